@@ -1,0 +1,116 @@
+"""The doors through which time, chance and threads enter a broker.
+
+This is the only module under broker/ that may use `time`, `random`, threads or an executor.
+Everything else takes a `Runtime` (or one of its parts) as an argument, so that a simulator can run
+the production code with a virtual clock, a seeded random source, a fake disk and no threads at all.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, TypeVarTuple
+
+if TYPE_CHECKING:
+    from odradek.storage.files import FileSystem
+
+OFFLOAD_THREADS_MAX = 4
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class Clock(Protocol):
+    """Two clocks that must never be mixed."""
+
+    def now_ms(self) -> int:
+        """Monotonic: timers, sessions, lag, long polls.  A jump of the wall clock moves it not."""
+        ...
+
+    def wall_ms(self) -> int:
+        """Since the Unix epoch: whatever goes to a disk, to a peer or to ZooKeeper."""
+        ...
+
+
+class SystemClock:
+    """The clocks of this machine."""
+
+    def now_ms(self) -> int:
+        """Milliseconds of the monotonic clock."""
+        return time.monotonic_ns() // 1_000_000
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the Unix epoch."""
+        return time.time_ns() // 1_000_000
+
+
+class Offload(Protocol):
+    """Run a blocking function away from the loop: fsync, unlink, a cold read, a SQLite commit.
+
+    Only for calls that release the GIL; Python-heavy work belongs into a child process.  The
+    caller awaits the result at once: an implementation may start the call right away (threads) or
+    when it is first awaited (inline).  Cancelling the wait does not stop the function.
+    """
+
+    def __call__(self, function: Callable[[*Ts], T], /, *args: *Ts) -> Awaitable[T]:
+        """Start `function(*args)`; its result or its exception comes from the await."""
+        ...
+
+
+class ThreadOffload:
+    """An `Offload` on a few threads, which start one by one as they are needed."""
+
+    def __init__(self, name: str, *, threads_max: int) -> None:
+        self._name = name
+        self._threads_max = threads_max
+        self._executor: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    def __call__(self, function: Callable[[*Ts], T], /, *args: *Ts) -> Awaitable[T]:
+        """Queue `function(*args)` for a thread.  Raises: RuntimeError after `close`."""
+        if self._closed:
+            raise RuntimeError(f"{self._name} is closed")
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self._threads_max, thread_name_prefix=self._name)
+        return asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
+
+    def close(self) -> None:
+        """Finish what is queued, end the threads, take nothing more.  Blocks; may be repeated."""
+        self._closed = True
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown(wait=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class Runtime:
+    """What a broker takes from the world around it."""
+
+    clock: Clock
+    offload: Offload
+    random: random.Random
+    files: "FileSystem"
+    store_offload: Offload | None = None
+    """The embedded store's own thread, so that no commit waits behind slow flushes of partitions.
+    None: the store shares `offload`."""
+
+    @classmethod
+    def system(cls) -> Self:
+        """The real thing.  The caller must `close` it; threads start on first use only."""
+        from odradek.storage.files import RealFileSystem
+
+        return cls(
+            clock=SystemClock(),
+            offload=ThreadOffload("odradek-offload", threads_max=OFFLOAD_THREADS_MAX),
+            random=random.Random(),
+            files=RealFileSystem(),
+            store_offload=ThreadOffload("odradek-store", threads_max=1),
+        )
+
+    def close(self) -> None:
+        """End the threads that `system` may have started.  Blocks until they are idle."""
+        for offload in (self.offload, self.store_offload):
+            if isinstance(offload, ThreadOffload):
+                offload.close()

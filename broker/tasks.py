@@ -1,0 +1,57 @@
+"""Tasks that nobody awaits, so that none of them fails unseen."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+
+log = logging.getLogger(__name__)
+
+
+class TaskSupervisor:
+    """Owns background tasks: keeps them alive, reports what they raise, cancels them at the end.
+
+    `on_failure(name, error)` is called on the loop after the traceback was logged; it decides what
+    a broken task means (stop the partition, stop the broker).
+    """
+
+    def __init__(self, on_failure: Callable[[str, Exception], None] | None = None) -> None:
+        self._on_failure = on_failure
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many tasks run."""
+        return len(self._tasks)
+
+    def spawn(self, coroutine: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
+        """Start `coroutine`.  The returned task ends normally even if the coroutine raised.
+
+        Raises: RuntimeError after `close`.
+        """
+        if self._closed:
+            coroutine.close()
+            raise RuntimeError(f"task {name} spawned after close")
+        task = asyncio.create_task(self._run(coroutine, name), name=name)
+        self._tasks.add(task)
+        # A task cancelled before its first step never enters _run: its coroutine is closed here,
+        # else Python would warn that it was never awaited.
+        task.add_done_callback(lambda _: coroutine.close())
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
+        """Cancel every task and wait until all have ended."""
+        self._closed = True
+        own = asyncio.current_task()
+        tasks = [task for task in self._tasks if task is not own]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, coroutine: Coroutine[object, object, None], name: str) -> None:
+        try:
+            await coroutine
+        except Exception as error:  # nobody awaits this task, so here is its last chance to be seen
+            log.exception("task failed name=%s", name)
+            if self._on_failure is not None:
+                self._on_failure(name, error)
