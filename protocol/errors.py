@@ -212,7 +212,7 @@ _RETRIABLE: Final = frozenset(
 
 
 class Refused(Exception):
-    """A request, or one item of it, is refused with `code`; `message` is for the person who reads."""
+    """A request, or one item of it, is refused with `code`; `message` is for people."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)
