@@ -1,0 +1,105 @@
+"""What stands around a message: the frame's size, and the headers of requests and responses.
+
+A frame is an int32 size and as many bytes. A request header is version 1, or 2 (with tagged
+fields) for flexible request versions, or 0 (without a client id) for ControlledShutdown 0; a
+response header is version 0, or 1 for flexible versions, but always 0 for ApiVersions (KIP-511).
+
+Source: RequestHeader.json, ResponseHeader.json; "Protocol Requests" in Kafka's protocol guide.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from .errors import MalformedMessage, Truncated
+from .primitives import Buffer, Writer, read_nullable_string, read_uvarint
+from .schema import Message, int16, int32, string
+
+FRAME_SIZE: Final = struct.Struct(">i")
+_FIXED: Final = struct.Struct(">hhi")
+_SIZE_AND_CORRELATION: Final = struct.Struct(">ii")
+API_VERSIONS_KEY: Final = 18
+
+
+class RequestHeader(Message, api_key=-1, versions="0-2", flexible="2+"):
+    """The header as declared by Kafka; `read_request_header` is the reader that is used."""
+
+    request_api_key: int = int16("0+")
+    request_api_version: int = int16("0+")
+    correlation_id: int = int32("0+")
+    client_id: str | None = string("1+", nullable="1+")
+
+
+class ResponseHeader(Message, api_key=-1, versions="0-1", flexible="1+"):
+    """The header as declared by Kafka; `begin_response` writes it."""
+
+    correlation_id: int = int32("0+")
+
+
+class RequestStart(NamedTuple):
+    """What every request begins with, whatever its header version."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+
+
+def read_request_start(frame: Buffer) -> RequestStart:
+    """Read the part that all header versions share.  Raises: Truncated."""
+    if len(frame) < _FIXED.size:
+        raise Truncated("request header")
+    return RequestStart(*_FIXED.unpack_from(frame))
+
+
+def read_client_id(frame: Buffer, *, flexible: bool) -> tuple[str | None, int]:
+    """Read the rest of a header version 1 or 2; return the client id and where the body begins.
+
+    The client id keeps its two-byte length in version 2, and the tagged fields are skipped: none
+    is defined.  Raises: Truncated, MalformedMessage.
+    """
+    client_id, position = read_nullable_string(frame, _FIXED.size)
+    if not flexible:
+        return client_id, position
+    if position >= len(frame):
+        raise Truncated("request header")
+    if frame[position] == 0:
+        return client_id, position + 1
+    return client_id, _skip_tagged_fields(frame, position)
+
+
+def _skip_tagged_fields(frame: Buffer, position: int) -> int:
+    count, position = read_uvarint(frame, position)
+    if count * 2 > len(frame) - position:
+        raise Truncated("tagged fields")
+    for _ in range(count):
+        _, position = read_uvarint(frame, position)
+        size_bytes, position = read_uvarint(frame, position)
+        position += size_bytes
+        if position > len(frame):
+            raise Truncated("tagged field")
+    return position
+
+
+def begin_response(correlation_id: int, *, flexible: bool) -> Writer:
+    """A writer that holds the room for the frame's size, and the response header."""
+    out = Writer()
+    out += _SIZE_AND_CORRELATION.pack(0, correlation_id)
+    if flexible:
+        out.append(0)
+    return out
+
+
+def end_response(out: Writer) -> Writer:
+    """Fill in the frame's size, splices included."""
+    size_bytes = len(out) - FRAME_SIZE.size
+    if out.splices:
+        size_bytes += out.spliced_bytes
+    FRAME_SIZE.pack_into(out, 0, size_bytes)
+    return out
+
+
+def frame_size(buffer: Buffer, position: int, size_bytes_max: int) -> int:
+    """The size announced at `position`.  Raises: MalformedMessage (negative or too large)."""
+    (size_bytes,) = FRAME_SIZE.unpack_from(buffer, position)
+    if not 0 <= size_bytes <= size_bytes_max:
+        raise MalformedMessage(f"frame of {size_bytes} bytes, allowed are {size_bytes_max}")
+    return int(size_bytes)
