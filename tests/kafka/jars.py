@@ -1,7 +1,7 @@
 """Apache Kafka's jars, fetched once with Maven into `.cache/jars/<version>/`.
 
-`python -m tests.kafka.jars` fetches all of them and prints where they are. What is fetched stands in
-`pom-3.9.xml` and `pom-4.3.xml`; Maven gets a repository folder of its own, because a half-filled
+`python -m tests.kafka.jars` fetches all of them and prints where they are. What is fetched stands
+in `pom-3.9.xml` and `pom-4.3.xml`; Maven gets a repository folder of its own, because a half-filled
 `~/.m2` (poms without jars) would make Spark's resolver fail later.
 """
 
@@ -103,7 +103,8 @@ def main(versions: Sequence[str]) -> int:
         except JarsMissing as error:
             print(error, file=sys.stderr)
             return 1
-        print(f"kafka {version}: {len(list(folder.glob('*.jar')))} jars in {os.path.relpath(folder)}")
+        count = len(list(folder.glob("*.jar")))
+        print(f"kafka {version}: {count} jars in {os.path.relpath(folder)}")
     return 0
 
 

@@ -1,0 +1,290 @@
+"""Apache Kafka itself: 3.9.2 beside its ZooKeeper, 4.3.1 alone in KRaft mode.
+
+The wire tests run against it to prove that they ask for what Kafka does, and the benchmarks to
+compare. `python -m tests.kafka.apache 4.3.1` runs one until Ctrl-C.
+"""
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from .jars import classpath
+from .process import POLL_S, ServerFailed, ServerProcess, free_port, serves_metadata
+
+HOST: Final = "127.0.0.1"
+START_TIMEOUT_S: Final = 60.0
+CLUSTER_ID: Final = "b2RyYWRlay10ZXN0cy0wMQ"
+SMALL: Final = {
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.segment.delete.delay.ms": "1000",
+}
+LOG4J_1: Final = """log4j.rootLogger=WARN, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+
+
+class ApacheKafka(ABC):
+    """One broker of Apache Kafka; `start` may follow `stop` or `kill`: same port, same files."""
+
+    version: str
+
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str] | None = None, *, heap_mb: int = 512
+    ):
+        self.directory = directory
+        self.data_dir = directory / "data"
+        self.settings = {**SMALL, **(settings or {})}
+        self.heap_mb = heap_mb
+        self.host = HOST
+        self.port = free_port()
+        self._broker = ServerProcess(
+            java_command(
+                self.version,
+                "kafka.Kafka",
+                str(directory / "server.properties"),
+                heap_mb=heap_mb,
+                log_config=directory / "log4j.properties",
+            ),
+            directory / "broker.out",
+        )
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._broker.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._broker.alive
+
+    @property
+    def output(self) -> str:
+        return self._broker.tail(200)
+
+    def start(self) -> None:
+        """Start and return when it serves.  Raises: ServerFailed, JarsMissing."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / "log4j.properties").write_text(LOG4J_1)
+        self._prepare()
+        (self.directory / "server.properties").write_text(
+            "".join(f"{name}={value}\n" for name, value in self._properties().items())
+        )
+        self._broker.start(lambda: serves_metadata(self.host, self.port), timeout_s=START_TIMEOUT_S)
+
+    def stop(self) -> None:
+        self._broker.stop()
+
+    def kill(self) -> None:
+        """SIGKILL the broker only."""
+        self._broker.kill()
+
+    def close(self) -> None:
+        """End everything that was started."""
+        self._broker.kill()
+
+    @abstractmethod
+    def _prepare(self) -> None: ...
+
+    @abstractmethod
+    def _properties(self) -> dict[str, str]: ...
+
+
+class Kafka39(ApacheKafka):
+    """Apache Kafka 3.9.2 in ZooKeeper mode, with a ZooKeeper of its own."""
+
+    version = "3.9.2"
+
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str] | None = None, *, heap_mb: int = 512
+    ):
+        super().__init__(directory, settings, heap_mb=heap_mb)
+        self.zookeeper_port = free_port()
+        self._zookeeper = ServerProcess(
+            java_command(
+                self.version,
+                "org.apache.zookeeper.server.ZooKeeperServerMain",
+                str(directory / "zoo.cfg"),
+                heap_mb=128,
+                log_config=directory / "log4j.properties",
+            ),
+            directory / "zookeeper.out",
+        )
+
+    @property
+    def zookeeper(self) -> str:
+        """The connect string of the ZooKeeper beside it."""
+        return f"{self.host}:{self.zookeeper_port}"
+
+    def close(self) -> None:
+        super().close()
+        self._zookeeper.kill()
+
+    def _prepare(self) -> None:
+        if self._zookeeper.alive:
+            self._wait_for_registration_to_end()
+            return
+        config = {
+            "tickTime": "500",
+            "dataDir": str(self.directory / "zookeeper"),
+            "clientPort": str(self.zookeeper_port),
+            "clientPortAddress": self.host,
+            "maxClientCnxns": "0",
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "dump",
+        }
+        (self.directory / "zoo.cfg").write_text("".join(f"{k}={v}\n" for k, v in config.items()))
+        self._zookeeper.start(
+            lambda: accepts_connections(self.host, self.zookeeper_port), timeout_s=START_TIMEOUT_S
+        )
+
+    def _wait_for_registration_to_end(self) -> None:
+        """A killed broker's session outlives it; until it expires, a new start is refused."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while "/brokers/ids/0" in self._zookeeper_dump():
+            if time.monotonic() > deadline:
+                raise ServerFailed("the killed broker's ZooKeeper session does not expire")
+            time.sleep(POLL_S)
+
+    def _zookeeper_dump(self) -> str:
+        with socket.create_connection((self.host, self.zookeeper_port), timeout=5) as connection:
+            connection.sendall(b"dump")
+            return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+
+    def _properties(self) -> dict[str, str]:
+        return {
+            "broker.id": "0",
+            "listeners": f"PLAINTEXT://{self.host}:{self.port}",
+            "log.dirs": str(self.data_dir),
+            "zookeeper.connect": self.zookeeper,
+            "zookeeper.session.timeout.ms": "2000",
+            **self.settings,
+        }
+
+
+class Kafka43(ApacheKafka):
+    """Apache Kafka 4.3.1, broker and controller in one process."""
+
+    version = "4.3.1"
+
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str] | None = None, *, heap_mb: int = 512
+    ):
+        super().__init__(directory, settings, heap_mb=heap_mb)
+        self.controller_port = free_port()
+
+    def _prepare(self) -> None:
+        if (self.data_dir / "meta.properties").exists():
+            return
+        config = self.directory / "format.properties"
+        config.write_text("".join(f"{k}={v}\n" for k, v in self._properties().items()))
+        arguments = ["format", "--config", str(config), "--cluster-id", CLUSTER_ID]
+        done = subprocess.run(
+            java_command(self.version, "kafka.tools.StorageTool", *arguments, heap_mb=128),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise ServerFailed(f"StorageTool: {done.stdout[-2000:]}")
+
+    def _properties(self) -> dict[str, str]:
+        controller = f"{self.host}:{self.controller_port}"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@{controller}",
+            "listeners": f"PLAINTEXT://{self.bootstrap_servers},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap_servers}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.data_dir),
+            # A killed broker stays fenced until its session ends: make that short.
+            "broker.session.timeout.ms": "2000",
+            "broker.heartbeat.interval.ms": "500",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            **self.settings,
+        }
+
+
+BY_VERSION: Final[dict[str, type[ApacheKafka]]] = {"3.9.2": Kafka39, "4.3.1": Kafka43}
+
+
+@contextmanager
+def apache_kafka(
+    version: str,
+    *,
+    directory: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+    heap_mb: int = 512,
+) -> Iterator[ApacheKafka]:
+    """A running Apache Kafka on free ports; without `directory` its files are deleted at the end.
+
+    Raises: ServerFailed, JarsMissing.
+    """
+    home = directory or Path(tempfile.mkdtemp(prefix="apache-kafka-"))
+    broker = BY_VERSION[version](home, settings, heap_mb=heap_mb)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.close()
+        if directory is None:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def java_command(
+    version: str, main_class: str, *arguments: str, heap_mb: int, log_config: Path | None = None
+) -> list[str]:
+    """The command line of a class from Kafka's jars, with a heap of `heap_mb` MB."""
+    return [
+        "java",
+        f"-Xms{min(heap_mb, 64)}m",
+        f"-Xmx{heap_mb}m",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        *([f"-Dlog4j.configuration=file:{log_config}"] if log_config else []),
+        "-cp",
+        classpath(version),
+        main_class,
+        *arguments,
+    ]
+
+
+def accepts_connections(host: str, port: int) -> bool:
+    """Whether something listens there."""
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def main() -> None:
+    """Run one broker in the foreground."""
+    version = sys.argv[1] if len(sys.argv) > 1 else "4.3.1"
+    with apache_kafka(version) as broker:
+        print(f"Apache Kafka {version} at {broker.bootstrap_servers}, pid {broker.pid}", flush=True)
+        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""A server process of the tests: started, watched until it answers, ended by its own pid."""
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+POLL_S: Final = 0.02
+STOP_TIMEOUT_S: Final = 30.0
+
+
+class ServerFailed(Exception):
+    """A server did not start, or did not stop; the message ends with what it printed."""
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port that was free a moment ago, for servers that cannot pick one themselves."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class ServerProcess:
+    """One child process, its output in a file; `start` may follow `stop` or `kill`."""
+
+    def __init__(self, command: Sequence[str], output: Path, env: dict[str, str] | None = None):
+        self.command = list(command)
+        self.output = output
+        self.env = env
+        self.popen: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self.popen is not None, "not started"
+        return self.popen.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.popen is not None and self.popen.poll() is None
+
+    def start(self, ready: Callable[[], bool], *, timeout_s: float) -> None:
+        """Start it and return once `ready()` is true.  Raises: ServerFailed."""
+        assert not self.alive
+        with self.output.open("ab") as sink:
+            self.popen = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(self.env or {})},
+            )
+        deadline = time.monotonic() + timeout_s
+        while not ready():
+            if self.popen.poll() is not None:
+                raise ServerFailed(f"exit code {self.popen.returncode}\n{self.tail()}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise ServerFailed(f"not ready after {timeout_s:.0f} s\n{self.tail()}")
+            time.sleep(POLL_S)
+
+    def stop(self) -> int | None:
+        """End it with SIGTERM and return its exit code.  Raises: ServerFailed."""
+        if self.popen is None:
+            return None
+        if self.popen.poll() is None:
+            self.popen.send_signal(signal.SIGTERM)
+        try:
+            return self.popen.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ServerFailed(f"did not stop on SIGTERM\n{self.tail()}") from None
+
+    def kill(self) -> None:
+        """End it with SIGKILL, as a crash would."""
+        if self.popen is not None:
+            self.popen.kill()
+            self.popen.wait()
+
+    def tail(self, lines: int = 30) -> str:
+        """The last lines it printed."""
+        if not self.output.exists():
+            return "(no output)"
+        return "\n".join(self.output.read_text(errors="replace").splitlines()[-lines:])
+
+
+def serves_metadata(host: str, port: int) -> bool:
+    """Whether a Kafka broker there names itself and a controller (Metadata v1, no topics)."""
+    body = struct.pack(">hhih4si", 3, 1, 1, 4, b"test", 0)
+    try:
+        with socket.create_connection((host, port), timeout=5) as connection:
+            connection.sendall(struct.pack(">i", len(body)) + body)
+            answer = _exactly(connection, struct.unpack(">i", _exactly(connection, 4))[0])
+    except (OSError, struct.error):
+        return False
+    return _broker_count(answer) > 0 and _controller_id(answer) >= 0
+
+
+def _exactly(connection: socket.socket, size_bytes: int) -> bytes:
+    data = b""
+    while len(data) < size_bytes:
+        part = connection.recv(size_bytes - len(data))
+        if not part:
+            raise ConnectionError("closed")
+        data += part
+    return data
+
+
+def _broker_count(answer: bytes) -> int:
+    count: int = struct.unpack_from(">i", answer, 4)[0]
+    return count
+
+
+def _controller_id(answer: bytes) -> int:
+    """After correlation id: brokers [node, host, port, rack?], then the controller's id."""
+    position = 8
+    for _ in range(_broker_count(answer)):
+        position += 4 + 2 + struct.unpack_from(">h", answer, position + 4)[0] + 4
+        position += 2 + max(0, struct.unpack_from(">h", answer, position)[0])
+    controller_id: int = struct.unpack_from(">i", answer, position)[0]
+    return controller_id
