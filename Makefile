@@ -1,0 +1,95 @@
+# Odradek: every target makes the virtual environment it needs. `make help` lists them.
+# A Debian-like machine with Python >= 3.11, a JDK and git is enough; as root, missing
+# packages (python3-venv, maven, kcat, a JDK) are installed through apt-get.
+
+SHELL       := /bin/bash
+PYTHON      ?= python3
+VENV        := .venv
+BIN         := $(VENV)/bin
+CACHE       := .cache
+SPARK_3_5   := .venv-spark-3.5
+SPARK_4_0   := .venv-spark-4.0
+DATA_DIR    ?= data
+LISTEN      ?= 127.0.0.1:9092
+PYTEST      := $(BIN)/python -m pytest
+NEEDS_JAVA  := java or kcat or spark or wire or soak
+
+.DEFAULT_GOAL := help
+.PHONY: help run fmt check unit test soak bench demo docs clean tools jars spark
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+run: $(VENV)/.runtime ## start a broker: make run LISTEN=127.0.0.1:9092 DATA_DIR=data
+	$(BIN)/python -m odradek serve --listen $(LISTEN) --data-dir $(DATA_DIR)
+
+fmt: $(VENV)/.dev ## format and sort imports
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+check: $(VENV)/.dev ## linters, types, the rules between the rooms
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/hadolint docker/Dockerfile
+	@if docker compose version >/dev/null 2>&1; then docker compose -f docker/compose.yaml config -q; \
+	elif command -v docker-compose >/dev/null; then docker-compose -f docker/compose.yaml config -q; \
+	else echo "no docker compose here: docker/compose.yaml is not checked"; fi
+
+unit: $(VENV)/.dev ## unit tests: no Java, no network, < 60 s
+	$(PYTEST) -q -m "not ($(NEEDS_JAVA))" --durations=5
+
+test: $(VENV)/.dev tools jars spark ## everything: unit tests, real clients, real servers
+	ODRADEK_REQUIRE=all $(PYTEST) -q -m "not soak" --part-times
+
+soak: $(VENV)/.dev tools jars ## the large counts; takes an hour or so
+	ODRADEK_REQUIRE=all $(PYTEST) -q -m soak --part-times --timeout=3600
+
+bench: $(VENV)/.dev jars ## compare with Apache Kafka, in one run
+	$(BIN)/python -m benchmarks
+
+demo: $(SPARK_4_0)/.made ## Spark reads from a broker, end to end
+	$(SPARK_4_0)/bin/python -m tests.spark.demo
+
+docs: $(VENV)/.dev ## regenerate docs/configuration.md
+	$(BIN)/python -m odradek.broker.config > docs/configuration.md.new
+	mv docs/configuration.md.new docs/configuration.md
+
+clean: ## remove environments, caches and benchmark results; never the data directory
+	rm -rf $(VENV) $(SPARK_3_5) $(SPARK_4_0) $(CACHE) build dist *.egg-info benchmarks/results
+	rm -rf .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- what the targets stand on -------------------------------------------------------------
+
+$(VENV)/bin/python:
+	.ci/packages venv
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.runtime: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	touch $@ $(VENV)/.runtime
+
+tools: ## Java, Maven and kcat, from the distribution if they are missing
+	.ci/packages java maven kcat
+
+jars: $(VENV)/.dev tools ## Apache Kafka's jars, into .cache/jars
+	$(BIN)/python -m tests.kafka.jars
+
+spark: $(SPARK_3_5)/.made $(SPARK_4_0)/.made ## one environment per tested Spark
+
+# Spark's own environments: two releases of pyspark cannot share one.
+$(SPARK_3_5)/.made: SPARK_VERSION := 3.5.7
+$(SPARK_4_0)/.made: SPARK_VERSION := 4.0.0
+$(SPARK_3_5)/.made $(SPARK_4_0)/.made: pyproject.toml
+	.ci/packages venv java
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade pip
+	$(@D)/bin/python -m pip install --quiet -e '.[test]' 'pyspark==$(SPARK_VERSION)'
+	touch $@

@@ -1,0 +1,98 @@
+"""What all tests share: which components must be present, and how long each part takes.
+
+A test marked `java`, `kcat` or `spark` is skipped where that component is missing. With
+ODRADEK_REQUIRE=all (`make test`, CI) nothing marked so may be skipped: the skip is a failure.
+"""
+
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Generator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.kafka import jars
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+TARGETS: Final = ("odradek", "kafka-3.9", "kafka-4.3")
+COMPONENT_MARKERS: Final = ("java", "kcat", "spark", "wire")
+PART_SECONDS: Final = pytest.StashKey[dict[str, float]]()
+PART_COUNTS: Final = pytest.StashKey[dict[str, int]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("odradek-tests")
+    group.addoption(
+        "--target",
+        choices=TARGETS,
+        default=TARGETS[0],
+        help="the broker that tests/wire speaks to (Apache Kafka proves the tests right)",
+    )
+    group.addoption(
+        "--part-times", action="store_true", help="print how long each part of the suite took"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[PART_SECONDS] = defaultdict(float)
+    config.stash[PART_COUNTS] = defaultdict(int)
+
+
+def require_all() -> bool:
+    """Whether a missing component is a failure."""
+    return os.environ.get("ODRADEK_REQUIRE") == "all"
+
+
+def missing_component(item: pytest.Item) -> str | None:
+    """What an item needs and this machine lacks, or None."""
+    if item.get_closest_marker("java"):
+        if shutil.which("java") is None or shutil.which("javac") is None:
+            return "a JDK is not installed (default-jdk-headless)"
+        if not all(jars.present(version) for version in jars.VERSIONS):
+            return "Kafka's jars are not there (python -m tests.kafka.jars)"
+    if item.get_closest_marker("kcat") and shutil.which("kcat") is None:
+        return "kcat is not installed"
+    if item.get_closest_marker("spark") and shutil.which("java") is None:
+        return "Java is not installed"
+    return None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    reason = missing_component(item)
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    part = part_of(item)
+    item.config.stash[PART_SECONDS][part] += report.duration
+    item.config.stash[PART_COUNTS][part] += report.when == "call"
+    needs_component = any(item.get_closest_marker(name) for name in COMPONENT_MARKERS)
+    if report.skipped and needs_component and require_all() and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid}: skipped with ODRADEK_REQUIRE=all: {reason}"
+    return report
+
+
+def part_of(item: pytest.Item) -> str:
+    """The room of tests/ that an item stands in; its file too where the files are long runs."""
+    where = item.path.relative_to(ROOT / "tests")
+    return "/".join(where.parts[:2]) if where.parts[0] in ("wire", "spark") else where.parts[0]
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if not config.getoption("--part-times"):
+        return
+    seconds, counts = config.stash[PART_SECONDS], config.stash[PART_COUNTS]
+    terminalreporter.section("time of each part")
+    for part in sorted(seconds, key=lambda part: -seconds[part]):
+        terminalreporter.line(f"{seconds[part]:8.1f} s  {counts[part]:5d} tests  {part}")
