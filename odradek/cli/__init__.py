@@ -1,0 +1,59 @@
+"""The command line: `odradek serve`, and `topics`, `produce`, `consume` for any Kafka broker.
+
+Each command is a module that is imported when it is called, so that starting a broker never pays
+for a Kafka client.  Exit codes: 0 done, 1 failed (one sentence on stderr), 2 wrong usage, 3 timed
+out with fewer records than asked for.
+"""
+
+import difflib
+from importlib import import_module
+from typing import Final
+
+import click
+
+from odradek import __version__
+
+COMMANDS: Final = {
+    "serve": "Run a broker.",
+    "topics": "List, create, describe, change and delete topics.",
+    "produce": "Write records to a topic.",
+    "consume": "Read records of a topic.",
+}
+EPILOG: Final = "topics, produce and consume work against any Kafka broker: see -b."
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of `COMMANDS`."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command in the module of the same name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(f"odradek.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of commands, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, but an unknown name is answered with the nearest ones."""
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], COMMANDS)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="odradek %(version)s")
+def main() -> None:
+    """Odradek, a broker that speaks Kafka's wire protocol."""

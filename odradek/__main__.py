@@ -1,0 +1,6 @@
+"""`python -m odradek`: the command line."""
+
+from odradek.cli import main
+
+if __name__ == "__main__":
+    main()

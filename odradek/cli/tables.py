@@ -1,0 +1,57 @@
+"""What a command shows: a table on a terminal, aligned columns when piped, or JSON."""
+
+import json
+import sys
+from collections.abc import Sequence
+
+import click
+
+Row = Sequence[object]
+
+
+def show_json(data: object) -> None:
+    """One JSON document."""
+    click.echo(json.dumps(data, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
+    """Through rich on a terminal, if it is installed; else plain columns without boxes."""
+    if sys.stdout.isatty() and _show_rich(columns, rows):
+        return
+    for line in aligned(columns, rows):
+        click.echo(line)
+
+
+def aligned(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """Lines whose columns begin below each other; numbers end below each other."""
+    cells = [[str(cell) for cell in row] for row in (columns, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    right = [
+        bool(rows) and all(isinstance(row[index], int) for row in rows)
+        for index in range(len(columns))
+    ]
+    return [
+        "  ".join(
+            cell.rjust(width) if flush_right else cell.ljust(width)
+            for cell, width, flush_right in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def _show_rich(columns: Sequence[str], rows: Sequence[Row]) -> bool:
+    try:
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        return False
+    table = Table(box=box.SIMPLE_HEAD)
+    for index, name in enumerate(columns):
+        numbers = bool(rows) and all(isinstance(row[index], int) for row in rows)
+        table.add_column(name, justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    Console().print(table)
+    return True

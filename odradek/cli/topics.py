@@ -1,0 +1,262 @@
+"""`odradek topics`: list, create, describe, delete and alter."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from .clients import Client, Cluster, cluster_options, error_name, parse_pairs
+from .errors import CommandError
+from .tables import show_json, show_table
+
+TOPIC_ALREADY_EXISTS: Final = 36
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+Topic = Mapping[str, Any]
+
+
+@click.group()
+def topics() -> None:
+    """List, create, describe, change and delete topics of any Kafka cluster."""
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+config_option = click.option(
+    "--config",
+    "configs",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=parse_pairs,
+    help="A topic setting, such as retention.ms=60000; may be repeated.",
+)
+
+
+def parse_assignment(
+    ctx: click.Context, param: click.Parameter, text: str | None
+) -> list[list[int]] | None:
+    """A click callback for Kafka's spelling `1:2,2:3`: replicas by colon, partitions by comma."""
+    if text is None:
+        return None
+    try:
+        return [[int(broker) for broker in part.split(":")] for part in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not like 1:2,2:3", ctx, param) from None
+
+
+assignment_option = click.option(
+    "--replica-assignment",
+    "assignment",
+    metavar="B:B,B:B,…",
+    callback=parse_assignment,
+    help="Brokers of each (new) partition, the preferred leader first: 1:2,2:1.",
+)
+
+
+@topics.command("list")
+@click.option("--internal", is_flag=True, help="Also Kafka's own topics.")
+@click.option("-q", "--quiet", is_flag=True, help="Names only, one a line.")
+@json_option
+@cluster_options
+def list_topics(cluster: Cluster, internal: bool, quiet: bool, as_json: bool) -> None:
+    """List the topics."""
+    with cluster.admin() as admin:
+        found = sorted(admin.describe_topics(), key=lambda topic: str(topic["name"]))
+    shown = [topic for topic in found if internal or not topic["is_internal"]]
+    if quiet:
+        for topic in shown:
+            click.echo(topic["name"])
+    elif as_json:
+        show_json([_summary(topic) for topic in shown])
+    else:
+        columns = ("TOPIC", "PARTITIONS", "REPLICAS")
+        show_table(columns, [list(_summary(topic).values())[:3] for topic in shown])
+
+
+@topics.command("create")
+@click.argument("names", metavar="TOPIC…", nargs=-1, required=True)
+@click.option("-p", "--partitions", type=click.IntRange(1), help="Default: the cluster's.")
+@click.option("-r", "--replication-factor", type=click.IntRange(1), help="Default: the cluster's.")
+@assignment_option
+@config_option
+@click.option("--if-not-exists", is_flag=True, help="Do not mind a topic that is there.")
+@click.option("--dry-run", is_flag=True, help="Let the cluster check it, create nothing.")
+@cluster_options
+def create(
+    cluster: Cluster,
+    names: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    assignment: list[list[int]] | None,
+    configs: dict[str, str],
+    if_not_exists: bool,
+    dry_run: bool,
+) -> None:
+    """Create topics."""
+    if assignment is not None and (partitions is not None or replication_factor is not None):
+        raise click.UsageError("--replica-assignment already says partitions and replicas")
+    wanted = {
+        "num_partitions": partitions or -1,
+        "replication_factor": replication_factor or -1,
+        "assignments": dict(enumerate(assignment or [])),
+        "configs": configs,
+    }
+    with cluster.admin() as admin:
+        answer = admin.create_topics(
+            dict.fromkeys(names, wanted), validate_only=dry_run, raise_errors=False
+        )
+    _report(
+        answer["topics"],
+        "would create" if dry_run else "created",
+        if_not_exists and TOPIC_ALREADY_EXISTS,
+    )
+
+
+@topics.command("delete")
+@click.argument("names", metavar="TOPIC…", nargs=-1, required=True)
+@click.option("--if-exists", is_flag=True, help="Do not mind a topic that is not there.")
+@cluster_options
+def delete(cluster: Cluster, names: tuple[str, ...], if_exists: bool) -> None:
+    """Delete topics with all their records."""
+    with cluster.admin() as admin:
+        answer = admin.delete_topics(list(names), raise_errors=False)
+    _report(answer["topics"], "deleted", if_exists and UNKNOWN_TOPIC_OR_PARTITION)
+
+
+@topics.command("alter")
+@click.argument("name", metavar="TOPIC")
+@click.option("-p", "--partitions", type=click.IntRange(1), help="The new, larger number.")
+@assignment_option
+@config_option
+@cluster_options
+def alter(
+    cluster: Cluster,
+    name: str,
+    partitions: int | None,
+    assignment: list[list[int]] | None,
+    configs: dict[str, str],
+) -> None:
+    """Add partitions to a topic, or change its settings."""
+    if partitions is None and not configs:
+        raise click.UsageError("nothing to change: give --partitions or --config")
+    if assignment is not None and partitions is None:
+        raise click.UsageError("--replica-assignment goes with --partitions")
+    with cluster.admin() as admin:
+        if partitions is not None:
+            wanted: int | dict[str, object] = partitions
+            if assignment is not None:
+                wanted = {"count": partitions, "assignments": assignment}
+            answer = admin.create_partitions({name: wanted}, raise_errors=False)
+            _report([result.to_dict() for result in answer.results], "altered", False)
+        if configs:
+            _alter_configs(admin, name, configs)
+
+
+@topics.command("describe")
+@click.argument("names", metavar="[TOPIC…]", nargs=-1)
+@click.option("--offsets", is_flag=True, help="Also the first and the next offset.")
+@json_option
+@cluster_options
+def describe(cluster: Cluster, names: tuple[str, ...], offsets: bool, as_json: bool) -> None:
+    """Show partitions, replicas and settings of topics; of all without a name."""
+    with cluster.admin() as admin:
+        found = sorted(admin.describe_topics(list(names) or None), key=lambda t: str(t["name"]))
+        shown = [topic for topic in found if names or not topic["is_internal"]]
+        _raise_first(shown)
+        documents = [_document(admin, topic, offsets) for topic in shown]
+    if as_json:
+        show_json(documents)
+        return
+    for index, document in enumerate(documents):
+        if index:
+            click.echo()
+        _show(document)
+
+
+def _summary(topic: Topic) -> dict[str, object]:
+    partitions = topic["partitions"]
+    return {
+        "topic": topic["name"],
+        "partition_count": len(partitions),
+        "replication_factor": max((len(p["replica_nodes"]) for p in partitions), default=0),
+        "internal": topic["is_internal"],
+        "topic_id": topic.get("topic_id"),
+    }
+
+
+def _document(admin: Client, topic: Topic, offsets: bool) -> dict[str, Any]:
+    partitions = [
+        {
+            "partition": p["partition_index"],
+            "leader": p["leader_id"],
+            "replicas": list(p["replica_nodes"]),
+            "isr": list(p["isr_nodes"]),
+        }
+        for p in sorted(topic["partitions"], key=lambda p: int(p["partition_index"]))
+    ]
+    if offsets:
+        _add_offsets(admin, topic["name"], partitions)
+    return {
+        **_summary(topic),
+        "partitions": partitions,
+        "configs": _configs(admin, topic["name"]),
+    }
+
+
+def _add_offsets(admin: Client, name: str, partitions: Sequence[dict[str, Any]]) -> None:
+    from kafka import OffsetSpec, TopicPartition
+
+    keys = [TopicPartition(name, p["partition"]) for p in partitions]
+    for column, spec in (("start", OffsetSpec.EARLIEST), ("end", OffsetSpec.LATEST)):
+        found = admin.list_partition_offsets(dict.fromkeys(keys, spec))
+        for key, partition in zip(keys, partitions, strict=True):
+            partition[column] = found[key].offset
+
+
+def _configs(admin: Client, name: str) -> dict[str, str]:
+    """The settings that differ from the cluster's."""
+    from kafka.admin import ConfigResource
+
+    answer = admin.describe_configs([ConfigResource("TOPIC", name)])
+    entries: Mapping[str, Any] = answer.get("topic", {}).get(name, {})
+    return {
+        key: entry["value"]
+        for key, entry in sorted(entries.items())
+        if entry["config_source"] == "DYNAMIC_TOPIC_CONFIG"
+    }
+
+
+def _alter_configs(admin: Client, name: str, configs: Mapping[str, str]) -> None:
+    from kafka.admin import ConfigResource
+
+    resource = ConfigResource("TOPIC", name, dict(configs))
+    answer = admin.alter_configs([resource], raise_on_unknown=False)
+    outcome = answer["topic"][name]
+    if outcome != "OK":
+        raise CommandError(f"{name}: {outcome}")
+    click.echo(f"configured {name}", err=True)
+
+
+def _show(document: Mapping[str, Any]) -> None:
+    settings = " ".join(f"{key}={value}" for key, value in document["configs"].items())
+    click.echo(f"{document['topic']}  id={document['topic_id']}  {settings}".rstrip())
+    columns = list(document["partitions"][0]) if document["partitions"] else ["partition"]
+    rows = [
+        [",".join(map(str, cell)) if isinstance(cell, list) else cell for cell in p.values()]
+        for p in document["partitions"]
+    ]
+    show_table([column.upper() for column in columns], rows)
+
+
+def _report(results: Iterable[Topic], done: str, forgiven: int | bool) -> None:
+    """Say on stderr what was done; raise for the first refusal that is not forgiven."""
+    results = list(results)
+    for result in results:
+        if result["error_code"] == 0:
+            click.echo(f"{done} {result['name']}", err=True)
+    _raise_first(result for result in results if result["error_code"] != forgiven)
+
+
+def _raise_first(results: Iterable[Topic]) -> None:
+    for result in results:
+        if code := result["error_code"]:
+            message = result.get("error_message") or "refused"
+            raise CommandError(f"{result['name']}: {message} ({error_name(code)})")
