@@ -1,0 +1,271 @@
+"""The coordination store inside the broker's process: a tree in memory, a journal on disk.
+
+How an operation runs.  The tree is changed at once, when the operation is called: it is ahead of
+the journal.  Its result or error, and the watch events it set off, then wait in the `CommitQueue`
+until they are durable; so does what a read found.
+
+If a commit fails, the tree in memory is ahead of the disk for good.  So the store is dead from
+then on: everybody who waits or comes later gets CoordinationLost.
+
+A session lives as long as the process unless it is closed or expired: nothing can lie between a
+client and a store in one process, so there is no time out for a clock to get wrong.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from odradek.broker.runtime import Runtime
+
+from .commit_queue import CommitFailed, CommitQueue, News
+from .interface import (
+    ANY_VERSION,
+    BadArguments,
+    CoordinationError,
+    CoordinationLost,
+    Create,
+    Delete,
+    MultiFailed,
+    Op,
+    Result,
+    SessionExpired,
+    Set,
+    Stat,
+    StoreError,
+    Watch,
+    WatchEvent,
+)
+from .journal import Journal, SqliteJournal
+from .paths import check_size
+from .tree import Tree
+from .watches import Watches
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+OnEnd = Callable[[CoordinationError], None]
+
+
+class EmbeddedStore:
+    """A `Store` for the brokers of one process.  `start` it first."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, runtime: Runtime, journal: Journal | None = None
+    ) -> None:
+        self._name = os.fspath(path)
+        self._clock = runtime.clock
+        self._offload = runtime.store_offload or runtime.offload
+        self._journal = journal or SqliteJournal(path)
+        self._tree = Tree()
+        self._watches = Watches()
+        self._sessions: dict[int, EmbeddedSession] = {}
+        self._commits = CommitQueue(self._commit, on_failure=self._die)
+        self._cause: BaseException | None = None
+        self._open = False
+
+    @property
+    def zxid(self) -> int:
+        """The number of the last transaction, committed or not."""
+        return self._tree.zxid
+
+    async def start(self) -> None:
+        """Read the journal.  Raises: StoreError."""
+        self._tree = await self._offload(self._load)
+        self._open = True
+
+    async def open_session(self, timeout_ms: int, on_end: OnEnd | None = None) -> "EmbeddedSession":
+        """Open a session; `timeout_ms` is not used.  Raises: CoordinationLost."""
+        self._check_open()
+        # The number need not be durable by itself: whatever shows it is committed after it.
+        session = EmbeddedSession(self, self._tree.take_zxid(), on_end)
+        self._sessions[session.id] = session
+        return session
+
+    async def expire_session(self, session_id: int) -> None:
+        """End a session as if its client had been out of reach for too long."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            await self.end_session(session, SessionExpired(f"session {session_id:#x} expired"))
+
+    async def close(self) -> None:
+        """Finish what waits, end all sessions, close the journal."""
+        self._open = False
+        self._sessions.clear()
+        await self._commits.join()
+        await self._offload(self._journal.close)
+
+    # --- for EmbeddedSession
+
+    async def read(self, session: "EmbeddedSession", look: Callable[[Tree, Watches], T]) -> T:
+        """Answer what `look` finds, once it is durable."""
+        self._check_session(session)
+        try:
+            answer = look(self._tree, self._watches)
+        except CoordinationError:
+            await self._durable(changed=False)
+            raise
+        await self._durable(changed=False)
+        return answer
+
+    async def write(self, session: "EmbeddedSession", ops: Sequence[Op]) -> list[Result]:
+        """Apply `ops` as one transaction; answer once it is durable.  Raises: MultiFailed."""
+        self._check_session(session)
+        check_size(ops)
+        try:
+            changes = self._tree.apply(ops, session_id=session.id, wall_ms=self._clock.wall_ms())
+        except MultiFailed:
+            await self._durable(changed=False)
+            raise
+        await self._durable(self._watch_calls(changes.events), changed=bool(changes.events))
+        return changes.results
+
+    async def end_session(
+        self, session: "EmbeddedSession", error: CoordinationError | None = None
+    ) -> None:
+        """Delete what the session owns; tell its `on_end` if there is an error to tell."""
+        if self._sessions.pop(session.id, None) is None:
+            return
+        self._watches.end_session(session.id)
+        events = self._tree.end_session(session.id, wall_ms=self._clock.wall_ms())
+        news = self._watch_calls(events)
+        if error is not None and session.on_end is not None:
+            news.append(partial(session.on_end, error))
+        await self._durable(news, changed=bool(events))
+
+    def _load(self) -> Tree:
+        saved = self._journal.open()
+        try:
+            return Tree(saved.nodes, saved.zxid)
+        except (ValueError, BadArguments) as error:
+            self._journal.close()
+            raise StoreError(f"the store {self._name} is damaged: {error}") from error
+
+    def _check_open(self) -> None:
+        if self._cause is not None:
+            raise self._lost()
+        if not self._open:
+            raise CoordinationLost(f"the store {self._name} is closed")
+
+    def _check_session(self, session: "EmbeddedSession") -> None:
+        self._check_open()
+        if session.id not in self._sessions:
+            raise SessionExpired(f"session {session.id:#x} has ended")
+
+    async def _durable(self, news: Sequence[News] = (), *, changed: bool) -> None:
+        """Return when all that happened so far is durable.  Raises: CoordinationLost."""
+        try:
+            await self._commits.wait(news, changed=changed)
+        except CommitFailed:
+            raise self._lost() from self._cause
+
+    def _watch_calls(self, events: Sequence[WatchEvent]) -> list[News]:
+        return [
+            partial(self._call_watch, session_id, watch, event)
+            for session_id, watch, event in self._watches.take(events)
+        ]
+
+    def _call_watch(self, session_id: int, watch: Watch, event: WatchEvent) -> None:
+        if session_id in self._sessions:  # it may have ended since
+            watch(event)
+
+    async def _commit(self) -> None:
+        changes = self._tree.take_unsaved()
+        await self._offload(self._journal.commit, self._tree.zxid, changes)
+
+    def _die(self, cause: Exception) -> None:
+        """The journal failed, so the tree is ahead of it for good: nobody may go on."""
+        log.critical("store lost path=%s", self._name, exc_info=cause)
+        self._cause = cause
+        for session in self._sessions.values():
+            if session.on_end is not None:
+                asyncio.get_running_loop().call_soon(session.on_end, self._lost())
+        self._sessions.clear()
+
+    def _lost(self) -> CoordinationLost:
+        """A new one for everybody: a raised exception collects the raiser's traceback."""
+        lost = CoordinationLost(f"the store {self._name} failed: {self._cause}")
+        lost.__cause__ = self._cause
+        return lost
+
+
+class EmbeddedSession:
+    """A `Session` of an `EmbeddedStore`."""
+
+    def __init__(self, store: EmbeddedStore, session_id: int, on_end: OnEnd | None) -> None:
+        self._store = store
+        self._id = session_id
+        self.on_end = on_end
+
+    @property
+    def id(self) -> int:
+        """The owner of this session's ephemeral nodes."""
+        return self._id
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        """Create a node; return its path."""
+        result = await self._write_one(Create(path, data, ephemeral, sequential))
+        assert isinstance(result, str)
+        return result
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Replace the data of a node."""
+        result = await self._write_one(Set(path, data, version))
+        assert isinstance(result, Stat)
+        return result
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete a node."""
+        await self._write_one(Delete(path, version))
+
+    async def multi(self, ops: Sequence[Op]) -> list[Result]:
+        """Do all of `ops` or none."""
+        return await self._store.write(self, ops)
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        """The data of a node."""
+
+        def look(tree: Tree, watches: Watches) -> tuple[bytes, Stat]:
+            answer = tree.get(path)
+            if watch is not None:
+                watches.watch_data(self._id, path, watch)
+            return answer
+
+        return await self._store.read(self, look)
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """The Stat of a node, or None."""
+
+        def look(tree: Tree, watches: Watches) -> Stat | None:
+            answer = tree.exists(path)
+            if watch is not None:
+                watches.watch_data(self._id, path, watch)
+            return answer
+
+        return await self._store.read(self, look)
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """The names of a node's children, sorted."""
+
+        def look(tree: Tree, watches: Watches) -> list[str]:
+            answer = tree.children(path)
+            if watch is not None:
+                watches.watch_children(self._id, path, watch)
+            return answer
+
+        return await self._store.read(self, look)
+
+    async def close(self) -> None:
+        """Delete the ephemeral nodes and end the session."""
+        await self._store.end_session(self)
+
+    async def _write_one(self, op: Op) -> Result:
+        try:
+            (result,) = await self._store.write(self, [op])
+        except MultiFailed as failed:
+            raise failed.error from None
+        return result

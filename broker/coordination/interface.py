@@ -1,0 +1,225 @@
+"""What the broker asks of its coordination store: ZooKeeper's contract, asynchronous.
+
+Order, which every implementation keeps:
+- The operations of one session take effect in the order in which they were called.
+- An operation is answered once it is durable; a read shows durable state only.
+- Results and watch events arrive on the event loop in the order of their transactions, and a watch
+  event arrives before any answer that shows the change.
+
+Watches fire once.  `get` and `exists` set a data watch (CREATED, CHANGED, DELETED; `exists` also on
+a node that is missing), `children` sets a child watch (CHILD, DELETED).  Setting the same callback
+twice on a path is setting it once.  A call that raises sets no watch.  Watches end with their
+session, silently.  A callback runs on the loop and must not block.
+
+Cancelling a waiting caller does not undo its operation.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+ANY_VERSION = -1
+REQUEST_SIZE_BYTES_MAX = 1 << 20
+"""Paths and data of one operation, or of all operations of one multi; ZooKeeper's jute.maxbuffer
+is as large by default, and a server drops the connection that sends more."""
+
+
+class CoordinationError(Exception):
+    """The store did not do what it was asked."""
+
+
+class NoNode(CoordinationError):
+    """The node, or the parent of a node to create, does not exist."""
+
+
+class NodeExists(CoordinationError):
+    """A node to create exists already."""
+
+
+class BadVersion(CoordinationError):
+    """The node's version is not the expected one."""
+
+
+class NotEmpty(CoordinationError):
+    """A node to delete has children."""
+
+
+class NoChildrenForEphemerals(CoordinationError):
+    """The parent of a node to create is ephemeral."""
+
+
+class BadArguments(CoordinationError):
+    """The path is malformed, or the operation is not allowed on it.  Nothing was sent."""
+
+
+class RequestTooLarge(CoordinationError):
+    """The operation is larger than REQUEST_SIZE_BYTES_MAX.  Nothing was sent."""
+
+
+class SessionExpired(CoordinationError):
+    """The session has ended, its ephemeral nodes are gone; open a new one."""
+
+
+class CoordinationLost(CoordinationError):
+    """The store is gone; whether the operation took effect is unknown.  `__cause__` says why."""
+
+
+class StoreError(CoordinationError):
+    """The store cannot be opened; one sentence for the operator."""
+
+
+class MultiFailed(CoordinationError):
+    """No operation of a multi took effect, because the one at `index` failed with `error`."""
+
+    def __init__(self, index: int, error: CoordinationError) -> None:
+        super().__init__(f"operation {index}: {type(error).__name__}: {error}")
+        self.index = index
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """ZooKeeper's Stat.  `czxid`, `mzxid`, `pzxid`: the transaction that created the node, last
+    changed its data, last changed its set of children."""
+
+    czxid: int
+    mzxid: int
+    version: int
+    cversion: int
+    ephemeral_owner: int
+    ctime_ms: int
+    mtime_ms: int
+    data_length: int
+    num_children: int
+    pzxid: int
+
+
+class EventKind(Enum):
+    """What a watch saw."""
+
+    CREATED = "created"
+    DELETED = "deleted"
+    CHANGED = "changed"
+    CHILD = "child"
+
+
+class WatchEvent(NamedTuple):
+    """One change of one node; of its children, if the kind is CHILD."""
+
+    kind: EventKind
+    path: str
+
+
+Watch = Callable[[WatchEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Require that the node exists and has this version."""
+
+    path: str
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create a node; the result is its path, with the suffix if it is sequential."""
+
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+    sequential: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Replace the data of a node of this version; the result is its new Stat."""
+
+    path: str
+    data: bytes
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete a node of this version that has no children."""
+
+    path: str
+    version: int = ANY_VERSION
+
+
+Op = Check | Create | Set | Delete
+Result = str | Stat | None
+"""Of a Create, a Set, and a Check or Delete."""
+
+
+class Session(Protocol):
+    """One client of the store.  Owns its ephemeral nodes and its watches.
+
+    Every operation may raise BadArguments, SessionExpired and CoordinationLost.
+    """
+
+    @property
+    def id(self) -> int:
+        """Never used again, also not after a restart; `Stat.ephemeral_owner` of its nodes."""
+        ...
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        """Create a node; return its path.  A sequential node's name gets ten digits appended.
+
+        Raises: NoNode, NodeExists, NoChildrenForEphemerals, RequestTooLarge.
+        """
+        ...
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        """The data of a node.  Raises: NoNode."""
+        ...
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Replace the data of a node.  Raises: NoNode, BadVersion, RequestTooLarge."""
+        ...
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete a node without children.  Raises: NoNode, BadVersion, NotEmpty."""
+        ...
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """The Stat of a node, or None."""
+        ...
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """The names of a node's children, sorted.  Raises: NoNode."""
+        ...
+
+    async def multi(self, ops: Sequence[Op]) -> list[Result]:
+        """Do all of `ops` in one transaction, or none of them.
+
+        Raises: MultiFailed, RequestTooLarge (all operations together).
+        """
+        ...
+
+    async def close(self) -> None:
+        """Delete the ephemeral nodes and end the session.  May be repeated."""
+        ...
+
+
+class Store(Protocol):
+    """Where sessions come from."""
+
+    async def open_session(
+        self, timeout_ms: int, on_end: Callable[[CoordinationError], None] | None = None
+    ) -> Session:
+        """Open a session that survives `timeout_ms` without contact.
+
+        `on_end` is called on the loop, once, if the session ends otherwise than by its `close` or
+        the store's: with SessionExpired, or with CoordinationLost if the store is gone.
+        Raises: CoordinationLost.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End every session and release the store.  Operations that wait are finished first."""
+        ...

@@ -1,0 +1,156 @@
+"""Where the embedded store keeps its nodes: one SQLite file.
+
+Not a log but the nodes as they are after the last commit: one row a node, and the number of the
+last transaction.  Write-ahead mode with synchronous=FULL: what `commit` returned from survives a
+power cut.  The exclusive lock keeps a second process out (and saves the shared-memory file).
+
+SQLite does its own files; they are the only ones in the broker that don't pass the FileSystem.
+sqlite3 is imported in the thread that first opens a file, so that nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from .interface import StoreError
+from .tree import Node
+
+if TYPE_CHECKING:
+    import sqlite3
+
+APPLICATION_ID: Final = 0x4F647261  # "Odra"
+FORMAT_VERSION: Final = 1
+COLUMNS: Final = (
+    "data BLOB NOT NULL, czxid INTEGER NOT NULL, mzxid INTEGER NOT NULL, pzxid INTEGER NOT NULL, "
+    "version INTEGER NOT NULL, children_created INTEGER NOT NULL, ctime_ms INTEGER NOT NULL, "
+    "mtime_ms INTEGER NOT NULL"
+)
+SCHEMA: Final = (
+    "BEGIN IMMEDIATE",
+    f"CREATE TABLE node (path TEXT PRIMARY KEY NOT NULL, {COLUMNS}) WITHOUT ROWID",
+    "CREATE TABLE last (zxid INTEGER NOT NULL)",
+    "INSERT INTO last VALUES (0)",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {FORMAT_VERSION}",
+    "COMMIT",
+)
+INSERT: Final = "INSERT OR REPLACE INTO node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+STATEMENTS_CACHED: Final = 16
+
+
+class Saved(NamedTuple):
+    """What a journal holds."""
+
+    nodes: list[tuple[str, Node]]
+    zxid: int
+
+
+class Journal(Protocol):
+    """Durable nodes.  Called from any thread, but never twice at once."""
+
+    def open(self) -> Saved:
+        """Take the journal; create it if missing.  Raises: StoreError."""
+        ...
+
+    def commit(self, zxid: int, changes: Sequence[tuple[str, Node | None]]) -> None:
+        """Make nodes (None: gone) and the transaction number durable, all together or not at all.
+
+        Raises: anything; what was to be committed must then be taken for lost.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give the journal back.  May be repeated."""
+        ...
+
+
+class SqliteJournal:
+    """A `Journal` in one SQLite file."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.fspath(path)
+        self._connection: sqlite3.Connection | None = None
+
+    def open(self) -> Saved:
+        """Take the file and read all of it.  Raises: StoreError."""
+        import sqlite3
+
+        try:
+            self._connection = sqlite3.connect(
+                self._path,
+                timeout=0,
+                isolation_level=None,
+                check_same_thread=False,  # the threads of a pool take turns
+                cached_statements=STATEMENTS_CACHED,
+            )
+            self._configure(self._connection)
+            return self._read(self._connection)
+        except (sqlite3.Error, StoreError) as error:
+            self.close()
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(self._sentence(error)) from error
+
+    def commit(self, zxid: int, changes: Sequence[tuple[str, Node | None]]) -> None:
+        """One SQLite transaction.  Raises: sqlite3.Error."""
+        connection = self._connection
+        assert connection is not None, "commit before open"
+        put = [(path, *node[:8]) for path, node in changes if node is not None]
+        gone = [(path,) for path, node in changes if node is None]
+        connection.execute("BEGIN IMMEDIATE")
+        if gone:
+            connection.executemany("DELETE FROM node WHERE path = ?", gone)
+        if put:
+            connection.executemany(INSERT, put)
+        connection.execute("UPDATE last SET zxid = ?", (zxid,))
+        connection.execute("COMMIT")
+
+    def close(self) -> None:
+        """Fold the write-ahead log into the file and let go of it."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _configure(self, connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # before WAL: no shared memory then
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise StoreError(f"the store {self._path} cannot use a write-ahead log (mode {mode})")
+        connection.execute("PRAGMA synchronous = FULL")
+        (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if (application_id, version, tables) == (0, 0, 0):
+            for statement in SCHEMA:
+                connection.execute(statement)
+        elif application_id != APPLICATION_ID:
+            raise StoreError(f"{self._path} is not a store of Odradek but another SQLite file")
+        elif version != FORMAT_VERSION:
+            raise StoreError(
+                f"the store {self._path} has format {version}; "
+                f"this release of Odradek reads format {FORMAT_VERSION} only"
+            )
+
+    def _read(self, connection: sqlite3.Connection) -> Saved:
+        zxids = connection.execute("SELECT zxid FROM last").fetchall()
+        rows = connection.execute("SELECT * FROM node").fetchall()
+        if len(zxids) != 1 or not isinstance(zxids[0][0], int):
+            raise StoreError(f"the store {self._path} is damaged: no transaction number")
+        for path, data, *numbers in rows:
+            if not (
+                isinstance(path, str)
+                and isinstance(data, bytes)
+                and all(isinstance(number, int) for number in numbers)
+            ):
+                raise StoreError(f"the store {self._path} is damaged: bad row for node {path!r}")
+        return Saved([(path, Node(*columns)) for path, *columns in rows], zxids[0][0])
+
+    def _sentence(self, error: sqlite3.Error) -> str:
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return f"the store {self._path} is in use by another process"
+        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+            return f"the store {self._path} is damaged: {error}"
+        return f"the store {self._path} cannot be opened: {error}"
