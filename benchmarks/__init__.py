@@ -1,0 +1,1 @@
+"""Odradek beside Apache Kafka: the same clients, the same machine, alternating rounds."""

@@ -1,0 +1,37 @@
+"""The measured things, in the order in which they run.
+
+Those that start a broker of their own come first, while no other broker is running.
+"""
+
+from typing import Final
+
+from benchmarks.measure import Measure
+
+from .java_consume import JavaConsume
+from .java_produce import BATCHES_128K, DEFAULTS, JavaProduce
+from .librdkafka_consume import LibrdkafkaConsume
+from .memory import Memory
+from .one_record import OneRecord
+from .raw_fetch import RawFetch
+from .ready import Ready
+from .spark_read import SparkRead
+
+
+def all_measures() -> list[Measure]:
+    """Fresh ones: some keep a process between their samples."""
+    return [
+        Ready(),
+        Memory(),
+        JavaProduce(BATCHES_128K),
+        JavaProduce(DEFAULTS),
+        JavaConsume(),
+        LibrdkafkaConsume(),
+        RawFetch(span_size_bytes=16 << 10, name="fetch_16k", title="raw Fetch, 16 KiB spans"),
+        RawFetch(span_size_bytes=1 << 20, name="fetch_1m", title="raw Fetch, 1 MiB spans"),
+        OneRecord(depth=1),
+        OneRecord(depth=16),
+        SparkRead(),
+    ]
+
+
+NAMES: Final = tuple(measure.name for measure in all_measures())

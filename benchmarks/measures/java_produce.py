@@ -1,0 +1,87 @@
+"""Kafka's own ProducerPerformance: 1 KiB records, as fast as it can.
+
+The floor is the same number of bytes as 128 KiB frames from our raw client: what the sockets and
+the files allow, without a Java client that has to make the records.
+"""
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks import topics
+from benchmarks.brokers import Kind
+from benchmarks.floor import floor_server
+from benchmarks.measure import MB_PER_S, Measure, Metric, Sample, Scale, Stage, Target
+from benchmarks.programs import run_java_class
+
+RECORD_SIZE_BYTES: Final = 1024
+SUMMARY: Final = re.compile(r"([\d.]+) records/sec \([\d.]+ MB/sec\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A producer's settings and what they are called."""
+
+    name: str
+    title: str
+    properties: tuple[str, ...]
+    target: Target | None
+
+
+BATCHES_128K: Final = Setup(
+    "produce_128k",
+    "Java ProducerPerformance, acks=1, 128 KiB batches, no idempotence",
+    ("acks=1", "batch.size=131072", "enable.idempotence=false"),
+    Target("ratio", "≥", 1.0),
+)
+DEFAULTS: Final = Setup(
+    "produce_default", "Java ProducerPerformance, defaults", (), Target("ratio", "≥", 1.0)
+)
+
+
+class JavaProduce(Measure):
+    """The steady state that ProducerPerformance reports after its warm-up records."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.name = setup.name
+        self.title = setup.title
+        self.metrics = (Metric("rate", "bulk produce", MB_PER_S, "higher", setup.target),)
+        # The first round of all compiles the broker's way of a Produce (JVM).
+        self.warm_ups = 1 if setup is BATCHES_128K else 0
+        self.kinds = (Kind.KAFKA, Kind.ODRADEK, Kind.FLOOR)
+
+    def sample(self, stage: Stage, kind: Kind) -> Sample:
+        """One run of the tool on a topic of its own."""
+        if kind is Kind.FLOOR:
+            return self._floor(stage)
+        scale = stage.scale
+        printed = run_java_class(
+            "org.apache.kafka.tools.ProducerPerformance",
+            *("--bootstrap-server", str(stage.broker(kind).address)),
+            *("--topic", stage.new_topic(kind)),
+            *("--num-records", str(scale.produce_records + scale.warm_up_records)),
+            *("--warmup-records", str(scale.warm_up_records)),
+            *("--record-size", str(RECORD_SIZE_BYTES)),
+            *("--throughput", "-1"),
+            *(("--command-property", *self.setup.properties) if self.setup.properties else ()),
+        )
+        # The last summary is the steady state's.
+        records_per_s = float(SUMMARY.findall(printed)[-1])
+        return {"rate": records_per_s * RECORD_SIZE_BYTES}
+
+    def _floor(self, stage: Stage) -> Sample:
+        with floor_server(stage.directory()) as address:
+            began = time.perf_counter()
+            filling = topics.fill(
+                address,
+                topics.Topic("floor", bytes(16)),
+                size_bytes=_size_bytes(stage.scale),
+                batch_size_bytes_max=128 << 10,
+            )
+            return {"rate": filling.size_bytes / (time.perf_counter() - began)}
+
+
+def _size_bytes(scale: Scale) -> int:
+    return scale.produce_records * RECORD_SIZE_BYTES
