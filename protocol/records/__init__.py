@@ -1,0 +1,54 @@
+"""Record batches, format v2: read, check, patch, build."""
+
+from .batch import (
+    HEADER_SIZE_BYTES,
+    LENGTH_OVERHEAD_BYTES,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    BatchHeader,
+    check_crc,
+    crc32c,
+    iter_batches,
+    read_header,
+    read_magic,
+    set_append_time,
+    set_max_timestamp,
+    set_offset_and_epoch,
+)
+from .builder import build_batch, control_batch
+from .compression import Codec, compress, decompress
+from .record import Marker, MarkerType, Record, iter_records, read_marker
+from .validate import InvalidRecords, TimestampRange, validate_records
+
+__all__ = [
+    "HEADER_SIZE_BYTES",
+    "LENGTH_OVERHEAD_BYTES",
+    "MAGIC",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "NO_TIMESTAMP",
+    "BatchHeader",
+    "Codec",
+    "InvalidRecords",
+    "Marker",
+    "MarkerType",
+    "Record",
+    "TimestampRange",
+    "build_batch",
+    "check_crc",
+    "compress",
+    "control_batch",
+    "crc32c",
+    "decompress",
+    "iter_batches",
+    "iter_records",
+    "read_header",
+    "read_magic",
+    "read_marker",
+    "set_append_time",
+    "set_max_timestamp",
+    "set_offset_and_epoch",
+    "validate_records",
+]
