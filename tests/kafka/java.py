@@ -1,4 +1,4 @@
-"""Java programs of the tests: Kafka's own tools, and one-file programs of ours in `java/`.
+"""Java programs of the tests: Kafka's own tools, and one-file programs of ours in `programs/`.
 
 Ours are compiled once per jar set and source text into `.cache/classes/`.
 """
@@ -15,7 +15,7 @@ from typing import Final
 
 from .jars import CACHE, classpath
 
-PROGRAMS: Final = Path(__file__).parent / "java"
+PROGRAMS: Final = Path(__file__).parent / "programs"
 TIMEOUT_S: Final = 100.0
 # Short-lived programs: no optimizing compiler, one collector thread.
 QUICK: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -71,12 +71,12 @@ def run_tool(
 def run_program(
     version: str, program: str, *arguments: str, stdin: bytes = b"", check: bool = True
 ) -> Ended:
-    """Run `java/<program>.java` against one version's jars.  Raises: JavaFailed, JarsMissing."""
+    """Run `programs/<program>.java` with one version's jars.  Raises: JavaFailed, JarsMissing."""
     return _run(program_command(version, program, *arguments), stdin=stdin, check=check)
 
 
 def program_command(version: str, program: str, *arguments: str) -> list[str]:
-    """The command line of `java/<program>.java`, compiled.  Raises: JavaFailed, JarsMissing."""
+    """The command line of `programs/<program>.java`, compiled.  Raises: JavaFailed, JarsMissing."""
     return command_line(version, program, *arguments, classes=compiled(version, program))
 
 
@@ -92,7 +92,7 @@ def command_line(
 
 
 def compiled(version: str, program: str) -> Path:
-    """The folder with the class files of `java/<program>.java`, compiled if need be."""
+    """The folder with the class files of `programs/<program>.java`, compiled if need be."""
     source = PROGRAMS / f"{program}.java"
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
     target = CACHE / "classes" / f"{program}-{version}-{digest}"

@@ -1,0 +1,167 @@
+"""Apache Kafka's own command-line tools, of both versions, as an operator would use them."""
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tests.kafka.jars import VERSIONS
+from tests.kafka.java import Ended, run_tool
+from tests.wire.clients import java_writer, read_confluent, write_confluent
+from tests.wire.conftest import NewTopicName
+from tests.wire.records import Sent
+from tests.wire.servers import Server
+
+pytestmark = [pytest.mark.java, pytest.mark.parametrize("version", VERSIONS)]
+TOPIC_ID = re.compile(r"TopicId: ([\w-]{22})\b")
+
+
+def topics(server: Server, version: str, *arguments: str, check: bool = True) -> Ended:
+    address = ("--bootstrap-server", server.bootstrap_servers)
+    return run_tool(version, "TopicCommand", *address, *arguments, check=check)
+
+
+def test_a_topic_from_creation_to_deletion(
+    server: Server, unique_name: Callable[[str], str], version: str
+) -> None:
+    name = unique_name("life")
+    created = ("--create", "--topic", name, "--partitions", "2", "--config", "segment.bytes=1048576")
+    assert f"Created topic {name}." in topics(server, version, *created).stdout
+    described = topics(server, version, "--describe", "--topic", name).stdout
+    assert "PartitionCount: 2\tReplicationFactor: 1" in described
+    assert "segment.bytes=1048576" in described
+    assert TOPIC_ID.search(described)
+    assert len(re.findall(r"\tPartition: \d\tLeader: \d\tReplicas: \d\tIsr: \d", described)) == 2
+    topics(server, version, "--alter", "--topic", name, "--partitions", "3")
+    assert "PartitionCount: 3" in topics(server, version, "--describe", "--topic", name).stdout
+    topics(server, version, "--delete", "--topic", name)
+    assert name not in topics(server, version, "--list").stdout.split()
+
+
+def test_refusals_name_their_reason(server: Server, new_topic: NewTopicName, version: str) -> None:
+    name = new_topic("refused", partitions=2)
+    again = topics(server, version, "--create", "--topic", name, check=False)
+    assert (again.exit_code, f"Topic '{name}' already exists." in again.stdout) == (1, True)
+    fewer = topics(server, version, "--alter", "--topic", name, "--partitions", "1", check=False)
+    assert fewer.exit_code == 1
+    assert "InvalidPartitionsException" in fewer.stdout + fewer.stderr
+    many = ("--create", "--topic", f"{name}-3", "--replication-factor", "3")
+    replicas = topics(server, version, *many, check=False)
+    assert replicas.exit_code == 1
+    assert "InvalidReplicationFactorException" in replicas.stdout + replicas.stderr
+
+
+def test_config_command_describes(server: Server, new_topic: NewTopicName, version: str) -> None:
+    name = new_topic("configured", config={"retention.ms": "123456789"})
+    described = describe(server, version, "topics", name, "--all")
+    assert re.search(
+        r"retention\.ms=123456789 sensitive=false"
+        r" synonyms=\{DYNAMIC_TOPIC_CONFIG:retention\.ms=123456789",
+        described,
+    )
+    assert re.search(r"cleanup\.policy=delete sensitive=false", described)
+    only_own = describe(server, version, "topics", name)
+    assert "retention.ms=123456789" in only_own
+    assert "segment.ms" not in only_own
+
+
+def test_config_command_describes_the_broker(
+    server: Server, new_topic: NewTopicName, version: str
+) -> None:
+    described = topics(server, version, "--describe", "--topic", new_topic("leader")).stdout
+    found = re.search(r"Leader: (\d+)", described)
+    assert found
+    listed = describe(server, version, "brokers", found[1], "--all")
+    assert re.search(r"message\.max\.bytes=1048588 sensitive=false", listed)
+    assert re.search(r"listeners=PLAINTEXT://", listed)
+
+
+def describe(server: Server, version: str, kind: str, name: str, *more: str) -> str:
+    address = ("--bootstrap-server", server.bootstrap_servers)
+    entity = ("--entity-type", kind, "--entity-name", name)
+    return run_tool(version, "ConfigCommand", *address, "--describe", *entity, *more).stdout
+
+
+def test_console_producer_and_consumer(
+    server: Server, new_topic: NewTopicName, version: str
+) -> None:
+    name = new_topic("console", partitions=2)
+    address = ("--bootstrap-server", server.bootstrap_servers, "--topic", name)
+    properties = [
+        "--property=parse.key=true",
+        "--property=parse.headers=true",
+        "--property=null.marker=<null>",
+    ]
+    lines = "a:1,b:2\tkey\tvalue\na:3\tkey\t<null>\nh:x\tschlüssel\twert\n"
+    run_tool(version, "ConsoleProducer", *address, *properties, stdin=lines.encode())
+
+    shown = [f"--property=print.{what}=true" for what in ("key", "headers", "partition", "offset")]
+    found: list[str] = []
+    for partition in ("0", "1"):
+        offsets = run_tool(version, "GetOffsetShell", *address[:2], "--topic", name).stdout
+        count = dict(line.rsplit(":", 1) for line in offsets.split())[f"{name}:{partition}"]
+        if count == "0":
+            continue
+        where = ("--partition", partition, "--offset", "earliest", "--max-messages", count)
+        consumed = run_tool(version, "ConsoleConsumer", *address, *where, *shown)
+        lines_found = [line for line in consumed.stdout.splitlines() if "\t" in line]
+        found += [line.split("\t", 2)[2] for line in lines_found]
+    assert sorted(found) == sorted(
+        ["a:1,b:2\tkey\tvalue", "a:3\tkey\tnull", "h:x\tschlüssel\twert"]
+    )
+
+
+def test_get_offset_shell(server: Server, new_topic: NewTopicName, version: str) -> None:
+    name = new_topic("offsets", partitions=3)
+    records = [Sent(b"k", b"v", (), 1_000 * n) for n in (1, 5, 3)]
+    write_records(server, version, name, records)
+    address = ("--bootstrap-server", server.bootstrap_servers, "--topic", name)
+
+    def offsets(time: str) -> list[str]:
+        return run_tool(version, "GetOffsetShell", *address, "--time", time).stdout.split()
+
+    assert offsets("latest") == [f"{name}:0:0", f"{name}:1:3", f"{name}:2:0"]
+    assert offsets("earliest") == [f"{name}:0:0", f"{name}:1:0", f"{name}:2:0"]
+    assert f"{name}:1:1" in offsets("max-timestamp")
+    assert f"{name}:1:1" in offsets("2000")
+
+
+def write_records(server: Server, version: str, topic: str, records: list[Sent]) -> None:
+    java_writer(version)(server.bootstrap_servers, topic, [(1, "none", records)])
+
+
+def test_producer_performance(server: Server, new_topic: NewTopicName, version: str) -> None:
+    name = new_topic("performance")
+    count = 20_000
+    arguments = ["--topic", name, "--num-records", str(count), "--record-size", "1024"]
+    properties = ["--producer-props", f"bootstrap.servers={server.bootstrap_servers}", "acks=all"]
+    done = run_tool(
+        version, "ProducerPerformance", *arguments, "--throughput", "-1", *properties
+    ).stdout
+    assert f"{count} records sent" in done
+    found = read_confluent(server.bootstrap_servers, name, {0: count})[0]
+    assert {len(record.value or b"") for record in found} == {1024}
+
+
+def test_verifiable_producer(server: Server, new_topic: NewTopicName, version: str) -> None:
+    name = new_topic("verifiable")
+    arguments = ("--bootstrap-server", server.bootstrap_servers, "--topic", name, "--acks", "-1")
+    done = run_tool(version, "VerifiableProducer", *arguments, "--max-messages", "500").stdout
+    events = [json.loads(line) for line in done.splitlines()]
+    acked = [event for event in events if event["name"] == "producer_send_success"]
+    assert [event["offset"] for event in acked] == list(range(500))
+    found = read_confluent(server.bootstrap_servers, name, {0: 500})[0]
+    assert [record.value for record in found] == [str(n).encode() for n in range(500)]
+
+
+def test_log_dirs_command(server: Server, new_topic: NewTopicName, version: str) -> None:
+    name = new_topic("dirs")
+    write = [Sent(b"k", b"v" * 1000)]
+    write_confluent(server.bootstrap_servers, name, [(0, "none", write)])
+    address = ("--bootstrap-server", server.bootstrap_servers)
+    done = run_tool(version, "LogDirsCommand", *address, "--describe", "--topic-list", name)
+    described = json.loads(done.stdout.splitlines()[-1])
+    (partition,) = described["brokers"][0]["logDirs"][0]["partitions"]
+    size_bytes = (server.data_dir / f"{name}-0" / f"{0:020d}.log").stat().st_size
+    assert (partition["partition"], partition["size"]) == (f"{name}-0", size_bytes)
