@@ -15,7 +15,6 @@ Cancelling a waiting caller does not undo its operation.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -78,8 +77,7 @@ class MultiFailed(CoordinationError):
         self.error = error
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(NamedTuple):
     """ZooKeeper's Stat.  `czxid`, `mzxid`, `pzxid`: the transaction that created the node, last
     changed its data, last changed its set of children."""
 
@@ -114,16 +112,14 @@ class WatchEvent(NamedTuple):
 Watch = Callable[[WatchEvent], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """Require that the node exists and has this version."""
 
     path: str
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(NamedTuple):
     """Create a node; the result is its path, with the suffix if it is sequential."""
 
     path: str
@@ -132,8 +128,7 @@ class Create:
     sequential: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Set:
+class Set(NamedTuple):
     """Replace the data of a node of this version; the result is its new Stat."""
 
     path: str
@@ -141,8 +136,7 @@ class Set:
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(NamedTuple):
     """Delete a node of this version that has no children."""
 
     path: str
