@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
     for path in (given.json, given.picture):
         path.parent.mkdir(parents=True, exist_ok=True)
     results = report.as_json(outcomes, quick=given.quick, took_s=took_s)
-    given.json.write_text(json.dumps(results, indent=1) + "\n")
+    given.json.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     given.picture.write_text(picture.draw(outcomes))
     print(f"\n{report.table(outcomes)}\n\n{took_s / 60:.1f} minutes; {given.json}, {given.picture}")
     return 1 if any(outcome.problems for outcome in outcomes) else 0

@@ -106,23 +106,18 @@ class BenchKafka(Kafka43):
         return [java, *KAFKA_FLAGS, *own_flags]
 
 
-def start_kafka(directory: Path, command_prefix: tuple[str, ...] = ()) -> RunningBroker:
+def start_kafka(directory: Path, *, env: dict[str, str] | None = None) -> RunningBroker:
     """Apache Kafka 4.3.1 in KRaft mode.  Raises: StartFailed."""
     kafka = BenchKafka(directory)
-    command = kafka.prepare()
-    process, _, ready_s = _launch([*command_prefix, *command], KAFKA_READY, directory)
+    process, _, ready_s = _launch(kafka.prepare(), KAFKA_READY, directory, env)
     return RunningBroker(Kind.KAFKA, Address(kafka.host, kafka.port), process, ready_s)
 
 
-def start_odradek(
-    directory: Path, *, settings: tuple[str, ...] = (), env: dict[str, str] | None = None
-) -> RunningBroker:
+def start_odradek(directory: Path, *, env: dict[str, str] | None = None) -> RunningBroker:
     """Odradek as `odradek serve` starts it.  Raises: StartFailed."""
     directory.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "odradek", "serve", "--data-dir", str(directory / "data")]
     command += ["--listen", "127.0.0.1:0"]
-    for setting in settings:
-        command += ["--set", setting]
     process, ready, ready_s = _launch(command, ODRADEK_READY, directory, env)
     return RunningBroker(Kind.ODRADEK, Address.parse(ready[1].decode()), process, ready_s)
 

@@ -31,12 +31,12 @@ class Setup:
 
 BATCHES_128K: Final = Setup(
     "produce_128k",
-    "Java ProducerPerformance, acks=1, 128 KiB batches, no idempotence",
+    "Java produce, 1 KiB records; acks=1, 128 KiB batches, not idempotent",
     ("acks=1", "batch.size=131072", "enable.idempotence=false"),
     Target("ratio", "≥", 1.0),
 )
 DEFAULTS: Final = Setup(
-    "produce_default", "Java ProducerPerformance, defaults", (), Target("ratio", "≥", 1.0)
+    "produce_default", "Java produce, 1 KiB records; defaults", (), Target("ratio", "≥", 1.0)
 )
 
 

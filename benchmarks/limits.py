@@ -1,0 +1,205 @@
+"""`python -m benchmarks.limits`: what a broker may cost at most.
+
+Idle connections, a topic with a thousand partitions (also with every fsync made 5 ms slower), and
+starts: with that topic, and after `kill -9` with a gigabyte of batches whose tail must be scanned.
+Exit code 1 when a limit is passed.
+"""
+
+import argparse
+import contextlib
+import json
+import resource
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from . import topics, wire
+from .brokers import Kind, RunningBroker, start_kafka, start_odradek
+from .connection import call, call_once, connect
+from .slow_fsync import SlowFsync
+
+CONNECTIONS: Final = 1_000
+PARTITIONS: Final = 1_000
+SLOW_FSYNC_US: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One number beside its limit."""
+
+    name: str
+    value: float
+    unit: str
+    limit: float
+    note: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Whether it is below the limit."""
+        return self.value < self.limit
+
+    def __str__(self) -> str:
+        verdict = "met" if self.met else "MISSED"
+        line = f"{self.name:58} {self.value:9.3f} {self.unit:4} < {self.limit:g} {verdict:7}"
+        return f"{line} {self.note}".rstrip()
+
+
+class Ground:
+    """Where the broker under test keeps its files from one start to the next."""
+
+    def __init__(self, kind: Kind, directory: Path) -> None:
+        self.kind = kind
+        self.directory = directory
+
+    @contextlib.contextmanager
+    def broker(
+        self, slow: SlowFsync | None = None, *, crash: bool = False
+    ) -> Iterator[RunningBroker]:
+        """A started broker, at the end stopped or killed."""
+        env = slow.env if slow else None
+        start = start_kafka if self.kind is Kind.KAFKA else start_odradek
+        broker = start(self.directory, env=env)
+        try:
+            yield broker
+        finally:
+            broker.kill() if crash else broker.stop()
+
+    def restart_s(self) -> float:
+        """Seconds from exec to the ready line, on the files that are there."""
+        with self.broker() as broker:
+            return broker.ready_s
+
+
+def idle_connections(ground: Ground) -> Iterator[Finding]:
+    """Memory for connections that said ApiVersions once and then nothing."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * CONNECTIONS)), hard))
+    with ground.broker() as broker, contextlib.ExitStack() as stack:
+        frame = wire.api_versions_request()
+
+        def open_one() -> socket.socket:
+            connected = stack.enter_context(connect(broker.address))
+            call(connected, frame)
+            return connected
+
+        # What the first connections allocate once is not the price of a connection.
+        for _ in range(20):
+            open_one()
+        before_bytes = broker.memory_bytes()
+        for _ in range(CONNECTIONS):
+            open_one()
+        each_kib = (broker.memory_bytes() - before_bytes) / CONNECTIONS / 1024
+    yield Finding(f"{CONNECTIONS:,} idle connections, each", each_kib, "KiB", 20)
+
+
+def many_partitions(ground: Ground) -> Iterator[Finding]:
+    """Creating the topic, and starting again with it."""
+    with ground.broker() as broker:
+        created_s, served_s = _create_wide(broker)
+    note = f"last partition served after {served_s:.3f} s"
+    yield Finding(f"a topic of {PARTITIONS:,} partitions, created", created_s, "s", 3, note)
+    yield Finding("… started again with it", ground.restart_s(), "s", 2)
+
+
+def many_partitions_slow_disk(ground: Ground) -> Iterator[Finding]:
+    """The same with every fsync 5 ms slower, as grouped commits must bear it."""
+    slow = SlowFsync(ground.directory / "shim", delay_us=SLOW_FSYNC_US)
+    with ground.broker(slow) as broker:
+        before = slow.count
+        created_s, served_s = _create_wide(broker)
+        fsyncs = slow.count - before
+    if not slow.count:
+        raise RuntimeError("no fsync was counted: the library was not loaded")
+    name = f"… created, {SLOW_FSYNC_US // 1000} ms more in every fsync"
+    yield Finding(
+        name, created_s, "s", 5, f"{fsyncs} fsyncs, last partition served after {served_s:.3f} s"
+    )
+
+
+def crash_16k(ground: Ground) -> Iterator[Finding]:
+    """A gigabyte in batches of 16 KiB."""
+    yield _restart_after_crash(ground, batch_size_bytes_max=16 << 10, value_bytes=1024, limit_s=1)
+
+
+def crash_1k(ground: Ground) -> Iterator[Finding]:
+    """A gigabyte in batches of 1 KiB, one record each."""
+    yield _restart_after_crash(ground, batch_size_bytes_max=1024, value_bytes=950, limit_s=3)
+
+
+def _create_wide(broker: RunningBroker) -> tuple[float, float]:
+    """Seconds to the answer of CreateTopics, and to the last partition's first good answer."""
+    frame = wire.create_topic_request("wide", PARTITIONS, {})
+    began = time.perf_counter()
+    topic_id = wire.created_topic_id(call_once(broker.address, frame))
+    created_s = time.perf_counter() - began
+    topics.wait_served(broker.address, topic_id, PARTITIONS - 1)
+    return created_s, time.perf_counter() - began
+
+
+def _restart_after_crash(
+    ground: Ground, *, batch_size_bytes_max: int, value_bytes: int, limit_s: float
+) -> Finding:
+    with ground.broker(crash=True) as broker:
+        topic = topics.create(broker.address, "crash")
+        filling = topics.fill(
+            broker.address,
+            topic,
+            size_bytes=1_000_000_000,
+            batch_size_bytes_max=batch_size_bytes_max,
+            value_size_bytes=value_bytes,
+            depth=16,
+        )
+    with ground.broker() as broker:
+        ready_s = broker.ready_s
+        last = wire.fetch_request(
+            topic.topic_id, 0, offset=filling.record_count - 1, bytes_max=1 << 20
+        )
+        error_code = wire.fetch_error(call_once(broker.address, last.data))
+    if error_code:
+        raise RuntimeError(f"the last acknowledged record answers error code {error_code}")
+    name = f"start after kill -9, 1 GB in batches of {filling.batch_size_bytes:,} bytes"
+    return Finding(name, ready_s, "s", limit_s, "last record there")
+
+
+LIMITS: Final[dict[str, Callable[[Ground], Iterator[Finding]]]] = {
+    "connections": idle_connections,
+    "partitions": many_partitions,
+    "partitions_slow_disk": many_partitions_slow_disk,
+    "crash_16k": crash_16k,
+    "crash_1k": crash_1k,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Check the limits, one line each."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.limits", description=__doc__)
+    parser.add_argument("--only", action="append", choices=list(LIMITS))
+    parser.add_argument(
+        "--broker", type=Kind, choices=[Kind.ODRADEK, Kind.KAFKA], default="odradek"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--directory", type=Path, help="where the broker's files go meanwhile")
+    given = parser.parse_args(arguments)
+    findings = []
+    for name in given.only or LIMITS:
+        directory = Path(tempfile.mkdtemp(prefix="odradek-limits-", dir=given.directory))
+        try:
+            for finding in LIMITS[name](Ground(given.broker, directory)):
+                print(finding, flush=True)
+                findings.append(finding)
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+    if given.json:
+        listed = [{**asdict(finding), "met": finding.met} for finding in findings]
+        given.json.write_text(json.dumps(listed, indent=1, ensure_ascii=False) + "\n")
+    return 0 if all(finding.met for finding in findings) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
