@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from ..errors import BadLength, Truncated, UnsupportedVersion
 from ..primitives import Buffer
-from .batch import HEADER_SIZE_BYTES, BatchHeader, read_header
+from .batch import CODEC_MASK, HEADER_SIZE_BYTES, LENGTH_OVERHEAD_BYTES, BatchHeader, read_header
 from .compression import decompress
 from .varint import read_varint, read_varlong
 
@@ -68,13 +68,14 @@ def iter_records(
 
 def records_of(batch: Buffer, header: BatchHeader, size_bytes_max: int) -> memoryview:
     """Return the bytes of the records, decompressed.  Raises: MalformedMessage."""
-    size_bytes = header.size_bytes
+    size_bytes = header.batch_length + LENGTH_OVERHEAD_BYTES
     if len(batch) < size_bytes:
         raise Truncated(f"{size_bytes} bytes are announced, {len(batch)} are there")
     records = memoryview(batch)[HEADER_SIZE_BYTES:size_bytes]
-    if header.codec == 0 or (header.record_count == 0 and not records):
-        return records  # compaction leaves empty batches with their codec and without any bytes
-    return decompress(header.codec, records, size_bytes_max)
+    codec = header.attributes & CODEC_MASK
+    if codec == 0 or size_bytes == HEADER_SIZE_BYTES:
+        return records  # compaction leaves empty batches that keep their codec
+    return decompress(codec, records, size_bytes_max)
 
 
 def record_extent(records: memoryview, position: int) -> tuple[int, int]:

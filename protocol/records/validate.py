@@ -17,6 +17,7 @@ from .varint import INT64_MAX, read_varint, read_varlong
 
 _RECORD_SIZE_BYTES_MIN: Final = 7
 _NULL: Final = 1  # the zigzag of -1
+_UNFIT: Final = -1  # a size, in zigzag form, that no record has on the fast path
 
 
 class InvalidRecords(MalformedMessage):
@@ -57,84 +58,96 @@ def validate_records(
     if count * _RECORD_SIZE_BYTES_MIN > len(records):
         raise InvalidRecords(f"{len(records)} bytes cannot hold {count} records")
     keyless: list[int] = []
-    timestamps = _walk(records, count, header.base_timestamp, keyless)
+    delta_min, delta_max, index_of_max = _walk(records, count, keyless)
     if keys_required and keyless:
         message = "a compacted topic accepts no record without a key"
         raise InvalidRecords(message, [(index, message) for index in keyless])
-    return timestamps
+    base_timestamp = header.base_timestamp
+    if base_timestamp + delta_max > INT64_MAX or base_timestamp + delta_min < -INT64_MAX:
+        raise InvalidRecords("a timestamp does not fit in 64 bits")
+    return TimestampRange(base_timestamp + delta_min, base_timestamp + delta_max, index_of_max)
 
 
 _HEAD = Struct("7B").unpack_from  # never past the end of a well-formed record
 
 
-def _walk(
-    records: memoryview, count: int, base_timestamp: int, keyless: list[int]
-) -> TimestampRange:
+def _walk(records: memoryview, count: int, keyless: list[int]) -> tuple[int, int, int]:
     """Check that `records` is exactly `count` records; note in `keyless` those with a null key.
 
-    Lengths and deltas stay in zigzag form here: null is 1, every other negative is odd.
+    Return the least and the greatest timestamp delta and the index of the greatest.
+
+    Lengths and deltas stay in zigzag form here: null is 1, every other negative is odd. `size_last`
+    is the position of the last byte of the record's size, `at` runs over the fields after it.
     """
     position = index_of_max = 0
-    delta_min, delta_max = INT64_MAX, -INT64_MAX - 1
+    delta_min = delta_max = 0
     timestamp_before = -1
-    for index in range(count):
+    for expected in range(0, count << 1, 2):
         try:
             size, size_high, byte, timestamp, offset, key, next_byte = _HEAD(records, position)
             if size < 128:
-                body = position + 1
+                size_last = position
                 timestamp, offset, key, next_byte = byte, timestamp, offset, key
             else:
-                body = position + 2
-                size = size + (size_high << 7) - 128 if size_high < 128 else -1
-            at = body + 4
+                size_last = position + 1
+                size = size + (size_high << 7) - 128 if size_high < 128 else _UNFIT
+            at = size_last + 5
             if timestamp > 127:
-                timestamp = timestamp + (offset << 7) - 128 if offset < 128 else -1
-                offset, key, next_byte = key, next_byte, records[body + 5]
-                at = body + 5
+                if offset > 127:
+                    size = _UNFIT
+                timestamp += (offset << 7) - 128
+                offset, key, next_byte = key, next_byte, records[at + 1]
+                at += 1
             if offset > 127:
-                offset = offset + (key << 7) - 128 if key < 128 else -1
+                if key > 127:
+                    size = _UNFIT
+                offset += (key << 7) - 128
                 key = next_byte
+                at += 1
+            if key > 127:
+                high = records[at]
+                if high > 127:
+                    size = _UNFIT
+                key += (high << 7) - 128
                 at += 1
             at += key >> 1
             value = records[at]
             if value > 127:
                 at += 1
-                value_high = records[at]
-                value = value + (value_high << 7) - 128 if value_high < 128 else -1
+                high = records[at]
+                if high > 127:
+                    size = _UNFIT
+                value += (high << 7) - 128
             at += 1 + (value >> 1)
-            fits = (
-                offset == index << 1
-                and (at + 1 - body) << 1 == size
-                and key < 128
-                and timestamp >= 0
-                and not records[at]
-                and not ((key | value) & 1 and _is_negative(key, value))
-            )
+            has_headers = records[at]
         except (struct_error, IndexError):
-            fits = False
-        if fits:
-            position = at + 1
+            at, size_last, size = position, position, _UNFIT
+        if (
+            (at - size_last) << 1 != size
+            or offset != expected
+            or has_headers
+            or ((key | value) & 1 and (_is_negative(key) or _is_negative(value)))
+        ):
+            position, timestamp, key = _walk_record(records, position, expected >> 1)
         else:
-            position, timestamp, key = _walk_record(records, position, index)
+            position = at + 1
         if key == _NULL:
-            keyless.append(index)
+            keyless.append(expected >> 1)
         if timestamp != timestamp_before:
-            timestamp_before = timestamp
             delta = (timestamp >> 1) ^ -(timestamp & 1)
-            if delta > delta_max:
-                delta_max, index_of_max = delta, index
-            if delta < delta_min:
+            if delta > delta_max or expected == 0:
+                delta_max, index_of_max = delta, expected >> 1
+            if delta < delta_min or expected == 0:
                 delta_min = delta
+            timestamp_before = timestamp
     if position != len(records):
         raise InvalidRecords("bytes follow the last record of the batch")
-    if not -INT64_MAX <= base_timestamp + delta_min <= base_timestamp + delta_max <= INT64_MAX:
-        raise InvalidRecords("a timestamp does not fit in 64 bits")
-    return TimestampRange(base_timestamp + delta_min, base_timestamp + delta_max, index_of_max)
+    return delta_min, delta_max, index_of_max
 
 
-def _is_negative(key: int, value: int) -> bool:
-    """Whether one of two zigzag lengths is negative and not null."""
-    return (key & 1 == 1 and key != _NULL) or (value & 1 == 1 and value != _NULL)
+def _is_negative(length: int) -> bool:
+    """Whether a zigzag length is negative and not null."""
+    return length & 1 == 1 and length != _NULL
 
 
 def _walk_record(records: memoryview, position: int, index: int) -> tuple[int, int, int]:
