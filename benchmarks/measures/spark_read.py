@@ -65,7 +65,7 @@ class SparkRead(Measure):
     def _session(self) -> subprocess.Popen[str]:
         if self._spark is None:
             if not PYTHON.exists():
-                raise NotAvailable("no Spark environment; make spark")
+                raise NotAvailable("no Spark environment; make spark makes it")
             self._spark = subprocess.Popen(
                 [PYTHON, PROGRAM],
                 stdin=subprocess.PIPE,
