@@ -6,6 +6,7 @@ Prints a table; writes JSON and a picture to `benchmarks/results/`, which git ig
 import argparse
 import dataclasses
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -46,6 +47,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> int:
     """Run and report; 1 when a measurement failed."""
     given = parse(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the brokers end with us
     try:
         fetch(KAFKA_VERSION)
     except JarsMissing as missing:

@@ -4,12 +4,14 @@ Apache Kafka runs with the flags of its own start script (1 GB heap, G1); its st
 before the clock starts.  Both log warnings only and keep their files below the given directory.
 """
 
+import collections
 import re
 import selectors
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,10 +61,14 @@ class RunningBroker:
     def __init__(
         self, kind: Kind, address: Address, process: subprocess.Popen[bytes], ready_s: float
     ) -> None:
+        assert process.stdout is not None
         self.kind = kind
         self.address = address
         self.process = process
         self.ready_s = ready_s
+        # What it prints later must not fill the pipe and stop it.
+        self._drain = threading.Thread(target=collections.deque, args=(process.stdout, 0))
+        self._drain.start()
 
     def memory_bytes(self) -> int:
         """VmRSS of the process."""
@@ -86,8 +92,9 @@ class RunningBroker:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        self._drain.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
 
 class BenchKafka(Kafka43):

@@ -10,6 +10,7 @@ import contextlib
 import json
 import resource
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -186,6 +187,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--directory", type=Path, help="where the broker's files go meanwhile")
     given = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the broker ends with us
     findings = []
     for name in given.only or LIMITS:
         directory = Path(tempfile.mkdtemp(prefix="odradek-limits-", dir=given.directory))

@@ -11,7 +11,7 @@ class OneRecord(Measure):
     """One connection with a fixed number of requests in flight for some seconds."""
 
     kinds = (Kind.KAFKA, Kind.ODRADEK, Kind.FLOOR)
-    warm_ups = 1
+    warm_ups = 2  # a JVM takes thousands of requests to compile this path
     busy = True
 
     def __init__(self, depth: int) -> None:
