@@ -3,13 +3,16 @@
 import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import click
 
+from odradek.protocol.errors import ErrorCode
+
 from .errors import CommandError
+from .options import parse_pairs
 
 CONNECT_TIMEOUT_MS: Final = 5000
 CLIENT_ID: Final = "odradek-cli"
@@ -66,11 +69,11 @@ class Cluster:
             raise CommandError(f"cannot use {self.bootstrap_servers}: {sentence(error)}") from error
         try:
             yield client
+            client.close()
         except kafka.errors.KafkaError as error:
             raise CommandError(sentence(error)) from error
         finally:
-            # Whatever has to be delivered was flushed: a failed command must not wait again.
-            client.close(**({"timeout": 0} if kind == "KafkaProducer" else {}))
+            _abandon(client)
 
 
 def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -106,19 +109,6 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_cluster
 
 
-def parse_pairs(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> dict[str, str]:
-    """A click callback for repeated NAME=VALUE."""
-    pairs = {}
-    for text in values:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise click.BadParameter(f"{text!r} is not NAME=VALUE", ctx, param)
-        pairs[name] = value
-    return pairs
-
-
 def sentence(error: BaseException) -> str:
     """What went wrong, without the class noise that kafka-python puts in front."""
     text = str(error)
@@ -128,8 +118,24 @@ def sentence(error: BaseException) -> str:
 
 def error_name(code: int) -> str:
     """Kafka's name of an error code."""
-    name: str = _import_kafka().errors.for_code(code).message
-    return name
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
+
+
+def _abandon(client: Client) -> None:
+    """Close the client of a failed command without waiting for what it could not deliver."""
+    import kafka.errors
+
+    if client._closed:
+        return
+    if not isinstance(client, kafka.KafkaProducer):
+        client.close()
+        return
+    with suppress(kafka.errors.KafkaTimeoutError):
+        client.close(timeout=0)
+    client._closed = True  # else its __del__ tries once more, and prints a traceback
 
 
 def _typed(options: Mapping[str, str], defaults: Mapping[str, object]) -> dict[str, object]:

@@ -8,8 +8,9 @@ from typing import IO, Any, Final
 
 import click
 
-from .clients import Client, Cluster, cluster_options, parse_pairs, sentence
+from .clients import Client, Cluster, cluster_options, sentence
 from .errors import CommandError
+from .options import parse_pairs
 from .progress import progress
 from .records import Headers, Outgoing, record_from_json
 
@@ -18,6 +19,10 @@ RECORD_OVERHEAD_BYTES: Final = 512
 BATCH_BYTES: Final = 128 << 10
 REQUEST_BYTES_MAX: Final = 32 << 20
 LINGER_MS: Final = 5
+
+
+class BadLine(CommandError):
+    """A line of input that is no record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +140,13 @@ def produce(
     ) as producer:
         delivery = _Delivery(producer, topic, timeout_s)
         with progress("records", total=None, wanted=not sys.stdin.isatty()) as advance:
-            for record in records:
-                delivery.send(_placed(record, place))
-                advance(1)
+            try:
+                for record in records:
+                    delivery.send(_placed(record, place))
+                    advance(1)
+            except BadLine:  # what was read before it is not held back
+                delivery.finish()
+                raise
             delivery.finish()
 
 
@@ -219,7 +228,7 @@ def _records(lines: IO[bytes], line_format: LineFormat) -> Iterator[Outgoing]:
         try:
             yield line_format.record(line.removesuffix(b"\n"))
         except ValueError as error:
-            raise CommandError(f"line {number}: {error}") from None
+            raise BadLine(f"line {number}: {error}") from None
 
 
 def _parse_partition(text: str | None) -> int | str | None:

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import click
 
-from .clients import Client, Cluster, cluster_options, error_name, parse_pairs
+from .clients import Client, Cluster, cluster_options, error_name
 from .errors import CommandError
+from .options import parse_pairs
 from .tables import show_json, show_table
 
 TOPIC_ALREADY_EXISTS: Final = 36

@@ -1,0 +1,51 @@
+"""A broker of the chosen `--target` for the commands, and a way to run them."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.wire.servers import Server, make_server
+
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+
+
+@pytest.fixture(scope="session")
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """The commands work against any Kafka broker: `--target kafka-3.9` runs them on Apache's."""
+    target = request.config.getoption("--target")
+    broker = make_server(target, tmp_path_factory.mktemp("cluster"))
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.close()
+
+
+def run_odradek(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Run the command line as a user would."""
+    command = [sys.executable, "-m", "odradek", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=60)
+
+
+@pytest.fixture
+def run(cluster: Server) -> Run:
+    """Run a command against the cluster."""
+
+    def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return run_odradek(*arguments, "-b", cluster.bootstrap_servers, stdin=stdin)
+
+    return run
+
+
+@pytest.fixture
+def topic(run: Run, request: pytest.FixtureRequest) -> Iterator[str]:
+    """An empty topic with 3 partitions."""
+    name = "".join(c if c.isalnum() else "-" for c in request.node.name)
+    created = run("topics", "create", name, "-p", "3")
+    assert created.returncode == 0, created.stderr
+    yield name
+    run("topics", "delete", name, "--if-exists")

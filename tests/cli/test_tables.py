@@ -1,0 +1,19 @@
+"""Aligned columns."""
+
+from odradek.cli.tables import aligned
+
+
+def test_text_begins_and_numbers_end_below_each_other() -> None:
+    assert aligned(("TOPIC", "N"), [("a", 1), ("longer", 100)]) == [
+        "TOPIC     N",
+        "a         1",
+        "longer  100",
+    ]
+
+
+def test_without_rows_there_is_the_header() -> None:
+    assert aligned(("TOPIC", "N"), []) == ["TOPIC  N"]
+
+
+def test_no_blanks_at_the_end() -> None:
+    assert aligned(("A", "B"), [("1", ""), ("2", "xy")]) == ["A  B", "1", "2  xy"]
