@@ -1,0 +1,94 @@
+"""All declared messages, and a Hypothesis strategy for the values of each version."""
+
+import importlib
+import pkgutil
+from typing import Any
+
+from hypothesis import strategies as st
+
+import odradek.protocol.messages as messages
+from odradek.protocol.framing import RequestHeader, ResponseHeader
+from odradek.protocol.schema import MISSING, ArrayOf, Field, FieldType, Message, Struct
+
+INTEGERS = {
+    "int8": (-(1 << 7), (1 << 7) - 1),
+    "int16": (-(1 << 15), (1 << 15) - 1),
+    "uint16": (0, (1 << 16) - 1),
+    "int32": (-(1 << 31), (1 << 31) - 1),
+    "int64": (-(1 << 63), (1 << 63) - 1),
+}
+UNKNOWN_TAG_FIRST = 1000
+
+
+def message_classes() -> list[type[Message]]:
+    """Every message in protocol/messages, and the two headers."""
+    found: list[type[Message]] = [RequestHeader, ResponseHeader]
+    for module in pkgutil.iter_modules(messages.__path__):
+        namespace = vars(importlib.import_module(f"{messages.__name__}.{module.name}"))
+        found += [
+            value
+            for value in namespace.values()
+            if isinstance(value, type) and issubclass(value, Message) and value is not Message
+        ]
+    return found
+
+
+def message_versions() -> list[Any]:
+    """Pairs of message and version."""
+    return [
+        (cls, version)
+        for cls in message_classes()
+        for version in range(cls.VERSIONS.first, cls.VERSIONS.last + 1)
+    ]
+
+
+def values(cls: type[Message], version: int) -> st.SearchStrategy[Any]:
+    """Messages that `version` can carry whole: fields that it lacks have their default."""
+    return _structs(cls, version, version in cls.FLEXIBLE)
+
+
+def _structs(cls: type[Struct], version: int, flexible: bool) -> st.SearchStrategy[Any]:
+    fields = {
+        field.name: _field(field, version, flexible)
+        for field in cls.FIELDS
+        if version in field.versions
+    }
+    tags = st.none()
+    if flexible:
+        tag = st.integers(UNKNOWN_TAG_FIRST, UNKNOWN_TAG_FIRST + 300)
+        tags = st.none() | st.dictionaries(tag, st.binary(max_size=200), min_size=1, max_size=2)
+
+    def build(tagged_fields: dict[int, bytes] | None, **given: Any) -> Struct:
+        made = cls(**given)
+        made.tagged_fields = tagged_fields
+        return made
+
+    return st.builds(build, tagged_fields=tags, **fields)
+
+
+def _field(field: Field, version: int, flexible: bool) -> st.SearchStrategy[Any]:
+    value = _type(field.type, version, flexible)
+    if version in field.nullable:
+        value = st.none() | value
+    if field.default is not MISSING and field.type != "records":
+        value = st.just(field.default) | value if field.default is not None else value
+    return value
+
+
+def _type(type: FieldType, version: int, flexible: bool) -> st.SearchStrategy[Any]:
+    if isinstance(type, ArrayOf):
+        return st.lists(_type(type.element, version, flexible), max_size=3)
+    if not isinstance(type, str):
+        return _structs(type, version, flexible)
+    if type in INTEGERS:
+        first, last = INTEGERS[type]
+        return st.integers(first, last)
+    simple: dict[str, st.SearchStrategy[Any]] = {
+        "bool": st.booleans(),
+        "float64": st.floats(allow_nan=False),
+        "uuid": st.binary(min_size=16, max_size=16),
+        "string": st.text(max_size=20) | st.text(min_size=130, max_size=140),
+        "bytes": st.binary(max_size=20),
+        "records": st.binary(max_size=300),
+    }
+    return simple[type]

@@ -1,0 +1,85 @@
+"""Every declared message equals the message JSON in Apache Kafka's own jar, field by field."""
+
+import json
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.protocol.primitives import ZERO_UUID
+from odradek.protocol.schema import MISSING, ArrayOf, Field, FieldType, Message, Struct, Versions
+from tests.kafka import jars
+
+from .every_message import message_classes
+
+pytestmark = pytest.mark.java
+
+KAFKA = "3.9.2"
+
+
+def kafka_json(name: str) -> dict[str, Any]:
+    jar = next(Path(jars.fetch(KAFKA)).glob(f"kafka-clients-{KAFKA}.jar"))
+    with zipfile.ZipFile(jar) as archive:
+        text = archive.read(f"common/message/{name}.json").decode()
+    parsed: dict[str, Any] = json.loads(re.sub(r"(^|\s)//.*$", "", text, flags=re.MULTILINE))
+    return parsed
+
+
+def snake(name: str) -> str:
+    name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
+    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
+
+
+def type_name(declared: FieldType) -> str:
+    if isinstance(declared, ArrayOf):
+        return "[]" + type_name(declared.element)
+    return declared if isinstance(declared, str) else declared.__name__
+
+
+def nested(declared: FieldType) -> type[Struct] | None:
+    element = declared.element if isinstance(declared, ArrayOf) else declared
+    return None if isinstance(element, str | ArrayOf) else element
+
+
+def json_default(field: dict[str, Any]) -> Any:
+    """What a field that was not sent decodes to, by Kafka's rules."""
+    given, type = field.get("default"), field["type"]
+    if given == "null":
+        return None
+    if type == "bool":
+        return str(given).lower() == "true"
+    if type == "string":
+        return given or ""
+    if re.fullmatch(r"u?int\d+", type):
+        return int(str(given), 0) if given is not None else 0
+    return {"uuid": ZERO_UUID, "bytes": b"", "records": None}.get(type, MISSING)
+
+
+def assert_same_fields(
+    ours: tuple[Field, ...], theirs: list[dict[str, Any]], common: dict[str, Any], where: str
+) -> None:
+    assert [field.name for field in ours] == [snake(field["name"]) for field in theirs], where
+    for field, expected in zip(ours, theirs, strict=True):
+        place = f"{where}.{field.name}"
+        assert type_name(field.type) == expected["type"], place
+        assert field.versions == Versions.parse(expected["versions"]), place
+        assert field.nullable == Versions.parse(expected.get("nullableVersions", "none")), place
+        assert field.tag == expected.get("tag"), place
+        assert field.tagged == Versions.parse(expected.get("taggedVersions", "none")), place
+        assert field.default == json_default(expected), place
+        inner = nested(field.type)
+        if inner is not None:
+            fields = expected.get("fields") or common[inner.__name__]
+            assert_same_fields(inner.FIELDS, fields, common, place)
+
+
+@pytest.mark.parametrize("cls", message_classes(), ids=lambda cls: cls.__name__)
+def test_declaration_equals_kafkas(cls: type[Message]) -> None:
+    expected = kafka_json(cls.__name__)
+    assert Versions.parse(expected["validVersions"]) == cls.VERSIONS
+    assert Versions.parse(expected["flexibleVersions"]) == cls.FLEXIBLE
+    assert expected.get("apiKey", -1) == cls.API_KEY
+    common = {struct["name"]: struct["fields"] for struct in expected.get("commonStructs", [])}
+    assert_same_fields(cls.FIELDS, expected["fields"], common, cls.__name__)

@@ -1,0 +1,85 @@
+"""Every declared message: what is encoded decodes to the same, and damaged bytes are named."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from odradek.broker.handlers import APIS
+from odradek.protocol.errors import MalformedMessage, Truncated, UnsupportedVersion
+from odradek.protocol.schema import Message
+
+from .every_message import message_classes, message_versions, values
+
+ids = [f"{cls.__name__}-v{version}" for cls, version in message_versions()]
+each_version = pytest.mark.parametrize(("cls", "version"), message_versions(), ids=ids)
+few = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@each_version
+@given(data=st.data())
+@few
+def test_what_is_encoded_decodes_to_the_same(
+    cls: type[Message], version: int, data: st.DataObject
+) -> None:
+    message = data.draw(values(cls, version))
+    encoded = memoryview(bytes(message.encode(version)))
+    decoded, position = cls.decode(encoded, version)
+    assert position == len(encoded)
+    assert decoded == message
+
+
+@each_version
+@given(data=st.data())
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+def test_every_prefix_is_truncated(
+    cls: type[Message], version: int, data: st.DataObject
+) -> None:
+    encoded = bytes(data.draw(values(cls, version)).encode(version))
+    for size in range(len(encoded)):
+        with pytest.raises(Truncated):
+            cls.decode(encoded[:size], version)
+
+
+@each_version
+@given(data=st.binary(max_size=300))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+def test_random_bytes_are_malformed_or_a_message(
+    cls: type[Message], version: int, data: bytes
+) -> None:
+    try:
+        decoded, position = cls.decode(data, version)
+    except MalformedMessage:
+        return
+    assert isinstance(decoded, cls)
+    assert 0 <= position <= len(data)
+
+
+@pytest.mark.parametrize("cls", message_classes(), ids=lambda cls: cls.__name__)
+def test_versions_outside_the_range_are_refused(cls: type[Message]) -> None:
+    for version in (cls.VERSIONS.first - 1, cls.VERSIONS.last + 1):
+        with pytest.raises(UnsupportedVersion):
+            cls.decode(b"", version)
+        with pytest.raises(UnsupportedVersion):
+            cls().encode(version)
+
+
+def test_the_table_of_apis_agrees_with_the_messages() -> None:
+    declared: dict[int, list[Any]] = {}
+    for cls in message_classes():
+        if cls.API_KEY >= 0:
+            declared.setdefault(cls.API_KEY, []).append((cls.VERSIONS, cls.FLEXIBLE.first))
+    served = {
+        api.key: [((api.first, api.last), api.flexible)] * 2 for api in APIS.values()
+    }
+    assert declared == served
+
+
+def test_absent_fields_have_their_default_and_are_not_shared() -> None:
+    for cls in message_classes():
+        first, second = cls(), cls()
+        assert first == second
+        for field in cls.FIELDS:
+            if isinstance(getattr(first, field.name), list):
+                assert getattr(first, field.name) is not getattr(second, field.name)
