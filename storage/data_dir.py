@@ -1,0 +1,250 @@
+"""One data directory: its lock and owner, its partitions, its checkpoints, its clean end.
+
+Start: lock, owner (meta.properties), then note and remove the clean-shutdown marker, read the
+checkpoints, load every partition. The marker is trusted only if all checkpoints are there and name
+the partition. End: every log is flushed and closed, checkpoints are written, the marker comes last.
+"""
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from .checkpoint import (
+    CLEAN_SHUTDOWN,
+    CLEAN_SHUTDOWN_TEXT,
+    HIGH_WATERMARK,
+    LOG_START,
+    RECOVERY_POINT,
+    TopicPartition,
+    read_offsets,
+    render_offsets,
+)
+from .errors import DataDirError, LogDirFailed, StorageError
+from .files import FileLock, FileSystem
+from .load import LoadHints, create_log, load_log
+from .log import Log
+from .log_config import LogConfig
+from .meta_properties import (
+    META_PROPERTIES,
+    MetaProperties,
+    read_meta_properties,
+    render_meta_properties,
+)
+from .plans import CheckpointPlan, DeletePlan
+
+logger: Final = logging.getLogger("odradek.storage")
+
+_PARTITION_DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
+_DELETED_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-delete")
+
+
+class _Checkpoints(NamedTuple):
+    """What the last run left; None: missing or unreadable."""
+
+    recovery_point: dict[TopicPartition, int] | None
+    high_watermark: dict[TopicPartition, int] | None
+    log_start: dict[TopicPartition, int] | None
+
+    def hints(self, key: TopicPartition, *, marker: bool) -> LoadHints:
+        """What they say of one partition."""
+        recovery_point = self.recovery_point or {}
+        complete = None not in (self.recovery_point, self.high_watermark, self.log_start)
+        return LoadHints(
+            clean=marker and complete and key in recovery_point,
+            recovery_point=recovery_point.get(key, 0),
+            log_start_offset=(self.log_start or {}).get(key, 0),
+            high_watermark=(self.high_watermark or {}).get(key, 0),
+        )
+
+
+class DataDir:
+    """A locked data directory.  `open` does all steps; a broker that must take them apart (its
+    store lies in the same directory) calls `lock`, `identify` and `load` in turn."""
+
+    def __init__(self, path: str, files: FileSystem, lock: FileLock) -> None:
+        self.path = path
+        self.logs: dict[TopicPartition, Log] = {}
+        self.was_clean = False
+        self._files = files
+        self._lock = lock
+        self._deleted: list[str] = []
+        self._loaded = False
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        broker_id: int,
+        cluster_id: str,
+        files: FileSystem,
+        *,
+        config_of: Callable[[str], LogConfig],
+        wall_ms: int,
+    ) -> "DataDir":
+        """Lock, identify and load; `config_of` gives a topic's settings.  Raises: DataDirError."""
+        data_dir = cls.lock(path, files)
+        try:
+            data_dir.identify(broker_id, cluster_id)
+            data_dir.load(config_of, wall_ms)
+        except BaseException:
+            data_dir.abandon()
+            raise
+        return data_dir
+
+    @classmethod
+    def lock(cls, path: str, files: FileSystem) -> "DataDir":
+        """Make the directory if there is none and take its lock.  Raises: DataDirError."""
+        path = path.rstrip("/") or "/"
+        try:
+            files.make_directory(path)
+            return cls(path, files, files.lock(f"{path}/.lock"))
+        except LogDirFailed as error:
+            raise DataDirError(f"the data directory is not writable: {error}") from error
+
+    def stored_owner(self) -> MetaProperties | None:
+        """Whom the directory belongs to, or None if it is new.  Raises: DataDirError."""
+        try:
+            return read_meta_properties(self._files, f"{self.path}/{META_PROPERTIES}")
+        except LogDirFailed as error:
+            raise DataDirError(f"the data directory is not readable: {error}") from error
+
+    def identify(self, broker_id: int, cluster_id: str) -> None:
+        """Claim a new directory, or check that it belongs to this broker.  Raises: DataDirError."""
+        owner = self.stored_owner()
+        if owner is None:
+            meta = render_meta_properties(MetaProperties(broker_id, cluster_id))
+            try:
+                self._files.write_atomic(f"{self.path}/{META_PROPERTIES}", meta)
+            except LogDirFailed as error:
+                raise DataDirError(f"the data directory is not writable: {error}") from error
+        elif owner.broker_id != broker_id:
+            raise DataDirError(
+                f"the data directory {self.path} belongs to broker {owner.broker_id}, "
+                f"not to broker {broker_id}"
+            )
+        elif owner.cluster_id != cluster_id:
+            raise DataDirError(
+                f"the data directory {self.path} belongs to the cluster {owner.cluster_id}, "
+                f"not to the cluster {cluster_id}"
+            )
+
+    def load(self, config_of: Callable[[str], LogConfig], wall_ms: int) -> None:
+        """Load every partition, recovering after an unclean stop.  Raises: DataDirError."""
+        try:
+            self._load(config_of, wall_ms)
+        except DataDirError:
+            raise
+        except StorageError as error:
+            raise DataDirError(f"the data directory cannot be loaded: {error}") from error
+
+    def _load(self, config_of: Callable[[str], LogConfig], wall_ms: int) -> None:
+        marker_path = f"{self.path}/{CLEAN_SHUTDOWN}"
+        self.was_clean = self._files.exists(marker_path)
+        if self.was_clean:
+            # First, and for good: a crash while loading must be seen as unclean next time.
+            self._files.unlink(marker_path)
+            self._files.sync_path(self.path)
+        checkpoints = _Checkpoints(
+            *(
+                read_offsets(self._files, f"{self.path}/{name}")
+                for name in (RECOVERY_POINT, HIGH_WATERMARK, LOG_START)
+            )
+        )
+        for info in self._files.list_directory(self.path):
+            if not info.is_directory:
+                continue
+            if _DELETED_DIRECTORY.fullmatch(info.name):
+                self._deleted.append(f"{self.path}/{info.name}")
+                continue
+            match = _PARTITION_DIRECTORY.fullmatch(info.name)
+            if match is None:
+                logger.warning("unknown directory left alone path=%s/%s", self.path, info.name)
+                continue
+            topic, partition = match[1], int(match[2])
+            self.logs[topic, partition] = load_log(
+                self._files,
+                f"{self.path}/{info.name}",
+                topic,
+                partition,
+                config=config_of(topic),
+                hints=checkpoints.hints((topic, partition), marker=self.was_clean),
+                wall_ms=wall_ms,
+            )
+        self._loaded = True
+
+    def deleted_plans(self) -> list[DeletePlan]:
+        """Directories whose deletion the last run did not finish; each once."""
+        plans = [DeletePlan(self._files, directory) for directory in self._deleted]
+        self._deleted = []
+        return plans
+
+    def create_log(
+        self, topic: str, partition: int, *, topic_id: bytes | None, config: LogConfig
+    ) -> Log:
+        """Make an empty partition; there must be none.  Raises: DiskFull, LogDirFailed."""
+        assert (topic, partition) not in self.logs
+        directory = f"{self.path}/{topic}-{partition}"
+        log = create_log(self._files, directory, topic, partition, topic_id=topic_id, config=config)
+        self.logs[topic, partition] = log
+        return log
+
+    def delete_log(self, topic: str, partition: int, uuid: bytes) -> DeletePlan:
+        """Rename a partition's directory away; the plan unlinks it.  Write a checkpoint afterwards,
+        so that a partition of that name does not inherit the offsets.  Raises: LogDirFailed."""
+        return self.logs.pop((topic, partition)).delete(uuid)
+
+    def checkpoint_plan(self) -> CheckpointPlan:
+        """All checkpoints as of now.  `plan.run()` in any thread, one at a time, then
+        `checkpointed(plan)` here."""
+        recovery_points = {key: log.recovery_point for key, log in self.logs.items()}
+        contents = {
+            RECOVERY_POINT: recovery_points,
+            HIGH_WATERMARK: {key: log.high_watermark for key, log in self.logs.items()},
+            LOG_START: {
+                key: log.log_start_offset
+                for key, log in self.logs.items()
+                if log.log_start_offset > log.segments.first_offset
+            },
+        }
+        return CheckpointPlan(
+            self._files,
+            [
+                (f"{self.path}/{name}", render_offsets(offsets))
+                for name, offsets in contents.items()
+            ],
+            recovery_points,
+        )
+
+    def checkpointed(self, plan: CheckpointPlan) -> None:
+        """The plan was run without an error: producer snapshots that it outdates may go."""
+        for key, recovery_point in plan.recovery_points.items():
+            log = self.logs.get(key)
+            if log is not None:
+                log.flushing.prune_snapshots(recovery_point)
+
+    def checkpoint(self) -> None:
+        """Write all checkpoints now, with fsync.  Raises: DiskFull, LogDirFailed."""
+        plan = self.checkpoint_plan()
+        plan.run()
+        self.checkpointed(plan)
+
+    def close(self) -> None:
+        """Clean stop: flush and close every log, write checkpoints and last the marker, unlock.
+
+        Blocks for the fsyncs.  Raises: DiskFull, LogDirFailed; then without the marker.
+        """
+        try:
+            for log in self.logs.values():
+                log.close()
+            self.checkpoint()
+            if self._loaded:
+                self._files.write_atomic(f"{self.path}/{CLEAN_SHUTDOWN}", CLEAN_SHUTDOWN_TEXT)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files and the lock without writing, as a crash would.  Twice is fine."""
+        for log in self.logs.values():
+            log.abandon()
+        self._lock.release()

@@ -1,0 +1,260 @@
+"""Every touch of the disk: the one file under storage/ that may fsync.
+
+`FileSystem` is what the room is given; `RealFileSystem` is the machine's own.  A simulator or a
+fault test derives from it (and from `LogFile`) and overrides single calls.
+
+Descriptors are opened at first use and given back when too many are open: a thousand idle
+partitions hold none.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+from typing import Final, NamedTuple, Protocol
+
+from .errors import DataDirError
+from .log_file import Bytes, LogFile, fail, guarded
+
+OPEN_FILES_MAX: Final = 4096
+
+
+class FileInfo(NamedTuple):
+    """One entry of a directory."""
+
+    name: str
+    is_directory: bool
+    size_bytes: int
+
+
+class FileLock:
+    """A lock on a file, held until `release` or the end of the process."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let go; a second call does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class FileSystem(Protocol):
+    """What storage needs of a disk.  Every method may raise LogDirFailed or DiskFull."""
+
+    def open_log(self, path: str, size_bytes: int) -> LogFile:
+        """A handle on an existing file; nothing is opened before its first use."""
+        ...
+
+    def create(self, path: str) -> None:
+        """Make an empty file; one that exists is emptied."""
+        ...
+
+    def list_directory(self, path: str) -> list[FileInfo]:
+        """The entries of a directory, in no order."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and its parents; one that exists is fine."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory of that name."""
+        ...
+
+    def read_bytes(self, path: str) -> bytes | None:
+        """A whole file, or None if there is none."""
+        ...
+
+    def write_bytes(self, path: str, data: Bytes) -> None:
+        """Write a whole file in place, unsynced: for data that can be derived again."""
+        ...
+
+    def write_atomic(self, path: str, data: Bytes, *, sync: bool = True) -> None:
+        """Replace a file as a whole: `.tmp`, fsync, rename, fsync of the directory."""
+        ...
+
+    def rename(self, path: str, new_path: str) -> None:
+        """Rename a file or directory, replacing a file of that name."""
+        ...
+
+    def unlink(self, path: str) -> None:
+        """Remove a file; one that is gone already is fine."""
+        ...
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory and what is in it; gone already is fine."""
+        ...
+
+    def sync_path(self, path: str) -> None:
+        """fsync a file or a directory by name; gone already is fine."""
+        ...
+
+    def lock(self, path: str) -> FileLock:
+        """Take an exclusive lock.  Raises: DataDirError (held by somebody else), LogDirFailed."""
+        ...
+
+
+class RealFileSystem:
+    """The machine's own disk, by plain system calls."""
+
+    def __init__(self, *, open_files_max: int = OPEN_FILES_MAX) -> None:
+        self._open_files_max = open_files_max
+        self._open: dict[LogFile, None] = {}
+
+    # -- log files and their descriptors
+
+    def open_log(self, path: str, size_bytes: int) -> LogFile:
+        """A handle on an existing file; nothing is opened before its first use."""
+        return LogFile(self, path, size_bytes)
+
+    def open_descriptor(self, file: LogFile) -> int:
+        """Open a file for `LogFile`; first make room if too many are open."""
+        if len(self._open) >= self._open_files_max:
+            self._make_room()
+        with guarded(file.path):
+            descriptor = os.open(file.path, os.O_RDWR | os.O_CLOEXEC)
+        self._open[file] = None
+        return descriptor
+
+    def _make_room(self) -> None:
+        """Second chance: the longest open file that was not used since the last look goes."""
+        for file in list(self._open):
+            if file.referenced or file.recently_used:
+                file.recently_used = False
+                self._open[file] = self._open.pop(file)
+                continue
+            file.rest()
+            return
+        # All were in use: the next of them without a reference goes; with none, the limit gives.
+        for file in list(self._open):
+            if not file.referenced:
+                file.rest()
+                return
+
+    def forget(self, file: LogFile) -> None:
+        """A descriptor was closed."""
+        self._open.pop(file, None)
+
+    def fsync(self, descriptor: int) -> None:
+        """The one fsync.  Raises: OSError."""
+        os.fsync(descriptor)
+
+    # -- whole files and directories
+
+    def create(self, path: str) -> None:
+        """Make an empty file; one that exists is emptied."""
+        with guarded(path):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+
+    def list_directory(self, path: str) -> list[FileInfo]:
+        """The entries of a directory, in no order."""
+        with guarded(path), os.scandir(path) as entries:
+            return [
+                FileInfo(entry.name, directory, 0 if directory else entry.stat().st_size)
+                for entry in entries
+                for directory in (entry.is_dir(),)
+            ]
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and its parents; one that exists is fine."""
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            return
+        except FileNotFoundError:
+            with guarded(path):
+                os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            fail(path, error)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory of that name."""
+        return os.path.exists(path)
+
+    def read_bytes(self, path: str) -> bytes | None:
+        """A whole file, or None if there is none."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            fail(path, error)
+        try:
+            with guarded(path):
+                return os.read(descriptor, os.fstat(descriptor).st_size)
+        finally:
+            os.close(descriptor)
+
+    def write_bytes(self, path: str, data: Bytes) -> None:
+        """Write a whole file in place, unsynced: for data that can be derived again."""
+        self._write(path, data, sync=False)
+
+    def write_atomic(self, path: str, data: Bytes, *, sync: bool = True) -> None:
+        """Replace a file as a whole: `.tmp`, fsync, rename, fsync of the directory."""
+        temporary = path + ".tmp"
+        self._write(temporary, data, sync=sync)
+        self.rename(temporary, path)
+        if sync:
+            self.sync_path(os.path.dirname(path))
+
+    def _write(self, path: str, data: Bytes, *, sync: bool) -> None:
+        with guarded(path):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            descriptor = os.open(path, flags, 0o644)
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(descriptor, view) :]
+                if sync:
+                    self.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def rename(self, path: str, new_path: str) -> None:
+        """Rename a file or directory, replacing a file of that name."""
+        with guarded(path):
+            os.replace(path, new_path)
+
+    def unlink(self, path: str) -> None:
+        """Remove a file; one that is gone already is fine."""
+        with guarded(path), contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory and what is in it; gone already is fine."""
+        with guarded(path), contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def sync_path(self, path: str) -> None:
+        """fsync a file or a directory by name; gone already is fine."""
+        with guarded(path), contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                self.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def lock(self, path: str) -> FileLock:
+        """Take an exclusive lock, seen by other brokers of this kind and by Apache Kafka.
+
+        `flock` also keeps out a second broker of this process; Java's FileLock is a record lock
+        (`lockf`), which only keeps out other processes.
+        """
+        with guarded(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise DataDirError(
+                    f"the data directory {os.path.dirname(path)} is locked by another broker"
+                ) from error
+            fail(path, error)
+        return FileLock(descriptor)

@@ -1,0 +1,153 @@
+"""What of a log is not safe on disk yet, and how the recovery point moves.
+
+Everything below the recovery point must survive a power cut: batches, the indexes of finished
+segments, the epoch file, the producer state, the names of new files. The index of the active
+segment is written with a flush but not synced: recovery checks its entries before it relies on
+them.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from .files import FileSystem
+from .log_file import LogFile
+from .plans import FlushPlan
+from .producer_snapshot import encode_snapshot, snapshot_path
+from .segment import Segment
+
+if TYPE_CHECKING:
+    from .log import Log
+
+SNAPSHOT_INTERVAL_BYTES: Final = 16 << 20  # so far apart a flush writes producer snapshots
+
+
+class Flushing:
+    """The flush state of one log."""
+
+    __slots__ = (
+        "_directory",
+        "_files",
+        "_flush_snapshots",
+        "_generation",
+        "_rolled",
+        "_snapshot_bytes",
+        "_unsynced_snapshots",
+        "directory_unsynced",
+        "recovery_point",
+        "snapshot_offset",
+        "unflushed_bytes",
+    )
+
+    def __init__(self, files: FileSystem, directory: str, recovery_point: int) -> None:
+        self._files = files
+        self._directory = directory
+        self._generation = 0
+        self._rolled: tuple[Segment, ...] = ()
+        self._snapshot_bytes = 0
+        self._flush_snapshots: tuple[int, ...] = ()
+        self._unsynced_snapshots: tuple[int, ...] = ()
+        self.directory_unsynced = True
+        self.recovery_point = recovery_point
+        self.snapshot_offset = -1
+        self.unflushed_bytes = 0
+
+    def loaded_clean(self, snapshot_offset: int) -> None:
+        """All files are as a clean stop left them; -1: without a snapshot at the end."""
+        self.directory_unsynced = False
+        self.snapshot_offset = snapshot_offset
+
+    def recovered(self, finished: list[Segment], size_bytes: int) -> None:
+        """So many bytes were scanned and are as good as just appended."""
+        self._rolled = tuple(finished)
+        self.unflushed_bytes = size_bytes
+
+    def rolled(self, segment: Segment) -> None:
+        """A segment was finished and is not synced."""
+        self._rolled = (*self._rolled, segment)
+        self.directory_unsynced = True
+
+    def snapshot(self, log: "Log", *, at_flush: bool = False) -> None:
+        """Write the producer state at the log end, unsynced.  Raises: DiskFull, LogDirFailed."""
+        offset = log.log_end_offset
+        if offset == self.snapshot_offset:
+            return
+        path = snapshot_path(self._directory, offset)
+        self._files.write_bytes(path, encode_snapshot(log.producers))
+        self.snapshot_offset = offset
+        self._snapshot_bytes = 0
+        self._unsynced_snapshots = (*self._unsynced_snapshots, offset)
+        self.directory_unsynced = True
+        if at_flush:
+            self._flush_snapshots = (*self._flush_snapshots, offset)
+
+    def plan(self, log: "Log") -> FlushPlan | None:
+        """The fsyncs after which all that the log holds now is safe; None if it is."""
+        if self.recovery_point >= log.log_end_offset and not self._rolled:
+            return None
+        self._snapshot_bytes += self.unflushed_bytes
+        if self._snapshot_bytes >= SNAPSHOT_INTERVAL_BYTES:
+            self.snapshot(log, at_flush=True)
+        return self._plan(log, with_active_index=False)
+
+    def final_plan(self, log: "Log") -> FlushPlan | None:
+        """As `plan`, for a clean stop: with a snapshot at the end and all indexes.
+
+        A log that never held a record has nothing that could not be made again.
+        """
+        if log.log_end_offset == 0:
+            return None
+        self.snapshot(log)
+        if not (self.directory_unsynced or self._rolled or self.unflushed_bytes):
+            return None
+        return self._plan(log, with_active_index=True)
+
+    def _plan(self, log: "Log", *, with_active_index: bool) -> FlushPlan:
+        active = log.segments.active
+        active.write_indexes()
+        log_files: list[LogFile] = [active.file]
+        for segment in (*self._rolled, active) if with_active_index else self._rolled:
+            log_files += segment.all_files()
+        paths = [snapshot_path(self._directory, offset) for offset in self._unsynced_snapshots]
+        if log.epochs.unsynced:
+            paths.append(log.epochs.path)
+        directories = [self._directory, self._directory.rpartition("/")[0]]
+        plan = FlushPlan(
+            self._files,
+            offset_end=log.log_end_offset,
+            size_bytes=self.unflushed_bytes,
+            generation=self._generation,
+            log_files=log_files,
+            paths=paths,
+            directories=directories if self.directory_unsynced or paths else (),
+        )
+        # From here on the plan answers for these; if it fails the whole directory goes offline.
+        self._rolled = self._unsynced_snapshots = ()
+        self.directory_unsynced = log.epochs.unsynced = False
+        self.unflushed_bytes = 0
+        return plan
+
+    def done(self, plan: FlushPlan) -> None:
+        """The plan was run: move the recovery point, unless a truncation came between."""
+        plan.release()
+        if plan.generation == self._generation:
+            self.recovery_point = max(self.recovery_point, plan.offset_end)
+
+    def truncated(self, log_end_offset: int, gone: list[Segment]) -> None:
+        """The log was cut: running plans count for nothing, snapshots above are removed."""
+        self._generation += 1
+        self.recovery_point = min(self.recovery_point, log_end_offset)
+        self._rolled = tuple(segment for segment in self._rolled if segment not in gone)
+        self._flush_snapshots = _up_to(self._flush_snapshots, log_end_offset)
+        self._unsynced_snapshots = _up_to(self._unsynced_snapshots, log_end_offset)
+        self.snapshot_offset = -1
+        self.directory_unsynced = True
+
+    def prune_snapshots(self, recovery_point: int) -> None:
+        """A checkpoint with this recovery point is on disk: older snapshots of flushes may go."""
+        below = [offset for offset in self._flush_snapshots if offset <= recovery_point]
+        for offset in below[:-1]:
+            self._files.unlink(snapshot_path(self._directory, offset))
+        self._flush_snapshots = self._flush_snapshots[max(0, len(below) - 1) :]
+
+
+def _up_to(offsets: tuple[int, ...], offset_max: int) -> tuple[int, ...]:
+    return tuple(offset for offset in offsets if offset <= offset_max)

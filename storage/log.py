@@ -1,0 +1,377 @@
+"""The log of one partition: what the broker appends to, reads from, truncates and flushes.
+
+Ordering rules. A batch is written first; offsets, index entries, epochs and producers follow, so
+a failed write leaves no trace. The recovery point moves only after an fsync of all that lies
+below it (data, finished indexes, epochs, a producer snapshot, the directory). Everything above it
+is scanned again after an unclean stop (load.py).
+
+Loop-owned and synchronous. Slow work is handed out as plans: see `flush_plan`, `delete`.
+"""
+
+from typing import Final, NamedTuple
+
+from odradek.protocol.records import (
+    BatchHeader,
+    check_crc,
+    iter_batches,
+    set_append_time,
+    set_offset_and_epoch,
+)
+
+from .errors import BatchTooLarge, CorruptLog, LogDirFailed, OffsetOutOfRange
+from .files import FileSystem
+from .flush import Flushing
+from .leader_epochs import LeaderEpochs
+from .log_config import LogConfig
+from .plans import DeletePlan, FlushPlan
+from .producer_rebuild import rebuild_producers, remove_snapshots_above
+from .producer_state import ProducerState
+from .reader import Reader
+from .segment import Segment, create_segment
+from .segments import Segments
+from .span import Span, drop_spans
+from .timestamps import TimestampOffset, max_timestamp_offset, offset_for_timestamp
+
+DIRECTORY_NAME_MAX: Final = 255
+DELETED_SUFFIX: Final = "-delete"
+
+
+class Appended(NamedTuple):
+    """The offsets that an append of several batches took; `offset_end` is exclusive."""
+
+    offset_first: int
+    offset_end: int
+
+
+class Log:
+    """One partition's segments, offsets, producers and leader epochs."""
+
+    __slots__ = (
+        "_files",
+        "_high_watermark",
+        "_reader",
+        "config",
+        "directory",
+        "epochs",
+        "flushing",
+        "log_end_offset",
+        "log_start_offset",
+        "partition",
+        "producers",
+        "segments",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        files: FileSystem,
+        directory: str,
+        *,
+        topic: str,
+        partition: int,
+        topic_id: bytes | None,
+        config: LogConfig,
+        segments: Segments,
+        producers: ProducerState,
+        epochs: LeaderEpochs,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+    ) -> None:
+        self._files = files
+        self._reader = Reader(segments)
+        self._high_watermark = log_start_offset
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.config = config
+        self.segments = segments
+        self.producers = producers
+        self.epochs = epochs
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.flushing = Flushing(files, directory, recovery_point)
+
+    def __repr__(self) -> str:
+        return f"Log({self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset})"
+
+    # -- offsets
+
+    @property
+    def high_watermark(self) -> int:
+        """Offset below which everything is replicated.  Setting it never moves it back."""
+        return self._high_watermark
+
+    @high_watermark.setter
+    def high_watermark(self, offset: int) -> None:
+        if offset > self._high_watermark:
+            self._high_watermark = min(offset, self.log_end_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Offset below which no transaction is open; at most the high watermark."""
+        first = self.producers.open_transaction_first_offset()
+        return self._high_watermark if first is None else min(first, self._high_watermark)
+
+    @property
+    def recovery_point(self) -> int:
+        """Offset below which everything is safe on disk."""
+        return self.flushing.recovery_point
+
+    @property
+    def unflushed_bytes(self) -> int:
+        """Bytes appended since the last flush plan."""
+        return self.flushing.unflushed_bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of batches on disk."""
+        return self.segments.size_bytes
+
+    # -- appending
+
+    def append(
+        self, batch: memoryview, header: BatchHeader, *, leader_epoch: int, wall_ms: int
+    ) -> int:
+        """Append one validated batch as the leader; return its base offset.
+
+        Patches offset, epoch and, with LogAppendTime, the timestamp into `batch`. Idempotent
+        batches must have passed `producers.check`.  Raises: BatchTooLarge, DiskFull,
+        LogDirFailed; then nothing has changed.
+        """
+        config = self.config
+        size_bytes = len(batch)
+        base_offset = self.log_end_offset
+        offset_last = base_offset + header.last_offset_delta
+        timestamp = header.max_timestamp
+        if size_bytes > config.segment_bytes:
+            raise BatchTooLarge(f"{size_bytes} bytes do not fit into {config.segment_bytes}")
+        if config.message_timestamp_log_append:
+            timestamp = wall_ms
+            set_append_time(batch, wall_ms)
+        set_offset_and_epoch(batch, base_offset, leader_epoch)
+        segment = self.segments.active
+        if not segment.prepared:
+            segment.prepare(wall_ms, config)
+        if segment.must_roll(size_bytes, offset_last, timestamp, wall_ms, config):
+            segment = self.roll(base_offset, wall_ms)
+        segment.append(batch, offset_last, timestamp, wall_ms, config)
+        self.log_end_offset = offset_last + 1
+        self.flushing.unflushed_bytes += size_bytes
+        if header.producer_id >= 0:
+            self.producers.note(header, batch, base_offset, timestamp)
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(leader_epoch, base_offset)
+        return base_offset
+
+    def append_as_follower(self, batches: memoryview, *, wall_ms: int) -> Appended:
+        """Append what a leader sent, byte for byte; a torn last batch is left for the next fetch.
+
+        Raises: CorruptLog (offsets that do not rise), MalformedMessage (also a wrong checksum),
+        DiskFull, LogDirFailed; the batches before the bad one are kept.
+        """
+        offset_first = self.log_end_offset
+        config = self.config
+        for position, header in iter_batches(batches):
+            batch = batches[position : position + header.size_bytes]
+            check_crc(batch, header)
+            base_offset, offset_last = header.base_offset, header.last_offset
+            if base_offset < self.log_end_offset or header.last_offset_delta < 0:
+                raise CorruptLog(
+                    f"{self}: offset {base_offset} was fetched at {self.log_end_offset}"
+                )
+            segment = self.segments.active
+            if not segment.prepared:
+                segment.prepare(wall_ms, config)
+            timestamp = header.max_timestamp
+            if segment.must_roll(len(batch), offset_last, timestamp, wall_ms, config):
+                segment = self.roll(base_offset, wall_ms)
+            segment.append(batch, offset_last, timestamp, wall_ms, config)
+            self.log_end_offset = offset_last + 1
+            self.flushing.unflushed_bytes += len(batch)
+            if header.producer_id >= 0:
+                self.producers.note(header, batch, base_offset, timestamp)
+            if header.partition_leader_epoch > self.epochs.latest:
+                self.epochs.assign(header.partition_leader_epoch, base_offset)
+        return Appended(offset_first, self.log_end_offset)
+
+    def assign_leader_epoch(self, leader_epoch: int) -> None:
+        """Note that a leadership begins at the log end, records or not.  Raises: LogDirFailed."""
+        if leader_epoch > self.epochs.latest:
+            self.epochs.assign(leader_epoch, self.log_end_offset)
+
+    def roll(self, base_offset: int, wall_ms: int) -> Segment:
+        """Finish the active segment and begin a new one.  Raises: DiskFull, LogDirFailed."""
+        old = self.segments.active
+        if old.base_offset == base_offset:
+            return old
+        new = create_segment(self._files, self.directory, base_offset)
+        new.prepare(wall_ms, self.config)
+        if old.size_bytes == 0 and len(self.segments) == 1:
+            self._discard(self.segments.replace_all(new))
+            self.flushing.directory_unsynced = True
+            return new
+        old.finish()
+        self.flushing.snapshot(self)
+        self.flushing.rolled(old)
+        self.segments.add(new)
+        return new
+
+    # -- reading
+
+    def read(
+        self, offset: int, *, size_bytes_max: int, offset_end: int, at_least_one: bool = True
+    ) -> Span | None:
+        """Whole batches from the one with `offset` on, below `offset_end`, within the byte limit.
+
+        `at_least_one`: the first batch comes even if it alone is larger. None: nothing (yet). The
+        caller must release the span.  Raises: OffsetOutOfRange, CorruptLog, LogDirFailed.
+        """
+        log_end_offset = self.log_end_offset
+        if offset > log_end_offset or offset < self.log_start_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, log_end_offset)
+        if offset >= log_end_offset or offset >= offset_end:
+            return None
+        return self._reader.read(
+            offset,
+            offset_end,
+            log_end_offset=log_end_offset,
+            size_bytes_max=size_bytes_max,
+            at_least_one=at_least_one,
+        )
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record with a timestamp >= `timestamp`.
+
+        Reads and decompresses one batch.  Raises: CorruptLog, MalformedMessage, LogDirFailed.
+        """
+        return offset_for_timestamp(
+            self.segments,
+            timestamp,
+            log_start_offset=self.log_start_offset,
+            record_bytes_max=self.config.record_bytes_max,
+        )
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """The first record with the greatest timestamp; raises as `offset_for_timestamp`."""
+        return max_timestamp_offset(self.segments, record_bytes_max=self.config.record_bytes_max)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) of the largest epoch <= `leader_epoch`, or (-1, -1)."""
+        return self.epochs.end_offset(leader_epoch, self.log_end_offset)
+
+    # -- cutting
+
+    def advance_log_start(self, offset: int) -> None:
+        """Hide what lies before `offset`; the segments go later, by retention.
+
+        Raises: OffsetOutOfRange (above the high watermark), LogDirFailed.
+        """
+        if offset > self._high_watermark:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self._high_watermark)
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_start(offset)
+
+    def truncate(self, offset: int) -> int:
+        """Remove the batch with `offset` and all after it; return the new log end.
+
+        A batch is removed as a whole, so the new end may lie below `offset`. The caller must
+        write a checkpoint before the next append: the recovery point on disk may lie beyond the
+        new end. Raises: CorruptLog, LogDirFailed.
+        """
+        if offset >= self.log_end_offset:
+            return self.log_end_offset
+        if offset < self.segments.first_offset:
+            return self.restart_at(offset)
+        segment = self.segments.floor(offset)
+        self._reader.forget()
+        gone = self.segments.cut_after(segment)
+        self._discard(gone)
+        found = segment.find(offset)
+        if found is not None:
+            offset = min(offset, found[0])
+            segment.truncate(found[1], offset)
+        self._end_at(offset, gone)
+        self.epochs.truncate_end(offset)
+        infos = self._files.list_directory(self.directory)
+        self.producers = rebuild_producers(
+            self._files, self.directory, self.segments, offset, infos
+        )
+        return offset
+
+    def restart_at(self, offset: int) -> int:
+        """Remove everything; the log is empty and begins at `offset`.  Raises: LogDirFailed."""
+        self._reader.forget()
+        gone = list(self.segments)
+        self._discard(gone)
+        self.segments.replace_all(create_segment(self._files, self.directory, offset))
+        self.log_start_offset = self._high_watermark = offset
+        self._end_at(offset, gone)
+        self.epochs.truncate_end(0)
+        infos = self._files.list_directory(self.directory)
+        remove_snapshots_above(self._files, self.directory, infos, -1)
+        self.producers = ProducerState()
+        return offset
+
+    def _end_at(self, offset: int, gone: list[Segment]) -> None:
+        self.log_end_offset = offset
+        self._high_watermark = min(self._high_watermark, offset)
+        self.flushing.truncated(offset, gone)
+
+    def _discard(self, segments: list[Segment]) -> None:
+        """Unlink segments; spans on their way are dropped, but keep their file."""
+        for segment in segments:
+            drop_spans(segment.file, 0)
+            segment.close()
+            for path in segment.paths():
+                self._files.unlink(path)
+
+    # -- safe on disk
+
+    def flush_plan(self) -> FlushPlan | None:
+        """The fsyncs after which all that was appended so far is safe; None if it is.
+
+        `plan.run()` in any thread, then `flushed(plan)` here; if it raised, `plan.release()`, and
+        the log directory is to be taken offline.  Raises: DiskFull, LogDirFailed.
+        """
+        return self.flushing.plan(self)
+
+    def flushed(self, plan: FlushPlan) -> None:
+        """The plan was run without an error: move the recovery point."""
+        self.flushing.done(plan)
+
+    def close(self) -> None:
+        """Flush all with fsync, bring the files to their final form, and end their use.
+
+        Raises: DiskFull, LogDirFailed.
+        """
+        self.segments.active.finish()
+        plan = self.flushing.final_plan(self)
+        if plan is not None:
+            try:
+                plan.run()
+            except LogDirFailed:
+                plan.release()
+                raise
+            self.flushed(plan)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """End the use of the files without writing anything, as a crash would."""
+        for segment in self.segments:
+            segment.close()
+
+    def delete(self, uuid: bytes) -> DeletePlan:
+        """Rename the directory out of the way; the plan unlinks it.  Raises: LogDirFailed.
+
+        `uuid`: 16 fresh bytes. Open spans stay readable until they are released.
+        """
+        self.abandon()
+        ending = f"-{self.partition}.{uuid.hex()}{DELETED_SUFFIX}"
+        parent = self.directory.rpartition("/")[0]
+        directory = f"{parent}/{self.topic[: DIRECTORY_NAME_MAX - len(ending)]}{ending}"
+        self._files.rename(self.directory, directory)
+        return DeletePlan(self._files, directory)

@@ -1,0 +1,20 @@
+"""The settings of one topic that its log needs; names and defaults are Kafka's topic settings."""
+
+from dataclasses import dataclass
+from typing import Final
+
+INT32_MAX: Final = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """One topic's settings; shared by its partitions, replaced as a whole when they change."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    segment_jitter_ms: int = 0
+    index_interval_bytes: int = 4096
+    segment_index_bytes: int = 10 << 20
+    message_timestamp_log_append: bool = False  # message.timestamp.type = LogAppendTime
+    record_bytes_max: int = INT32_MAX  # bound of a decompressed batch in a timestamp look-up
+    producer_id_expiration_ms: int = 24 * 3600 * 1000

@@ -1,0 +1,193 @@
+"""Recovery of a partition after an unclean stop: which segments to scan, from where, what to
+cut."""
+
+import logging
+from typing import Final
+
+from odradek.protocol.records import BatchHeader
+
+from .errors import CorruptLog
+from .files import FileInfo, FileSystem
+from .index import OffsetIndex, TimeIndex
+from .log_config import LogConfig
+from .producer_rebuild import remove_snapshots_above, replay_producers
+from .producer_snapshot import newest_snapshot
+from .producer_state import ProducerState
+from .recovery import OnProducerBatch, ScanStart, scan_segment
+from .segment import Segment, create_missing_indexes
+from .segments import Segments
+from .walk import walk_headers
+
+logger: Final = logging.getLogger("odradek.storage")
+
+_OFFSET_ENTRY: Final = OffsetIndex.ENTRY
+_TIME_ENTRY: Final = TimeIndex.ENTRY
+
+
+class LogRecovery:
+    """One partition's recovery, and what it finds out on the way."""
+
+    __slots__ = (
+        "_config",
+        "_directory",
+        "_files",
+        "_infos",
+        "_recovery_point",
+        "epochs",
+        "log_end_offset",
+        "producers",
+        "recovered",
+        "scanned_bytes",
+    )
+
+    def __init__(
+        self,
+        files: FileSystem,
+        directory: str,
+        infos: dict[str, FileInfo],
+        *,
+        config: LogConfig,
+        recovery_point: int,
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._infos = infos
+        self._config = config
+        self._recovery_point = recovery_point
+        self.epochs: list[tuple[int, int]] = []
+        self.log_end_offset = 0
+        self.producers = ProducerState()
+        self.recovered: list[Segment] = []
+        self.scanned_bytes = 0
+
+    def run(self, segments: Segments) -> None:
+        """Scan from the recovery point on, cut at the first bad batch.
+
+        Raises: UnsupportedFormat, DiskFull, LogDirFailed.
+        """
+        todo = segments.from_offset(self._recovery_point)
+        start = self._scan_start(todo[0])
+        # Snapshots above the recovery point may describe batches that were lost or rewritten.
+        offsets = remove_snapshots_above(
+            self._files, self._directory, self._infos.values(), self._recovery_point
+        )
+        newest = newest_snapshot(
+            self._files, self._directory, offsets, offset_max=self._recovery_point
+        )
+        state_offset, producers = (0, ProducerState()) if newest is None else newest
+        replay_producers(producers, segments, state_offset, start.next_offset)
+
+        def note(header: BatchHeader, batch: memoryview) -> None:
+            if header.base_offset >= state_offset:
+                producers.note(header, batch, header.base_offset, header.max_timestamp)
+
+        self.producers = producers
+        self.log_end_offset = start.next_offset
+        for segment in todo:
+            if self._scan(segment, start, note) is not None:
+                self._remove(segments.cut_after(segment))
+                break
+            start = ScanStart()
+        self.log_end_offset = max(self.log_end_offset, segments.active.base_offset)
+
+    def _scan(self, segment: Segment, start: ScanStart, note: OnProducerBatch) -> str | None:
+        """Recover one segment; return why the log must end there, if so."""
+        create_missing_indexes(self._files, segment, self._infos)
+        start.next_offset = self.log_end_offset
+        size_bytes = segment.size_bytes
+        scan = scan_segment(
+            segment.file,
+            segment.base_offset,
+            start,
+            index_interval_bytes=self._config.index_interval_bytes,
+            on_producer_batch=note,
+        )
+        segment.recover(start, scan)
+        self.log_end_offset = scan.next_offset
+        self.recovered.append(segment)
+        self.scanned_bytes += scan.position_end - start.position
+        self.epochs += scan.epochs
+        if scan.problem is not None:
+            logger.warning(
+                "log cut path=%s position=%d cut_bytes=%d next_offset=%d problem=%s",
+                segment.file.path,
+                scan.position_end,
+                size_bytes - scan.position_end,
+                scan.next_offset,
+                scan.problem,
+            )
+        return scan.problem
+
+    def _remove(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            logger.warning("segment after a bad batch removed path=%s", segment.file.path)
+            segment.close()
+            for path in segment.paths():
+                self._files.unlink(path)
+
+    def _scan_start(self, segment: Segment) -> ScanStart:
+        """Where the scan of the first segment begins: at the last index entry below the recovery
+        point that can be relied on, or at the beginning of the segment.
+
+        The index may be zero-padded (Kafka preallocates) or shorter than it was (not synced).
+        """
+        create_missing_indexes(self._files, segment, self._infos)
+        start = ScanStart(next_offset=segment.base_offset)
+        entries = segment.offset_index.read_all()
+        count, previous, last = _rising_entries(
+            entries,
+            offset_end=self._recovery_point - segment.base_offset,
+            position_end=segment.size_bytes,
+        )
+        found = _probe(segment, last[1]) if count else None
+        if found is not None and previous[0] < found - segment.base_offset <= last[0]:
+            start.next_offset = found
+            start.position = start.index_position = last[1]
+            start.offset_entries = entries[: count * _OFFSET_ENTRY.size]
+            _keep_time_entries(segment, start, last[0])
+        segment.offset_index.replace(start.offset_entries)
+        segment.time_index.replace(start.time_entries)
+        return start
+
+
+def _rising_entries(
+    entries: bytes, *, offset_end: int, position_end: int
+) -> tuple[int, tuple[int, int], tuple[int, int]]:
+    """Count of the leading entries that rise and lie below the ends, the last but one, the last.
+
+    The offsets are relative to the segment's base, as in the file.
+    """
+    count, previous, last = 0, (-1, 0), (-1, 0)
+    whole_bytes = len(entries) // _OFFSET_ENTRY.size * _OFFSET_ENTRY.size
+    for entry in _OFFSET_ENTRY.iter_unpack(memoryview(entries)[:whole_bytes]):
+        relative_offset, position = entry
+        if not (last[0] < relative_offset < offset_end and last[1] < position < position_end):
+            break
+        count, previous, last = count + 1, last, (relative_offset, position)
+    return count, previous, last
+
+
+def _keep_time_entries(segment: Segment, start: ScanStart, relative_offset_last: int) -> None:
+    """Keep the time entries up to the last offset entry that is kept."""
+    entries = segment.time_index.read_all()
+    count, last = 0, (-1, -1)
+    whole_bytes = len(entries) // _TIME_ENTRY.size * _TIME_ENTRY.size
+    for entry in _TIME_ENTRY.iter_unpack(memoryview(entries)[:whole_bytes]):
+        timestamp, relative_offset = entry
+        if timestamp <= last[0] or not last[1] <= relative_offset <= relative_offset_last:
+            break
+        count, last = count + 1, (timestamp, relative_offset)
+    start.time_entries = entries[: count * _TIME_ENTRY.size]
+    if count:
+        start.max_timestamp = last[0]
+        start.max_timestamp_offset = segment.base_offset + last[1]
+
+
+def _probe(segment: Segment, position: int) -> int | None:
+    """Base offset of the batch at `position`, if there is one."""
+    try:
+        for _, header in walk_headers(segment.file, position, segment.size_bytes):
+            return header.base_offset
+    except CorruptLog:
+        pass
+    return None

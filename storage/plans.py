@@ -1,0 +1,93 @@
+"""Slow disk work as values: made on the loop, run in any thread, then reported back to the log.
+
+`run()` only makes system calls that release the GIL and touches no state of the log, so the
+broker may give it to its offload. A plan is run once. The descriptors that it needs stay open
+until `release`.
+"""
+
+from collections.abc import Sequence
+
+from .files import FileSystem
+from .log_file import Bytes, LogFile
+
+
+class FlushPlan:
+    """fsync of everything that a recovery point of `offset_end` relies on."""
+
+    __slots__ = (
+        "_directories",
+        "_files",
+        "_log_files",
+        "_paths",
+        "generation",
+        "offset_end",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        files: FileSystem,
+        *,
+        offset_end: int,
+        size_bytes: int,
+        generation: int,
+        log_files: Sequence[LogFile],
+        paths: Sequence[str],
+        directories: Sequence[str],
+    ) -> None:
+        for file in log_files:
+            file.ref()
+        self._files = files
+        self._log_files = list(log_files)
+        self._paths = paths
+        self._directories = directories
+        self.generation = generation
+        self.offset_end = offset_end
+        self.size_bytes = size_bytes
+
+    def run(self) -> None:
+        """Sync files, then the directories that name them.  Raises: LogDirFailed."""
+        for file in self._log_files:
+            file.sync()
+        for path in (*self._paths, *self._directories):
+            self._files.sync_path(path)
+
+    def release(self) -> None:
+        """Give the descriptors back; on the loop, also when `run` failed.  Twice is fine."""
+        while self._log_files:
+            self._log_files.pop().unref()
+
+
+class DeletePlan:
+    """Unlink a partition's directory, which was renamed out of the way already."""
+
+    __slots__ = ("_files", "directory")
+
+    def __init__(self, files: FileSystem, directory: str) -> None:
+        self._files = files
+        self.directory = directory
+
+    def run(self) -> None:
+        """Remove the directory and its files.  Raises: LogDirFailed."""
+        self._files.remove_tree(self.directory)
+
+
+class CheckpointPlan:
+    """Write checkpoint files; only one plan of a directory may run at a time."""
+
+    __slots__ = ("_contents", "_files", "recovery_points")
+
+    def __init__(
+        self,
+        files: FileSystem,
+        contents: Sequence[tuple[str, Bytes]],
+        recovery_points: dict[tuple[str, int], int],
+    ) -> None:
+        self._files = files
+        self._contents = contents
+        self.recovery_points = recovery_points
+
+    def run(self) -> None:
+        """Replace each file atomically, with fsync.  Raises: DiskFull, LogDirFailed."""
+        for path, data in self._contents:
+            self._files.write_atomic(path, data)

@@ -1,0 +1,232 @@
+"""What a partition remembers of its idempotent producers (KIP-98, KIP-360).
+
+Per producer id: its epoch and its last five batches as (last sequence, last offset, offset delta,
+timestamp). A batch is
+
+- a duplicate if one of the five has its epoch and its first and last sequence: the first append is
+  answered again;
+- in order if its first sequence follows the last one (after 2^31-1 comes 0);
+- of a new epoch if the epoch rose, and must then begin with sequence 0;
+- accepted with any sequence if the producer is unknown, because its state may have expired.
+
+Anything else is OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_PRODUCER_EPOCH if the epoch fell.  Source:
+ProducerStateEntry and ProducerAppendInfo of Kafka 3.9.  Transactions are followed as far as the log
+needs them: the first offset of an open one bounds the last stable offset.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from odradek.protocol.errors import ErrorCode, MalformedMessage
+from odradek.protocol.records import BatchHeader, iter_records, read_marker
+
+from .errors import ProducerError
+from .log_config import INT32_MAX
+from .log_file import Bytes
+
+BATCHES_KEPT_MAX: Final = 5
+NO_PRODUCER_EPOCH: Final = -1
+_MARKER_BYTES_MAX: Final = 4096
+
+
+class KeptBatch(NamedTuple):
+    """One appended batch of a producer."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def base_offset(self) -> int:
+        """Offset of its first record."""
+        return self.last_offset - self.offset_delta
+
+    @property
+    def base_sequence(self) -> int:
+        """Sequence of its first record."""
+        return sequence_before(self.last_sequence, self.offset_delta)
+
+
+class Duplicate(NamedTuple):
+    """The batch is in the log already: answer with these."""
+
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class ProducerEntry:
+    """One producer id."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "transaction_first_offset",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        *,
+        batches: Iterable[KeptBatch] = (),
+        last_timestamp: int = -1,
+        coordinator_epoch: int = -1,
+        transaction_first_offset: int = -1,
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.batches = tuple(batches)
+        self.last_timestamp = last_timestamp
+        self.coordinator_epoch = coordinator_epoch
+        self.transaction_first_offset = transaction_first_offset
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record, or -1."""
+        return self.batches[-1].last_sequence if self.batches else -1
+
+    def take_epoch(self, producer_epoch: int) -> None:
+        """A new epoch forgets the batches of the old one."""
+        if producer_epoch != self.producer_epoch:
+            self.producer_epoch = producer_epoch
+            self.batches = ()
+
+
+def sequence_before(sequence: int, count: int) -> int:
+    """The sequence `count` records earlier; 2^31-1 lies before 0."""
+    return (sequence - count) & INT32_MAX
+
+
+class ProducerState:
+    """The idempotent producers of one partition.
+
+    Dropping the oldest of the kept batches is the only forgetting besides `expire`: retention and
+    DeleteRecords leave the state alone (KIP-360).
+    """
+
+    __slots__ = ("_entries", "_open_transactions")
+
+    def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
+        self._entries = {entry.producer_id: entry for entry in entries}
+        self._open_transactions = {
+            entry.producer_id: entry.transaction_first_offset
+            for entry in self._entries.values()
+            if entry.transaction_first_offset >= 0
+        }
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def entries(self) -> list[ProducerEntry]:
+        """All producers, in the order in which they were first seen."""
+        return list(self._entries.values())
+
+    def entry(self, producer_id: int) -> ProducerEntry | None:
+        """One producer."""
+        return self._entries.get(producer_id)
+
+    def check(self, header: BatchHeader) -> Duplicate | None:
+        """Judge a client's batch with producer id, before it is appended.  None: append it.
+
+        Raises: ProducerError(INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER).
+        """
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            return None
+        if header.producer_epoch != entry.producer_epoch:
+            _check_new_epoch(header, entry)
+            return None
+        base_sequence = header.base_sequence
+        last_sequence = header.last_sequence
+        for batch in entry.batches:
+            if batch.last_sequence == last_sequence and batch.base_sequence == base_sequence:
+                return Duplicate(batch.base_offset, batch.last_offset, batch.timestamp)
+        expected = (entry.last_sequence + 1) & INT32_MAX
+        if base_sequence != expected:
+            raise ProducerError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} epoch {header.producer_epoch}: sequence "
+                f"{base_sequence} came where {expected} was expected",
+            )
+        return None
+
+    def update(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
+        """Note a data batch that was appended at `base_offset`."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id)
+        if entry.producer_epoch != header.producer_epoch:
+            entry.take_epoch(header.producer_epoch)
+        delta = header.last_offset_delta
+        batch = KeptBatch(header.last_sequence, base_offset + delta, delta, timestamp)
+        entry.batches = (*entry.batches[1 - BATCHES_KEPT_MAX :], batch)
+        entry.last_timestamp = timestamp
+        if header.is_transactional and entry.transaction_first_offset < 0:
+            entry.transaction_first_offset = base_offset
+            self._open_transactions[header.producer_id] = base_offset
+
+    def end_transaction(self, header: BatchHeader, coordinator_epoch: int) -> None:
+        """Note a commit or abort marker that was appended."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id)
+        entry.take_epoch(header.producer_epoch)
+        entry.transaction_first_offset = -1
+        self._open_transactions.pop(header.producer_id, None)
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp = header.max_timestamp
+
+    def note(self, header: BatchHeader, batch: Bytes, base_offset: int, timestamp: int) -> None:
+        """Note a whole batch with a producer id that was appended or found in the log."""
+        if not header.is_control:
+            self.update(header, base_offset, timestamp)
+            return
+        coordinator_epoch = marker_coordinator_epoch(batch)
+        if coordinator_epoch is not None:
+            self.end_transaction(header, coordinator_epoch)
+
+    def open_transaction_first_offset(self) -> int | None:
+        """First offset of the earliest open transaction."""
+        return min(self._open_transactions.values(), default=None)
+
+    def expire(self, wall_ms: int, *, producer_id_expiration_ms: int) -> int:
+        """Forget producers that were silent for so long and have no open transaction."""
+        expired = [
+            entry.producer_id
+            for entry in self._entries.values()
+            if entry.transaction_first_offset < 0
+            and wall_ms - entry.last_timestamp >= producer_id_expiration_ms
+        ]
+        for producer_id in expired:
+            del self._entries[producer_id]
+        return len(expired)
+
+
+def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
+    if header.producer_epoch < entry.producer_epoch:
+        raise ProducerError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"producer {header.producer_id}: epoch {header.producer_epoch} is older than "
+            f"{entry.producer_epoch}",
+        )
+    if header.base_sequence != 0 and entry.producer_epoch != NO_PRODUCER_EPOCH:
+        raise ProducerError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {header.producer_id}: the new epoch {header.producer_epoch} begins with "
+            f"sequence {header.base_sequence} instead of 0",
+        )
+
+
+def marker_coordinator_epoch(batch: Bytes) -> int | None:
+    """The coordinator epoch of an end-transaction marker; None for any other control batch."""
+    try:
+        for record in iter_records(batch, size_bytes_max=_MARKER_BYTES_MAX):
+            return read_marker(record).coordinator_epoch
+    except MalformedMessage:
+        pass
+    return None

@@ -1,0 +1,92 @@
+"""Reads: from an offset to a span of whole batches.
+
+A consumer reads where its last read ended, so the places where recent reads ended are remembered,
+and a read at the tail costs no system call. Everything else goes through the sparse index and a
+walk over at most `index.interval.bytes` of headers.
+"""
+
+from typing import Final
+
+from .segment import Segment
+from .segments import Segments
+from .span import Span
+
+PLACES_MAX: Final = 64
+
+
+class Reader:
+    """The read side of one log."""
+
+    __slots__ = ("_places", "_segments")
+
+    def __init__(self, segments: Segments) -> None:
+        self._segments = segments
+        self._places: dict[int, tuple[Segment, int]] = {}  # next offset -> where it begins
+
+    def forget(self) -> None:
+        """Segments were cut or taken out: positions mean nothing any more."""
+        self._places.clear()
+
+    def read(
+        self,
+        offset: int,
+        offset_end: int,
+        *,
+        log_end_offset: int,
+        size_bytes_max: int,
+        at_least_one: bool,
+    ) -> Span | None:
+        """A span from the batch with `offset` on; the offsets were checked by the log.
+
+        Ends with the segment, before the batch with `offset_end`, or at `size_bytes_max`.
+        Raises: CorruptLog, LogDirFailed.
+        """
+        place = self._places.get(offset) or self._locate(offset)
+        if place is None:
+            return None
+        segment, position = place
+        if position >= segment.file.size_bytes:  # the last read ended there, and the log rolled
+            following = self._segments.after(segment)
+            if following is None:
+                return None
+            segment, position = following, 0
+        if offset_end >= log_end_offset and segment is self._segments.active:
+            position_end, next_offset = segment.file.size_bytes, log_end_offset
+        else:
+            position_end, next_offset = self._end(segment, offset_end, log_end_offset)
+        if position_end - position > size_bytes_max:
+            position_end, next_offset = segment.floor_boundary(position, position + size_bytes_max)
+            if position_end == position and at_least_one:
+                position_end, next_offset = segment.batch_end(position)
+        if position_end <= position:
+            return None
+        self._remember(next_offset, segment, position_end)
+        return Span(segment.file, position, position_end - position)
+
+    def _locate(self, offset: int) -> tuple[Segment, int] | None:
+        """The first batch that ends at or after `offset`; compaction may have left gaps."""
+        for segment in self._segments.from_offset(offset):
+            found = segment.find(offset)
+            if found is not None:
+                return segment, found[1]
+        return None
+
+    def _end(self, segment: Segment, offset_end: int, log_end_offset: int) -> tuple[int, int]:
+        """(position, offset) at which a read in `segment` must end because of `offset_end`."""
+        next_base_offset = self._segments.next_base_offset(segment)
+        segment_end = log_end_offset if next_base_offset is None else next_base_offset
+        if offset_end >= segment_end:
+            return segment.file.size_bytes, segment_end
+        place = self._places.get(offset_end)
+        if place is None or place[0] is not segment:
+            found = segment.find(offset_end)
+            if found is None:
+                return segment.file.size_bytes, segment_end
+            place = segment, found[1]
+        return place[1], offset_end
+
+    def _remember(self, next_offset: int, segment: Segment, position: int) -> None:
+        places = self._places
+        if len(places) >= PLACES_MAX and next_offset not in places:
+            del places[next(iter(places))]
+        places[next_offset] = (segment, position)

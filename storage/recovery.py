@@ -1,0 +1,197 @@
+"""Scanning a segment whose tail is in doubt.
+
+Every batch from a starting position on is read and verified (length, magic, CRC, rising offsets);
+the first one that fails ends the log. On the way the index entries are made anew and the changes
+of leader epoch and the batches of idempotent producers are reported. Nothing is changed here, and
+nothing but a file and numbers goes in, so that the scan can run in another process.
+"""
+
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from odradek.protocol.records import HEADER_SIZE_BYTES, BatchHeader
+from odradek.protocol.records.batch import LENGTH_OVERHEAD_BYTES, MAGIC, crc32c
+
+from .errors import UnsupportedFormat
+from .log_config import INT32_MAX
+from .log_file import LogFile
+
+CHUNK_BYTES: Final = 4 << 20
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_LENGTH_MIN: Final = HEADER_SIZE_BYTES - LENGTH_OVERHEAD_BYTES
+_CRC_START: Final = 21
+_OFFSET_ENTRY: Final = struct.Struct(">ii")
+_TIME_ENTRY: Final = struct.Struct(">qi")
+
+
+@dataclass(slots=True)
+class ScanStart:
+    """Where a scan begins and what is known of the segment before that place."""
+
+    position: int = 0
+    next_offset: int = 0
+    index_position: int = 0
+    max_timestamp: int = -1
+    max_timestamp_offset: int = -1
+    offset_entries: bytes = b""
+    time_entries: bytes = b""
+
+
+@dataclass(slots=True)
+class SegmentScan:
+    """What a scan found; `problem` says why it ended before the end of the file."""
+
+    position_end: int
+    next_offset: int
+    index_position: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    problem: str | None = None
+    offset_entries: bytearray = field(default_factory=bytearray)
+    time_entries: bytearray = field(default_factory=bytearray)
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+
+
+OnProducerBatch = Callable[[BatchHeader, memoryview], None]
+
+
+def scan_segment(
+    file: LogFile,
+    base_offset: int,
+    start: ScanStart,
+    *,
+    index_interval_bytes: int,
+    on_producer_batch: OnProducerBatch | None = None,
+) -> SegmentScan:
+    """Verify the batches from `start` to the end of the file.
+
+    `on_producer_batch` gets each valid batch that has a producer id, whole, while the view lives.
+    Raises: UnsupportedFormat, LogDirFailed.
+    """
+    scan = SegmentScan(
+        position_end=start.position,
+        next_offset=max(start.next_offset, base_offset),
+        index_position=start.index_position,
+        max_timestamp=start.max_timestamp,
+        max_timestamp_offset=start.max_timestamp_offset,
+    )
+    scanner = _Scanner(scan, base_offset, index_interval_bytes, on_producer_batch)
+    if start.time_entries:
+        scanner.time_indexed = _TIME_ENTRY.unpack_from(start.time_entries, -_TIME_ENTRY.size)[0]
+    position, size_bytes = start.position, file.size_bytes
+    buffer = bytearray(min(CHUNK_BYTES, size_bytes - position))
+    while position < size_bytes:
+        view = memoryview(buffer)[: min(len(buffer), size_bytes - position)]
+        filled = file.pread_into(view, position)
+        used = scanner.scan_chunk(view[:filled], position)
+        position += used
+        if scan.problem is None and used == 0:
+            if scanner.needed_bytes > size_bytes - position or filled < len(view):
+                scan.problem = "the file ends inside a batch"
+            else:
+                buffer = bytearray(scanner.needed_bytes)
+        if scan.problem is not None:
+            _refuse_old_format(file, position)
+            break
+    scan.position_end = position
+    return scan
+
+
+class _Scanner:
+    """The loop over the batches of one chunk, and what it carries from chunk to chunk."""
+
+    __slots__ = (
+        "base_offset",
+        "index_interval_bytes",
+        "needed_bytes",
+        "on_producer_batch",
+        "scan",
+        "time_indexed",
+    )
+
+    def __init__(
+        self,
+        scan: SegmentScan,
+        base_offset: int,
+        index_interval_bytes: int,
+        on_producer_batch: OnProducerBatch | None,
+    ) -> None:
+        self.scan = scan
+        self.base_offset = base_offset
+        self.index_interval_bytes = index_interval_bytes
+        self.on_producer_batch = on_producer_batch
+        self.needed_bytes = HEADER_SIZE_BYTES
+        self.time_indexed = -1
+
+    def scan_chunk(self, view: memoryview, chunk_position: int) -> int:
+        """Verify the whole batches in `view`; return how many bytes they are.
+
+        Sets `needed_bytes` to the size of the batch that did not fit, or `scan.problem`.
+        """
+        scan, base_offset = self.scan, self.base_offset
+        next_offset, index_position = scan.next_offset, scan.index_position
+        index_interval_bytes = self.index_interval_bytes
+        filled = len(view)
+        at = 0
+        while at + HEADER_SIZE_BYTES <= filled:
+            fields = _HEADER.unpack_from(view, at)
+            offset, length, epoch, magic, crc, _, delta, _, timestamp, producer_id = fields[:10]
+            end = at + length + LENGTH_OVERHEAD_BYTES
+            if length < _LENGTH_MIN or magic != MAGIC:
+                scan.problem = f"a bad batch header (length {length}, magic {magic})"
+                break
+            if end > filled:
+                self.needed_bytes = end - at
+                break
+            last_offset = offset + delta
+            if offset < next_offset or delta < 0 or last_offset - base_offset > INT32_MAX:
+                scan.problem = f"offset {offset} where {next_offset} was expected"
+                break
+            if crc32c(view[at + _CRC_START : end]) != crc:
+                scan.problem = "a wrong checksum"
+                break
+            if timestamp > scan.max_timestamp:
+                scan.max_timestamp, scan.max_timestamp_offset = timestamp, last_offset
+            if chunk_position + at - index_position > index_interval_bytes:
+                index_position = chunk_position + at
+                self._add_index_entry(last_offset, index_position)
+            if epoch >= 0 and (not scan.epochs or epoch > scan.epochs[-1][0]):
+                scan.epochs.append((epoch, offset))
+            if producer_id >= 0 and self.on_producer_batch is not None:
+                self.on_producer_batch(BatchHeader._make(fields), view[at:end])
+            next_offset = last_offset + 1
+            at = end
+        scan.next_offset, scan.index_position = next_offset, index_position
+        return at
+
+    def _add_index_entry(self, last_offset: int, position: int) -> None:
+        scan = self.scan
+        scan.offset_entries += _OFFSET_ENTRY.pack(last_offset - self.base_offset, position)
+        if scan.max_timestamp > self.time_indexed:
+            self.time_indexed = scan.max_timestamp
+            scan.time_entries += _TIME_ENTRY.pack(
+                scan.max_timestamp, scan.max_timestamp_offset - self.base_offset
+            )
+
+
+def _refuse_old_format(file: LogFile, position: int) -> None:
+    """Valid messages of magic 0 or 1 are somebody's data and must not be cut away as garbage.
+
+    Such a message is: i64 offset, i32 size, u32 CRC-32 of the rest, i8 magic.
+    Raises: UnsupportedFormat.
+    """
+    header = file.pread(17, position)
+    if len(header) < 17 or header[16] not in (0, 1):
+        return
+    size_bytes = int.from_bytes(header[8:12], "big")
+    if not 14 <= size_bytes <= file.size_bytes - position - 12:
+        return
+    message = file.pread(size_bytes, position + 12)
+    if zlib.crc32(message[4:]) == int.from_bytes(message[:4], "big"):
+        raise UnsupportedFormat(
+            f"{file.path} holds messages of format {header[16]} at position {position}; "
+            "only format 2 (Kafka 0.11 and later) can be read"
+        )

@@ -1,0 +1,296 @@
+"""One segment: a `.log` file of batches with its offset and time index."""
+
+import logging
+from typing import Final
+from zlib import crc32
+
+from .errors import CorruptLog
+from .files import FileInfo, FileSystem
+from .index import OffsetIndex, TimeIndex
+from .log_config import INT32_MAX, LogConfig
+from .log_file import Bytes, LogFile
+from .recovery import ScanStart, SegmentScan, scan_segment
+from .span import drop_spans
+from .walk import batch_end, find_batch, floor_boundary, walk_headers
+
+logger: Final = logging.getLogger("odradek.storage")
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+_NO_TIMESTAMP: Final = -1
+
+
+class Segment:
+    """Batches from `base_offset` on, in one file.
+
+    Appends need `prepared`: what is only needed to append (the first timestamp, the greatest one,
+    the place of the last index entry) is not read when a log is merely loaded.
+    """
+
+    __slots__ = (
+        "base_offset",
+        "directory",
+        "file",
+        "index_full",
+        "index_position",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "offset_index",
+        "prepared",
+        "roll_by_clock",
+        "roll_start_ms",
+        "time_index",
+    )
+
+    def __init__(
+        self, files: FileSystem, directory: str, base_offset: int, sizes: dict[str, int]
+    ) -> None:
+        stem = f"{base_offset:020d}"
+        index, time_index = stem + INDEX_SUFFIX, stem + TIME_INDEX_SUFFIX
+        path = f"{directory}/{stem}{LOG_SUFFIX}"
+        self.directory = directory
+        self.base_offset = base_offset
+        self.file: LogFile = files.open_log(path, sizes.get(stem + LOG_SUFFIX, 0))
+        self.offset_index = OffsetIndex(
+            files, f"{directory}/{index}", base_offset, sizes.get(index, 0)
+        )
+        self.time_index = TimeIndex(
+            files, f"{directory}/{time_index}", base_offset, sizes.get(time_index, 0)
+        )
+        self.prepared = False
+        self.index_full = False
+        self.index_position = 0
+        self.max_timestamp = self.max_timestamp_offset = _NO_TIMESTAMP
+        self.roll_by_clock = True
+        self.roll_start_ms = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of batches."""
+        return self.file.size_bytes
+
+    # -- appending
+
+    def prepare(self, wall_ms: int, config: LogConfig) -> None:
+        """Read what appending needs.  Raises: CorruptLog, LogDirFailed."""
+        self._begin_rolling(_NO_TIMESTAMP, wall_ms, config)
+        for _, header in walk_headers(self.file, 0, self.size_bytes):
+            self._begin_rolling(header.max_timestamp, wall_ms, config)
+            break
+        last = self.offset_index.last()
+        self.index_position = 0 if last is None else last.position
+        self.load_max_timestamp()
+        self.prepared = True
+
+    def _begin_rolling(self, first_timestamp: int, wall_ms: int, config: LogConfig) -> None:
+        """A segment's age counts from its first record's time, or from the clock if it has none."""
+        self.roll_by_clock = first_timestamp < 0
+        self.roll_start_ms = wall_ms if self.roll_by_clock else first_timestamp
+        if config.segment_jitter_ms:  # no chance needed: neighbours differ by their names
+            self.roll_start_ms -= crc32(self.file.path.encode()) % config.segment_jitter_ms
+
+    def load_max_timestamp(self) -> None:
+        """Take the greatest timestamp from the time index: roll, close and recovery end it so."""
+        if self.max_timestamp < 0:
+            last = self.time_index.last()
+            if last is not None:
+                self.max_timestamp, self.max_timestamp_offset = last
+
+    def must_roll(
+        self, size_bytes: int, offset_last: int, timestamp: int, wall_ms: int, config: LogConfig
+    ) -> bool:
+        """Whether an append belongs into a new segment: by size, age, full index or offset range.
+
+        Source: LogSegment.shouldRoll.
+        """
+        size_before = self.file.size_bytes
+        if offset_last - self.base_offset > INT32_MAX:
+            return True
+        if size_before == 0:
+            return False
+        if size_before + size_bytes > config.segment_bytes or self.index_full:
+            return True
+        now_ms = wall_ms if self.roll_by_clock else timestamp
+        return now_ms - self.roll_start_ms > config.segment_ms
+
+    def append(
+        self, batch: Bytes, offset_last: int, timestamp: int, wall_ms: int, config: LogConfig
+    ) -> None:
+        """Write at the end.  If it fails nothing has happened.  Raises: DiskFull, LogDirFailed."""
+        position = self.file.append(batch)
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+            self.max_timestamp_offset = offset_last
+        if position == 0:
+            self._begin_rolling(timestamp, wall_ms, config)
+        elif position - self.index_position > config.index_interval_bytes:
+            self._add_index_entry(offset_last, position, config)
+
+    def _add_index_entry(self, offset_last: int, position: int, config: LogConfig) -> None:
+        self.index_position = position
+        self.offset_index.append(offset_last, position)
+        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        self.index_full = (
+            self.offset_index.size_bytes + 8 > config.segment_index_bytes
+            or self.time_index.size_bytes + 24 > config.segment_index_bytes
+        )
+
+    def finish(self) -> None:
+        """Bring the indexes to their final form, on roll and close; not synced."""
+        if self.prepared:
+            self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        self.write_indexes()
+
+    def write_indexes(self) -> None:
+        """Write the index entries held in memory; not synced.  Raises: LogDirFailed."""
+        self.offset_index.write_pending()
+        self.time_index.write_pending()
+
+    # -- finding
+
+    def find(self, offset: int) -> tuple[int, int] | None:
+        """(base offset, position) of the batch with `offset`, or of the first one after it.
+
+        None: the segment ends before.  Raises: CorruptLog, LogDirFailed.
+        """
+        entry = self.offset_index.floor_offset(offset)
+        if entry is None or entry.position == 0:
+            return find_batch(self.file, offset, 0, self.size_bytes)
+        try:
+            found = find_batch(self.file, offset, entry.position, self.size_bytes)
+            if found is None or found[1] != entry.position or found[0] <= entry.offset:
+                return found
+        except CorruptLog:
+            pass
+        self._distrust_indexes()
+        return find_batch(self.file, offset, 0, self.size_bytes)
+
+    def floor_boundary(self, position: int, limit: int) -> tuple[int, int]:
+        """(position, offset) of the last batch boundary in [position, limit].
+
+        `position` is a boundary and `limit` lies before the end.  Raises: CorruptLog, LogDirFailed.
+        """
+        entry = self.offset_index.floor_position(limit)
+        if entry is not None and entry.position > position:
+            try:
+                return floor_boundary(self.file, entry.position, self.size_bytes, limit)
+            except CorruptLog:
+                self._distrust_indexes()
+        return floor_boundary(self.file, position, self.size_bytes, limit)
+
+    def batch_end(self, position: int) -> tuple[int, int]:
+        """(end position, next offset) of the batch at `position`."""
+        return batch_end(self.file, position, self.size_bytes)
+
+    def _distrust_indexes(self) -> None:
+        logger.warning("index does not fit its segment, rebuilt path=%s", self.file.path)
+        self.rebuild_indexes(LogConfig())
+
+    # -- repairing
+
+    def index_problem(self, infos: dict[str, FileInfo]) -> str | None:
+        """What a look at the index files shows to be wrong, if anything.  Raises: LogDirFailed."""
+        for index in (self.offset_index, self.time_index):
+            info = infos.get(index.file.path.rpartition("/")[2])
+            if info is None:
+                return "an index is missing"
+            if info.size_bytes % index.ENTRY.size:
+                return "an index ends inside an entry"
+        entry = self.offset_index.last()
+        if entry is not None and not (
+            entry.offset >= self.base_offset and 0 < entry.position < self.size_bytes
+        ):
+            return "the last index entry lies outside the segment"
+        newest = self.time_index.last()
+        if newest is not None and (newest.timestamp < 0 or newest.offset < self.base_offset):
+            return "the last time index entry lies outside the segment"
+        return None
+
+    def rebuild_indexes(self, config: LogConfig) -> SegmentScan:
+        """Scan the whole segment and write its indexes anew.  Raises: LogDirFailed."""
+        interval_bytes = config.index_interval_bytes
+        scan = scan_segment(
+            self.file, self.base_offset, ScanStart(), index_interval_bytes=interval_bytes
+        )
+        self.offset_index.replace(scan.offset_entries)
+        self.time_index.replace(scan.time_entries)
+        self._take_scan(scan)
+        return scan
+
+    def _take_scan(self, scan: SegmentScan) -> None:
+        self.max_timestamp = scan.max_timestamp
+        self.max_timestamp_offset = scan.max_timestamp_offset
+        self.index_position = scan.index_position
+        self.time_index.append(scan.max_timestamp, scan.max_timestamp_offset)
+        self.write_indexes()
+        self.prepared = False
+
+    def recover(self, start: ScanStart, scan: SegmentScan) -> None:
+        """Take over the result of a scan from `start`: cut what it did not accept."""
+        if scan.position_end < self.size_bytes:
+            self.file.truncate(scan.position_end)
+        for index, kept, new in (
+            (self.offset_index, start.offset_entries, scan.offset_entries),
+            (self.time_index, start.time_entries, scan.time_entries),
+        ):
+            index.replace(kept + new)
+        self._take_scan(scan)
+
+    def truncate(self, position_end: int, offset_end: int) -> None:
+        """Cut at a batch boundary: `position_end` is where `offset_end` will be appended."""
+        drop_spans(self.file, position_end)
+        self.offset_index.truncate(position_end)
+        self.time_index.truncate(offset_end)
+        self.file.truncate(position_end)
+        entry = self.offset_index.last()
+        self.max_timestamp = self.max_timestamp_offset = _NO_TIMESTAMP
+        self.load_max_timestamp()
+        # The entry's own append is covered by the time index; the ones after it may rise above.
+        for _, header in walk_headers(self.file, entry.position if entry else 0, position_end):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp = header.max_timestamp
+                self.max_timestamp_offset = header.last_offset
+        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        self.prepared = False
+        self.index_full = False
+
+    # -- ending
+
+    def paths(self) -> list[str]:
+        """Every file of the segment, whether it exists or not."""
+        stem = self.file.path.removesuffix(LOG_SUFFIX)
+        return [stem + suffix for suffix in _SUFFIXES]
+
+    def all_files(self) -> tuple[LogFile, LogFile, LogFile]:
+        """Log, offset index, time index."""
+        return self.file, self.offset_index.file, self.time_index.file
+
+    def rest(self) -> None:
+        """Give descriptors back; the next use opens them again."""
+        for file in self.all_files():
+            file.rest()
+
+    def close(self) -> None:
+        """End the use of the files; open spans keep theirs.  `finish` first to keep the indexes."""
+        for file in self.all_files():
+            file.close()
+
+
+def create_segment(files: FileSystem, directory: str, base_offset: int) -> Segment:
+    """Make the three files of an empty segment.  Raises: LogDirFailed."""
+    segment = Segment(files, directory, base_offset, {})
+    for file in segment.all_files():
+        files.create(file.path)
+    return segment
+
+
+def create_missing_indexes(files: FileSystem, segment: Segment, infos: dict[str, FileInfo]) -> None:
+    """Make index files that are not in the directory's listing.  Raises: LogDirFailed."""
+    for index in (segment.offset_index.file, segment.time_index.file):
+        name = index.path.rpartition("/")[2]
+        if name not in infos:
+            files.create(index.path)
+            infos[name] = FileInfo(name, is_directory=False, size_bytes=0)

@@ -1,0 +1,79 @@
+"""The segments of one partition, in order of their base offsets."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from .segment import Segment
+
+
+class Segments:
+    """At least one segment; the last one is the active one, to which appends go."""
+
+    __slots__ = ("_base_offsets", "_segments", "active")
+
+    def __init__(self, segments: Iterable[Segment]) -> None:
+        self._segments = sorted(segments, key=lambda segment: segment.base_offset)
+        self._base_offsets = [segment.base_offset for segment in self._segments]
+        self.active = self._segments[-1]
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __getitem__(self, index: int) -> Segment:
+        return self._segments[index]
+
+    @property
+    def first_offset(self) -> int:
+        """Base offset of the first segment."""
+        return self._base_offsets[0]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of batches in all segments."""
+        return sum(segment.file.size_bytes for segment in self._segments)
+
+    def add(self, segment: Segment) -> None:
+        """Append a new active segment."""
+        assert segment.base_offset > self._base_offsets[-1]
+        self._segments.append(segment)
+        self._base_offsets.append(segment.base_offset)
+        self.active = segment
+
+    def floor(self, offset: int) -> Segment:
+        """The segment that holds `offset`, or the first one."""
+        return self._segments[max(0, bisect_right(self._base_offsets, offset) - 1)]
+
+    def from_offset(self, offset: int) -> list[Segment]:
+        """The segment that holds `offset` and all after it."""
+        return self._segments[max(0, bisect_right(self._base_offsets, offset) - 1) :]
+
+    def before_offset(self, offset: int) -> list[Segment]:
+        """The segments that `from_offset` leaves out."""
+        return self._segments[: max(0, bisect_right(self._base_offsets, offset) - 1)]
+
+    def after(self, segment: Segment) -> Segment | None:
+        """The next segment."""
+        index = bisect_right(self._base_offsets, segment.base_offset)
+        return self._segments[index] if index < len(self._segments) else None
+
+    def next_base_offset(self, segment: Segment) -> int | None:
+        """Base offset of the next segment."""
+        index = bisect_right(self._base_offsets, segment.base_offset)
+        return self._base_offsets[index] if index < len(self._segments) else None
+
+    def cut_after(self, segment: Segment) -> list[Segment]:
+        """Take out and return what comes after `segment`, which becomes the active one."""
+        index = bisect_right(self._base_offsets, segment.base_offset)
+        cut = self._segments[index:]
+        del self._segments[index:], self._base_offsets[index:]
+        self.active = self._segments[-1]
+        return cut
+
+    def replace_all(self, segment: Segment) -> list[Segment]:
+        """Put one segment in the place of all; return the old ones."""
+        old = self._segments
+        self._segments, self._base_offsets, self.active = [segment], [segment.base_offset], segment
+        return old

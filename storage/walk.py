@@ -1,0 +1,92 @@
+"""Walking over the batch headers of a segment, for look-ups and for what headers tell.
+
+Checksums are not verified here (recovery.py does that); lengths are, so that a walk ends.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.records import HEADER_SIZE_BYTES, BatchHeader, read_header
+
+from .errors import CorruptLog
+from .log_file import LogFile
+
+_CHUNK_BYTES: Final = 4096  # as far as one index entry is from the next, by default
+_LONG_CHUNK_BYTES: Final = 1 << 16
+_PREFIX: Final = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
+_LENGTH_OVERHEAD_BYTES: Final = 12
+_LENGTH_MIN: Final = HEADER_SIZE_BYTES - _LENGTH_OVERHEAD_BYTES
+
+
+def walk_headers(
+    file: LogFile, position: int, position_end: int
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield position and header of each batch in [position, position_end).
+
+    Raises: CorruptLog (also when the last batch does not end at `position_end`), LogDirFailed.
+    """
+    chunk, chunk_position = b"", position
+    while position < position_end:
+        at = position - chunk_position
+        if at + HEADER_SIZE_BYTES > len(chunk):
+            size_bytes = min(_LONG_CHUNK_BYTES, position_end - position)
+            chunk, chunk_position, at = file.pread(size_bytes, position), position, 0
+        try:
+            header = read_header(chunk, at)
+        except MalformedMessage as error:
+            raise CorruptLog(f"{file.path}: position {position}: {error}") from error
+        if position + header.size_bytes > position_end:
+            raise CorruptLog(f"{file.path}: the batch at {position} goes past {position_end}")
+        yield position, header
+        position += header.size_bytes
+
+
+def find_batch(
+    file: LogFile, offset: int, position: int, position_end: int
+) -> tuple[int, int] | None:
+    """(base offset, position) of the first batch that ends at or after `offset`, if any.
+
+    Raises: CorruptLog, LogDirFailed.
+    """
+    for at, base_offset, last_offset, _ in _walk(file, position, position_end):
+        if last_offset >= offset:
+            return base_offset, at
+    return None
+
+
+def floor_boundary(file: LogFile, position: int, position_end: int, limit: int) -> tuple[int, int]:
+    """(position, offset) of the last batch boundary in [position, limit]; limit < position_end.
+
+    The offset is the base offset of the batch that begins there.  Raises: CorruptLog, LogDirFailed.
+    """
+    for at, base_offset, _, batch_end in _walk(file, position, position_end):
+        if batch_end > limit:
+            return at, base_offset
+    raise CorruptLog(f"{file.path}: the batches end before {position_end}")
+
+
+def batch_end(file: LogFile, position: int, position_end: int) -> tuple[int, int]:
+    """(end position, next offset) of the batch at `position`.  Raises: CorruptLog, LogDirFailed."""
+    for _, _, last_offset, end in _walk(file, position, position_end):
+        return end, last_offset + 1
+    raise CorruptLog(f"{file.path}: no batch at {position}")
+
+
+def _walk(file: LogFile, position: int, position_end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield position, base offset, last offset and end position: the bare minimum, fast."""
+    chunk, chunk_position = b"", position
+    while position < position_end:
+        at = position - chunk_position
+        if at + _PREFIX.size > len(chunk):
+            size_bytes = min(_CHUNK_BYTES, position_end - position)
+            chunk, chunk_position, at = file.pread(size_bytes, position), position, 0
+            if len(chunk) < _PREFIX.size:
+                raise CorruptLog(f"{file.path}: the file ends inside the batch at {position}")
+        base_offset, length, last_offset_delta = _PREFIX.unpack_from(chunk, at)
+        end = position + length + _LENGTH_OVERHEAD_BYTES
+        if length < _LENGTH_MIN or end > position_end:
+            raise CorruptLog(f"{file.path}: bad batch length {length} at {position}")
+        yield position, base_offset, base_offset + last_offset_delta, end
+        position = end
