@@ -127,6 +127,8 @@ def _decompress_snappy(data: memoryview, size_bytes_max: int) -> memoryview:
     """Read Java's framing, or one bare block as librdkafka and others write it."""
     import cramjam
 
+    if not data:
+        raise Truncated("there is no snappy block")
     blocks = _xerial_blocks(data) if bytes(data[:8]) == _XERIAL_MAGIC else [data]
     try:
         sizes_bytes = [_snappy_size_bytes(block) for block in blocks]

@@ -126,7 +126,8 @@ def _walk(records: memoryview, count: int, keyless: list[int]) -> tuple[int, int
             (at - size_last) << 1 != size
             or offset != expected
             or has_headers
-            or ((key | value) & 1 and (_is_negative(key) or _is_negative(value)))
+            or (key & 1 and key != _NULL)
+            or (value & 1 and value != _NULL)
         ):
             position, timestamp, key = _walk_record(records, position, expected >> 1)
         else:
@@ -143,11 +144,6 @@ def _walk(records: memoryview, count: int, keyless: list[int]) -> tuple[int, int
     if position != len(records):
         raise InvalidRecords("bytes follow the last record of the batch")
     return delta_min, delta_max, index_of_max
-
-
-def _is_negative(length: int) -> bool:
-    """Whether a zigzag length is negative and not null."""
-    return length & 1 == 1 and length != _NULL
 
 
 def _walk_record(records: memoryview, position: int, index: int) -> tuple[int, int, int]:

@@ -15,7 +15,9 @@ def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
     Raises: Truncated, BadLength.
     """
-    return _read_zigzag(buffer, position, raw_max=2 * INT32_MAX + 1)
+    if position < len(buffer) and (raw := buffer[position]) < 128:
+        return (raw >> 1) ^ -(raw & 1), position + 1
+    return _read_zigzag(buffer, position, bits=32)
 
 
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -23,7 +25,9 @@ def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
 
     Raises: Truncated, BadLength.
     """
-    return _read_zigzag(buffer, position, raw_max=2 * INT64_MAX + 1)
+    if position < len(buffer) and (raw := buffer[position]) < 128:
+        return (raw >> 1) ^ -(raw & 1), position + 1
+    return _read_zigzag(buffer, position, bits=64)
 
 
 def append_varint(out: bytearray, value: int) -> None:
@@ -44,19 +48,20 @@ def append_varlong(out: bytearray, value: int) -> None:
     out.append(raw)
 
 
-def _read_zigzag(buffer: Buffer, position: int, *, raw_max: int) -> tuple[int, int]:
+def _read_zigzag(buffer: Buffer, position: int, *, bits: int) -> tuple[int, int]:
     raw = shift = 0
     try:
         while True:
             byte = buffer[position]
             position += 1
             raw |= (byte & 127) << shift
-            if raw > raw_max:
-                raise BadLength("a variable-length integer is out of its range")
             if byte < 128:
-                return (raw >> 1) ^ -(raw & 1), position
+                break
             shift += 7
-            if shift > 63:
-                raise BadLength("a variable-length integer has too many bytes")
+            if shift >= bits:
+                raise BadLength(f"a variable-length integer of {bits} bits has too many bytes")
     except IndexError:
         raise Truncated("the bytes end inside a variable-length integer") from None
+    if raw >> bits:
+        raise BadLength(f"a variable-length integer does not fit in {bits} bits")
+    return (raw >> 1) ^ -(raw & 1), position
