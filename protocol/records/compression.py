@@ -169,6 +169,8 @@ def _xerial_blocks(data: memoryview) -> list[memoryview]:
             raise Truncated("a snappy block is empty or leads out of its batch")
         blocks.append(data[position : position + size_bytes])
         position += size_bytes
+    if position > len(data):
+        raise Truncated("the bytes end inside the header of snappy's framing")
     return blocks
 
 
