@@ -23,6 +23,7 @@ READ_TIMEOUT_S: Final = 60.0
 # What to write: (partition, codec, records); what was read: records by partition.
 Batches = Sequence[tuple[int, str, Sequence[Sent]]]
 ByPartition = dict[int, list[Sent]]
+Settings = dict[str, str | float | bool]
 Write = Callable[[str, str, Batches], None]
 Read = Callable[[str, str, Mapping[int, int]], ByPartition]
 
@@ -125,6 +126,11 @@ def read_aiokafka(servers: str, topic: str, counts: Mapping[int, int]) -> ByPart
     return asyncio.run(read())
 
 
+def librdkafka(servers: str, **settings: str | float | bool) -> Settings:
+    """Settings of a librdkafka client that does not tell stderr when its broker goes away."""
+    return {"bootstrap.servers": servers, "log_level": 0, **settings}
+
+
 def write_confluent(servers: str, topic: str, batches: Batches) -> None:
     failures: list[KafkaError] = []
 
@@ -133,9 +139,8 @@ def write_confluent(servers: str, topic: str, batches: Batches) -> None:
             failures.append(error)
 
     for partition, codec, records in batches:
-        producer = Producer(
-            {"bootstrap.servers": servers, "compression.type": codec, "linger.ms": 50}
-        )
+        settings: Settings = {"compression.type": codec, "linger.ms": 50}
+        producer = Producer(librdkafka(servers, **settings))
         for record in records:
             producer.produce(
                 topic,
@@ -151,7 +156,7 @@ def write_confluent(servers: str, topic: str, batches: Batches) -> None:
 
 
 def read_confluent(servers: str, topic: str, counts: Mapping[int, int]) -> ByPartition:
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "unused"})
+    consumer = Consumer(librdkafka(servers, **{"group.id": "unused"}))
     found: ByPartition = {partition: [] for partition in counts}
     try:
         consumer.assign([ConfluentTopicPartition(topic, p, OFFSET_BEGINNING) for p in counts])

@@ -2,12 +2,14 @@
 
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.wire.clients import librdkafka
 from tests.wire.servers import Server, make_server
 
 StartServer = Callable[..., Server]
@@ -66,7 +68,7 @@ def start_server(target: str, tmp_path: Path) -> Iterator[StartServer]:
 
 @pytest.fixture(scope="session")
 def admin(server: Server) -> AdminClient:
-    return AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    return AdminClient(librdkafka(server.bootstrap_servers))
 
 
 def create_topic(
@@ -78,9 +80,17 @@ def create_topic(
     admin: AdminClient | None = None,
 ) -> None:
     """Create a topic and return when the broker says that it is there."""
-    client = admin or AdminClient({"bootstrap.servers": bootstrap_servers})
+    client = admin or AdminClient(librdkafka(bootstrap_servers))
     topic = NewTopic(name, num_partitions=partitions, config=dict(config or {}))
     client.create_topics([topic])[name].result(timeout=30)
+
+
+def eventually(holds: Callable[[], bool], *, timeout_s: float = 15.0) -> None:
+    """Poll until it holds; what is asked of the broker is pause enough between two tries."""
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline, "did not come true in time"
+        time.sleep(0.02)
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,15 @@ def test_a_topic_from_creation_to_deletion(
     server: Server, unique_name: Callable[[str], str], version: str
 ) -> None:
     name = unique_name("life")
-    created = ("--create", "--topic", name, "--partitions", "2", "--config", "segment.bytes=1048576")
+    created = (
+        "--create",
+        "--topic",
+        name,
+        "--partitions",
+        "2",
+        "--config",
+        "segment.bytes=1048576",
+    )
     assert f"Created topic {name}." in topics(server, version, *created).stdout
     described = topics(server, version, "--describe", "--topic", name).stdout
     assert "PartitionCount: 2\tReplicationFactor: 1" in described
