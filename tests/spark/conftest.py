@@ -1,0 +1,71 @@
+"""Fixtures of the Spark tests: a broker of the chosen target, and one Spark session per release."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.spark.environment import RELEASES
+from tests.spark.session import SparkSession
+from tests.wire.servers import Server, make_server
+
+StartSpark = Callable[[], SparkSession]
+NewTopicName = Callable[..., str]
+TIMEOUT_S = 300
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
+
+@pytest.fixture(scope="session")
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """One broker for all Spark tests: Odradek, or the one that --target names."""
+    broker = make_server(request.config.getoption("--target"), tmp_path_factory.mktemp("server"))
+    try:
+        broker.start()
+        yield broker
+        assert broker.alive, f"the broker ended during the tests\n{broker.output}"
+    finally:
+        broker.close()
+
+
+@pytest.fixture(scope="session", params=list(RELEASES))
+def start_spark(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> StartSpark:
+    """A function that starts a Spark session of the release under test; the caller ends it."""
+    release = RELEASES[request.param]
+    if reason := release.missing():
+        pytest.skip(reason)
+    return lambda: SparkSession(release, tmp_path_factory.mktemp("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(start_spark: StartSpark) -> Iterator[SparkSession]:
+    """The Spark session that all tests of one release share."""
+    with start_spark() as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def new_topic(server: Server) -> NewTopicName:
+    """A function that creates a topic with a name of its own and returns the name."""
+    numbers = itertools.count()
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
+
+    def make(stem: str, *, partitions: int = 4) -> str:
+        name = f"{stem}-{next(numbers)}"
+        # Some records are given old timestamps; retention is not to take them away.
+        topic = NewTopic(name, partitions, config={"retention.ms": "-1"})
+        admin.create_topics([topic])[name].result(timeout=30)
+        return name
+
+    return make

@@ -1,0 +1,53 @@
+"""A process with one Spark session that runs named jobs: starting a JVM per test takes too long.
+
+Reads one JSON object a line from stdin, {"job": "batch.read", "arguments": {...}}, and answers each
+with one line on the file descriptor it was given: {"value": ...} or {"error": "traceback"}.  Ends
+with its stdin.
+"""
+
+import importlib
+import json
+import os
+import sys
+import traceback
+
+from pyspark.sql import SparkSession
+
+
+def session(jars: str) -> SparkSession:
+    """A small local Spark with its Kafka connector."""
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("odradek-tests")
+        .config("spark.jars", jars)
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+
+
+def run(spark: SparkSession, request: dict[str, object]) -> dict[str, object]:
+    """Run one job.  A job is a function of a module beside this one; the session comes first."""
+    module, _, function = str(request["job"]).partition(".")
+    try:
+        job = getattr(importlib.import_module(f"tests.spark.jobs.{module}"), function)
+        return {"value": job(spark, **request["arguments"])}  # type: ignore[arg-type]
+    except Exception:  # noqa: BLE001 - whatever went wrong is the answer
+        return {"error": traceback.format_exc()}
+
+
+def main(answers: int, jars: str) -> None:
+    """Serve until stdin ends."""
+    with os.fdopen(answers, "w") as out:
+        spark = session(jars)
+        print(json.dumps({"value": spark.version}), file=out, flush=True)
+        for line in sys.stdin:
+            print(json.dumps(run(spark, json.loads(line))), file=out, flush=True)
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

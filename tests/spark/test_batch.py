@@ -1,0 +1,253 @@
+"""Spark's batch sink and source: what one writes, others read, from any offsets and times."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+
+from tests.spark.conftest import NewTopicName
+from tests.spark.rows import assert_exactly, total
+from tests.spark.session import JobFailed, SparkSession
+from tests.wire.servers import Server
+
+ROW_COUNT = 100_000
+TIME_START_MS = 1_700_000_000_000
+TIME_STEP_MS = 1_000
+TIMED_COUNT = 500
+
+
+@pytest.fixture(scope="module")
+def written(spark: SparkSession, server: Server, new_topic: NewTopicName) -> str:
+    """A topic of four partitions into which Spark has written all rows."""
+    topic = new_topic("rows")
+    spark.run(
+        "batch.write", servers=server.bootstrap_servers, topic=topic, count=ROW_COUNT, options={}
+    )
+    return topic
+
+
+@pytest.fixture(scope="module")
+def timed(server: Server, new_topic: NewTopicName) -> str:
+    """A topic of two partitions whose records are a second apart."""
+    topic = new_topic("timed", partitions=2)
+    producer = Producer(
+        {"bootstrap.servers": server.bootstrap_servers, "log_level": 0, "batch.num.messages": 50}
+    )
+    for partition in (0, 1):
+        for number in range(TIMED_COUNT):
+            producer.produce(
+                topic,
+                value=str(number),
+                partition=partition,
+                timestamp=TIME_START_MS + number * TIME_STEP_MS,
+            )
+    assert producer.flush(30) == 0
+    return topic
+
+
+def _read(
+    spark: SparkSession, server: Server, **options: object
+) -> dict[tuple[str, int], tuple[int, int]]:
+    """First and last offset read of each partition; all between have been read once."""
+    text = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in options.items()
+    }
+    summary = spark.run("batch.read", servers=server.bootstrap_servers, options=text)
+    for line in summary:
+        assert line["count"] == line["distinct"] == line["last"] - line["first"] + 1
+    return {(line["topic"], line["partition"]): (line["first"], line["last"]) for line in summary}
+
+
+def test_spark_reads_what_spark_wrote(spark: SparkSession, server: Server, written: str) -> None:
+    summary = spark.run(
+        "batch.read", servers=server.bootstrap_servers, options={"subscribe": written}
+    )
+    assert [line["partition"] for line in summary] == [0, 1, 2, 3]
+    assert_exactly(summary, ROW_COUNT)
+
+
+def test_other_clients_read_what_spark_wrote(server: Server, written: str) -> None:
+    found: dict[int, int] = {}
+    key_partitions: dict[bytes, set[int]] = {}
+    for partition, key, value, headers in _consume(server, written):
+        number = int(value.removeprefix(b"value-"))
+        found[number] = found.get(number, 0) + 1
+        assert key == b"key-%d" % (number % 1000)
+        assert headers == [("number", b"%d" % number), ("source", b"spark")]
+        key_partitions.setdefault(key, set()).add(partition)
+    assert len(found) == ROW_COUNT
+    assert set(found.values()) == {1}
+    assert all(len(partitions) == 1 for partitions in key_partitions.values())
+
+
+def _consume(
+    server: Server, topic: str
+) -> Iterator[tuple[int, bytes, bytes, list[tuple[str, bytes]]]]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": server.bootstrap_servers,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(4)])
+        ended, deadline = 0, time.monotonic() + 60
+        while ended < 4:
+            assert time.monotonic() < deadline, "not all partitions have ended"
+            for message in consumer.consume(1_000, timeout=0.1):
+                error = message.error()
+                if error is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    ended += 1
+                else:
+                    yield message.partition(), message.key(), message.value(), message.headers()
+    finally:
+        consumer.close()
+
+
+def test_per_partition_offsets(spark: SparkSession, server: Server, written: str) -> None:
+    read = _read(
+        spark,
+        server,
+        subscribe=written,
+        startingOffsets={written: {"0": 100, "1": -2, "2": 7, "3": 5}},
+        endingOffsets={written: {"0": 200, "1": 50, "2": -1, "3": 6}},
+    )
+    everything = _read(spark, server, subscribe=written)
+    assert read == {
+        (written, 0): (100, 199),
+        (written, 1): (0, 49),
+        (written, 2): (7, everything[written, 2][1]),
+        (written, 3): (5, 5),
+    }
+
+
+def test_assigned_partitions(spark: SparkSession, server: Server, written: str) -> None:
+    read = _read(spark, server, assign={written: [1, 3]})
+    assert sorted(read) == [(written, 1), (written, 3)]
+
+
+def test_min_partitions_split_the_reading(
+    spark: SparkSession, server: Server, written: str
+) -> None:
+    summary = spark.run(
+        "batch.read",
+        servers=server.bootstrap_servers,
+        options={"subscribe": written, "minPartitions": "12"},
+    )
+    assert_exactly(summary, ROW_COUNT)
+    assert len({task for line in summary for task in line["tasks"]}) >= 12
+
+
+def test_a_pattern_subscribes_to_matching_topics_only(
+    spark: SparkSession, server: Server, new_topic: NewTopicName
+) -> None:
+    names = [new_topic("wanted-a"), new_topic("wanted-b"), new_topic("other")]
+    for name in names:
+        spark.run(
+            "batch.write", servers=server.bootstrap_servers, topic=name, count=100, options={}
+        )
+    summary = spark.run(
+        "batch.read",
+        servers=server.bootstrap_servers,
+        options={"subscribePattern": f"{names[0]}|{names[1]}|nothing-.*"},
+    )
+    assert {line["topic"] for line in summary} == set(names[:2])
+    assert total(summary, "count") == 200
+
+
+def test_one_time_for_all_partitions(spark: SparkSession, server: Server, timed: str) -> None:
+    read = _read(
+        spark,
+        server,
+        subscribe=timed,
+        startingTimestamp=TIME_START_MS + 100 * TIME_STEP_MS,
+        endingTimestamp=TIME_START_MS + 199 * TIME_STEP_MS + 1,
+    )
+    assert read == {(timed, 0): (100, 199), (timed, 1): (100, 199)}
+
+
+def test_a_time_for_each_partition(spark: SparkSession, server: Server, timed: str) -> None:
+    read = _read(
+        spark,
+        server,
+        subscribe=timed,
+        startingOffsetsByTimestamp={
+            timed: {"0": TIME_START_MS - 1, "1": TIME_START_MS + 250 * TIME_STEP_MS - 1}
+        },
+        endingOffsetsByTimestamp={
+            timed: {"0": TIME_START_MS + 10 * TIME_STEP_MS, "1": TIME_START_MS * 2}
+        },
+    )
+    assert read == {(timed, 0): (0, 9), (timed, 1): (250, TIMED_COUNT - 1)}
+
+
+def test_a_time_after_the_last_record(spark: SparkSession, server: Server, timed: str) -> None:
+    after_ms = TIME_START_MS + TIMED_COUNT * TIME_STEP_MS
+    with pytest.raises(JobFailed, match=r"(?i)no offset matched"):
+        _read(spark, server, subscribe=timed, startingTimestamp=after_ms)
+    assert not _read(
+        spark,
+        server,
+        subscribe=timed,
+        startingTimestamp=after_ms,
+        startingOffsetsByTimestampStrategy="latest",
+    )
+
+
+def test_an_unknown_topic_is_an_error_and_is_not_made(spark: SparkSession, server: Server) -> None:
+    with pytest.raises(JobFailed, match="UnknownTopicOrPartition"):
+        _read(spark, server, subscribe="nobody-made-this")
+    with pytest.raises(JobFailed, match="UnknownTopicOrPartition"):
+        _read(spark, server, subscribe="nobody-made-this")
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_by_spark(
+    codec: str, spark: SparkSession, server: Server, new_topic: NewTopicName
+) -> None:
+    topic = new_topic(codec)
+    spark.run(
+        "batch.write",
+        servers=server.bootstrap_servers,
+        topic=topic,
+        count=1_000,
+        options={"kafka.compression.type": codec},
+    )
+    summary = spark.run(
+        "batch.read", servers=server.bootstrap_servers, options={"subscribe": topic}
+    )
+    assert_exactly(summary, 1_000)
+
+
+def test_every_field_arrives(spark: SparkSession, server: Server, new_topic: NewTopicName) -> None:
+    topic = new_topic("fields", partitions=1)
+    producer = Producer({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
+    values = [b"", None, bytes(range(256)), "schön".encode()]
+    for number, value in enumerate(values):
+        headers: list[tuple[str, str | bytes | None]] = [("n", b"%d" % number), ("n", None)]
+        producer.produce(
+            topic, value, key=None if number else b"\x00key", headers=headers, timestamp=5 + number
+        )
+    assert producer.flush(30) == 0
+    rows = spark.run(
+        "batch.read_rows", servers=server.bootstrap_servers, options={"subscribe": topic}
+    )
+    assert rows == [
+        {
+            "topic": topic,
+            "partition": 0,
+            "offset": number,
+            "timestamp_ms": 5 + number,
+            "timestamp_type": 0,
+            "key": None if number else b"\x00key".hex().upper(),
+            "value": None if value is None else value.hex().upper(),
+            "headers": [["n", (b"%d" % number).hex().upper()], ["n", None]],
+        }
+        for number, value in enumerate(values)
+    ]
