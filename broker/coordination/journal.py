@@ -22,21 +22,23 @@ if TYPE_CHECKING:
 
 APPLICATION_ID: Final = 0x4F647261  # "Odra"
 FORMAT_VERSION: Final = 1
-COLUMNS: Final = (
-    "data BLOB NOT NULL, czxid INTEGER NOT NULL, mzxid INTEGER NOT NULL, pzxid INTEGER NOT NULL, "
-    "version INTEGER NOT NULL, children_created INTEGER NOT NULL, ctime_ms INTEGER NOT NULL, "
-    "mtime_ms INTEGER NOT NULL"
+COLUMNS: Final = "path, data, czxid, mzxid, pzxid, version, children_created, ctime_ms, mtime_ms"
+TYPED_COLUMNS: Final = (
+    "path TEXT PRIMARY KEY NOT NULL, data BLOB NOT NULL, "
+    "czxid INTEGER NOT NULL, mzxid INTEGER NOT NULL, pzxid INTEGER NOT NULL, "
+    "version INTEGER NOT NULL, children_created INTEGER NOT NULL, "
+    "ctime_ms INTEGER NOT NULL, mtime_ms INTEGER NOT NULL"
 )
 SCHEMA: Final = (
     "BEGIN IMMEDIATE",
-    f"CREATE TABLE node (path TEXT PRIMARY KEY NOT NULL, {COLUMNS}) WITHOUT ROWID",
+    f"CREATE TABLE node ({TYPED_COLUMNS}) WITHOUT ROWID",
     "CREATE TABLE last (zxid INTEGER NOT NULL)",
     "INSERT INTO last VALUES (0)",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {FORMAT_VERSION}",
     "COMMIT",
 )
-INSERT: Final = "INSERT OR REPLACE INTO node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT: Final = f"INSERT OR REPLACE INTO node ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 STATEMENTS_CACHED: Final = 16
 
 
@@ -97,7 +99,7 @@ class SqliteJournal:
         """One SQLite transaction.  Raises: sqlite3.Error."""
         connection = self._connection
         assert connection is not None, "commit before open"
-        put = [(path, *node[:8]) for path, node in changes if node is not None]
+        put = [(path, *node[:-1]) for path, node in changes if node is not None]  # no owner
         gone = [(path,) for path, node in changes if node is None]
         connection.execute("BEGIN IMMEDIATE")
         if gone:
@@ -135,7 +137,7 @@ class SqliteJournal:
 
     def _read(self, connection: sqlite3.Connection) -> Saved:
         zxids = connection.execute("SELECT zxid FROM last").fetchall()
-        rows = connection.execute("SELECT * FROM node").fetchall()
+        rows = connection.execute(f"SELECT {COLUMNS} FROM node").fetchall()
         if len(zxids) != 1 or not isinstance(zxids[0][0], int):
             raise StoreError(f"the store {self._path} is damaged: no transaction number")
         for path, data, *numbers in rows:
