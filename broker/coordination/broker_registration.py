@@ -84,8 +84,8 @@ class BrokerRegistration(NamedTuple):
         version = fields.int32("version")
         if version < 1:
             raise MalformedZnode(f"broker registration has version {version}")
-        protocols = fields.mapping("listener_security_protocol_map")
-        features = fields.mapping("features")
+        protocols = fields.mapping_or_empty("listener_security_protocol_map")
+        features = fields.mapping_or_empty("features")
         return cls(
             endpoints=_decode_endpoints(fields, {name: protocols.text(name) for name in protocols})
             if version > 1

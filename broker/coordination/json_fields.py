@@ -53,6 +53,10 @@ class Fields:
         return [self._object(key, value) for value in self._list(key)]
 
     def mapping(self, key: str) -> "Fields":
+        """An object."""
+        return self._object(key, self._values.get(key))
+
+    def mapping_or_empty(self, key: str) -> "Fields":
         """An object; if absent, an empty one."""
         return self._object(key, self._values[key] if key in self else {})
 

@@ -196,8 +196,8 @@ class TopicAssignment(NamedTuple):
         return cls(
             partitions=_decode_replicas(fields.mapping("partitions")),
             topic_id=_decode_topic_id(fields.text("topic_id")) if "topic_id" in fields else None,
-            adding_replicas=_decode_replicas(fields.mapping("adding_replicas")),
-            removing_replicas=_decode_replicas(fields.mapping("removing_replicas")),
+            adding_replicas=_decode_replicas(fields.mapping_or_empty("adding_replicas")),
+            removing_replicas=_decode_replicas(fields.mapping_or_empty("removing_replicas")),
         )
 
 
@@ -264,7 +264,7 @@ def decode_config(data: bytes) -> dict[str, str]:
     """No data means no config.  Raises: MalformedZnode."""
     if not data:
         return {}
-    config = decode_object("config", data).mapping("config")
+    config = decode_object("config", data).mapping_or_empty("config")
     return {name: config.text(name) for name in config}
 
 
@@ -352,7 +352,7 @@ class Feature(NamedTuple):
     def decode(cls, data: bytes) -> Self:
         """Versions 1 and 2.  Raises: MalformedZnode."""
         fields = decode_object(FEATURE, data)
-        features = fields.mapping("features")
+        features = fields.mapping_or_empty("features")
         return cls(
             enabled=fields.int32("status") == 1,
             version_levels_max={

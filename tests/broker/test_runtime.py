@@ -1,0 +1,98 @@
+"""Clock, threads and the system's runtime."""
+
+import asyncio
+import threading
+
+import pytest
+
+from odradek.broker.runtime import Offload, Runtime, SystemClock, ThreadOffload
+from tests.broker.coordination.asynchronous import asynchronous
+from tests.broker.coordination.fakes import fake_runtime
+
+
+def name_of_thread(prefix: str) -> str:
+    return prefix + threading.current_thread().name
+
+
+def fail(message: str) -> None:
+    raise ValueError(message)
+
+
+def test_clocks() -> None:
+    clock = SystemClock()
+    first, second = clock.now_ms(), clock.now_ms()
+    assert 0 <= second - first < 60_000
+    assert clock.wall_ms() > 1_700_000_000_000
+    assert type(first) is type(clock.wall_ms()) is int
+
+
+@asynchronous
+async def test_offload_runs_in_a_named_thread() -> None:
+    offload = ThreadOffload("work", threads_max=2)
+    assert threading.active_count() == 1
+    assert await offload(name_of_thread, "> ") == "> work_0"
+    with pytest.raises(ValueError, match="broken"):
+        await offload(fail, "broken")
+    offload.close()
+    assert threading.active_count() == 1
+
+
+@asynchronous
+async def test_offload_runs_at_once_as_much_as_it_has_threads() -> None:
+    offload = ThreadOffload("work", threads_max=3)
+    meeting = threading.Barrier(3)
+    await asyncio.gather(*[offload(meeting.wait, 10.0) for _ in range(3)])
+    offload.close()
+
+
+@asynchronous
+async def test_close_finishes_what_is_queued_and_refuses_more() -> None:
+    offload = ThreadOffload("work", threads_max=1)
+    done: list[int] = []
+    calls = [offload(done.append, number) for number in range(5)]
+    offload.close()
+    offload.close()
+    assert done == [0, 1, 2, 3, 4]
+    await asyncio.gather(*calls)
+    with pytest.raises(RuntimeError, match="work is closed"):
+        offload(done.append, 5)
+
+
+@asynchronous
+async def test_a_cancelled_wait_does_not_stop_the_function() -> None:
+    offload = ThreadOffload("work", threads_max=1)
+    loop = asyncio.get_running_loop()
+    started, go_on, finished = asyncio.Event(), threading.Event(), threading.Event()
+
+    def function() -> None:
+        loop.call_soon_threadsafe(started.set)
+        go_on.wait(10)
+        finished.set()
+
+    waiting = asyncio.ensure_future(offload(function))
+    await started.wait()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    go_on.set()
+    offload.close()
+    assert finished.is_set()
+
+
+@asynchronous
+async def test_the_system_runtime_ends_its_threads() -> None:
+    runtime = Runtime.system()
+    assert runtime.store_offload is not None
+    assert (await runtime.offload(name_of_thread, "")).startswith("odradek-offload")
+    assert (await runtime.store_offload(name_of_thread, "")).startswith("odradek-store")
+    assert 0 <= runtime.random.random() < 1
+    runtime.close()
+    assert threading.active_count() == 1
+
+
+@asynchronous
+async def test_a_simulators_runtime_has_no_threads() -> None:
+    runtime = fake_runtime()
+    offload: Offload = runtime.offload
+    assert await offload(name_of_thread, "") == threading.main_thread().name
+    runtime.close()

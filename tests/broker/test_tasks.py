@@ -1,0 +1,74 @@
+"""Background tasks fail loudly and end together."""
+
+import asyncio
+
+import pytest
+
+from odradek.broker.tasks import TaskSupervisor
+from tests.broker.coordination.asynchronous import asynchronous
+
+
+async def fail() -> None:
+    raise ZeroDivisionError("by hand")
+
+
+async def wait_forever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def do_nothing() -> None:
+    pass
+
+
+@asynchronous
+async def test_an_exception_is_logged_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    failures: list[tuple[str, str]] = []
+    tasks = TaskSupervisor(lambda name, error: failures.append((name, str(error))))
+    task = tasks.spawn(fail(), "flusher")
+    await task
+    assert failures == [("flusher", "by hand")]
+    assert "task failed name=flusher" in caplog.text
+    assert "ZeroDivisionError" in caplog.text  # the traceback
+    assert len(tasks) == 0
+
+
+@asynchronous
+async def test_nobody_need_listen(caplog: pytest.LogCaptureFixture) -> None:
+    await TaskSupervisor().spawn(fail(), "flusher")
+    assert "task failed name=flusher" in caplog.text
+
+
+@asynchronous
+async def test_finished_tasks_are_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+    tasks = TaskSupervisor()
+    task = tasks.spawn(do_nothing(), "one")
+    assert (len(tasks), task.get_name()) == (1, "one")
+    await task
+    await asyncio.sleep(0)
+    assert len(tasks) == 0
+    assert caplog.text == ""
+
+
+@asynchronous
+async def test_close_cancels_and_waits(caplog: pytest.LogCaptureFixture) -> None:
+    tasks = TaskSupervisor()
+    running = [tasks.spawn(wait_forever(), f"task {number}") for number in range(3)]
+    await asyncio.sleep(0)
+    never_started = tasks.spawn(do_nothing(), "late")
+    await tasks.close()
+    assert all(task.cancelled() for task in (*running, never_started))
+    assert caplog.text == ""
+    with pytest.raises(RuntimeError, match="spawned after close"):
+        tasks.spawn(do_nothing(), "too late")
+
+
+@asynchronous
+async def test_a_task_may_close_its_supervisor() -> None:
+    tasks = TaskSupervisor()
+    other = tasks.spawn(wait_forever(), "other")
+
+    async def close_all() -> None:
+        await tasks.close()
+
+    await tasks.spawn(close_all(), "closer")
+    assert other.cancelled()
