@@ -1,0 +1,68 @@
+"""All names that Kafka knows and that have no effect here; imported only when one may be meant."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from .setting import Setting, Value
+from .settings_later import LATER
+from .settings_never import NEVER
+from .settings_security import SECURITY
+
+UNBUILT: Final[dict[str, Setting[Value]]] = {s.name: s for s in LATER + SECURITY + NEVER}
+
+_NEVER_NAMES: Final = frozenset(setting.name for setting in NEVER)
+_LISTENER_PREFIX: Final = "listener.name."
+
+# Which of its settings Kafka lets one change while a broker runs: DescribeConfigs shows all others
+# as read-only.
+_DYNAMIC_NAMES: Final = """
+advertised.listeners background.threads compression.gzip.level compression.lz4.level
+compression.type compression.zstd.level listener.security.protocol.map listeners
+log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms
+log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+log.cleaner.io.max.bytes.per.second log.cleaner.max.compaction.lag.ms
+log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms log.cleaner.threads
+log.cleanup.policy log.flush.interval.messages log.flush.interval.ms log.index.interval.bytes
+log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms
+log.message.downconversion.enable log.message.timestamp.after.max.ms
+log.message.timestamp.before.max.ms log.message.timestamp.difference.max.ms
+log.message.timestamp.type log.preallocate log.retention.bytes log.retention.ms
+log.roll.jitter.ms log.roll.ms log.segment.bytes log.segment.delete.delay.ms
+max.connection.creation.rate max.connections max.connections.per.ip
+max.connections.per.ip.overrides message.max.bytes metric.reporters min.insync.replicas
+num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers
+principal.builder.class producer.id.expiration.ms remote.fetch.max.wait.ms
+remote.log.index.file.cache.total.size.bytes remote.log.manager.copy.max.bytes.per.second
+remote.log.manager.fetch.max.bytes.per.second sasl.enabled.mechanisms sasl.jaas.config
+sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
+sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
+sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
+sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+sasl.mechanism.inter.broker.protocol ssl.cipher.suites ssl.client.auth ssl.enabled.protocols
+ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
+ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
+ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider
+ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
+ssl.truststore.location ssl.truststore.password ssl.truststore.type
+transaction.partition.verification.enable unclean.leader.election.enable
+"""
+DYNAMIC: Final = frozenset(_DYNAMIC_NAMES.split())
+
+
+def unbuilt_warning(setting: Setting[Value], text: str) -> str:
+    """The line about a known setting whose value has no effect."""
+    shown = "" if setting.is_sensitive else f"={text}"
+    effect = "has no effect in Odradek" if setting.name in _NEVER_NAMES else "has no effect yet"
+    return f"setting {setting.name}{shown} {effect}"
+
+
+def unknown_warning(name: str, built: Mapping[str, Setting[Value]]) -> str:
+    """The line about a name that nobody knows."""
+    if name.startswith(_LISTENER_PREFIX):
+        return f"setting {name} has no effect yet: settings of single listeners are not built"
+    from difflib import get_close_matches  # rarely needed
+
+    close = get_close_matches(name, [*built, *UNBUILT], n=1, cutoff=0.75)
+    hint = f", did you mean {close[0]}?" if close else ""
+    return f"unknown setting {name} is ignored{hint}"

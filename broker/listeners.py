@@ -1,0 +1,122 @@
+"""Listeners, as `listeners` and `advertised.listeners` name them."""
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from .setting import ConfigError
+
+_LISTENER: Final = re.compile(
+    r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/]*)):(\d{1,5})"
+)
+_WILDCARDS: Final = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class Endpoint(NamedTuple):
+    """Where one listener is: its name in capitals, host (without brackets) and port.
+
+    An empty host stands for all interfaces, and where it is advertised for this machine's name.
+    """
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it means all interfaces, so that nobody could connect to it as it is written."""
+        return self.host in _WILDCARDS
+
+
+def parse_endpoints(setting: str, text: str) -> tuple[Endpoint, ...]:
+    """Read a list of listeners, at least one, each name once.
+
+    Raises: ConfigError.
+    """
+    endpoints: list[Endpoint] = []
+    for item in text.split(","):
+        match = _LISTENER.fullmatch(item.strip())
+        port = int(match.group(4)) if match else 0
+        if match is None or port > 65535:
+            raise ConfigError(
+                f"{setting}={text} is not allowed: {item.strip()!r} is not NAME://HOST:PORT"
+            )
+        name = match.group(1).upper()
+        if any(endpoint.name == name for endpoint in endpoints):
+            raise ConfigError(f"{setting}={text} is not allowed: it names {name} twice")
+        endpoints.append(Endpoint(name, match.group(2) or match.group(3) or "", port))
+    return tuple(endpoints)
+
+
+def parse_protocol_map(setting: str, text: str) -> dict[str, str]:
+    """Read NAME:PROTOCOL pairs.
+
+    Raises: ConfigError.
+    """
+    protocols: dict[str, str] = {}
+    for item in text.split(","):
+        name, separator, protocol = (part.strip().upper() for part in item.partition(":"))
+        if not name or not separator or protocol not in _PROTOCOLS or name in protocols:
+            raise ConfigError(
+                f"{setting}={text} is not allowed: it must be NAME:PROTOCOL with commas, each name "
+                f"once, with a PROTOCOL of {', '.join(_PROTOCOLS)}"
+            )
+        protocols[name] = protocol
+    return protocols
+
+
+def check_listeners(
+    listeners: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...], protocols: Mapping[str, str]
+) -> None:
+    """Let listeners pass that can be served and reached.
+
+    Raises: ConfigError.
+    """
+    for endpoint in listeners:
+        protocol = protocols.get(endpoint.name)
+        if protocol is None:
+            raise ConfigError(
+                f"the listener {endpoint.name} has no security protocol: add "
+                f"{endpoint.name}:PLAINTEXT to listener.security.protocol.map"
+            )
+        if protocol != "PLAINTEXT":
+            raise ConfigError(
+                f"the listener {endpoint} cannot be opened: {protocol} is not built yet, only "
+                "PLAINTEXT is"
+            )
+    ports = [endpoint.port for endpoint in listeners if endpoint.port != 0]
+    if len(set(ports)) != len(ports):
+        raise ConfigError("listeners must not name a port twice")
+    names = {endpoint.name for endpoint in listeners}
+    for endpoint in advertised:
+        if endpoint.name not in names:
+            raise ConfigError(
+                f"advertised.listeners names {endpoint.name}, which is not one of listeners"
+            )
+        if endpoint.is_wildcard:
+            raise ConfigError(
+                f"clients cannot connect to {endpoint}: set advertised.listeners to a host that "
+                "they can reach"
+            )
+
+
+def parse_connection_limits(setting: str, text: str) -> dict[str, int]:
+    """Read HOST:COUNT pairs; a host may be an IPv6 address in brackets.
+
+    Raises: ConfigError.
+    """
+    limits: dict[str, int] = {}
+    for item in filter(None, (item.strip() for item in text.split(","))):
+        host, _, count = item.rpartition(":")
+        host = host.strip().removeprefix("[").removesuffix("]")
+        if not host or not (count.isascii() and count.isdigit() and len(count) < 10):
+            raise ConfigError(
+                f"{setting}={text} is not allowed: it must be ADDRESS:COUNT with commas"
+            )
+        limits[host] = int(count)
+    return limits

@@ -1,0 +1,63 @@
+"""Java's properties format, in which server.properties is written.
+
+Source: the description of `java.util.Properties.load`, and its behaviour on random texts.
+"""
+
+import re
+from typing import Final
+
+from .setting import ConfigError
+
+_BLANKS: Final = " \t\f"
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_KEY: Final = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
+_SEPARATOR: Final = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
+_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.|$)", re.DOTALL)
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Keys and values; of a key that is given twice the last value counts.
+
+    Raises: ConfigError for a \\u that is not followed by four hexadecimal digits.
+    """
+    properties = {}
+    for line in _logical_lines(text):
+        key = _KEY.match(line)
+        assert key is not None  # it matches the empty text too
+        separator = _SEPARATOR.match(line, key.end())
+        assert separator is not None
+        properties[_unescape(key.group())] = _unescape(line[separator.end() :])
+    return properties
+
+
+def _logical_lines(text: str) -> list[str]:
+    """Lines without comments and leading blanks; a backslash at the end joins two."""
+    lines: list[str] = []
+    pending = ""
+    for natural in _LINE_END.split(text):
+        line = natural.lstrip(_BLANKS)
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2 == 1:
+            pending += line[:-1]
+        else:
+            lines.append(pending + line)
+            pending = ""
+    if pending:
+        lines.append(pending)
+    return lines
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(_character, text) if "\\" in text else text
+
+
+def _character(escape: re.Match[str]) -> str:
+    code = escape.group(1)
+    if code == "u":
+        raise ConfigError("a \\u in the properties is not followed by four hexadecimal digits")
+    if code[:1] == "u":
+        return chr(int(code[1:], 16))
+    return _ESCAPES.get(code, code)

@@ -1,0 +1,69 @@
+"""The settings of a broker that have an effect.
+
+A setting whose effect is not built yet stands in `settings_later.py` or `settings_security.py`, one
+that can have none in Odradek in `settings_never.py`.  Whoever builds the effect moves it here.
+"""
+
+from .setting import INT, LONG, STRING, Setting
+from .settings_connections import AnswerSettings, ListenerSettings
+from .settings_log import LogSettings, TopicDefaultSettings
+
+_MIB = 1 << 20
+
+
+class OdradekSettings:
+    """Settings that Kafka does not have."""
+
+    odradek_flush_bytes = Setting(
+        "odradek.flush.bytes",
+        LONG,
+        64 * _MIB,
+        "Make a partition durable in the background after this many bytes; what is not durable is "
+        "scanned after an unclean stop.",
+        at_least=1,
+    )
+    odradek_flush_ms = Setting(
+        "odradek.flush.ms",
+        LONG,
+        10_000,
+        "The same after this long since the first record that is not durable.",
+        at_least=1,
+    )
+    odradek_decompressed_batch_bytes_max = Setting(
+        "odradek.decompressed.batch.bytes.max",
+        INT,
+        64 * _MIB,
+        "The largest batch after decompression; a larger one is refused before it fills the "
+        "memory.",
+        at_least=1,
+    )
+    odradek_topic_partitions_max = Setting(
+        "odradek.topic.partitions.max",
+        INT,
+        10_000,
+        "Partitions that one topic may have.",
+        at_least=1,
+    )
+    odradek_fetch_session_partitions_max = Setting(
+        "odradek.fetch.session.partitions.max",
+        INT,
+        200_000,
+        "Partitions that all fetch sessions together may name; above it new ones are declined.",
+        at_least=0,
+    )
+    odradek_log_format = Setting(
+        "odradek.log.format",
+        STRING,
+        "plain",
+        "How log lines are written to stderr.",
+        choices=("plain", "json"),
+    )
+
+
+class BrokerSettings(
+    ListenerSettings, TopicDefaultSettings, LogSettings, AnswerSettings, OdradekSettings
+):
+    """All of them."""
+
+
+GROUPS = BrokerSettings.__bases__

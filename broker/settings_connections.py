@@ -1,0 +1,137 @@
+"""Settings of listeners, connections and answers."""
+
+from .setting import INT, INT32_MAX, LONG, STRING, Setting
+
+_MIB = 1 << 20
+
+
+def _buffer_size(text: str) -> str | None:
+    return None if int(text) == -1 or int(text) > 0 else "-1 or a positive whole number"
+
+
+class ListenerSettings:
+    """Where the broker listens, and what it takes from a connection."""
+
+    broker_id = Setting(
+        "broker.id",
+        INT,
+        0,
+        "The number of this broker, unique in its cluster. It is written into the data directory "
+        "and may not change afterwards.",
+        at_least=0,
+        kafka_default="-1: generated",
+    )
+    listeners = Setting(
+        "listeners",
+        STRING,
+        "PLAINTEXT://127.0.0.1:9092",
+        "Where to listen, as NAME://HOST:PORT, several with commas. An empty host or 0.0.0.0 means "
+        "all interfaces, port 0 any free port.",
+        kafka_default="PLAINTEXT://:9092",
+    )
+    advertised_listeners = Setting(
+        "advertised.listeners",
+        STRING.or_none,
+        None,
+        "Where clients shall connect to, if that is not what `listeners` says. Needed when "
+        "listening on 0.0.0.0.",
+    )
+    listener_security_protocol_map = Setting(
+        "listener.security.protocol.map",
+        STRING,
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "The security protocol of each listener name, as NAME:PROTOCOL with commas. A listener "
+        "needs PLAINTEXT so far.",
+    )
+    connections_max_idle_ms = Setting(
+        "connections.max.idle.ms",
+        LONG,
+        600_000,
+        "Close a connection on which nothing happened for this long; a negative number: never.",
+    )
+    max_connections = Setting(
+        "max.connections",
+        INT,
+        INT32_MAX,
+        "Connections that may be open at a time; above it the longest idle one is closed.",
+        at_least=0,
+    )
+    max_connections_per_ip = Setting(
+        "max.connections.per.ip",
+        INT,
+        INT32_MAX,
+        "Connections that one client address may have open; further ones are closed at once. 0 is "
+        "allowed only if max.connections.per.ip.overrides names addresses.",
+        at_least=0,
+    )
+    max_connections_per_ip_overrides = Setting(
+        "max.connections.per.ip.overrides",
+        STRING,
+        "",
+        "Other limits for single addresses, as ADDRESS:COUNT with commas.",
+    )
+    socket_listen_backlog_size = Setting(
+        "socket.listen.backlog.size",
+        INT,
+        50,
+        "Connections that the system may hold until the broker accepts them.",
+        at_least=1,
+    )
+    socket_receive_buffer_bytes = Setting(
+        "socket.receive.buffer.bytes",
+        INT,
+        -1,
+        "SO_RCVBUF of client connections; -1 leaves it to the system, which tunes it itself.",
+        check=_buffer_size,
+        kafka_default="102400",
+    )
+    socket_send_buffer_bytes = Setting(
+        "socket.send.buffer.bytes",
+        INT,
+        -1,
+        "SO_SNDBUF of client connections; -1 leaves it to the system, which tunes it itself.",
+        check=_buffer_size,
+        kafka_default="102400",
+    )
+    socket_request_max_bytes = Setting(
+        "socket.request.max.bytes",
+        INT,
+        100 * _MIB,
+        "The largest request. A connection that announces a larger one is closed at once.",
+        at_least=1,
+    )
+    queued_max_request_bytes = Setting(
+        "queued.max.request.bytes",
+        LONG,
+        256 * _MIB,
+        "Memory for all requests that are being received or wait; above it large ones wait, and "
+        "the one that has made no progress for longest is closed first. -1 sets no limit.",
+        kafka_default="-1",
+    )
+
+
+class AnswerSettings:
+    """What answers may cost."""
+
+    fetch_max_bytes = Setting(
+        "fetch.max.bytes",
+        INT,
+        55 * _MIB,
+        "The most that one fetch answers, whatever the client asks for; a first batch that is "
+        "larger is answered all the same.",
+        at_least=1024,
+    )
+    max_incremental_fetch_session_cache_slots = Setting(
+        "max.incremental.fetch.session.cache.slots",
+        INT,
+        1000,
+        "Fetch sessions that are kept; further fetchers do without.",
+        at_least=0,
+    )
+    max_request_partition_size_limit = Setting(
+        "max.request.partition.size.limit",
+        INT,
+        2000,
+        "Partitions that one answer to DescribeTopicPartitions holds at most.",
+        at_least=1,
+    )

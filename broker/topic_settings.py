@@ -1,0 +1,124 @@
+"""What a topic's settings are, once they are read."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.storage.log_config import LogConfig
+
+from .setting import INT64_MAX, ConfigError, Value, declared_in, text_of
+from .settings_topic import TopicSettings
+from .topic_setting import DEFAULT, STORED, TopicSetting
+
+TOPIC_SETTINGS: Final[dict[str, TopicSetting[Value]]] = {
+    name: setting
+    for group in TopicSettings.__bases__
+    for name, setting in declared_in(group).items()
+    if isinstance(setting, TopicSetting)
+}
+
+
+class TopicConfig(TopicSettings):
+    """The settings of one topic; shared by its partitions, replaced as a whole on a change.
+
+    Each is an attribute: `config.segment_bytes`.  The bounds of timestamps take
+    message.timestamp.difference.max.ms into account.
+    """
+
+    is_compacted: bool
+    is_log_append_time: bool
+    log_config: LogConfig
+
+    def __init__(
+        self,
+        values: Mapping[str, Value],
+        *,
+        producer_id_expiration_ms: int,
+        decompressed_batch_bytes_max: int,
+    ) -> None:
+        """`values`: one for each of `TOPIC_SETTINGS`, by its name."""
+        own = self.__dict__
+        own.update((TOPIC_SETTINGS[name].attribute, value) for name, value in values.items())
+        for name in ("message_timestamp_before_max_ms", "message_timestamp_after_max_ms"):
+            if own[name] == INT64_MAX:
+                own[name] = own["message_timestamp_difference_max_ms"]
+        self.is_compacted = "compact" in self.cleanup_policy
+        self.is_log_append_time = self.message_timestamp_type == "LogAppendTime"
+        self.log_config = LogConfig(
+            segment_bytes=self.segment_bytes,
+            segment_ms=self.segment_ms,
+            segment_jitter_ms=self.segment_jitter_ms,
+            index_interval_bytes=self.index_interval_bytes,
+            segment_index_bytes=self.segment_index_bytes,
+            message_timestamp_log_append=self.is_log_append_time,
+            record_bytes_max=decompressed_batch_bytes_max,
+            producer_id_expiration_ms=producer_id_expiration_ms,
+        )
+
+
+def broker_value(setting: TopicSetting[Value], given: Mapping[str, Value]) -> Value:
+    """The value for topics that do not set their own; `given` are the broker's own settings."""
+    for name, factor in setting.synonyms:
+        value = given.get(name)
+        if value is not None:
+            return value * factor if isinstance(value, int) and factor != 1 else value
+    return setting.default
+
+
+def check_overrides(overrides: Mapping[str, str | None], given: Mapping[str, Value]) -> list[str]:
+    """Let the settings of a new topic pass; return what is stored without an effect so far.
+
+    Raises: Refused with INVALID_CONFIG.
+    """
+    stored = []
+    values = {name: broker_value(setting, given) for name, setting in TOPIC_SETTINGS.items()}
+    for name, text in overrides.items():
+        setting = TOPIC_SETTINGS.get(name)
+        if setting is None:
+            raise _refuse(f"there is no topic config named {name[:100]!r}")
+        if text is None:
+            raise _refuse(f"the topic config {name} has no value")
+        try:
+            value = setting.parse(text)
+        except ConfigError as error:
+            raise _refuse(str(error)) from None
+        if value != values[name]:
+            if setting.effect == DEFAULT:
+                shown = text_of(values[name])
+                raise _refuse(f"{name}={text} is not built yet: only {shown}, the default, is")
+            if setting.effect == STORED:
+                stored.append(f"{name}={text_of(value)}")
+        values[name] = value
+    lag_min, lag_max = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
+    assert isinstance(lag_min, int)
+    assert isinstance(lag_max, int)
+    if lag_min > lag_max:
+        raise _refuse(
+            f"min.compaction.lag.ms={lag_min} must not be above max.compaction.lag.ms={lag_max}"
+        )
+    return stored
+
+
+def read_overrides(
+    overrides: Mapping[str, str], given: Mapping[str, Value]
+) -> tuple[dict[str, Value], list[str]]:
+    """The value of every topic setting, and what could not be used of `overrides`.
+
+    What another broker has stored may be more than this one can do, and must not stop it.
+    """
+    values: dict[str, Value] = {}
+    unusable = []
+    for name, setting in TOPIC_SETTINGS.items():
+        values[name] = broker_value(setting, given)
+        text = overrides.get(name)
+        if text is not None:
+            try:
+                values[name] = setting.parse(text)
+            except ConfigError as error:
+                unusable.append(str(error))
+    unusable += [f"there is no topic config named {k!r}" for k in overrides.keys() - values.keys()]
+    return values, unusable
+
+
+def _refuse(message: str) -> Refused:
+    return Refused(ErrorCode.INVALID_CONFIG, message)
