@@ -130,6 +130,8 @@ class _StructType(type):
             namespace.pop(field_name).name = field_name
         namespace["FIELDS"] = tuple(fields)
         declared = namespace.get("__slots__", ())
+        for slot in declared:  # a default there is for type checkers
+            namespace.pop(slot, None)
         namespace["__slots__"] = (*declared, *(field.name for field in fields))
         if fields:
             namespace["__init__"] = _constructor(fields)
@@ -156,7 +158,7 @@ class Struct(metaclass=_StructType):
 
     __slots__ = ("tagged_fields",)
     FIELDS: ClassVar[tuple[Field, ...]]
-    tagged_fields: dict[int, bytes] | None
+    tagged_fields: dict[int, bytes] | None = None
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(

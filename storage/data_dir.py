@@ -69,7 +69,7 @@ class DataDir:
         self._files = files
         self._lock = lock
         self._deleted: list[str] = []
-        self._loaded = False
+        self.is_loaded = False
 
     @classmethod
     def open(
@@ -171,7 +171,11 @@ class DataDir:
                 hints=checkpoints.hints((topic, partition), marker=self.was_clean),
                 wall_ms=wall_ms,
             )
-        self._loaded = True
+        self.is_loaded = True
+
+    def space(self) -> tuple[int, int]:
+        """Size of the file system and what is left of it, in bytes.  Raises: LogDirFailed."""
+        return self._files.space(self.path)
 
     def deleted_plans(self) -> list[DeletePlan]:
         """Directories whose deletion the last run did not finish; each once."""
@@ -238,7 +242,7 @@ class DataDir:
             for log in self.logs.values():
                 log.close()
             self.checkpoint()
-            if self._loaded:
+            if self.is_loaded:
                 self._files.write_atomic(f"{self.path}/{CLEAN_SHUTDOWN}", CLEAN_SHUTDOWN_TEXT)
         finally:
             self.abandon()

@@ -94,6 +94,10 @@ class FileSystem(Protocol):
         """fsync a file or a directory by name; gone already is fine."""
         ...
 
+    def space(self, path: str) -> tuple[int, int]:
+        """Size of the file system and what is left of it, in bytes.  Raises: LogDirFailed."""
+        ...
+
     def lock(self, path: str) -> FileLock:
         """Take an exclusive lock.  Raises: DataDirError (held by somebody else), LogDirFailed."""
         ...
@@ -238,6 +242,11 @@ class RealFileSystem:
                 self.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+    def space(self, path: str) -> tuple[int, int]:
+        with guarded(path):
+            state = os.statvfs(path)
+        return state.f_frsize * state.f_blocks, state.f_frsize * state.f_bavail
 
     def lock(self, path: str) -> FileLock:
         """Take an exclusive lock, seen by other brokers of this kind and by Apache Kafka.

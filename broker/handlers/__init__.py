@@ -1,0 +1,74 @@
+"""The table of the APIs that are served.
+
+ApiVersions is answered from it and requests are dispatched by it. It imports nothing: the modules
+of an API, its messages and its handler, are imported at its first request.
+
+A handler is `handle(request, call, node)`. It returns the response, or an awaitable of it if the
+answer has to wait (then everything it still needs from `request` must be its own: record views are
+released when `handle` returns), or None if there is nothing to answer (Produce with acks=0).
+"""
+
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import Any, Final
+
+from odradek.protocol.schema import Message
+
+Answer = Message | Awaitable[Message] | None
+
+
+class Api:
+    """One API key: the versions served and where its code lives."""
+
+    __slots__ = ("_handle", "_request", "first", "flexible", "key", "last", "module", "name")
+
+    def __init__(self, key: int, name: str, *, first: int = 0, last: int, flexible: int) -> None:
+        self.key = key
+        self.name = name
+        self.first = first
+        self.last = last
+        self.flexible = flexible
+        """The first version with compact types, tagged fields and the longer headers."""
+        snake = "".join("_" + c.lower() if c.isupper() else c for c in name)
+        self.module = f"k{key:02}{snake}"
+        self._request: type[Message] | None = None
+        self._handle: Callable[..., Answer] | None = None
+
+    @property
+    def request(self) -> type[Message]:
+        """The request's class."""
+        if self._request is None:
+            messages = import_module(f"odradek.protocol.messages.{self.module}")
+            self._request = getattr(messages, f"{self.name}Request")
+        assert self._request is not None
+        return self._request
+
+    @property
+    def handle(self) -> Callable[..., Any]:
+        """The handler."""
+        if self._handle is None:
+            self._handle = import_module(f"{__name__}.{self.module}").handle
+        assert self._handle is not None
+        return self._handle
+
+
+APIS: Final[dict[int, Api]] = {
+    api.key: api
+    for api in (
+        Api(0, "Produce", last=11, flexible=9),
+        Api(1, "Fetch", last=17, flexible=12),
+        Api(2, "ListOffsets", last=9, flexible=6),
+        Api(3, "Metadata", last=12, flexible=9),
+        Api(10, "FindCoordinator", last=6, flexible=3),
+        Api(18, "ApiVersions", last=4, flexible=3),
+        Api(19, "CreateTopics", last=7, flexible=5),
+        Api(20, "DeleteTopics", last=6, flexible=4),
+        Api(22, "InitProducerId", last=5, flexible=2),
+        Api(23, "OffsetForLeaderEpoch", last=4, flexible=4),
+        Api(32, "DescribeConfigs", last=4, flexible=4),
+        Api(35, "DescribeLogDirs", last=4, flexible=2),
+        Api(37, "CreatePartitions", last=3, flexible=2),
+        Api(60, "DescribeCluster", last=1, flexible=0),
+        Api(75, "DescribeTopicPartitions", last=0, flexible=0),
+    )
+}

@@ -142,3 +142,11 @@ class FetchResponse(Message, api_key=1, versions="0-17", flexible="12+"):
     session_id: int = int32("7+")
     responses: list[FetchableTopicResponse] = array(FetchableTopicResponse, "0+")
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "16+", tag=0)
+
+    def release(self) -> None:
+        """Give back the spans of an answer that is not sent."""
+        for topic in self.responses:
+            for partition in topic.partitions:
+                release = getattr(partition.records, "release", None)
+                if release is not None:
+                    release()

@@ -1,0 +1,154 @@
+"""docs/configuration.md, made from the declarations.
+
+python -m odradek.broker.config_docs > docs/configuration.md
+"""
+
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+from .setting import INT16_MAX, INT32_MAX, INT64_MAX, Setting, Value, declared_in, text_of
+from .settings import GROUPS
+from .settings_later import COORDINATORS, LIMITS, LOG, REPLICATION, ZOOKEEPER
+from .settings_never import KRAFT, SHARE_GROUPS, THREADS_AND_JAVA, TIERED_STORAGE
+from .settings_security import AUTHORIZATION, SASL, SSL
+from .topic_setting import DEFAULT, STORED, TopicSetting
+from .topic_settings import TOPIC_SETTINGS
+
+_INTRODUCTION: Final = """\
+# Configuration
+
+<!-- Made by `python -m odradek.broker.config_docs > docs/configuration.md`; do not edit. -->
+
+Settings have Kafka's names and, where nothing else is said, Kafka's defaults, so that a
+`server.properties` of Kafka in ZooKeeper mode can be read as it is. A setting comes from, each above
+the one before:
+
+1. its default;
+2. a properties file, in Java's format: `odradek serve --config server.properties`;
+3. an environment variable: `ODRADEK_LOG_SEGMENT_BYTES` is `log.segment.bytes`, in capitals, with `_`
+   for `.`; where this could mean several things, it means the setting that exists. For the settings
+   that begin with `odradek.` the prefix is not doubled: `ODRADEK_FLUSH_BYTES` is
+   `odradek.flush.bytes`;
+4. the command line: `odradek serve --set log.segment.bytes=16777216`.
+
+A value that is not allowed stops the start with a sentence that names it. A name that nobody knows
+is ignored with a warning, as Kafka does. A setting of Kafka's that has no effect here is ignored with
+a warning if it differs from its default, and stops the start where going on would be dangerous (an
+authorizer, for example): nothing is taken and silently ignored.
+"""
+
+_TOPICS: Final = """\
+## Topics
+
+A topic has these settings of its own, given when it is created. Those that it does not set come from
+the broker's setting beside it (of several, the first that is set). *Stored*: any legal value is taken,
+kept and shown, but not applied yet, and a warning says so. *Default only*: other values are refused
+until they are built.
+"""
+
+_UNBUILT: Final = """\
+## Known, without effect
+
+Tools that ask a broker for its configuration are shown these too, as Kafka shows them.
+"""
+
+_GROUP_TITLES: Final = (
+    "Listeners and connections",
+    "New topics and their defaults",
+    "Data directory and logs",
+    "Answers",
+    "Odradek's own",
+)
+
+_UNBUILT_TITLES: Final = (
+    ("Not built yet: retention and compaction", LOG),
+    ("Not built yet: replication and cluster", REPLICATION),
+    ("Not built yet: groups and transactions", COORDINATORS),
+    ("Not built yet: policies and quotas", LIMITS),
+    ("Not built yet: ZooKeeper", ZOOKEEPER),
+    ("Not built yet: authorization and secrets", AUTHORIZATION),
+    ("Not built yet: TLS", SSL),
+    ("Not built yet: SASL", SASL),
+    ("Never: threads and Java", THREADS_AND_JAVA),
+    ("Never: KRaft", KRAFT),
+    ("Never: share groups", SHARE_GROUPS),
+    ("Never: tiered storage", TIERED_STORAGE),
+)
+
+_LARGEST: Final = {
+    INT16_MAX: "largest short",
+    INT32_MAX: "largest int",
+    INT64_MAX: "largest long",
+}
+
+
+def configuration_markdown() -> str:
+    """The whole page."""
+    parts = [_INTRODUCTION]
+    for title, group in zip(_GROUP_TITLES, GROUPS, strict=True):
+        parts += [f"## {title}\n", _table(declared_in(group).values())]
+    parts += [_TOPICS, _topic_table(TOPIC_SETTINGS.values()), _UNBUILT]
+    for title, settings in _UNBUILT_TITLES:
+        parts += [f"### {title}\n", _table(settings)]
+    return "\n".join(parts)
+
+
+def _table(settings: Iterable[Setting[Value]]) -> str:
+    rows = [("Name", "Type", "Default", "Allowed", "Meaning")]
+    rows += [(f"`{s.name}`", s.kind.name, _default(s), _allowed(s), s.doc) for s in settings]
+    return _markdown(rows)
+
+
+def _topic_table(settings: Iterable[TopicSetting[Value]]) -> str:
+    rows = [("Name", "Type", "Broker's setting", "Allowed", "Effect", "Meaning")]
+    effects = {STORED: "stored", DEFAULT: "default only"}
+    for setting in settings:
+        synonyms = ", ".join(f"`{name}`" for name, _ in setting.synonyms)
+        effect = effects.get(setting.effect, "")
+        rows.append(
+            (
+                f"`{setting.name}`",
+                setting.kind.name,
+                synonyms or f"always {_default(setting)}",
+                _allowed(setting),
+                effect,
+                setting.doc,
+            )
+        )
+    return _markdown(rows)
+
+
+def _default(setting: Setting[Value]) -> str:
+    default = setting.default
+    text = text_of(default)
+    if text is None:
+        return "unset"
+    if isinstance(default, int) and default in _LARGEST:
+        return _LARGEST[default]
+    shown = f"`{text}`" if text else "empty"
+    return f"{shown} (Kafka: {setting.kafka_default})" if setting.kafka_default else shown
+
+
+def _allowed(setting: Setting[Value]) -> str:
+    if setting.choices:
+        text = ", ".join(setting.choices)
+    elif setting.at_most is not None:
+        text = f"{setting.at_least} to {setting.at_most}"
+    elif setting.at_least is not None:
+        text = f"at least {setting.at_least}"
+    else:
+        text = ""
+    if setting.built:
+        text += f"{'; ' if text else ''}so far only {setting.built_text()}"
+    return text
+
+
+def _markdown(rows: list[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    lines.insert(1, "|---" * len(rows[0]) + "|")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(configuration_markdown())

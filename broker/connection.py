@@ -1,0 +1,144 @@
+"""One client's connection: from received pieces to handled frames, the same for every kind of I/O.
+
+Subclasses move bytes: `plain_socket` on a socket of its own with sendfile, `stream` on asyncio's
+transports, for platforms and simulators without them. Here is what they share: when to read, when
+to wait, when to hang up.
+
+Reading stops while bytes are buffered that may not be handled yet, because an answer is parked or
+has not been sent: that is the back-pressure on a client that does not read. With nothing buffered
+a waiting connection goes on reading, so that it notices when its client hangs up.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.primitives import Writer
+
+from .dispatcher import CloseConnection, Dispatcher
+from .receive import FrameBuffer
+
+if TYPE_CHECKING:
+    from .connections import Connections
+
+log = logging.getLogger(__name__)
+
+
+class Connection:
+    """The part of a connection that does no I/O."""
+
+    __slots__ = (
+        "_connections",
+        "_reading",
+        "active_ms",
+        "closed",
+        "dispatcher",
+        "frames",
+        "host",
+        "listener_name",
+        "software",
+    )
+
+    def __init__(self, connections: "Connections", listener_name: str, host: str) -> None:
+        self._connections = connections
+        self._reading = True
+        self.listener_name = listener_name
+        self.host = host
+        self.software = ""
+        self.closed = False
+        self.active_ms = connections.clock.now_ms()
+        self.frames = FrameBuffer(connections.budget, connections.frame_bytes_max)
+        self.dispatcher = Dispatcher(connections.node, self)
+
+    def note_software(self, software: str) -> None:
+        """The client has named itself, for the log."""
+        self.software = software
+
+    def send(self, out: Writer) -> None:
+        """Send a whole frame with its splices, behind all earlier ones."""
+        raise NotImplementedError
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether an answer is still on its way out."""
+        raise NotImplementedError
+
+    def _pause_reading(self) -> None:
+        raise NotImplementedError
+
+    def _resume_reading(self) -> None:
+        raise NotImplementedError
+
+    def _hang_up(self) -> None:
+        """Close the socket and give back all that waits to be sent."""
+        raise NotImplementedError
+
+    def room(self) -> memoryview | None:
+        """Where to receive; None if nothing can be received now (then reading has been stopped)."""
+        try:
+            room = self.frames.room()
+        except MalformedMessage as error:
+            self.close(str(error))
+            return None
+        if room is None:
+            self._connections.wait_for_memory(self)
+            self._set_reading(False)
+        return room
+
+    def on_received(self, size_bytes: int) -> None:
+        """So many bytes have arrived in `room`; 0 means that the client hung up."""
+        if size_bytes == 0:
+            self.close("")
+            return
+        self.active_ms = self._connections.clock.now_ms()
+        self.frames.received(size_bytes)
+        self.resume()
+
+    def resume(self) -> None:
+        """Handle what is buffered, as far as it may be handled now."""
+        if self.closed:
+            return
+        self._handle_frames()
+        while not self.closed and not self.frames.settle():
+            self._connections.reclaim_memory()
+        if not self.closed:
+            waits = self.is_sending or self.dispatcher.is_waiting
+            self._set_reading(not (waits and self.frames.buffered_bytes))
+
+    def close(self, reason: str) -> None:
+        """Hang up; a reason that is not empty is logged."""
+        if self.closed:
+            return
+        self.closed = True
+        if reason:
+            self._connections.log_closed(self, reason)
+        self.dispatcher.close()
+        self.frames.close()
+        self._hang_up()
+        self._connections.forget(self)
+
+    def _handle_frames(self) -> None:
+        frames, dispatcher = self.frames, self.dispatcher
+        try:
+            while not self.is_sending and (frame := frames.next_frame()) is not None:
+                with frame:
+                    if not dispatcher.may_handle(frame):
+                        return
+                    size_bytes = len(frame)
+                    dispatcher.on_frame(frame)
+                if self.closed:
+                    return
+                frames.consume(size_bytes)
+        except (MalformedMessage, CloseConnection) as error:
+            self.close(f"{type(error).__name__}: {error}")
+        except Exception:  # a bug of ours must end this connection only, with its traceback seen
+            log.exception("request failed peer=%s", self.host)
+            self.close("a request failed")
+
+    def _set_reading(self, reading: bool) -> None:
+        if reading != self._reading:
+            self._reading = reading
+            if reading:
+                self._resume_reading()
+            else:
+                self._pause_reading()

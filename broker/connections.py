@@ -1,0 +1,186 @@
+"""All connections of a broker: how many there may be, how long they may idle, what they share."""
+
+import asyncio
+import errno
+import logging
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from odradek.storage.span import Span
+
+from .config import Config
+from .connection import Connection
+from .receive import ReceiveBudget
+from .runtime import Clock, Runtime
+
+if TYPE_CHECKING:
+    from .node import Node
+
+log = logging.getLogger(__name__)
+
+SWEEP_MS: Final = 1000
+CLOSE_LINES_PER_SWEEP_MAX: Final = 20
+_NO_PROBE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+class Connections:
+    """Registry of the open connections, and the limits that hold for all of them."""
+
+    def __init__(self, config: Config, runtime: Runtime, node: "Node") -> None:
+        self.node = node
+        self.clock: Clock = runtime.clock
+        self.frame_bytes_max: int = config.socket_request_max_bytes
+        self.budget = ReceiveBudget(config.queued_max_request_bytes)
+        self._idle_ms_max: int = config.connections_max_idle_ms
+        self._count_max: int = config.max_connections
+        self._per_host_max: int = config.max_connections_per_ip
+        self._per_host_overrides = config.connection_limits
+        self._offload = runtime.offload
+        self._open: set[Connection] = set()
+        self._per_host: Counter[str] = Counter()
+        self._waiting_for_memory: list[Connection] = []
+        self._memory_was_used_bytes = 0
+        self._close_lines = 0
+        self._can_probe = hasattr(os, "RWF_NOWAIT")
+        self._slot_free = asyncio.Event()
+        self._slot_free.set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # Accepting.
+
+    async def wait_for_slot(self) -> None:
+        """Return once `max.connections` leaves room for one more."""
+        await self._slot_free.wait()
+
+    def has_slot(self) -> bool:
+        """Whether `max.connections` leaves room for one more."""
+        return len(self._open) < self._count_max
+
+    def refuses(self, host: str) -> bool:
+        """Whether `max.connections.per.ip` is used up for this client."""
+        limit = self._per_host_overrides.get(host, self._per_host_max)
+        if self._per_host[host] < limit:
+            return False
+        self._log_limited(
+            "connection refused host=%s reason=max.connections.per.ip=%d", host, limit
+        )
+        return True
+
+    def add(self, connection: Connection) -> None:
+        """A connection has been accepted."""
+        self._open.add(connection)
+        self._per_host[connection.host] += 1
+        if not self.has_slot():
+            self._slot_free.clear()
+
+    def forget(self, connection: Connection) -> None:
+        """A connection has been closed."""
+        self._open.discard(connection)
+        self._per_host[connection.host] -= 1
+        if self._per_host[connection.host] <= 0:
+            del self._per_host[connection.host]
+        if self.has_slot():
+            self._slot_free.set()
+        self._wake_memory_waiters()
+
+    def close_all(self) -> None:
+        """The broker stops."""
+        for connection in list(self._open):
+            connection.close("")
+
+    def log_closed(self, connection: Connection, reason: str) -> None:
+        """One line for a connection that is closed for a reason; a flood of them is cut short."""
+        client = connection.software or "-"
+        self._log_limited(
+            "connection closed peer=%s client=%s reason=%s", connection.host, client, reason
+        )
+
+    def _log_limited(self, line: str, *values: object) -> None:
+        self._close_lines += 1
+        if self._close_lines <= CLOSE_LINES_PER_SWEEP_MAX:
+            log.warning(line, *values)
+
+    # Memory of receive buffers.
+
+    def wait_for_memory(self, connection: Connection) -> None:
+        """A large frame can't grow now: its connection goes on when others give memory back."""
+        if connection not in self._waiting_for_memory:
+            self._waiting_for_memory.append(connection)
+
+    def reclaim_memory(self) -> None:
+        """Close the connection whose unfinished frame is longest without progress."""
+        holders = [connection for connection in self._open if connection.frames.holds_memory]
+        if holders:
+            victim = min(holders, key=lambda connection: connection.active_ms)
+            victim.close("queued.max.request.bytes is used up, and this frame waited longest")
+
+    def _wake_memory_waiters(self) -> None:
+        waiting, self._waiting_for_memory = self._waiting_for_memory, []
+        for connection in waiting:
+            connection.resume()
+
+    # Once in a while.
+
+    async def sweep_forever(self) -> None:
+        """Close what idles, and free memory that nobody else frees."""
+        while True:
+            await asyncio.sleep(SWEEP_MS / 1000)
+            self.sweep()
+
+    def sweep(self) -> None:
+        """One round of `sweep_forever`."""
+        suppressed = self._close_lines - CLOSE_LINES_PER_SWEEP_MAX
+        if suppressed > 0:
+            log.warning("connections closed or refused without a line count=%d", suppressed)
+        self._close_lines = 0
+        idle_since_ms = self.clock.now_ms() - self._idle_ms_max
+        for connection in [c for c in self._open if c.active_ms < idle_since_ms]:
+            if not connection.dispatcher.is_waiting:
+                connection.close("")
+        if self._waiting_for_memory:
+            if self.budget.used_bytes >= self._memory_was_used_bytes:
+                self.reclaim_memory()
+            self._wake_memory_waiters()
+        self._memory_was_used_bytes = self.budget.used_bytes
+
+    # Cold data.
+
+    def is_cold(self, span: Span) -> bool:
+        """Whether sending the span would wait for the disk: an end of it is not in memory."""
+        if not self._can_probe or span.size_bytes == 0:
+            return False
+        try:
+            for position in (span.position, span.position + span.size_bytes - 1):
+                os.preadv(span.file.fileno(), [bytearray(1)], position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            if error.errno not in _NO_PROBE:
+                raise
+            self._can_probe = False  # this file system does not know the flag
+        return False
+
+    async def warm_up(self, span: Span) -> None:
+        """Bring a span into memory, in a thread.  Raises: OSError."""
+        file = span.file
+        file.ref()
+        reading = asyncio.ensure_future(
+            self._offload(_read_through, file.fileno(), span.position, span.size_bytes)
+        )
+
+        def on_read(done: asyncio.Future[None]) -> None:
+            file.unref()  # not before: the thread goes on even if nobody waits for it any more
+            if not done.cancelled():
+                done.exception()
+
+        reading.add_done_callback(on_read)
+        await asyncio.shield(reading)
+
+
+def _read_through(descriptor: int, position: int, size_bytes: int) -> None:
+    end = position + size_bytes
+    while position < end:
+        position += len(os.pread(descriptor, min(1 << 20, end - position), position)) or end

@@ -1,0 +1,289 @@
+"""The controller: it carries topics through their life by what it reads and writes in the store.
+
+A topic appears when somebody writes its node, and goes when somebody asks for it below
+/admin/delete_topics. The controller sees both through watches, decides, writes the partitions'
+state nodes, and tells the brokers: LeaderAndIsr first, then UpdateMetadata. Every write is fenced
+by the version of /controller_epoch, so that a controller that was replaced can change nothing.
+
+Events are handled one at a time by one task. The decisions themselves are in `core.elections`.
+
+Not here yet: several brokers (their coming and going, elections, reassignment).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, Protocol
+
+from odradek.protocol.primitives import ZERO_UUID
+
+from .coordination import znodes
+from .coordination.interface import (
+    Check,
+    Create,
+    Delete,
+    MultiFailed,
+    NoNode,
+    Op,
+    Session,
+    Set,
+    WatchEvent,
+)
+from .core.elections import first_leader
+from .core.partition_state import NO_LEADER, PartitionState
+from .metadata import BrokerInfo, Endpoint
+from .runtime import Clock
+
+log = logging.getLogger(__name__)
+
+OPS_PER_MULTI_MAX: Final = 500
+PRODUCER_ID_BLOCK_SIZE: Final = 1000
+_PRODUCER_ID_MAX: Final = (1 << 63) - 1
+
+
+class ClusterChannel(Protocol):
+    """How decisions reach the brokers."""
+
+    async def leader_and_isr(self, states: Sequence[PartitionState]) -> None:
+        """Lead or follow these partitions."""
+
+    async def stop_replicas(self, topic: str) -> None:
+        """Stop serving a topic and delete its logs."""
+
+    def update_brokers(self, controller_id: int, brokers: Iterable[BrokerInfo]) -> None:
+        """These brokers are alive."""
+
+    def update_partitions(self, states: Sequence[PartitionState]) -> None:
+        """These partitions were made or have changed."""
+
+    def forget_topic(self, topic: str) -> None:
+        """This topic was deleted."""
+
+
+class Controller:
+    """The controller that runs in this broker, once it is elected."""
+
+    def __init__(
+        self, session: Session, channel: ClusterChannel, broker_id: int, clock: Clock
+    ) -> None:
+        self._session = session
+        self._channel = channel
+        self._broker_id = broker_id
+        self._clock = clock
+        self._events: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
+        self._topics: dict[str, znodes.TopicAssignment] = {}
+        self._live: set[int] = set()
+        self.controller_epoch = 0
+        self._epoch_version = 0
+
+    async def elect(self) -> None:
+        """Become the controller: take /controller and raise the epoch in one transaction.
+
+        Raises: MultiFailed if another broker holds it.
+        """
+        if await self._session.exists(znodes.CONTROLLER_EPOCH) is None:
+            await self._session.create(znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(0))
+        data, stat = await self._session.get(znodes.CONTROLLER_EPOCH)
+        self.controller_epoch = znodes.decode_controller_epoch(data) + 1
+        self._epoch_version = stat.version + 1
+        holder = znodes.Controller(self._broker_id, self._clock.wall_ms())
+        await self._session.multi(
+            [
+                Create(znodes.CONTROLLER, holder.encode(), ephemeral=True),
+                Set(
+                    znodes.CONTROLLER_EPOCH,
+                    znodes.encode_controller_epoch(self.controller_epoch),
+                    stat.version,
+                ),
+            ]
+        )
+        log.info("elected controller broker=%d epoch=%d", self._broker_id, self.controller_epoch)
+
+    async def take_over(self) -> None:
+        """Read the cluster's state, finish what a predecessor began, tell the brokers."""
+        await self._on_brokers_changed()
+        doomed = set(await self._session.children(znodes.DELETE_TOPICS))
+        for topic in await self._session.children(znodes.BROKER_TOPICS, self._on_topics_event):
+            if topic not in doomed:
+                await self._load_topic(topic)
+        await self._on_deletions_changed()
+
+    async def run(self) -> None:
+        """Handle events, one at a time, for ever."""
+        while True:
+            handle = await self._events.get()
+            await handle()
+
+    # Producer ids.
+
+    async def allocate_producer_ids(self) -> range:
+        """A block of producer ids that no broker has had, also not before a restart."""
+        while True:
+            data, stat = await self._session.get(znodes.PRODUCER_ID_BLOCK)
+            first = znodes.ProducerIdBlock.decode(data).producer_id_last + 1 if data else 0
+            last = first + PRODUCER_ID_BLOCK_SIZE - 1
+            if last > _PRODUCER_ID_MAX:
+                raise OverflowError("all producer ids have been handed out")
+            block = znodes.ProducerIdBlock(self._broker_id, first, last)
+            try:
+                await self._write([Set(znodes.PRODUCER_ID_BLOCK, block.encode(), stat.version)])
+            except MultiFailed:
+                continue  # another broker was first
+            return range(first, last + 1)
+
+    # Watches. They fire once: the handler reads again and sets the next.
+
+    def _on_brokers_event(self, event: WatchEvent) -> None:
+        self._events.put_nowait(self._on_brokers_changed)
+
+    def _on_topics_event(self, event: WatchEvent) -> None:
+        self._events.put_nowait(self._on_topics_changed)
+
+    def _on_deletions_event(self, event: WatchEvent) -> None:
+        self._events.put_nowait(self._on_deletions_changed)
+
+    def _on_topic_event(self, event: WatchEvent) -> None:
+        topic = event.path.rpartition("/")[2]
+        self._events.put_nowait(lambda: self._on_topic_changed(topic))
+
+    async def _on_brokers_changed(self) -> None:
+        brokers = []
+        for name in await self._session.children(znodes.BROKER_IDS, self._on_brokers_event):
+            data, _ = await self._session.get(znodes.broker_path(int(name)))
+            registration = znodes.BrokerRegistration.decode(data)
+            endpoints = {e.listener_name: Endpoint(e.host, e.port) for e in registration.endpoints}
+            brokers.append(BrokerInfo(int(name), registration.rack, endpoints))
+        self._live = {broker.broker_id for broker in brokers}
+        self._channel.update_brokers(self._broker_id, brokers)
+
+    async def _on_topics_changed(self) -> None:
+        names = await self._session.children(znodes.BROKER_TOPICS, self._on_topics_event)
+        for topic in names:
+            if topic not in self._topics:
+                await self._load_topic(topic)
+
+    async def _on_topic_changed(self, topic: str) -> None:
+        if topic in self._topics:
+            await self._load_topic(topic)
+
+    async def _on_deletions_changed(self) -> None:
+        for topic in await self._session.children(znodes.DELETE_TOPICS, self._on_deletions_event):
+            await self._delete_topic(topic)
+
+    # A topic's life.
+
+    async def _load_topic(self, topic: str) -> None:
+        """Read a topic's assignment; partitions without a state node are new ones."""
+        try:
+            data, _ = await self._session.get(znodes.topic_path(topic), self._on_topic_event)
+        except NoNode:
+            return  # deleted meanwhile: the deletion is another event
+        assignment = znodes.TopicAssignment.decode(data)
+        known = self._topics.get(topic)
+        self._topics[topic] = assignment
+        unseen = {
+            partition: replicas
+            for partition, replicas in assignment.partitions.items()
+            if known is None or partition not in known.partitions
+        }
+        nodes = await self._partition_nodes(topic)
+        states = []
+        ops: list[Op] = [] if nodes is not None else [Create(znodes.partitions_path(topic))]
+        for partition, replicas in unseen.items():
+            state = None
+            if nodes is not None and partition in nodes:
+                state = await self._read_state(topic, assignment, partition)
+            else:
+                ops.append(Create(znodes.partition_path(topic, partition)))
+            if state is None:
+                state = self._first_state(topic, assignment, partition, replicas)
+                if state.leader != NO_LEADER:
+                    path = znodes.partition_state_path(topic, partition)
+                    ops.append(Create(path, _encode_state(state)))
+            states.append(state)
+        await self._write(ops)
+        await self._channel.leader_and_isr([s for s in states if s.leader != NO_LEADER])
+        self._channel.update_partitions(states)
+
+    async def _partition_nodes(self, topic: str) -> set[int] | None:
+        """Which partitions have a node; None if there is not even their parent."""
+        try:
+            return set(map(int, await self._session.children(znodes.partitions_path(topic))))
+        except NoNode:
+            return None
+
+    async def _read_state(
+        self, topic: str, assignment: znodes.TopicAssignment, partition: int
+    ) -> PartitionState | None:
+        try:
+            data, stat = await self._session.get(znodes.partition_state_path(topic, partition))
+        except NoNode:
+            return None
+        node = znodes.PartitionState.decode(data)
+        return PartitionState(
+            topic=topic,
+            topic_id=assignment.topic_id or ZERO_UUID,
+            partition=partition,
+            leader=node.leader,
+            leader_epoch=node.leader_epoch,
+            isr=node.isr,
+            replicas=assignment.partitions[partition],
+            partition_epoch=stat.version,
+            controller_epoch=node.controller_epoch,
+        )
+
+    def _first_state(
+        self,
+        topic: str,
+        assignment: znodes.TopicAssignment,
+        partition: int,
+        replicas: tuple[int, ...],
+    ) -> PartitionState:
+        """Elect the first leader of a new partition, or none if no replica is alive."""
+        leadership = first_leader(replicas, self._live)
+        if leadership.leader == NO_LEADER:
+            log.warning("no live replica topic=%s partition=%d", topic, partition)
+        return PartitionState(
+            topic=topic,
+            topic_id=assignment.topic_id or ZERO_UUID,
+            partition=partition,
+            leader=leadership.leader,
+            leader_epoch=0,
+            isr=leadership.isr,
+            replicas=replicas,
+            partition_epoch=0,
+            controller_epoch=self.controller_epoch,
+        )
+
+    async def _delete_topic(self, topic: str) -> None:
+        """Stop its replicas, then remove its nodes; the request to delete it goes last."""
+        self._topics.pop(topic, None)
+        await self._channel.stop_replicas(topic)
+        ops: list[Op] = []
+        if await self._session.exists(znodes.topic_path(topic)) is not None:
+            ops += [Delete(path) for path in await self._below(znodes.topic_path(topic))]
+        if await self._session.exists(znodes.topic_config_path(topic)) is not None:
+            ops.append(Delete(znodes.topic_config_path(topic)))
+        ops.append(Delete(znodes.delete_topic_path(topic)))
+        await self._write(ops)
+        self._channel.forget_topic(topic)
+        log.info("topic deleted topic=%s", topic)
+
+    async def _below(self, path: str) -> list[str]:
+        """A node and all below it, children before parents."""
+        paths = []
+        for child in await self._session.children(path):
+            paths += await self._below(f"{path}/{child}")
+        return [*paths, path]
+
+    async def _write(self, ops: Sequence[Op]) -> None:
+        """Write, unless somebody else is controller by now.  Raises: MultiFailed."""
+        fence = Check(znodes.CONTROLLER_EPOCH, self._epoch_version)
+        for start in range(0, len(ops), OPS_PER_MULTI_MAX):
+            await self._session.multi([fence, *ops[start : start + OPS_PER_MULTI_MAX]])
+
+
+def _encode_state(state: PartitionState) -> bytes:
+    return znodes.PartitionState(
+        state.leader, state.leader_epoch, state.isr, state.controller_epoch
+    ).encode()

@@ -1,0 +1,81 @@
+"""One round of reading for a Fetch: what each partition has to give, within its limits."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.storage.errors import LogDirFailed, OffsetOutOfRange
+from odradek.storage.span import Span
+
+from .fetch_session import PartitionFetch
+from .partition import Partition
+
+Lookup = Callable[[PartitionFetch], Partition]
+"""The partition that is asked for.  Raises: Refused."""
+
+UNKNOWN = -1
+
+
+class Read(NamedTuple):
+    """What one partition has to give; -1 for what an error leaves unknown."""
+
+    fetch: PartitionFetch
+    partition: Partition | None
+    error: ErrorCode
+    high_watermark: int = UNKNOWN
+    log_start_offset: int = UNKNOWN
+    span: Span | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the records."""
+        return 0 if self.span is None else self.span.size_bytes
+
+
+def read_all(fetches: list[PartitionFetch], find: Lookup, size_bytes_max: int) -> list[Read]:
+    """Read the partitions in order until `size_bytes_max` is used up.
+
+    The first batch of the first partition that has any is returned even if it is larger than every
+    limit, so that a consumer always gets on (KIP-74). The caller releases the spans.
+    """
+    reads = []
+    left_bytes = size_bytes_max
+    at_least_one = True
+    for fetch in fetches:
+        read = read_one(fetch, find, left_bytes, at_least_one=at_least_one)
+        if read.size_bytes:
+            left_bytes = max(0, left_bytes - read.size_bytes)
+            at_least_one = False
+        reads.append(read)
+    return reads
+
+
+def read_one(fetch: PartitionFetch, find: Lookup, left_bytes: int, *, at_least_one: bool) -> Read:
+    """Read one partition."""
+    partition = None
+    try:
+        partition = find(fetch)
+        partition.check_leader(fetch.current_leader_epoch)
+        log = partition.log
+        span = partition.read(
+            fetch.fetch_offset,
+            size_bytes_max=min(fetch.max_bytes, left_bytes),
+            offset_end=log.high_watermark,
+            at_least_one=at_least_one,
+        )
+        return Read(
+            fetch, partition, ErrorCode.NONE, log.high_watermark, log.log_start_offset, span
+        )
+    except Refused as refused:
+        return Read(fetch, partition, refused.code)
+    except OffsetOutOfRange:
+        return Read(fetch, partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+    except LogDirFailed:
+        return Read(fetch, partition, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def release_all(reads: list[Read]) -> None:
+    """Give back the spans of reads that are not answered."""
+    for read in reads:
+        if read.span is not None:
+            read.span.release()

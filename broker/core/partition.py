@@ -1,0 +1,89 @@
+"""One partition on this broker, as its leader sees it.
+
+The log holds the records; here is what leadership adds: who may append and read, how far consumers
+may read (the high watermark, the smallest log end over the in-sync replicas), and who is waiting
+for more. Nothing here waits: a waiter leaves a callback.
+"""
+
+from collections.abc import Callable
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.records import BatchHeader
+from odradek.storage.log import Log
+from odradek.storage.span import Span
+
+from ..topic_settings import TopicConfig
+from .partition_state import PartitionState
+
+Waiter = Callable[[], None]
+
+
+class Partition:
+    """A replica on this broker."""
+
+    __slots__ = ("config", "is_leader", "log", "node_id", "state", "waiters")
+
+    def __init__(self, log: Log, config: TopicConfig, state: PartitionState, node_id: int) -> None:
+        self.log = log
+        self.config = config
+        self.node_id = node_id
+        self.waiters: set[Waiter] = set()
+        self.is_leader = False
+        self.state = state
+        self.become(state)
+
+    def become(self, state: PartitionState) -> None:
+        """Take the controller's decision; an older leader epoch is ignored."""
+        if state.leader_epoch < self.state.leader_epoch:
+            return
+        self.state = state
+        self.is_leader = state.leader == self.node_id
+        if self.is_leader:
+            self.log.assign_leader_epoch(state.leader_epoch)
+            self._advance_high_watermark()
+        self.wake()
+
+    def check_leader(self, current_leader_epoch: int = -1) -> None:
+        """Let a client pass that knows this leader epoch, or none (-1).
+
+        Raises: Refused (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+        """
+        if not self.is_leader:
+            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
+        if current_leader_epoch not in (-1, self.state.leader_epoch):
+            older = current_leader_epoch < self.state.leader_epoch
+            raise Refused(
+                ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH, None
+            )
+
+    def append(self, batch: memoryview, header: BatchHeader, *, wall_ms: int) -> int:
+        """Append a batch that has been checked; return its base offset.
+
+        Raises: DiskFull, LogDirFailed.
+        """
+        base_offset = self.log.append(
+            batch, header, leader_epoch=self.state.leader_epoch, wall_ms=wall_ms
+        )
+        self._advance_high_watermark()
+        if self.waiters:
+            self.wake()
+        return base_offset
+
+    def read(
+        self, offset: int, *, size_bytes_max: int, offset_end: int, at_least_one: bool
+    ) -> Span | None:
+        """Whole batches from `offset` up to `offset_end` (exclusive).  Raises: OffsetOutOfRange."""
+        return self.log.read(
+            offset, size_bytes_max=size_bytes_max, offset_end=offset_end, at_least_one=at_least_one
+        )
+
+    def wake(self) -> None:
+        """Something that a waiter may wait for has happened."""
+        for waiter in list(self.waiters):
+            waiter()
+
+    def _advance_high_watermark(self) -> None:
+        # With followers this is the minimum over their log ends; a leader that is alone in the
+        # in-sync set has committed what it has written.
+        if self.state.isr == (self.node_id,):
+            self.log.high_watermark = self.log.log_end_offset

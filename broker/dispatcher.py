@@ -1,0 +1,205 @@
+"""Requests of one connection in order, answers in the same order.
+
+A frame is decoded, handed to its API's handler and, if the handler knows the answer at once,
+answered before the next frame is looked at. An answer that has to wait is *parked*: further frames
+stay unread, as in Kafka; only a Produce may follow Produces that wait for the high watermark. A
+connection that closes cancels what it has parked.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from odradek.protocol.errors import ErrorCode, MalformedMessage, UnsupportedVersion
+from odradek.protocol.framing import (
+    API_VERSIONS_KEY,
+    begin_response,
+    end_response,
+    read_client_id,
+    read_request_start,
+)
+from odradek.protocol.primitives import Writer
+from odradek.protocol.schema import Message
+
+from .handlers import APIS, Api
+
+if TYPE_CHECKING:
+    from .node import Node
+
+log = logging.getLogger(__name__)
+
+PRODUCE_KEY: Final = 0
+PARKED_PRODUCES_MAX: Final = 64
+# Only Produce carries data. Anything else that is larger than this is no request of a real client,
+# and decoded structs take many times the bytes they were sent in.
+CONTROL_FRAME_BYTES_MAX: Final = 8 << 20
+_PRODUCE_START: Final = PRODUCE_KEY.to_bytes(2, "big")
+
+
+class CloseConnection(Exception):
+    """The handler's answer is to hang up (a failed Produce with acks=0)."""
+
+
+class Peer(Protocol):
+    """What handlers and the dispatcher need of a connection."""
+
+    listener_name: str
+    host: str
+    """The client's address, as text."""
+
+    def send(self, out: Writer) -> None:
+        """Send a whole frame with its splices, behind all earlier ones."""
+
+    def note_software(self, software: str) -> None:
+        """The client has named itself."""
+
+    def resume(self) -> None:
+        """Go on with frames that were left unread."""
+
+    def close(self, reason: str) -> None:
+        """Hang up; a reason that is not empty is logged."""
+
+
+class Call:
+    """What surrounds one request."""
+
+    __slots__ = ("client_id", "peer", "version")
+
+    def __init__(self, version: int, client_id: str | None, peer: Peer) -> None:
+        self.version = version
+        self.client_id = client_id
+        self.peer = peer
+
+
+class _Parked:
+    """An answer that waits, or that waits behind another one."""
+
+    __slots__ = ("api", "correlation_id", "response", "task", "version")
+
+    def __init__(self, api: Api, version: int, correlation_id: int) -> None:
+        self.api = api
+        self.version = version
+        self.correlation_id = correlation_id
+        self.response: Message | None = None
+        self.task: asyncio.Future[Message] | None = None
+
+
+class Dispatcher:
+    """The conversation on one connection."""
+
+    __slots__ = ("_node", "_parked", "_peer")
+
+    def __init__(self, node: "Node", peer: Peer) -> None:
+        self._node = node
+        self._peer = peer
+        self._parked: deque[_Parked] = deque()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is parked."""
+        return bool(self._parked)
+
+    def may_handle(self, frame: memoryview) -> bool:
+        """Whether `frame` need not wait for the answers that are parked."""
+        if not self._parked:
+            return True
+        return (
+            frame[:2].tobytes() == _PRODUCE_START
+            and len(self._parked) < PARKED_PRODUCES_MAX
+            and all(parked.api.key == PRODUCE_KEY for parked in self._parked)
+        )
+
+    def on_frame(self, frame: memoryview) -> None:
+        """Handle one request; its answer is sent, parked, or not owed.
+
+        Raises: MalformedMessage, CloseConnection: the caller closes the connection.
+        """
+        api_key, version, correlation_id = read_request_start(frame)
+        api = APIS.get(api_key)
+        if api is None:
+            raise UnsupportedVersion(f"unknown API key {api_key}")
+        if not api.first <= version <= api.last:
+            if api_key == API_VERSIONS_KEY:
+                self._answer_unknown_api_versions(api, correlation_id)
+                return
+            raise UnsupportedVersion(f"{api.name} v{version}")
+        if api_key != PRODUCE_KEY and len(frame) > CONTROL_FRAME_BYTES_MAX:
+            raise MalformedMessage(f"{api.name} of {len(frame)} bytes")
+        client_id, position = read_client_id(frame, flexible=version >= api.flexible)
+        request, _ = api.request.decode(frame, version, position)
+        try:
+            answer = api.handle(request, Call(version, client_id, self._peer), self._node)
+        finally:
+            request.release()
+        if answer is None:
+            return
+        if isinstance(answer, Message):
+            if not self._parked:
+                self._send(api, version, correlation_id, answer)
+                return
+            parked = _Parked(api, version, correlation_id)
+            parked.response = answer
+            self._parked.append(parked)
+        else:
+            self._park(answer, _Parked(api, version, correlation_id))
+
+    def close(self) -> None:
+        """The connection is gone: nobody waits for what is parked."""
+        parked, self._parked = self._parked, deque()
+        for answer in parked:
+            if answer.task is not None and not answer.task.cancel():
+                answer.response = answer.task.result() if not answer.task.exception() else None
+            if answer.response is not None:
+                answer.response.release()
+
+    def _park(self, answer: Awaitable[Message], parked: _Parked) -> None:
+        parked.task = asyncio.ensure_future(answer)
+        self._parked.append(parked)
+        parked.task.add_done_callback(self._on_answer)
+
+    def _on_answer(self, task: asyncio.Future[Message]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._on_failure(error)
+            return
+        if not self._parked:  # the connection was closed meanwhile
+            task.result().release()
+            return
+        while self._parked:
+            first = self._parked[0]
+            if first.task is not None:
+                if not first.task.done():
+                    return
+                first.response = first.task.result()
+            self._parked.popleft()
+            assert first.response is not None
+            self._send(first.api, first.version, first.correlation_id, first.response)
+        self._peer.resume()
+
+    def _on_failure(self, error: BaseException) -> None:
+        if not self._parked:
+            return  # the connection was closed meanwhile
+        if isinstance(error, CloseConnection):
+            self._peer.close(str(error))
+            return
+        log.error("request failed peer=%s", self._peer.host, exc_info=error)
+        self._peer.close("a request failed")
+
+    def _send(self, api: Api, version: int, correlation_id: int, response: Message) -> None:
+        flexible = version >= api.flexible and api.key != API_VERSIONS_KEY
+        out = begin_response(correlation_id, flexible=flexible)
+        response.encode(version, out)
+        self._peer.send(end_response(out))
+
+    def _answer_unknown_api_versions(self, api: Api, correlation_id: int) -> None:
+        """A client newer than we are learns in v0 which versions of this API it may use."""
+        from odradek.protocol.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
+
+        own = ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last)
+        code = ErrorCode.UNSUPPORTED_VERSION
+        response = ApiVersionsResponse(error_code=code, api_keys=[own])
+        self._send(api, 0, correlation_id, response)

@@ -1,0 +1,136 @@
+"""Produce 0-11: append record batches.
+
+Each partition gets its own result; one that is refused does not keep others from being appended.
+Idempotent batches are checked against the producer's last ones. With one replica, acks=all is
+acks=1: what is written is committed.
+
+Versions 0-2 carry older formats, which are not kept: every partition is answered
+UNSUPPORTED_FOR_MESSAGE_FORMAT. Transactional batches are refused as INVALID_RECORD.
+"""
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k00_produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from odradek.storage.errors import LogDirFailed, ProducerError
+
+from ..core.incoming_batch import RefusedRecords, check_batch, read_only_batch
+from ..core.partition import Partition
+from ..dispatcher import Call, CloseConnection
+from ..node import Node
+
+RECORDS_V2_VERSION_FIRST = 3
+
+
+def handle(request: ProduceRequest, call: Call, node: Node) -> ProduceResponse | None:
+    """Append; without acks nothing is answered, and a failure closes the connection."""
+    response = ProduceResponse(responses=[])
+    refused = _refusal_of_all(request, call.version)
+    for topic in request.topic_data:
+        results = []
+        for data in topic.partition_data:
+            if refused is not None:
+                results.append(_refused(data.index, refused))
+            else:
+                results.append(_append(node, topic.name, data, call.version))
+        response.responses.append(
+            TopicProduceResponse(name=topic.name, partition_responses=results)
+        )
+    if request.acks != 0:
+        return response
+    failed = [r for t in response.responses for r in t.partition_responses if r.error_code]
+    if failed:
+        raise CloseConnection(f"Produce with acks=0 failed: {ErrorCode(failed[0].error_code).name}")
+    return None
+
+
+def _refusal_of_all(request: ProduceRequest, version: int) -> Refused | None:
+    if request.acks not in (-1, 0, 1):
+        return Refused(ErrorCode.INVALID_REQUIRED_ACKS, None)
+    if version < RECORDS_V2_VERSION_FIRST:
+        return Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, None)
+    return None
+
+
+def _append(
+    node: Node, topic: str, data: PartitionProduceData, version: int
+) -> PartitionProduceResponse:
+    partition = node.replicas.partitions.get((topic, data.index))
+    if partition is None:
+        return _unknown(node, topic, data.index)
+    try:
+        return _append_to_leader(node, partition, data, version)
+    except RefusedRecords as refused:
+        result = _refused(data.index, refused)
+        result.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in refused.record_errors
+        ]
+        return result
+    except Refused as refused:
+        result = _refused(data.index, refused)
+        if refused.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            state = partition.state
+            result.current_leader = LeaderIdAndEpoch(
+                leader_id=state.leader, leader_epoch=state.leader_epoch
+            )
+        return result
+    except ProducerError as error:
+        return _refused(data.index, Refused(error.code, str(error)))
+    except LogDirFailed as error:
+        node.replicas.take_offline(error)
+        return _refused(data.index, Refused(ErrorCode.KAFKA_STORAGE_ERROR, None))
+
+
+def _append_to_leader(
+    node: Node, partition: Partition, data: PartitionProduceData, version: int
+) -> PartitionProduceResponse:
+    """Raises: Refused, RefusedRecords, LogDirFailed."""
+    batch = data.records
+    assert batch is None or isinstance(batch, memoryview)
+    header = read_only_batch(batch, version)
+    assert batch is not None
+    partition.check_leader()
+    wall_ms = node.clock.wall_ms()
+    log, config = partition.log, partition.config
+    header = check_batch(
+        batch,
+        header,
+        config,
+        wall_ms=wall_ms,
+        decompressed_bytes_max=node.decompressed_bytes_max,
+    )
+    append_time_ms = wall_ms if config.is_log_append_time else -1
+    if header.producer_id >= 0:
+        duplicate = log.producers.check(header)
+        if duplicate is not None:
+            return PartitionProduceResponse(
+                index=data.index,
+                base_offset=duplicate.base_offset,
+                log_append_time_ms=duplicate.timestamp if config.is_log_append_time else -1,
+                log_start_offset=log.log_start_offset,
+            )
+    base_offset = partition.append(batch, header, wall_ms=wall_ms)
+    return PartitionProduceResponse(
+        index=data.index,
+        base_offset=base_offset,
+        log_append_time_ms=append_time_ms,
+        log_start_offset=log.log_start_offset,
+    )
+
+
+def _unknown(node: Node, topic: str, index: int) -> PartitionProduceResponse:
+    code = node.code_for_absent(topic, index)
+    return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
+
+
+def _refused(index: int, refused: Refused) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index, error_code=refused.code, base_offset=-1, error_message=refused.message
+    )

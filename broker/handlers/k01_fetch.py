@@ -1,0 +1,210 @@
+"""Fetch 0-17: read record batches.
+
+Answers at once if there are `min_bytes` to give or something is wrong, otherwise waits up to
+`max_wait_ms` for more. Fetch sessions of KIP-227. Records are answered as spans of segment files,
+never read here. Without transactions read_committed reads as far as read_uncommitted.
+
+Versions 0-3 speak of older formats: partitions are answered UNSUPPORTED_VERSION, as Kafka does with
+log.message.downconversion.enable=false. Followers (replica ids) are refused until there is
+replication.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k01_fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+
+from ..core.fetch_reads import Lookup, Read, read_all, release_all
+from ..core.fetch_session import FetchContext, Key, PartitionFetch, is_sessionless
+from ..core.partition import Partition
+from ..dispatcher import Call
+from ..node import Node
+
+RECORDS_V2_VERSION_FIRST = 4
+SESSION_VERSION_FIRST = 7
+TOPIC_ID_VERSION_FIRST = 13
+REPLICA_STATE_VERSION_FIRST = 15
+
+
+def handle(
+    request: FetchRequest, call: Call, node: Node
+) -> FetchResponse | Awaitable[FetchResponse]:
+    """Read now; wait if that is too little."""
+    fetch = _begin(request, call.version, node)
+    if fetch.error:
+        return FetchResponse(error_code=fetch.error, responses=[])
+    answer = _Answering(request, call.version, node, fetch)
+    reads = answer.read()
+    if answer.is_enough(reads):
+        return answer.respond(reads)
+    release_all(reads)
+    return answer.wait()
+
+
+def _begin(request: FetchRequest, version: int, node: Node) -> FetchContext:
+    by_id = version >= TOPIC_ID_VERSION_FIRST
+    wanted = list(_wanted(request, by_id))
+    if version < SESSION_VERSION_FIRST or is_sessionless(request.session_id, request.session_epoch):
+        return FetchContext(wanted)
+    forgotten: list[Key] = [
+        (topic.topic_id if by_id else topic.topic, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    return node.fetch_sessions.begin(
+        request.session_id,
+        request.session_epoch,
+        wanted,
+        forgotten,
+        uses_topic_ids=by_id,
+        now_ms=node.clock.now_ms(),
+    )
+
+
+def _wanted(request: FetchRequest, by_id: bool) -> Iterator[PartitionFetch]:
+    for topic in request.topics:
+        name = topic.topic_id if by_id else topic.topic
+        for asked in topic.partitions:
+            yield PartitionFetch(
+                (name, asked.partition),
+                asked.fetch_offset,
+                asked.partition_max_bytes,
+                asked.current_leader_epoch,
+                asked.last_fetched_epoch,
+                asked.log_start_offset,
+            )
+
+
+class _Answering:
+    """One Fetch on its way to an answer."""
+
+    __slots__ = ("_fetch", "_find", "_node", "_request", "_size_bytes_max", "_version")
+
+    def __init__(
+        self, request: FetchRequest, version: int, node: Node, fetch: FetchContext
+    ) -> None:
+        self._request = request
+        self._version = version
+        self._node = node
+        self._fetch = fetch
+        self._find = self._lookup()
+        self._size_bytes_max = min(request.max_bytes, node.fetch_bytes_max)
+
+    def read(self) -> list[Read]:
+        """Read every partition; the caller answers with the spans or releases them."""
+        return read_all(self._fetch.partitions, self._find, self._size_bytes_max)
+
+    def is_enough(self, reads: list[Read]) -> bool:
+        """Whether the answer need not wait."""
+        if self._request.max_wait_ms <= 0 or not reads:
+            return True
+        size_bytes = 0
+        for read in reads:
+            if read.error:
+                return True
+            size_bytes += read.size_bytes
+        return size_bytes >= self._request.min_bytes
+
+    async def wait(self) -> FetchResponse:
+        """Read again whenever something is appended, until it is enough or time is up."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._request.max_wait_ms / 1000
+        news = asyncio.Event()
+        partitions = [p for p in map(self._partition, self._fetch.partitions) if p is not None]
+        for partition in partitions:
+            partition.waiters.add(news.set)
+        timer = loop.call_at(deadline, news.set)
+        try:
+            while True:
+                await news.wait()
+                news.clear()
+                reads = self.read()
+                if self.is_enough(reads) or loop.time() >= deadline:
+                    return self.respond(reads)
+                release_all(reads)
+        finally:
+            timer.cancel()
+            for partition in partitions:
+                partition.waiters.discard(news.set)
+
+    def respond(self, reads: list[Read]) -> FetchResponse:
+        """The answer; its spans are given back by who sends it."""
+        fetch = self._fetch
+        if fetch.superseded:
+            release_all(reads)
+            return FetchResponse(
+                error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+                session_id=fetch.session_id,
+                responses=[],
+            )
+        topics: dict[str | bytes, FetchableTopicResponse] = {}
+        for read in reads:
+            if not fetch.include(
+                read.fetch,
+                high_watermark=read.high_watermark,
+                log_start_offset=read.log_start_offset,
+                records_size_bytes=read.size_bytes,
+                has_news=read.error != ErrorCode.NONE,
+            ):
+                continue
+            topic, _ = read.fetch.key
+            response = topics.get(topic)
+            if response is None:
+                response = topics[topic] = FetchableTopicResponse()
+                if isinstance(topic, str):
+                    response.topic = topic
+                else:
+                    response.topic_id = topic
+            response.partitions.append(_partition_data(read))
+        session_id = fetch.finish(self._node.clock.now_ms())
+        return FetchResponse(session_id=session_id, responses=list(topics.values()))
+
+    def _partition(self, fetch: PartitionFetch) -> Partition | None:
+        try:
+            return self._find(fetch)
+        except Refused:
+            return None
+
+    def _lookup(self) -> Lookup:
+        node, request = self._node, self._request
+        if self._version < RECORDS_V2_VERSION_FIRST:
+            return _refuse_all(ErrorCode.UNSUPPORTED_VERSION)
+        state = request.replica_state
+        by_state = self._version >= REPLICA_STATE_VERSION_FIRST
+        if (state.replica_id if by_state else request.replica_id) >= 0:
+            return _refuse_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self._version < TOPIC_ID_VERSION_FIRST:
+            return node.find_by_name
+        return node.find_by_id
+
+
+def _refuse_all(code: ErrorCode) -> Lookup:
+    def find(fetch: PartitionFetch) -> Partition:
+        raise Refused(code, None)
+
+    return find
+
+
+def _partition_data(read: Read) -> PartitionData:
+    data = PartitionData(
+        partition_index=read.fetch.key[1],
+        error_code=read.error,
+        high_watermark=read.high_watermark,
+        last_stable_offset=read.high_watermark,
+        log_start_offset=read.log_start_offset,
+        aborted_transactions=None,
+        records=b"" if read.span is None else read.span,
+    )
+    if read.error == ErrorCode.NOT_LEADER_OR_FOLLOWER and read.partition is not None:
+        state = read.partition.state
+        data.current_leader = LeaderIdAndEpoch(
+            leader_id=state.leader, leader_epoch=state.leader_epoch
+        )
+    return data

@@ -1,0 +1,103 @@
+"""ListOffsets 0-9: offsets by timestamp, and both ends of a log.
+
+Named by negative timestamps: -1 the end consumers may read to, -2 the start, -3 the record with the
+largest timestamp (v7), -4 the start of what is kept locally, which is all (v8), -5 the end of what
+is kept in remote storage, which is nothing (v9).
+"""
+
+from collections import Counter
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k02_list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from odradek.storage.errors import CorruptLog, LogDirFailed
+
+from ..core.partition import Partition
+from ..dispatcher import Call
+from ..node import Node
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+VERSION_FIRST: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+NOT_FOUND: Final = (-1, -1, -1)
+
+Found = tuple[int, int, int]
+"""Timestamp, offset, leader epoch."""
+
+
+def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsResponse:
+    """Look up every partition that is named once."""
+    named = Counter(
+        (topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            try:
+                if named[topic.name, asked.partition_index] > 1:
+                    raise Refused(ErrorCode.INVALID_REQUEST, None)
+                partition = node.find(topic.name, asked.partition_index)
+                partition.check_leader(asked.current_leader_epoch)
+                found = _look_up(partition, asked.timestamp, call.version)
+                partitions.append(_found(asked, found, call.version))
+            except Refused as refused:
+                partitions.append(_refused(asked, refused.code))
+            except LogDirFailed:
+                partitions.append(_refused(asked, ErrorCode.KAFKA_STORAGE_ERROR))
+            except CorruptLog:
+                partitions.append(_refused(asked, ErrorCode.CORRUPT_MESSAGE))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _look_up(partition: Partition, timestamp: int, version: int) -> Found:
+    """Raises: Refused, LogDirFailed, CorruptLog."""
+    log = partition.log
+    if version < VERSION_FIRST.get(timestamp, 0) or timestamp < LATEST_TIERED:
+        raise Refused(ErrorCode.UNSUPPORTED_VERSION, None)
+    if timestamp == LATEST:
+        return -1, log.high_watermark, partition.state.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset, log.epochs.epoch_of(log.log_start_offset)
+    if timestamp == LATEST_TIERED:
+        return NOT_FOUND
+    by_time = timestamp != MAX_TIMESTAMP
+    found = log.offset_for_timestamp(timestamp) if by_time else log.max_timestamp_offset()
+    if found is None or found[1] >= log.high_watermark:
+        return NOT_FOUND
+    return found
+
+
+def _found(asked: ListOffsetsPartition, found: Found, version: int) -> ListOffsetsPartitionResponse:
+    timestamp, offset, leader_epoch = found
+    response = ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=leader_epoch,
+    )
+    if version == 0:
+        response.old_style_offsets = [offset] if offset >= 0 and asked.max_num_offsets > 0 else []
+    return response
+
+
+def _refused(asked: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        error_code=code,
+        timestamp=-1,
+        offset=-1,
+        leader_epoch=-1,
+    )

@@ -1,0 +1,161 @@
+"""Metadata 0-12: the brokers, and where each partition lives.
+
+A topic that does not exist is created if both the client and auto.create.topics.enable allow it;
+the answer then waits for its leaders, where Kafka would let the client ask again.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k03_metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from odradek.protocol.primitives import ZERO_UUID
+
+from ..core.authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_ASKED_FOR
+from ..core.partition_state import NO_LEADER
+from ..core.topic_names import is_internal, is_topic_name
+from ..dispatcher import Call
+from ..metadata import TopicInfo
+from ..node import Node
+
+TOPIC_ID_VERSION_FIRST: Final = 12
+NULL_MEANS_ALL_VERSION_FIRST: Final = 1
+AUTO_CREATE_TIMEOUT_MS: Final = 5000
+
+
+def handle(
+    request: MetadataRequest, call: Call, node: Node
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Answer from the cache, or after the topics to create have been created."""
+    missing = _missing(request, node)
+    if missing:
+        return _create_then_respond(missing, request, call, node)
+    return _respond(request, call, node)
+
+
+async def _create_then_respond(
+    missing: list[str], request: MetadataRequest, call: Call, node: Node
+) -> MetadataResponse:
+    await asyncio.gather(*(_create(node, topic) for topic in missing))
+    return _respond(request, call, node)
+
+
+async def _create(node: Node, topic: str) -> None:
+    try:
+        await node.topics.create_default(topic, timeout_ms=AUTO_CREATE_TIMEOUT_MS)
+    except Refused as refused:
+        if refused.code != ErrorCode.REQUEST_TIMED_OUT:
+            node.topics.note_refused(topic, refused)
+
+
+def _missing(request: MetadataRequest, node: Node) -> list[str]:
+    """Topics to create before the answer."""
+    if not request.topics or not (node.auto_create and request.allow_auto_topic_creation):
+        return []
+    return sorted(
+        {
+            topic.name
+            for topic in request.topics
+            if topic.name is not None
+            and topic.name not in node.metadata.topics
+            and topic.topic_id == ZERO_UUID
+            and is_topic_name(topic.name)
+        }
+    )
+
+
+def _respond(request: MetadataRequest, call: Call, node: Node) -> MetadataResponse:
+    operations = request.include_topic_authorized_operations
+    metadata = node.metadata
+    response = MetadataResponse(
+        brokers=brokers_of(node, call.peer.listener_name),
+        cluster_id=metadata.cluster_id,
+        controller_id=metadata.controller_id,
+        topics=_topics(request, call.version, node, ALL_ON_TOPIC if operations else NOT_ASKED_FOR),
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = ALL_ON_CLUSTER
+    return response
+
+
+def brokers_of(node: Node, listener_name: str) -> list[MetadataResponseBroker]:
+    """The live brokers, with the addresses of the listener by which the client came."""
+    return [
+        MetadataResponseBroker(
+            node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+        )
+        for broker in node.metadata.brokers.values()
+        if (endpoint := broker.endpoints.get(listener_name)) is not None
+    ]
+
+
+def _topics(
+    request: MetadataRequest, version: int, node: Node, operations: int
+) -> list[MetadataResponseTopic]:
+    known = node.metadata.topics
+    asks_for_all = request.topics is None or (
+        version < NULL_MEANS_ALL_VERSION_FIRST and not request.topics
+    )
+    if asks_for_all:
+        return [_topic(info, operations) for info in known.values()]
+    responses = []
+    for asked in request.topics or ():
+        by_id = asked.topic_id != ZERO_UUID
+        if version < TOPIC_ID_VERSION_FIRST and (by_id or asked.name is None):
+            responses.append(_refused(asked.name or "", ErrorCode.INVALID_REQUEST))
+        elif by_id:
+            name = node.metadata.topic_name(asked.topic_id)
+            if name is None:
+                unknown = _refused(None, ErrorCode.UNKNOWN_TOPIC_ID)
+                unknown.topic_id = asked.topic_id
+                responses.append(unknown)
+            else:
+                responses.append(_topic(known[name], operations))
+        elif asked.name is None:
+            responses.append(_refused(None, ErrorCode.INVALID_REQUEST))
+        elif asked.name in known:
+            responses.append(_topic(known[asked.name], operations))
+        else:
+            responses.append(_refused(asked.name, _why_missing(asked.name, node)))
+    return responses
+
+
+def _why_missing(topic: str, node: Node) -> ErrorCode:
+    if not is_topic_name(topic):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return node.topics.why_refused(topic) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _refused(name: str | None, code: ErrorCode) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=code, name=name, is_internal=name is not None and is_internal(name)
+    )
+
+
+def _topic(info: TopicInfo, operations: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=info.name,
+        topic_id=info.topic_id,
+        is_internal=is_internal(info.name),
+        topic_authorized_operations=operations,
+        partitions=[
+            MetadataResponsePartition(
+                error_code=ErrorCode.LEADER_NOT_AVAILABLE
+                if state.leader == NO_LEADER
+                else ErrorCode.NONE,
+                partition_index=state.partition,
+                leader_id=state.leader,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=list(state.replicas),
+                isr_nodes=list(state.isr),
+            )
+            for state in info.partitions
+        ],
+    )

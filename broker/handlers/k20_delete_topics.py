@@ -1,0 +1,72 @@
+"""DeleteTopics 0-6: delete topics, by name or (v6) by id; answered when they are gone."""
+
+import asyncio
+from collections import Counter
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k20_delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from odradek.protocol.primitives import ZERO_UUID
+
+from ..dispatcher import Call
+from ..node import Node
+
+STATES_VERSION_FIRST = 6
+DISABLED_VERSION_FIRST = 3
+
+
+async def handle(request: DeleteTopicsRequest, call: Call, node: Node) -> DeleteTopicsResponse:
+    """Delete every topic that is named once."""
+    asked = request.topics
+    if call.version < STATES_VERSION_FIRST:
+        asked = [DeleteTopicState(name=name) for name in request.topic_names]
+    named = Counter((topic.name, topic.topic_id) for topic in asked)
+    results = await asyncio.gather(
+        *(
+            _delete(topic, named[topic.name, topic.topic_id] > 1, request, call.version, node)
+            for topic in asked
+        )
+    )
+    unique = {(result.name, result.topic_id): result for result in results}
+    return DeleteTopicsResponse(responses=list(unique.values()))
+
+
+async def _delete(
+    asked: DeleteTopicState,
+    is_repeated: bool,
+    request: DeleteTopicsRequest,
+    version: int,
+    node: Node,
+) -> DeletableTopicResult:
+    result = DeletableTopicResult(name=asked.name, topic_id=asked.topic_id)
+    try:
+        if not node.delete_topic_enable:
+            older = version < DISABLED_VERSION_FIRST
+            code = ErrorCode.INVALID_REQUEST if older else ErrorCode.TOPIC_DELETION_DISABLED
+            raise Refused(code, "delete.topic.enable is false")
+        if is_repeated:
+            raise Refused(ErrorCode.INVALID_REQUEST, "the topic is named twice")
+        name = _name_of(asked, node)
+        info = node.metadata.topics.get(name)
+        if info is not None:
+            result.name, result.topic_id = name, info.topic_id
+        await node.topics.delete(name, timeout_ms=request.timeout_ms)
+    except Refused as refused:
+        result.error_code, result.error_message = refused.code, refused.message
+    return result
+
+
+def _name_of(asked: DeleteTopicState, node: Node) -> str:
+    """Raises: Refused."""
+    if (asked.name is None) == (asked.topic_id == ZERO_UUID):
+        raise Refused(ErrorCode.INVALID_REQUEST, "a topic is deleted by its name or by its id")
+    if asked.name is not None:
+        return asked.name
+    name = node.metadata.topic_name(asked.topic_id)
+    if name is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, None)
+    return name

@@ -1,0 +1,40 @@
+"""OffsetForLeaderEpoch 0-4: where a leader epoch ends, for clients that check for truncation."""
+
+from odradek.protocol.errors import Refused
+from odradek.protocol.messages.k23_offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+from ..dispatcher import Call
+from ..node import Node
+
+
+def handle(
+    request: OffsetForLeaderEpochRequest, call: Call, node: Node
+) -> OffsetForLeaderEpochResponse:
+    """Look up every partition; an epoch that is unknown ends at -1."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_look_up(topic.topic, asked, node) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _look_up(topic: str, asked: OffsetForLeaderPartition, node: Node) -> EpochEndOffset:
+    result = EpochEndOffset(partition=asked.partition)
+    try:
+        partition = node.find(topic, asked.partition)
+        partition.check_leader(asked.current_leader_epoch)
+        found = partition.log.end_offset_for_epoch(asked.leader_epoch)
+        result.leader_epoch, result.end_offset = found
+    except Refused as refused:
+        result.error_code = refused.code
+    return result

@@ -1,0 +1,42 @@
+"""DescribeLogDirs 0-4: what lies in this broker's log directory, and how much room is left."""
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k35_describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+from ..dispatcher import Call
+from ..node import Node
+
+
+def handle(request: DescribeLogDirsRequest, call: Call, node: Node) -> DescribeLogDirsResponse:
+    """Describe the partitions asked for, or all."""
+    asked = None
+    if request.topics is not None:
+        asked = {(topic.topic, p) for topic in request.topics for p in topic.partitions}
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for (name, index), partition in node.replicas.partitions.items():
+        if asked is None or (name, index) in asked:
+            topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
+            topic.partitions.append(
+                DescribeLogDirsPartition(
+                    partition_index=index, partition_size=partition.log.size_bytes
+                )
+            )
+    directory = node.replicas.data_dir
+    total_bytes, usable_bytes = directory.space()
+    return DescribeLogDirsResponse(
+        results=[
+            DescribeLogDirsResult(
+                error_code=ErrorCode.KAFKA_STORAGE_ERROR if node.replicas.is_offline else 0,
+                log_dir=directory.path,
+                topics=list(topics.values()),
+                total_bytes=total_bytes,
+                usable_bytes=usable_bytes,
+            )
+        ]
+    )

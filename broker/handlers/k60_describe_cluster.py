@@ -1,0 +1,41 @@
+"""DescribeCluster 0-1: the brokers and the controller."""
+
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k60_describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+from ..core.authorized_operations import ALL_ON_CLUSTER
+from ..dispatcher import Call
+from ..node import Node
+
+BROKERS: Final = 1
+
+
+def handle(request: DescribeClusterRequest, call: Call, node: Node) -> DescribeClusterResponse:
+    """Answer from the cache.  Controllers as endpoints (type 2) exist only in KRaft."""
+    metadata = node.metadata
+    if request.endpoint_type != BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message="only brokers can be described",
+            endpoint_type=request.endpoint_type,
+        )
+    response = DescribeClusterResponse(
+        cluster_id=metadata.cluster_id,
+        controller_id=metadata.controller_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+            )
+            for broker in metadata.brokers.values()
+            if (endpoint := broker.endpoints.get(call.peer.listener_name)) is not None
+        ],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = ALL_ON_CLUSTER
+    return response

@@ -1,0 +1,73 @@
+"""DescribeTopicPartitions 0: partitions of topics in order of name, a page at a time (KIP-966)."""
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k75_describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+from ..core.authorized_operations import ALL_ON_TOPIC
+from ..core.partition_state import NO_LEADER, PartitionState
+from ..core.topic_names import is_internal, is_topic_name
+from ..dispatcher import Call
+from ..node import Node
+
+
+def handle(
+    request: DescribeTopicPartitionsRequest, call: Call, node: Node
+) -> DescribeTopicPartitionsResponse:
+    """Fill a page from the cursor on; no topics means all."""
+    response = DescribeTopicPartitionsResponse()
+    left = max(1, min(request.response_partition_limit, node.partitions_per_page_max))
+    asks_for_all = not request.topics
+    names = set(node.metadata.topics if asks_for_all else (t.name for t in request.topics))
+    cursor = request.cursor
+    for name in sorted(names):
+        if cursor is not None and name < cursor.topic_name:
+            continue
+        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        if left == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic, partitions = _topic(name, node)
+        topic.partitions = [_partition(state) for state in partitions[first : first + left]]
+        response.topics.append(topic)
+        left -= len(topic.partitions)
+        if first + len(topic.partitions) < len(partitions):
+            response.next_cursor = Cursor(
+                topic_name=name, partition_index=first + len(topic.partitions)
+            )
+            break
+    return response
+
+
+def _topic(
+    name: str, node: Node
+) -> tuple[DescribeTopicPartitionsResponseTopic, list[PartitionState]]:
+    topic = DescribeTopicPartitionsResponseTopic(name=name, is_internal=is_internal(name))
+    info = node.metadata.topics.get(name)
+    if info is None:
+        known = is_topic_name(name)
+        topic.error_code = (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.INVALID_TOPIC_EXCEPTION
+        )
+        return topic, []
+    topic.topic_id = info.topic_id
+    topic.topic_authorized_operations = ALL_ON_TOPIC
+    return topic, info.partitions
+
+
+def _partition(state: PartitionState) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if state.leader == NO_LEADER else ErrorCode.NONE,
+        partition_index=state.partition,
+        leader_id=state.leader,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+    )

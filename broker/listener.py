@@ -1,0 +1,160 @@
+"""Sockets that accept connections.
+
+`PlainListener` accepts by itself and hands sockets to `PlainConnection`; `StreamListener` lets
+asyncio do both. A full broker (`max.connections`) leaves new clients in the backlog, as Kafka does.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+from typing import Final, Protocol
+
+from .config import Config
+from .connections import Connections
+from .listeners import Endpoint
+from .plain_socket import PlainConnection
+from .stream import StreamConnection
+
+log = logging.getLogger(__name__)
+
+ACCEPTS_PER_WAKE_UP: Final = 64
+_PAUSE_S: Final = 1.0
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Listener(Protocol):
+    """Something that accepts connections at an address."""
+
+    name: str
+    port: int
+
+    async def bind(self) -> None:
+        """Bind, so that the port is known.  Raises: OSError."""
+
+    async def accept(self) -> None:
+        """Accept connections; those that came since `bind` have waited in the backlog."""
+
+    def close(self) -> None:
+        """Accept no more; open connections stay."""
+
+
+class PlainListener:
+    """Accepts on a socket of its own."""
+
+    def __init__(self, connections: Connections, endpoint: Endpoint, config: Config) -> None:
+        self.name = endpoint.name
+        self.port = endpoint.port
+        self._host = endpoint.host
+        self._backlog = config.socket_listen_backlog_size
+        self._send_bytes = config.socket_send_buffer_bytes
+        self._receive_bytes = config.socket_receive_buffer_bytes
+        self._connections = connections
+        self._socket: socket.socket | None = None
+        self._resuming: asyncio.Task[None] | None = None
+
+    async def bind(self) -> None:
+        """Bind, so that the port is known.  Raises: OSError."""
+        host, port = self._host, self.port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        if not host:
+            family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+        self._socket = socket.create_server(
+            (host, port),
+            family=family,
+            backlog=self._backlog,
+            dualstack_ipv6=not host and family == socket.AF_INET6,
+        )
+        self._socket.setblocking(False)
+        self.port = self._socket.getsockname()[1]
+
+    async def accept(self) -> None:
+        """Accept connections; those that came since `bind` have waited in the backlog."""
+        assert self._socket is not None
+        asyncio.get_running_loop().add_reader(self._socket, self._on_acceptable)
+
+    def close(self) -> None:
+        """Accept no more; open connections stay."""
+        if self._resuming is not None:
+            self._resuming.cancel()
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+
+    def _on_acceptable(self) -> None:
+        assert self._socket is not None
+        for _ in range(ACCEPTS_PER_WAKE_UP):
+            if not self._connections.has_slot():
+                self._pause(self._connections.wait_for_slot())
+                return
+            try:
+                sock, peer = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _EXHAUSTED:
+                    raise
+                log.error("can't accept listener=%s error=%s", self.name, error)
+                self._pause(asyncio.sleep(_PAUSE_S))
+                return
+            self._adopt(sock, peer[0])
+
+    def _adopt(self, sock: socket.socket, host: str) -> None:
+        host = host.removeprefix("::ffff:")
+        if self._connections.refuses(host):
+            sock.close()
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._send_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_bytes)
+        if self._receive_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_bytes)
+        self._connections.add(PlainConnection(self._connections, self.name, host, sock))
+
+    def _pause(self, until: "asyncio.Future[None] | object") -> None:
+        """Leave clients in the backlog until `until` is done."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._socket)  # type: ignore[arg-type]  # it is open here
+
+        async def resume() -> None:
+            await until  # type: ignore[misc]
+            if self._socket is not None:
+                loop.add_reader(self._socket, self._on_acceptable)
+
+        self._resuming = loop.create_task(resume())
+
+
+class StreamListener:
+    """Accepts through asyncio's transports: portable, and what a simulator can run."""
+
+    def __init__(self, connections: Connections, endpoint: Endpoint, config: Config) -> None:
+        self.name = endpoint.name
+        self.port = endpoint.port
+        self._host = endpoint.host
+        self._backlog = config.socket_listen_backlog_size
+        self._connections = connections
+        self._server: asyncio.Server | None = None
+
+    async def bind(self) -> None:
+        """Bind, so that the port is known.  Raises: OSError."""
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: StreamConnection(self._connections, self.name),
+            self._host or None,
+            self.port,
+            backlog=self._backlog,
+            start_serving=False,
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def accept(self) -> None:
+        """Accept connections; those that came since `bind` have waited in the backlog."""
+        assert self._server is not None
+        await self._server.start_serving()
+
+    def close(self) -> None:
+        """Accept no more; open connections stay."""
+        if self._server is not None:
+            self._server.close()

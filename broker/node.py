@@ -1,0 +1,80 @@
+"""What handlers see of the broker: its parts, and the settings that they ask for all the time."""
+
+from odradek.protocol.errors import ErrorCode, Refused
+
+from .config import Config
+from .core.fetch_session import FetchSessions, PartitionFetch
+from .core.partition import Partition
+from .metadata import MetadataCache
+from .producer_ids import ProducerIds
+from .replicas import Replicas
+from .runtime import Runtime
+from .topics import Topics
+
+
+class Node:
+    """One broker, as its handlers know it.
+
+    `topics` and `producer_ids` are set once the broker has its session with the store, before it
+    accepts connections.
+    """
+
+    topics: Topics
+    producer_ids: ProducerIds
+
+    def __init__(
+        self,
+        config: Config,
+        runtime: Runtime,
+        *,
+        broker_id: int,
+        metadata: MetadataCache,
+        replicas: Replicas,
+    ) -> None:
+        self.config = config
+        self.runtime = runtime
+        self.clock = runtime.clock
+        self.broker_id = broker_id
+        self.metadata = metadata
+        self.replicas = replicas
+        self.fetch_sessions = FetchSessions(
+            config.max_incremental_fetch_session_cache_slots,
+            partitions_max=config.odradek_fetch_session_partitions_max,
+            randint=runtime.random.randint,
+        )
+        self.decompressed_bytes_max = config.odradek_decompressed_batch_bytes_max
+        self.fetch_bytes_max = config.fetch_max_bytes
+        self.auto_create = config.auto_create_topics_enable
+        self.delete_topic_enable = config.delete_topic_enable
+        self.partitions_per_page_max = config.max_request_partition_size_limit
+
+    def find(self, topic: str, partition: int) -> Partition:
+        """The replica on this broker.  Raises: Refused, with the reason why there is none."""
+        found = self.replicas.partitions.get((topic, partition))
+        if found is None:
+            raise Refused(self.code_for_absent(topic, partition), None)
+        return found
+
+    def find_by_name(self, fetch: PartitionFetch) -> Partition:
+        """What a Fetch asks for up to v12.  Raises: Refused."""
+        topic, partition = fetch.key
+        assert isinstance(topic, str)
+        return self.find(topic, partition)
+
+    def find_by_id(self, fetch: PartitionFetch) -> Partition:
+        """What a Fetch asks for from v13 on.  Raises: Refused."""
+        topic_id, partition = fetch.key
+        assert isinstance(topic_id, bytes)
+        name = self.metadata.topic_name(topic_id)
+        if name is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, None)
+        return self.find(name, partition)
+
+    def code_for_absent(self, topic: str, partition: int) -> ErrorCode:
+        """Why this broker has no replica of a partition."""
+        state = self.metadata.partition(topic, partition)
+        if state is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self.replicas.is_offline and self.broker_id in state.replicas:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -1,0 +1,197 @@
+"""Connections that own their socket: `recv_into`, `send`, and `sendfile` for spans of segments.
+
+asyncio only tells when the socket is ready. Nothing is copied on the way out of a segment, and one
+answer costs one system call, or two with a span.
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from odradek.protocol.primitives import Writer
+from odradek.storage.errors import LogDirFailed
+from odradek.storage.span import Span
+
+from .connection import Connection
+
+if TYPE_CHECKING:
+    from .connections import Connections
+
+log = logging.getLogger(__name__)
+
+SENDFILE_BYTES_MAX: Final = 4 << 20  # a wake-up; then other connections get their turn
+BLOCKED_RECEIVE_BYTES_MAX: Final = 1 << 16
+_GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ETIMEDOUT})
+
+
+class PlainConnection(Connection):
+    """A connection on a non-blocking socket of its own."""
+
+    __slots__ = ("_loop", "_out", "_out_ready", "_socket", "_span_sent_bytes", "_warm", "_warming")
+
+    def __init__(
+        self, connections: "Connections", listener_name: str, host: str, sock: socket.socket
+    ) -> None:
+        super().__init__(connections, listener_name, host)
+        self._loop = asyncio.get_running_loop()
+        self._socket = sock
+        self._out: deque[memoryview | Span] = deque()
+        self._out_ready = False  # add_writer is in force
+        self._span_sent_bytes = 0
+        self._warm: Span | None = None  # has been read ahead
+        self._warming: asyncio.Future[None] | None = None
+        self._loop.add_reader(sock, self._on_readable)
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether an answer is still on its way out."""
+        return bool(self._out)
+
+    def send(self, out: Writer) -> None:
+        """Send a whole frame with its splices, behind all earlier ones."""
+        if self._out or out.splices:
+            self._queue(out)
+            self._flush()
+            return
+        try:
+            sent = self._socket.send(out)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            self._on_send_error(error)
+            return
+        if sent < len(out):
+            self._out.append(memoryview(out)[sent:])
+            self._wait_until_writable(True)
+
+    def _on_readable(self) -> None:
+        room = self.room()
+        if room is None:
+            return
+        if self.is_sending or self.dispatcher.is_waiting:
+            room = room[:BLOCKED_RECEIVE_BYTES_MAX]
+        try:
+            received = self._socket.recv_into(room)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            received = 0
+        self.on_received(received)
+
+    def _queue(self, out: Writer) -> None:
+        """Append the pieces of a frame: bytes of `out` and the spans between them."""
+        view, start = memoryview(out), 0
+        for position, span in out.splices:
+            assert isinstance(span, Span)
+            if position > start:
+                self._out.append(view[start:position])
+            start = position
+            span.on_drop = self._on_span_dropped
+            self._out.append(span)
+        if start < len(out):
+            self._out.append(view[start:])
+
+    def _flush(self) -> None:
+        """Send what is queued until the socket takes no more, or one wake-up's share is sent."""
+        out = self._out
+        share_bytes = SENDFILE_BYTES_MAX
+        try:
+            while out and share_bytes > 0 and self._warming is None:
+                piece = out[0]
+                if isinstance(piece, Span):
+                    begins = self._span_sent_bytes == 0 and piece is not self._warm
+                    if begins and self._connections.is_cold(piece):
+                        self._warm_up(piece)
+                        return
+                    share_bytes -= self._send_span(piece)
+                else:
+                    more = socket.MSG_MORE if len(out) > 1 else 0
+                    sent = self._socket.send(piece, more)
+                    if sent < len(piece):
+                        out[0] = piece[sent:]
+                    else:
+                        out.popleft()
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as error:
+            self._on_send_error(error)
+            return
+        if not self.closed and self._warming is None:
+            self._wait_until_writable(bool(out))
+
+    def _send_span(self, span: Span) -> int:
+        """Send some of a span; return how many bytes.  Raises: OSError."""
+        position = span.position + self._span_sent_bytes
+        left_bytes = span.size_bytes - self._span_sent_bytes
+        count = min(left_bytes, SENDFILE_BYTES_MAX)
+        sent = os.sendfile(self._socket.fileno(), span.file.fileno(), position, count)
+        if sent == 0:  # the announced length can't be kept
+            raise OSError(errno.EIO, "segment ends inside a span", span.file.path)
+        if sent == left_bytes:
+            self._out.popleft()
+            self._span_sent_bytes = 0
+            self._warm = None
+            span.release()
+        else:
+            self._span_sent_bytes += sent
+        return sent
+
+    def _warm_up(self, span: Span) -> None:
+        """The span is not in the page cache: read it in a thread, so that the loop goes on."""
+        self._warm = span
+        self._wait_until_writable(False)
+        self._warming = asyncio.ensure_future(self._connections.warm_up(span))
+        self._warming.add_done_callback(self._on_warm)
+
+    def _on_warm(self, warming: asyncio.Future[None]) -> None:
+        self._warming = None
+        if self.closed or warming.cancelled():
+            return
+        error = warming.exception()
+        if error is not None:
+            self.close(f"span can't be read: {error}")
+            return
+        self._wait_until_writable(True)
+
+    def _on_writable(self) -> None:
+        self.active_ms = self._connections.clock.now_ms()
+        self._flush()
+        if not self._out:
+            self.resume()
+
+    def _on_span_dropped(self) -> None:
+        self.close("log was truncated below an answer on its way out")
+
+    def _on_send_error(self, error: OSError) -> None:
+        self.close("" if error.errno in _GONE else f"send failed: {error}")
+
+    def _wait_until_writable(self, wanted: bool) -> None:
+        if wanted != self._out_ready:
+            self._out_ready = wanted
+            if wanted:
+                self._loop.add_writer(self._socket, self._on_writable)
+            else:
+                self._loop.remove_writer(self._socket)
+
+    def _pause_reading(self) -> None:
+        self._loop.remove_reader(self._socket)
+
+    def _resume_reading(self) -> None:
+        self._loop.add_reader(self._socket, self._on_readable)
+
+    def _hang_up(self) -> None:
+        self._loop.remove_reader(self._socket)
+        self._wait_until_writable(False)
+        if self._warming is not None:
+            self._warming.cancel()
+        out, self._out = self._out, deque()
+        for piece in out:
+            if isinstance(piece, Span):
+                with contextlib.suppress(LogDirFailed):
+                    piece.release()
+        self._socket.close()

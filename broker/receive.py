@@ -1,0 +1,154 @@
+"""Received bytes on their way to whole frames.
+
+A connection that waits holds no buffer of its own: pieces arrive in one scratch area that all
+connections of a loop share, and whole frames are handled right there. Only what is left over, the
+beginning of a frame or frames that must wait for an answer, moves into a buffer of the connection.
+That buffer grows with what has arrived, never ahead of it by more than it holds already, and goes
+back to a pool when it is empty. All such buffers together stay below `queued.max.request.bytes`:
+large frames may grow up to seven eighths of it and then wait, so that small requests still pass.
+"""
+
+from typing import Final
+
+from odradek.protocol.framing import FRAME_SIZE, frame_size
+
+SCRATCH_BYTES: Final = 1 << 20  # also the most that is read from one socket in one wake-up
+_BUFFER_BYTES_MIN: Final = 1 << 16
+_POOL_BYTES_MAX: Final = 8 << 20
+
+
+class ReceiveBudget:
+    """The memory of all receive buffers of a broker, and a pool of those that are free."""
+
+    def __init__(self, size_bytes_max: int) -> None:
+        self._size_bytes_max = size_bytes_max
+        self._pool: list[bytearray] = []
+        self.used_bytes = 0
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+
+    def take(self, size_bytes: int, *, growing: bool = False) -> bytearray | None:
+        """A buffer of at least `size_bytes`; None if the budget is used up."""
+        limit_bytes = self._size_bytes_max
+        if growing:
+            limit_bytes -= limit_bytes // 8
+        for number, pooled in enumerate(self._pool):
+            if len(pooled) >= size_bytes and self.used_bytes + len(pooled) <= limit_bytes:
+                self.used_bytes += len(pooled)
+                return self._pool.pop(number)
+        if self.used_bytes + size_bytes > limit_bytes:
+            return None
+        self.used_bytes += size_bytes
+        return bytearray(size_bytes)
+
+    def give_back(self, buffer: bytearray) -> None:
+        """The buffer is empty and no view of it is alive."""
+        self.used_bytes -= len(buffer)
+        if sum(map(len, self._pool)) + len(buffer) <= _POOL_BYTES_MAX:
+            self._pool.append(buffer)
+
+
+class FrameBuffer:
+    """Cuts frames out of the pieces that one connection receives.
+
+    In turn: `room` says where to receive, `received` how much came, `next_frame` and `consume`
+    take whole frames one by one, `settle` keeps what is left over until the next piece.
+    """
+
+    __slots__ = ("_budget", "_data", "_end", "_frame_bytes_max", "_own", "_start")
+
+    def __init__(self, budget: ReceiveBudget, frame_bytes_max: int) -> None:
+        self._budget = budget
+        self._frame_bytes_max = frame_bytes_max
+        self._own: bytearray | None = None
+        self._data = budget.scratch
+        self._start = self._end = 0
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes that were received and not yet consumed."""
+        return self._end - self._start
+
+    @property
+    def holds_memory(self) -> bool:
+        """Whether this connection has a buffer of its own."""
+        return self._own is not None
+
+    def room(self) -> memoryview | None:
+        """Where the next piece goes; None while the budget has no room for it.
+
+        Raises: MalformedMessage if the frame that has begun announces an impossible size.
+        """
+        if self._own is None:
+            return self._data
+        if self._end == len(self._own) and not self._grow():
+            return None
+        return self._data[self._end :]
+
+    def received(self, size_bytes: int) -> None:
+        """So many bytes were written to the last `room`."""
+        self._end += size_bytes
+
+    def next_frame(self) -> memoryview | None:
+        """The next whole frame without its size; the caller releases it, then may `consume` it.
+
+        Raises: MalformedMessage (a size that is negative or over the limit).
+        """
+        body = self._start + FRAME_SIZE.size
+        if body > self._end:
+            return None
+        end = body + frame_size(self._data, self._start, self._frame_bytes_max)
+        if end > self._end:
+            return None
+        return self._data[body:end]
+
+    def consume(self, frame_bytes: int) -> None:
+        """The frame that `next_frame` gave, of this length, is done with."""
+        self._start += FRAME_SIZE.size + frame_bytes
+
+    def settle(self) -> bool:
+        """Move what is left over out of the shared area; False if the budget has no room for it."""
+        if self._start == self._end:
+            self.close()
+        elif self._own is None:
+            left = self.buffered_bytes
+            own = self._budget.take(max(left, _BUFFER_BYTES_MIN))
+            if own is None:
+                return False
+            own[:left] = self._data[self._start : self._end]
+            self._adopt(own, left)
+        return True
+
+    def close(self) -> None:
+        """Forget everything and give the buffer back."""
+        if self._own is not None:
+            self._data.release()
+            self._budget.give_back(self._own)
+            self._own = None
+            self._data = self._budget.scratch
+        self._start = self._end = 0
+
+    def _grow(self) -> bool:
+        """Make room behind a full buffer: move to its front, or double it up to the frame."""
+        left = self.buffered_bytes
+        own = self._own
+        assert own is not None
+        if self._start > 0:
+            own[:left] = bytes(self._data[self._start : self._end])
+            self._start, self._end = 0, left
+            return True
+        needed = FRAME_SIZE.size + frame_size(self._data, 0, self._frame_bytes_max)
+        grown = self._budget.take(
+            max(left + _BUFFER_BYTES_MIN, min(2 * left, needed)), growing=True
+        )
+        if grown is None:
+            return False
+        grown[:left] = own
+        self._data.release()
+        self._budget.give_back(own)
+        self._adopt(grown, left)
+        return True
+
+    def _adopt(self, own: bytearray, size_bytes: int) -> None:
+        self._own = own
+        self._data = memoryview(own)
+        self._start, self._end = 0, size_bytes

@@ -1,0 +1,241 @@
+"""One broker from start to stop: what is opened in which order, and what is closed after it.
+
+Start: lock the data directory, open the coordination store, agree on the cluster id, load the logs,
+bind, register below /brokers/ids, become controller and let it name the leaders, accept. Whatever
+fails on the way is one StartupError, a sentence for the operator; all that was opened is closed.
+
+Stop: accept no more, hang up, end the background work, give up the session, then flush everything
+and write the marker of a clean shutdown, last of all.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from typing import Final
+
+from odradek.storage.data_dir import DataDir
+from odradek.storage.errors import StorageError
+from odradek.storage.log_config import LogConfig
+
+from .config import Config, ConfigError
+from .connections import Connections
+from .controller import Controller
+from .coordination import znodes
+from .coordination.embedded import EmbeddedStore
+from .coordination.interface import CoordinationError, Session
+from .core.partition_state import PartitionState
+from .listener import Listener, PlainListener, StreamListener
+from .maintenance import Maintenance
+from .membership import agree_on_cluster_id, make_startup_paths, register
+from .metadata import BrokerInfo, MetadataCache
+from .node import Node
+from .producer_ids import ProducerIds
+from .replicas import Replicas, read_overrides
+from .runtime import Runtime
+from .tasks import TaskSupervisor
+from .topics import Topics
+
+log = logging.getLogger(__name__)
+
+STORE_FILE: Final = ".odradek-store.sqlite3"  # Kafka looks at directories and at its own files only
+SESSION_TIMEOUT_MS: Final = 18_000
+
+
+class StartupError(Exception):
+    """The broker can't start; one sentence for the operator."""
+
+
+class Broker:
+    """A broker; `start`, then `stop`.
+
+    `portable` serves connections through asyncio's transports instead of sockets of their own.
+    """
+
+    host: str
+    port: int
+    """Where the first listener is reached by clients; known once started."""
+
+    def __init__(self, config: Config, runtime: Runtime, *, portable: bool = False) -> None:
+        self.config = config
+        self.broker_id: int = config.broker_id
+        self.data_dir: str = config.data_dir
+        self._runtime = runtime
+        self._portable = portable
+        self._stack = AsyncExitStack()
+        self._failed: asyncio.Future[str] | None = None
+
+    async def start(self) -> None:
+        """Return once it serves.  Raises: StartupError."""
+        self._failed = asyncio.get_running_loop().create_future()
+        try:
+            await self._start()
+        except (ConfigError, StorageError, CoordinationError) as error:
+            await self._stack.aclose()
+            raise StartupError(str(error)) from error
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def stop(self) -> None:
+        """Stop cleanly.  Raises: StorageError if not everything could be made durable."""
+        await self._stack.aclose()
+
+    async def failed(self) -> str:
+        """Return once the broker can't go on by itself, with the reason; the caller stops it."""
+        assert self._failed is not None
+        return await asyncio.shield(self._failed)
+
+    def _fail(self, reason: str) -> None:
+        if self._failed is not None and not self._failed.done():
+            self._failed.set_result(reason)
+
+    async def _start(self) -> None:
+        runtime, stack = self._runtime, self._stack
+        data_dir = DataDir.lock(self.data_dir, runtime.files)
+        # Until the logs are loaded there is nothing to flush, and no right to a marker.
+        stack.push_async_callback(self._close_data_dir, data_dir)
+        store = EmbeddedStore(f"{data_dir.path}/{STORE_FILE}", runtime=runtime)
+        await store.start()
+        stack.push_async_callback(store.close)
+        session = await store.open_session(SESSION_TIMEOUT_MS, self._on_session_end)
+        stack.push_async_callback(session.close)
+        await make_startup_paths(session)
+        owner = data_dir.stored_owner()
+        cluster_id = await agree_on_cluster_id(
+            session, None if owner is None else owner.cluster_id, runtime.random.randbytes
+        )
+        data_dir.identify(self.broker_id, cluster_id)
+        data_dir.load(await self._log_configs(session), runtime.clock.wall_ms())
+        node = await self._make_node(data_dir, cluster_id, session)
+        listeners = await self._bind(node)
+        await self._join(node, session, listeners)
+        for listener in listeners:
+            await listener.accept()
+
+    async def _close_data_dir(self, data_dir: DataDir) -> None:
+        """Flush and mark as clean, unless something went wrong before or with it."""
+        if data_dir.is_loaded and not self._has_failed():
+            await self._runtime.offload(data_dir.close)
+        else:
+            data_dir.abandon()
+
+    def _has_failed(self) -> bool:
+        return self._failed is not None and self._failed.done()
+
+    def _on_session_end(self, error: CoordinationError) -> None:
+        self._fail(f"the coordination store is lost: {error}")
+
+    async def _log_configs(self, session: Session) -> "_LogConfigs":
+        topics = await session.children("/config/topics")
+        overrides = {topic: await read_overrides(topic, session) for topic in topics}
+        return _LogConfigs(self.config, overrides)
+
+    async def _make_node(self, data_dir: DataDir, cluster_id: str, session: Session) -> Node:
+        config, runtime = self.config, self._runtime
+        tasks = TaskSupervisor(lambda name, error: self._fail(f"task {name} failed: {error}"))
+        self._stack.push_async_callback(tasks.close)
+        self._tasks = tasks
+        replicas = Replicas(
+            data_dir, config, runtime, tasks, broker_id=self.broker_id, on_offline=self._fail
+        )
+        metadata = MetadataCache(cluster_id)
+        node = Node(config, runtime, broker_id=self.broker_id, metadata=metadata, replicas=replicas)
+        node.topics = Topics(node, session)
+        for plan in data_dir.deleted_plans():
+            tasks.spawn(replicas.unlink(plan), f"delete {plan.directory}")
+        return node
+
+    async def _bind(self, node: Node) -> list[Listener]:
+        connections = Connections(self.config, self._runtime, node)
+        self._stack.callback(connections.close_all)
+        self._tasks.spawn(connections.sweep_forever(), "sweep connections")
+        listeners: list[Listener] = []
+        for endpoint in self.config.listener_endpoints:
+            kind = StreamListener if self._portable else PlainListener
+            listener = kind(connections, endpoint, self.config)
+            try:
+                await listener.bind()
+            except OSError as error:
+                raise StartupError(
+                    f"cannot listen on {endpoint}: {error.strerror or error}"
+                ) from error
+            self._stack.callback(listener.close)
+            listeners.append(listener)
+        return listeners
+
+    async def _join(self, node: Node, session: Session, listeners: Sequence[Listener]) -> None:
+        """Become visible, become controller, and wait for it to name the leaders."""
+        runtime = self._runtime
+        ports = {listener.name: listener.port for listener in listeners}
+        endpoints = [
+            znodes.Endpoint(
+                endpoint.name,
+                endpoint.host or socket.gethostname(),
+                endpoint.port or ports[endpoint.name],
+                "PLAINTEXT",
+            )
+            for endpoint in self.config.advertised_endpoints
+        ]
+        self.host, self.port = endpoints[0].host, endpoints[0].port
+        await register(session, self.broker_id, endpoints, runtime.clock.wall_ms())
+        channel = LocalChannel(node, session)
+        controller = Controller(session, channel, self.broker_id, runtime.clock)
+        node.producer_ids = ProducerIds(controller.allocate_producer_ids)
+        await controller.elect()
+        await controller.take_over()
+        self._tasks.spawn(controller.run(), "controller")
+        for name, loop in Maintenance(node.replicas, self.config, runtime).loops().items():
+            self._tasks.spawn(loop, name)
+        unknown = set(node.replicas.data_dir.logs) - set(node.replicas.partitions)
+        for topic, partition in sorted(unknown):
+            log.warning(
+                "partition directory left alone topic=%s partition=%d reason=the store does not "
+                "know it",
+                topic,
+                partition,
+            )
+
+
+class _LogConfigs:
+    """The log settings of each topic."""
+
+    def __init__(self, config: Config, overrides: dict[str, dict[str, str]]) -> None:
+        self._config = config
+        self._overrides = overrides
+        self._made: dict[str, LogConfig] = {}
+
+    def __call__(self, topic: str) -> LogConfig:
+        if topic not in self._made:
+            overrides = self._overrides.get(topic, {})
+            self._made[topic] = self._config.topic_config(overrides).log_config
+        return self._made[topic]
+
+
+class LocalChannel:
+    """The controller's way to the broker in its own process: direct calls."""
+
+    def __init__(self, node: Node, session: Session) -> None:
+        self._node = node
+        self._session = session
+
+    async def leader_and_isr(self, states: Sequence[PartitionState]) -> None:
+        """Lead these partitions."""
+        await self._node.replicas.leader_and_isr(states, self._session)
+
+    async def stop_replicas(self, topic: str) -> None:
+        """Stop serving a topic and delete its logs."""
+        await self._node.replicas.stop_replicas(topic)
+
+    def update_brokers(self, controller_id: int, brokers: Iterable[BrokerInfo]) -> None:
+        """These brokers are alive."""
+        self._node.metadata.update_brokers(controller_id, brokers)
+
+    def update_partitions(self, states: Sequence[PartitionState]) -> None:
+        """These partitions were made or have changed."""
+        self._node.metadata.update_partitions(states)
+
+    def forget_topic(self, topic: str) -> None:
+        """This topic was deleted."""
+        self._node.metadata.forget_topic(topic)

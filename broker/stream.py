@@ -1,0 +1,140 @@
+"""Connections on asyncio's transports: for platforms without sendfile, and for simulators.
+
+Spans are read in pieces and written as bytes, no faster than the transport drains.
+"""
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final, cast
+
+from odradek.protocol.primitives import Writer
+from odradek.storage.span import Span
+
+from .connection import Connection
+
+if TYPE_CHECKING:
+    from .connections import Connections
+
+_PIECE_BYTES: Final = 1 << 18
+
+
+class StreamConnection(asyncio.BufferedProtocol):
+    """The asyncio face of a connection; `_Stream` is the connection itself."""
+
+    def __init__(self, connections: "Connections", listener_name: str) -> None:
+        self._connections = connections
+        self._listener_name = listener_name
+        self._stream: _Stream | None = None
+        self._nowhere = bytearray(1)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client is there; it may be one too many."""
+        peer = transport.get_extra_info("peername")
+        host = str(peer[0]) if peer else ""
+        writable = cast(asyncio.Transport, transport)
+        if not self._connections.has_slot() or self._connections.refuses(host):
+            writable.abort()
+            return
+        self._stream = _Stream(self._connections, self._listener_name, host, writable)
+        self._connections.add(self._stream)
+
+    def get_buffer(self, sizehint: int) -> bytearray | memoryview:
+        """Where asyncio receives."""
+        room = self._stream.room() if self._stream is not None else None
+        if room is None:  # a transport can't be told to receive later: it has asked already
+            if self._stream is not None:
+                self._stream.close("queued.max.request.bytes is used up")
+            return self._nowhere
+        return room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So many bytes were received."""
+        if self._stream is not None and not self._stream.closed:
+            self._stream.on_received(nbytes)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone, or we hung up."""
+        if self._stream is not None:
+            self._stream.close("")
+
+    def pause_writing(self) -> None:
+        """The transport holds enough."""
+        if self._stream is not None:
+            self._stream.is_full = True
+
+    def resume_writing(self) -> None:
+        """The transport takes more."""
+        if self._stream is not None:
+            self._stream.on_drained()
+
+
+class _Stream(Connection):
+    """A connection over a transport."""
+
+    __slots__ = ("_out", "_transport", "is_full")
+
+    def __init__(
+        self,
+        connections: "Connections",
+        listener_name: str,
+        host: str,
+        transport: asyncio.Transport,
+    ) -> None:
+        super().__init__(connections, listener_name, host)
+        self._transport = transport
+        self._out: deque[memoryview | Span] = deque()
+        self.is_full = False
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether an answer is still on its way out."""
+        return bool(self._out) or self.is_full
+
+    def send(self, out: Writer) -> None:
+        """Send a whole frame with its splices, behind all earlier ones."""
+        view, start = memoryview(out), 0
+        for position, span in out.splices:
+            assert isinstance(span, Span)
+            self._out.append(view[start:position])
+            start = position
+            span.on_drop = self._on_span_dropped
+            self._out.append(span)
+        self._out.append(view[start:])
+        self._flush()
+
+    def on_drained(self) -> None:
+        """The transport takes more."""
+        self.is_full = False
+        self._flush()
+        if not self.is_sending:
+            self.resume()
+
+    def _flush(self) -> None:
+        while self._out and not self.is_full and not self.closed:
+            piece = self._out.popleft()
+            if isinstance(piece, Span):
+                for position in range(
+                    piece.position, piece.position + piece.size_bytes, _PIECE_BYTES
+                ):
+                    left_bytes = piece.position + piece.size_bytes - position
+                    data = piece.file.pread(min(_PIECE_BYTES, left_bytes), position)
+                    self._transport.write(data)
+                piece.release()
+            elif piece:
+                self._transport.write(piece)
+
+    def _on_span_dropped(self) -> None:
+        self.close("log was truncated below an answer on its way out")
+
+    def _pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        self._transport.resume_reading()
+
+    def _hang_up(self) -> None:
+        out, self._out = self._out, deque()
+        for piece in out:
+            if isinstance(piece, Span):
+                piece.release()
+        self._transport.close()

@@ -1,0 +1,238 @@
+"""Creating, extending and deleting topics: what an admin client asks for, checked and written down.
+
+Here a topic is only validated and its nodes are written (or, to delete it, requested); the
+controller sees that and does the rest. The answer waits until this broker's metadata shows it.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.primitives import ZERO_UUID, uuid_text
+
+from .coordination import znodes
+from .coordination.interface import Create, MultiFailed, NodeExists, NoNode, Session, Set
+from .core.assignment import (
+    BrokerRack,
+    assign_added,
+    assign_replicas,
+    check_added_assignment,
+    check_counts,
+    check_manual_assignment,
+)
+from .core.partition_state import NO_LEADER
+from .core.topic_names import check_collision, check_topic_name
+from .replicas import read_overrides
+
+if TYPE_CHECKING:
+    from .node import Node
+
+log = logging.getLogger(__name__)
+
+DEFAULT_COUNT: Final = -1
+_TOPIC_ID_BYTES: Final = 16
+_REFUSALS_KEPT_MAX: Final = 100
+
+
+class NewTopic(NamedTuple):
+    """A topic that has passed validation."""
+
+    name: str
+    topic_id: bytes
+    assignment: dict[int, tuple[int, ...]]
+    configs: dict[str, str]
+    configs_without_effect: list[str]
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of the first partition."""
+        return len(self.assignment[0])
+
+
+class Topics:
+    """The administration of topics on this broker."""
+
+    def __init__(self, node: "Node", session: Session) -> None:
+        self._node = node
+        self._session = session
+        self._partitions_max = node.config.odradek_topic_partitions_max
+        self._refusals: dict[str, ErrorCode] = {}
+
+    # Creating.
+
+    def validate_new(
+        self,
+        name: str,
+        *,
+        partitions: int = DEFAULT_COUNT,
+        replication_factor: int = DEFAULT_COUNT,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> NewTopic:
+        """Check what is asked for and fill in what is not.  Raises: Refused."""
+        check_topic_name(name)
+        if name in self._node.metadata.topics:
+            raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
+        check_collision(name, self._node.metadata.topics)
+        if assignment:
+            if (partitions, replication_factor) != (DEFAULT_COUNT, DEFAULT_COUNT):
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST,
+                    "either replicas are assigned, or counts are given, not both",
+                )
+            live = self._node.metadata.brokers
+            check_manual_assignment(assignment, live, partitions_max=self._partitions_max)
+            assigned = {p: tuple(replicas) for p, replicas in sorted(assignment.items())}
+        else:
+            assigned = self._assign(partitions, replication_factor)
+        overrides = dict(configs or {})
+        without_effect = self._node.config.check_topic_config(overrides)
+        return NewTopic(name, self._new_topic_id(), assigned, overrides, without_effect)
+
+    def _assign(self, partitions: int, replication_factor: int) -> dict[int, tuple[int, ...]]:
+        config, random = self._node.config, self._node.runtime.random
+        if partitions == DEFAULT_COUNT:
+            partitions = config.num_partitions
+        if replication_factor == DEFAULT_COUNT:
+            replication_factor = config.default_replication_factor
+        racks = self._racks()
+        check_counts(
+            partitions, replication_factor, len(racks), partitions_max=self._partitions_max
+        )
+        start, shift = random.randrange(len(racks)), random.randrange(len(racks))
+        replicas = assign_replicas(racks, partitions, replication_factor, start=start, shift=shift)
+        return dict(enumerate(map(tuple, replicas)))
+
+    def _racks(self) -> list[BrokerRack]:
+        brokers = self._node.metadata.brokers.values()
+        return [BrokerRack(broker.broker_id, broker.rack) for broker in brokers]
+
+    def _new_topic_id(self) -> bytes:
+        while True:  # the reserved ids, and texts that look like an option, are drawn again
+            topic_id = self._node.runtime.random.randbytes(_TOPIC_ID_BYTES)
+            if topic_id[:15] != ZERO_UUID[:15] and not uuid_text(topic_id).startswith("-"):
+                return topic_id
+
+    async def create(self, topic: NewTopic, *, timeout_ms: int) -> None:
+        """Write the topic's nodes; return when every partition has a leader.
+
+        Raises: Refused (TOPIC_ALREADY_EXISTS, REQUEST_TIMED_OUT).
+        """
+        node = znodes.TopicAssignment(topic.assignment, topic.topic_id)
+        config = znodes.encode_config(topic.configs)
+        config_path = znodes.topic_config_path(topic.name)
+        is_left_over = await self._session.exists(config_path) is not None
+        try:
+            await self._session.multi(
+                [
+                    Set(config_path, config) if is_left_over else Create(config_path, config),
+                    Create(znodes.topic_path(topic.name), node.encode()),
+                ]
+            )
+        except MultiFailed as failed:
+            if not isinstance(failed.error, NodeExists):
+                raise
+            raise Refused(
+                ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} already exists"
+            ) from None
+        for config_text in topic.configs_without_effect:
+            log.warning("topic config has no effect yet topic=%s %s", topic.name, config_text)
+        log.info("topic created topic=%s partitions=%d", topic.name, len(topic.assignment))
+        await self._wait_for_leaders(topic.name, len(topic.assignment), timeout_ms)
+
+    async def create_default(self, name: str, *, timeout_ms: int) -> None:
+        """Create a topic that a client named, with the broker's defaults.  Raises: Refused."""
+        try:
+            await self.create(self.validate_new(name), timeout_ms=timeout_ms)
+        except Refused as refused:
+            if refused.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            await self._wait_for_leaders(name, 1, timeout_ms)  # another client was first
+
+    def note_refused(self, topic: str, refused: Refused) -> None:
+        """Remember why a topic was not created on first use, for the answer that follows."""
+        if len(self._refusals) >= _REFUSALS_KEPT_MAX:
+            self._refusals.clear()
+        self._refusals[topic] = refused.code
+        log.warning("topic not created topic=%r reason=%s", topic, refused.message)
+
+    def why_refused(self, topic: str) -> ErrorCode | None:
+        """What `note_refused` remembered; asked once."""
+        return self._refusals.pop(topic, None)
+
+    async def overrides(self, name: str) -> dict[str, str]:
+        """The settings of a topic that differ from the broker's."""
+        return await read_overrides(name, self._session)
+
+    # Extending.
+
+    def validate_extension(
+        self, name: str, total_count: int, added: Sequence[Sequence[int]] | None
+    ) -> dict[int, tuple[int, ...]]:
+        """The topic's whole assignment with its new partitions.  Raises: Refused."""
+        info = self._node.metadata.topics.get(name)
+        if info is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        existing = [state.replicas for state in info.partitions]
+        racks = self._racks()
+        check_counts(total_count, len(existing[0]), len(racks), partitions_max=self._partitions_max)
+        live = self._node.metadata.brokers
+        count = check_added_assignment(existing, total_count, added, live)
+        new = assign_added(racks, existing, count) if added is None else added
+        return dict(enumerate([*existing, *map(tuple, new)]))
+
+    async def extend(
+        self, name: str, assignment: dict[int, tuple[int, ...]], *, timeout_ms: int
+    ) -> None:
+        """Write the new assignment; return when the new partitions have leaders.
+
+        Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION, REQUEST_TIMED_OUT).
+        """
+        try:
+            data, stat = await self._session.get(znodes.topic_path(name))
+            old = znodes.TopicAssignment.decode(data)
+            node = znodes.TopicAssignment({**assignment, **old.partitions}, old.topic_id)
+            await self._session.set(znodes.topic_path(name), node.encode(), stat.version)
+        except NoNode:
+            raise Refused(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
+            ) from None
+        await self._wait_for_leaders(name, len(assignment), timeout_ms)
+
+    # Deleting.
+
+    async def delete(self, name: str, *, timeout_ms: int) -> None:
+        """Ask the controller to delete a topic; return when it is gone.
+
+        Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION, REQUEST_TIMED_OUT).
+        """
+        metadata = self._node.metadata
+        if name not in metadata.topics:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+        topic_id = metadata.topics[name].topic_id
+        with contextlib.suppress(NodeExists):  # somebody has asked for it already
+            await self._session.create(znodes.delete_topic_path(name))
+        await self._wait_until(lambda: metadata.topic_name(topic_id) is None, timeout_ms)
+
+    # Waiting.
+
+    async def _wait_for_leaders(self, name: str, count: int, timeout_ms: int) -> None:
+        def all_led() -> bool:
+            info = self._node.metadata.topics.get(name)
+            return (
+                info is not None
+                and len(info.partitions) >= count
+                and all(state.leader != NO_LEADER for state in info.partitions)
+            )
+
+        await self._wait_until(all_led, timeout_ms)
+
+    async def _wait_until(self, done: Callable[[], bool], timeout_ms: int) -> None:
+        try:
+            async with asyncio.timeout(max(0, timeout_ms) / 1000):
+                await self._node.metadata.wait_until(done)
+        except TimeoutError:
+            raise Refused(ErrorCode.REQUEST_TIMED_OUT, None) from None
