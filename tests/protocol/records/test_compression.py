@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import cramjam
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -203,6 +204,18 @@ def test_only_the_first_lz4_frame_exists_as_for_java() -> None:
     packed = compress(Codec.LZ4, b"first" * 40_000)
     for rest in (b"", packed, b"junk"):
         assert bytes(decompress(Codec.LZ4, packed + rest, MIB)) == b"first" * 40_000
+
+
+def test_checksums_of_frames_are_stepped_over() -> None:
+    compressor = cramjam.lz4.Compressor(content_checksum=True, block_linked=False)
+    compressor.compress(b"x" * 1000)
+    packed = bytes(compressor.finish())
+    assert bytes(decompress(Codec.LZ4, packed + b"junk", MIB)) == b"x" * 1000
+    for cut in (1, 4):
+        with pytest.raises(Truncated):
+            decompress(Codec.LZ4, packed[:-cut], MIB)
+    packed = zstandard.ZstdCompressor(write_checksum=True).compress(b"x" * 1000) * 2
+    assert bytes(decompress(Codec.ZSTD, packed, MIB)) == b"x" * 2000
 
 
 def test_lz4_blocks_are_independent_as_java_needs_them() -> None:

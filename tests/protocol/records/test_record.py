@@ -48,6 +48,21 @@ def test_records_are_decoded_one_at_a_time() -> None:
         next(records)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x0e\0\0\0\x01\x01\0\0",  # one byte more than its fields
+        b"\x0c\0\0\0\x01\x02\0",  # a value that takes the count of headers
+        b"\x0c\0\0\0\x01\x04\0\0",  # a value that leads out
+        b"\x0d\0\0\0\x01\x01\0",  # a negative size
+        b"\x0c\0\0\0\x01\x01\x01",  # a negative count of headers
+    ],
+)
+def test_a_record_that_does_not_fill_its_size_is_refused(body: bytes) -> None:
+    with pytest.raises(MalformedMessage):
+        list(iter_records(with_body(body, count=1), size_bytes_max=0))
+
+
 def test_what_follows_the_batch_is_not_read() -> None:
     batch = build_batch(example_records(3))
     records = iter_records(bytes(batch) + b"the next batch", size_bytes_max=0)

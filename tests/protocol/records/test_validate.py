@@ -77,6 +77,8 @@ def test_a_well_formed_record_passes(body: bytes) -> None:
         (record(offset=-1), "offset delta is -1"),
         (record(key=b"\x03key"), "key or value of -2"),
         (record(value=b"\x03va"), "key or value of -2"),
+        (record(key=b"\x03k"), "key or value of -2"),  # one byte, but for the sign
+        (record(value=b"\x03v"), "key or value of -2"),
         (record(key=b"\x14key"), "leads out|bytes end"),
         (record(value=b"\x06va"), "leads out|bytes end"),
         (record(value=b"\xfe\x7fva"), "leads out"),
@@ -115,6 +117,11 @@ def test_the_last_offset_must_fit_the_count(last_offset_delta: int) -> None:
     with pytest.raises(InvalidRecords) as caught:
         validate_records(batch, header, size_bytes_max=SIZE_BYTES_MAX)
     assert caught.value.errors == []
+
+
+def test_a_batch_may_have_more_records_than_two_bytes_count() -> None:
+    body = b"".join(record(offset=index, timestamp=index) for index in range(16_500))
+    assert validate(with_body(body, count=16_500)) == (0, 16_499, 16_499)
 
 
 def test_trailing_bytes_are_refused() -> None:
