@@ -1,0 +1,62 @@
+"""Odradek's pytest plugin: the fixtures `odradek` and `odradek_server`.
+
+pytest imports this module in every run where Odradek is installed. So it stands alone at the top
+level and imports nothing but pytest: the broker's code is loaded by the first test that wants it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from odradek.testing import Broker
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The settings of the fixtures' broker, in the ini file and on the command line."""
+    parser.addini(
+        "odradek_settings",
+        "Settings of the broker behind the Odradek fixtures, one name=value a line.",
+        type="linelist",
+        default=[],
+    )
+    parser.getgroup("odradek").addoption(
+        "--odradek-set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="A setting of the broker behind the Odradek fixtures; goes before odradek_settings.",
+    )
+
+
+@pytest.fixture(scope="session")
+def odradek_settings(pytestconfig: pytest.Config) -> dict[str, object]:
+    """The settings of the session's broker; override this fixture to compute them."""
+    settings: dict[str, object] = {}
+    lines = [*pytestconfig.getini("odradek_settings"), *pytestconfig.getoption("--odradek-set")]
+    for line in lines:
+        name, separator, value = line.partition("=")
+        if not separator:
+            raise pytest.UsageError(f"odradek_settings: {line!r} is not name=value")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+@pytest.fixture(scope="session")
+def odradek_server(odradek_settings: dict[str, object]) -> Iterator[Broker]:
+    """A broker for the whole session, in a process of its own; tests share its topics."""
+    from odradek.testing import Broker
+
+    with Broker(settings=odradek_settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def odradek(odradek_server: Broker) -> Broker:
+    """The session's broker without any topic, and running, whatever earlier tests did to it."""
+    odradek_server.reset()
+    return odradek_server

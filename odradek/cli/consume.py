@@ -89,6 +89,7 @@ class Goal:
     type=click.Choice(["read_uncommitted", "read_committed"]),
     default="read_uncommitted",
     show_default=True,
+    help="Whether records of open and aborted transactions are shown.",
 )
 @cluster_options
 def consume(

@@ -74,6 +74,7 @@ class LineFormat:
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
     default="none",
     show_default=True,
+    help="How batches are compressed.",
 )
 @click.option(
     "--acks",

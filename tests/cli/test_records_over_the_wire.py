@@ -13,7 +13,7 @@ from .conftest import Run
 
 pytestmark = pytest.mark.wire
 
-LINES = [
+LINES: list[dict[str, object]] = [
     {"key": "k", "value": "v", "headers": [["h", "x"], ["h", None], ["e", ""]], "partition": 2},
     {"key": None, "value": None, "headers": [["only", {"base64": "/w=="}]], "partition": 1},
     {"key": {"base64": "/wA="}, "value": None, "headers": [], "partition": 1},

@@ -1,0 +1,169 @@
+"""`odradek serve`: run one broker until SIGTERM or SIGINT.
+
+What this module imports is paid for at every start of a broker, so it imports no Kafka client and
+nothing for terminals.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from odradek.broker.config import Config, ConfigError, load_config
+from odradek.broker.runtime import Runtime
+from odradek.broker.server import Broker, StartupError
+from odradek.storage.errors import StorageError
+
+from .errors import CommandError
+from .logs import FORMATS, LEVELS, set_up_logging
+from .options import parse_pairs
+
+
+@click.command()
+@click.option(
+    "-c",
+    "--config",
+    "config_file",
+    metavar="FILE",
+    help="Kafka's server.properties, as it is.",
+)
+@click.option("--data-dir", metavar="DIR", help="Where the records are kept: log.dirs.")
+@click.option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+@click.option("--broker-id", type=click.IntRange(0), help="This broker's number: broker.id.")
+@click.option(
+    "--set",
+    "overrides",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=parse_pairs,
+    help="Any other setting of Kafka's brokers; goes before FILE; may be repeated.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default="plain",
+    show_default=True,
+    help="How the log on stderr is written.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS),
+    default="info",
+    show_default=True,
+    help="What is logged.",
+)
+@click.option(
+    "--stop-with-stdin",
+    is_flag=True,
+    help="Stop when standard input ends, so that the broker dies with the process that started it.",
+)
+def serve(
+    config_file: str | None,
+    data_dir: str | None,
+    listen: str | None,
+    broker_id: int | None,
+    overrides: dict[str, str],
+    log_format: str,
+    log_level: str,
+    stop_with_stdin: bool,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT.
+
+    Once it serves, it prints one line on standard output:
+    odradek ready: PLAINTEXT://HOST:PORT broker=N data=DIR startup_ms=M
+    """
+    if not __debug__:
+        raise CommandError("odradek serve does not run under python -O: its checks are assertions")
+    set_up_logging(log_format, log_level)
+    if data_dir is not None:
+        overrides["log.dirs"] = data_dir
+    if listen is not None:
+        overrides["listeners"] = f"PLAINTEXT://{listen}"
+    if broker_id is not None:
+        overrides["broker.id"] = str(broker_id)
+    try:
+        config = load_config(file=config_file, environ=os.environ, overrides=overrides)
+        asyncio.run(_serve(config, stop_with_stdin=stop_with_stdin))
+    except (ConfigError, StartupError, StorageError) as error:
+        raise CommandError(str(error)) from error
+
+
+async def _serve(config: Config, *, stop_with_stdin: bool) -> None:
+    config.log_warnings()
+    stopping = asyncio.Event()
+    _stop_on_signals(stopping)
+    if stop_with_stdin:
+        _stop_at_end_of_stdin(stopping)
+    runtime = Runtime.system()
+    broker = Broker(config, runtime)
+    try:
+        await broker.start()
+        _print_ready(broker)
+        reason = await _failure_before(stopping, broker)
+        await broker.stop()
+    finally:
+        runtime.close()
+    if reason is not None:
+        raise CommandError(f"the broker stopped: {reason}")
+
+
+async def _failure_before(stopping: asyncio.Event, broker: Broker) -> str | None:
+    """Wait until it shall stop, or cannot go on: then return the reason."""
+    failed = asyncio.ensure_future(broker.failed())
+    asked = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((failed, asked), return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    if failed.done():
+        return failed.result()
+    failed.cancel()
+    return None
+
+
+def _stop_on_signals(stopping: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop(signal_number: int) -> None:
+        stopping.set()
+        loop.remove_signal_handler(signal_number)  # a second one ends the process at once
+
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop, signal_number)
+
+
+def _stop_at_end_of_stdin(stopping: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    stdin = sys.stdin.fileno()
+
+    def read() -> None:
+        if not os.read(stdin, 4096):
+            stopping.set()
+            loop.remove_reader(stdin)
+
+    try:
+        loop.add_reader(stdin, read)
+    except PermissionError:
+        raise StartupError(
+            "--stop-with-stdin needs a pipe or a terminal as standard input"
+        ) from None
+
+
+def _print_ready(broker: Broker) -> None:
+    address = f"[{broker.host}]" if ":" in broker.host else broker.host
+    click.echo(
+        f"odradek ready: PLAINTEXT://{address}:{broker.port} broker={broker.broker_id}"
+        f" data={broker.data_dir} startup_ms={_process_age_ms()}"
+    )
+
+
+def _process_age_ms() -> int:
+    """Since the start of this process, as the kernel knows it; elsewhere its CPU time."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return round(time.process_time() * 1000)
+    started_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return max(0, round((time.clock_gettime(time.CLOCK_BOOTTIME) - started_s) * 1000))

@@ -1,0 +1,13 @@
+"""Brokers for tests.
+
+    with Broker() as broker:
+        producer = KafkaProducer(**broker.client_config("kafka-python"))
+
+The pytest fixtures `odradek` and `odradek_server` are made of this class.
+"""
+
+from .broker import Broker
+from .client_configs import ClientName
+from .errors import BrokerFailed
+
+__all__ = ["Broker", "BrokerFailed", "ClientName"]

@@ -1,0 +1,169 @@
+"""A broker in a child process, which is how a broker under test runs unless told otherwise.
+
+The child's standard input is a pipe whose other end only this process holds: whatever ends this
+process, be it SIGKILL, closes the pipe, and `odradek serve --stop-with-stdin` stops. Unlike
+PR_SET_PDEATHSIG this does not depend on the thread that started the child.
+"""
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Final
+
+from .errors import BrokerFailed
+from .ready import Ready
+
+STOP_TIMEOUT_S: Final = 20.0
+LOG_LINES_IN_ERRORS: Final = 40
+READY: Final = re.compile(
+    rb"odradek ready: PLAINTEXT://(?P<host>\S+):(?P<port>\d+) broker=(?P<broker_id>\d+)"
+    rb" data=(?P<data>.*) startup_ms=(?P<startup_ms>\d+)\n"
+)
+# Settings from the environment would make a test depend on the machine it runs on.
+NOT_INHERITED: Final = ("ODRADEK_", "KAFKA_")
+
+
+class ChildBroker:
+    """`odradek serve` as a child; `start` may follow `stop` or `kill`."""
+
+    def __init__(self, log_path: Path, *, start_timeout_s: float) -> None:
+        self._log_path = log_path
+        self._start_timeout_s = start_timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the child is there."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, if it runs."""
+        return self._process.pid if self._process is not None and self.running else None
+
+    @property
+    def log(self) -> str:
+        """What it wrote on stderr, over all its starts."""
+        return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
+
+    def start(self, *, port: int, data_dir: Path, settings: Mapping[str, str]) -> Ready:
+        """Return once it serves.  Raises: BrokerFailed."""
+        command = [sys.executable, "-P", "-m", "odradek", "serve", "--stop-with-stdin"]
+        command += ["--listen", f"127.0.0.1:{port}", "--data-dir", str(data_dir)]
+        for name, value in settings.items():
+            command += ["--set", f"{name}={value}"]
+        self._process = self._spawn(command)
+        assert self._process.stdout is not None
+        deadline_s = time.monotonic() + self._start_timeout_s
+        line = _first_line(self._process.stdout, deadline_s)
+        if found := READY.fullmatch(line):
+            return Ready(
+                host=found["host"].decode(),
+                port=int(found["port"]),
+                broker_id=int(found["broker_id"]),
+                startup_ms=int(found["startup_ms"]),
+            )
+        if line.endswith(b"\n"):
+            reason = f"printed {line!r} instead of the ready line"
+        elif time.monotonic() < deadline_s and self._has_ended():
+            reason = f"ended with exit code {self._process.returncode} instead of starting"
+        else:
+            reason = f"was not ready after {self._start_timeout_s:g} s"
+        self.kill()
+        raise BrokerFailed(f"the broker {reason}\n{self._log_tail()}")
+
+    def stop(self) -> None:
+        """End it with SIGTERM.  Raises: BrokerFailed if that fails or it had ended on its own."""
+        process = self._process
+        if process is None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            code = process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise BrokerFailed(f"the broker did not stop on SIGTERM\n{self._log_tail()}") from None
+        self._forget()
+        if code != 0:
+            raise BrokerFailed(f"the broker ended with exit code {code}\n{self._log_tail()}")
+
+    def kill(self) -> None:
+        """End it with SIGKILL, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._forget()
+
+    def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)
+        }
+        with self._log_path.open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment,
+                bufsize=0,  # raw files have no locks, which a fork could find held
+                start_new_session=True,  # Ctrl-C ends the tests, which then stop the broker
+            )
+        assert process.stdin is not None
+        _lifelines.add(process.stdin)
+        return process
+
+    def _has_ended(self) -> bool:
+        """The end of stdout comes a moment before the end of the process."""
+        assert self._process is not None
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _forget(self) -> None:
+        assert self._process is not None
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+        self._process = None
+
+    def _log_tail(self) -> str:
+        return "\n".join(self.log.splitlines()[-LOG_LINES_IN_ERRORS:]) or "(it logged nothing)"
+
+
+_lifelines: "weakref.WeakSet[IO[bytes]]" = weakref.WeakSet()
+
+
+def _drop_lifelines() -> None:
+    """A forked child (multiprocessing) must not keep our brokers alive after us."""
+    for stream in list(_lifelines):
+        if not stream.closed:
+            stream.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_lifelines)
+
+
+def _first_line(stream: IO[bytes], deadline_s: float) -> bytes:
+    """The first line, or what came of it until the stream's end or the deadline."""
+    line = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while not line.endswith(b"\n"):
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0 or not selector.select(left_s):
+                break
+            part = os.read(stream.fileno(), 1)  # by the byte: nothing of later lines is swallowed
+            if not part:
+                break
+            line += part
+    return line
