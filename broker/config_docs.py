@@ -21,30 +21,30 @@ _INTRODUCTION: Final = """\
 <!-- Made by `python -m odradek.broker.config_docs > docs/configuration.md`; do not edit. -->
 
 Settings have Kafka's names and, where nothing else is said, Kafka's defaults, so that a
-`server.properties` of Kafka in ZooKeeper mode can be read as it is. A setting comes from, each above
-the one before:
+`server.properties` of Kafka in ZooKeeper mode can be read as it is. A setting comes from, each
+above the one before:
 
 1. its default;
 2. a properties file, in Java's format: `odradek serve --config server.properties`;
-3. an environment variable: `ODRADEK_LOG_SEGMENT_BYTES` is `log.segment.bytes`, in capitals, with `_`
-   for `.`; where this could mean several things, it means the setting that exists. For the settings
-   that begin with `odradek.` the prefix is not doubled: `ODRADEK_FLUSH_BYTES` is
+3. an environment variable: `ODRADEK_LOG_SEGMENT_BYTES` is `log.segment.bytes`, in capitals, with
+   `_` for `.`; where this could mean several things, it means the setting that exists. For the
+   settings that begin with `odradek.` the prefix is not doubled: `ODRADEK_FLUSH_BYTES` is
    `odradek.flush.bytes`;
 4. the command line: `odradek serve --set log.segment.bytes=16777216`.
 
 A value that is not allowed stops the start with a sentence that names it. A name that nobody knows
-is ignored with a warning, as Kafka does. A setting of Kafka's that has no effect here is ignored with
-a warning if it differs from its default, and stops the start where going on would be dangerous (an
-authorizer, for example): nothing is taken and silently ignored.
+is ignored with a warning, as Kafka does. A setting of Kafka's that has no effect here is ignored
+with a warning if it differs from its default, and stops the start where going on would be dangerous
+(an authorizer, for example): nothing is taken and silently ignored.
 """
 
 _TOPICS: Final = """\
 ## Topics
 
-A topic has these settings of its own, given when it is created. Those that it does not set come from
-the broker's setting beside it (of several, the first that is set). *Stored*: any legal value is taken,
-kept and shown, but not applied yet, and a warning says so. *Default only*: other values are refused
-until they are built.
+A topic has these settings of its own, given when it is created. Those that it does not set come
+from the broker's setting beside it (of several, the first that is set). *Stored*: any legal value
+is taken, kept and shown, but not applied yet, and a warning says so. *Default only*: other values
+are refused until they are built.
 """
 
 _UNBUILT: Final = """\
@@ -95,13 +95,15 @@ def configuration_markdown() -> str:
 
 
 def _table(settings: Iterable[Setting[Value]]) -> str:
-    rows = [("Name", "Type", "Default", "Allowed", "Meaning")]
+    rows: list[tuple[str, ...]] = [("Name", "Type", "Default", "Allowed", "Meaning")]
     rows += [(f"`{s.name}`", s.kind.name, _default(s), _allowed(s), s.doc) for s in settings]
     return _markdown(rows)
 
 
 def _topic_table(settings: Iterable[TopicSetting[Value]]) -> str:
-    rows = [("Name", "Type", "Broker's setting", "Allowed", "Effect", "Meaning")]
+    rows: list[tuple[str, ...]] = [
+        ("Name", "Type", "Broker's setting", "Allowed", "Effect", "Meaning")
+    ]
     effects = {STORED: "stored", DEFAULT: "default only"}
     for setting in settings:
         synonyms = ", ".join(f"`{name}`" for name, _ in setting.synonyms)

@@ -53,7 +53,7 @@ class ListenerSettings:
         "max.connections",
         INT,
         INT32_MAX,
-        "Connections that may be open at a time; above it the longest idle one is closed.",
+        "Connections that may be open at a time; further clients wait until one is closed.",
         at_least=0,
     )
     max_connections_per_ip = Setting(

@@ -280,7 +280,7 @@ class ReplicaTopicSettings:
         synonyms="unclean.leader.election.enable",
         effect=STORED,
     )
-    leader_replicationthrottled_replicas = TopicSetting(
+    leader_replication_throttled_replicas = TopicSetting(
         "leader.replication.throttled.replicas",
         LIST,
         (),
@@ -288,7 +288,7 @@ class ReplicaTopicSettings:
         effect=STORED,
         check=throttled_replicas,
     )
-    follower_replicationthrottled_replicas = TopicSetting(
+    follower_replication_throttled_replicas = TopicSetting(
         "follower.replication.throttled.replicas",
         LIST,
         (),

@@ -1,0 +1,184 @@
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from odradek.broker.config import Config, ConfigError, Given, load_config
+
+
+def test_defaults() -> None:
+    config = Config()
+    assert config.log_segment_bytes == config["log.segment.bytes"] == 1 << 30
+    assert config.log_roll_ms is None
+    assert config.auto_create_topics_enable is True
+    assert config.data_dir == "odradek-data"
+    assert config.warnings == ()
+
+
+def test_only_what_has_an_effect_can_be_asked_for() -> None:
+    for name in ("log.retention.hours", "nonsense"):
+        with pytest.raises(KeyError):
+            Config()[name]
+
+
+def test_sources_in_rising_order(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=2\nbroker.id = 2\nlog.segment.bytes: 2000\nlog.dirs=/x y \n")
+    environ = {
+        "ODRADEK_NUM_PARTITIONS": "3",
+        "ODRADEK_BROKER_ID": "3",
+        "PATH": "/bin",
+        "NUM_PARTITIONS": "9",
+    }
+    config = load_config(file=str(file), environ=environ, overrides={"num.partitions": "4"})
+    assert config.num_partitions == 4
+    assert config.broker_id == 3
+    assert config.log_segment_bytes == 2000
+    assert config.data_dir == "/x y"
+    assert config.log_roll_hours == 168
+    assert config.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("variable", "attribute"),
+    [
+        ("ODRADEK_FLUSH_BYTES", "odradek_flush_bytes"),
+        ("ODRADEK_LOG_SEGMENT_BYTES", "log_segment_bytes"),
+        ("ODRADEK_FETCH_MAX_BYTES", "fetch_max_bytes"),
+    ],
+)
+def test_environment(variable: str, attribute: str) -> None:
+    assert getattr(load_config(environ={variable: "12345"}), attribute) == 12345
+
+
+def test_environment_of_others() -> None:
+    config = load_config(
+        environ={
+            "ODRADEK_REQUIRE": "all",
+            "ODRADEK_ZOOKEEPER_CLIENTCNXNSOCKET": "x",
+            "ODRADEK_LOG_SEGMENT_BITES": "5",
+        }
+    )
+    assert config.warnings == (
+        "setting zookeeper.clientCnxnSocket=x has no effect in Odradek",
+        "unknown setting log.segment.bites is ignored, did you mean log.segment.bytes?",
+    )
+
+
+def test_bad_values_name_their_source(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("log.segment.bytes=13\n")
+    with pytest.raises(ConfigError) as error:
+        load_config(file=str(file))
+    assert str(error.value) == (
+        f"log.segment.bytes=13 (in {file}) is not allowed: "
+        "it must be a whole number of 32 bits, at least 14"
+    )
+    with pytest.raises(ConfigError, match="environment variable ODRADEK_NUM_PARTITIONS"):
+        load_config(environ={"ODRADEK_NUM_PARTITIONS": "none"})
+    with pytest.raises(ConfigError, match=r"^num\.partitions=0 is not allowed"):
+        load_config(overrides={"num.partitions": "0"})
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read .*nowhere: No such file"):
+        load_config(file=str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_encodings_of_a_file(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "p"
+    file.write_bytes("log.dir=/dätä".encode(encoding))
+    assert load_config(file=str(file)).data_dir == "/dätä"
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"log.dirs": "/a,/b"}, "only one directory"),
+        ({"log.dir": "/a,/b"}, "only one directory"),
+        ({"log.dirs": ""}, "log.dirs is empty"),
+        ({"compression.type": "zstd"}, "only producer is"),
+        ({"compression.type": "fast"}, "one of uncompressed, zstd"),
+        ({"log.message.downconversion.enable": "true"}, "only false is"),
+        ({"queued.max.request.bytes": "1000"}, "socket.request.max.bytes"),
+        ({"max.connections.per.ip": "0"}, "lets nobody in"),
+        ({"socket.send.buffer.bytes": "0"}, "-1 or a positive"),
+        ({"broker.id": "-1"}, "at least 0"),
+        ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "everybody"),
+        ({"create.topic.policy.class.name": "x.Y"}, "without that rule"),
+        ({"log.retention.hours": "many"}, "log.retention.hours=many"),
+        ({"odradek.log.format": "xml"}, "one of plain, json"),
+    ],
+)
+def test_what_cannot_be_used(settings: dict[str, str], word: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Config(settings)
+    assert word in str(error.value)
+
+
+def test_no_limit_of_request_memory() -> None:
+    assert Config({"queued.max.request.bytes": "-1"}).queued_max_request_bytes == -1
+
+
+def test_what_has_no_effect_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    config = Config(
+        {
+            "log.retention.hours": "24",
+            "num.io.threads": "8",
+            "num.network.threads": "5",
+            "ssl.keystore.password": "hunter2",
+            "listener.name.internal.ssl.keystore.type": "PEM",
+            "log.segement.byts": "5",
+            "my.own.thing": "hunter2",
+            "authorizer.class.name": "",
+        }
+    )
+    assert config.warnings == (
+        "setting log.retention.hours=24 has no effect yet",
+        "setting num.network.threads=5 has no effect in Odradek",
+        "setting ssl.keystore.password has no effect yet",
+        "setting listener.name.internal.ssl.keystore.type has no effect yet: "
+        "settings of single listeners are not built",
+        "unknown setting log.segement.byts is ignored, did you mean log.segment.bytes?",
+        "unknown setting my.own.thing is ignored",
+    )
+    with caplog.at_level(logging.WARNING):
+        config.log_warnings()
+    assert len(caplog.records) == 6
+    assert "hunter2" not in caplog.text
+
+
+def test_kafka_s_sample_file_is_taken(tmp_path: Path) -> None:
+    """The settings of Kafka's config/server.properties in ZooKeeper mode."""
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "broker.id=0\nnum.network.threads=3\nnum.io.threads=8\nsocket.send.buffer.bytes=102400\n"
+        "socket.receive.buffer.bytes=102400\nsocket.request.max.bytes=104857600\n"
+        "log.dirs=/tmp/kafka-logs\nnum.partitions=1\nnum.recovery.threads.per.data.dir=1\n"
+        "offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n"
+        "transaction.state.log.min.isr=1\nlog.retention.hours=168\n"
+        "log.retention.check.interval.ms=300000\nzookeeper.connect=localhost:2181\n"
+        "zookeeper.connection.timeout.ms=18000\ngroup.initial.rebalance.delay.ms=0\n"
+    )
+    assert [line.split("=")[0] for line in load_config(file=str(file)).warnings] == [
+        "setting zookeeper.connect",
+        "setting zookeeper.connection.timeout.ms",
+        "setting group.initial.rebalance.delay.ms",
+    ]
+
+
+def test_given_knows_its_origin() -> None:
+    with pytest.raises(ConfigError, match=r"\(from the test\)"):
+        Config({"num.partitions": Given("x", "from the test")})
+
+
+def test_a_plain_start_does_not_load_the_names_without_effect() -> None:
+    code = (
+        "import sys; from odradek.broker.config import load_config\n"
+        "load_config(environ={'ODRADEK_NUM_PARTITIONS': '3'}).topic_config()\n"
+        "sys.exit(any(name in sys.modules for name in ('odradek.broker.known', 'difflib')))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

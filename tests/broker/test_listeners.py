@@ -1,0 +1,92 @@
+import pytest
+
+from odradek.broker.config import Config
+from odradek.broker.listeners import (
+    Endpoint,
+    parse_connection_limits,
+    parse_endpoints,
+    parse_protocol_map,
+)
+from odradek.broker.setting import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "endpoints"),
+    [
+        ("PLAINTEXT://:9092", [Endpoint("PLAINTEXT", "", 9092)]),
+        ("plaintext://h-1.example:0", [Endpoint("PLAINTEXT", "h-1.example", 0)]),
+        (
+            "A://[::1]:1, B_2://127.0.0.1:65535",
+            [Endpoint("A", "::1", 1), Endpoint("B_2", "127.0.0.1", 65535)],
+        ),
+    ],
+)
+def test_listeners_are_read(text: str, endpoints: list[Endpoint]) -> None:
+    assert parse_endpoints("listeners", text) == tuple(endpoints)
+
+
+def test_an_endpoint_is_written_as_it_is_read() -> None:
+    for text in ("PLAINTEXT://[::1]:9092", "A://host:1", "A://:1"):
+        assert str(parse_endpoints("listeners", text)[0]) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "localhost:9092", "A://h", "A://h:-1", "A://h:65536", "A://::1:5", "A://h:1,", "://h:1"],
+)
+def test_listeners_that_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^listeners="):
+        Config({"listeners": text})
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners"),
+        ({"listeners": "PLAINTEXT://[::]:9092"}, "advertised.listeners"),
+        (
+            {"listeners": "A://h:1", "listener.security.protocol.map": "B:PLAINTEXT"},
+            "listener.security.protocol.map",
+        ),
+        ({"listeners": "SSL://h:1"}, "SSL is not built yet"),
+        ({"listeners": "SASL_PLAINTEXT://h:1"}, "SASL_PLAINTEXT is not built yet"),
+        ({"listeners": "PLAINTEXT://h:1,plaintext://h:2"}, "twice"),
+        (
+            {
+                "listeners": "A://h:1,B://h:1",
+                "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+            },
+            "twice",
+        ),
+        ({"advertised.listeners": "SSL://h:1"}, "advertised.listeners names SSL"),
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "cannot connect"),
+        ({"listener.security.protocol.map": "A:NONE"}, "NAME:PROTOCOL"),
+        ({"listener.security.protocol.map": "A"}, "NAME:PROTOCOL"),
+    ],
+)
+def test_listeners_that_cannot_work(settings: dict[str, str], word: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Config(settings)
+    assert word in str(error.value)
+
+
+def test_a_wildcard_is_served_with_an_advertised_listener() -> None:
+    config = Config(
+        {"listeners": "PLAINTEXT://0.0.0.0:0", "advertised.listeners": "PLAINTEXT://broker:9092"}
+    )
+    assert config.listener_endpoints == (Endpoint("PLAINTEXT", "0.0.0.0", 0),)
+    assert config.advertised_endpoints == (Endpoint("PLAINTEXT", "broker", 9092),)
+
+
+def test_listeners_are_advertised_as_they_are() -> None:
+    config = Config()
+    assert config.advertised_endpoints == (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
+    assert parse_protocol_map("x", "a:plaintext, B:SSL") == {"A": "PLAINTEXT", "B": "SSL"}
+
+
+def test_limits_of_connections() -> None:
+    config = Config({"max.connections.per.ip.overrides": "10.0.0.1:5, [::1]:0,host:7"})
+    assert config.connection_limits == {"10.0.0.1": 5, "::1": 0, "host": 7}
+    for text in ("a", "a:", ":5", "a:-1", "a:b"):
+        with pytest.raises(ConfigError):
+            parse_connection_limits("x", text)

@@ -1,0 +1,57 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.broker.properties import parse_properties
+from odradek.broker.setting import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "properties"),
+    [
+        ("", {}),
+        ("a=b", {"a": "b"}),
+        ("a = b \nc:d\ne f\n\tg\t=\th", {"a": "b ", "c": "d", "e": "f", "g": "h"}),
+        ("# no\n  ! no\n\n \t\na=1", {"a": "1"}),
+        ("a=b # not a comment", {"a": "b # not a comment"}),
+        ("a\nb=\nc:", {"a": "", "b": "", "c": ""}),
+        ("a=one \\\n   two\\\n three", {"a": "one twothree"}),
+        ("a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
+        ("a=b\\\r\n  c\rd=e", {"a": "bc", "d": "e"}),
+        ("a\\ b\\:c\\=d=e", {"a b:c=d": "e"}),
+        ("a==b\nc::d\ne =f", {"a": "=b", "c": ":d", "e": "f"}),
+        ('a=\\t\\n\\r\\f\\q\\"\\u0041\\u00E4', {"a": '\t\n\r\fq"Aä'}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a=b\\", {"a": "b"}),
+        ("\\\n# a comment after nothing\nb=c", {"b": "c"}),
+        ("log.dirs=C:\\\\data", {"log.dirs": "C:\\data"}),
+    ],
+)
+def test_as_java_reads_them(text: str, properties: dict[str, str]) -> None:
+    assert parse_properties(text) == properties
+
+
+@pytest.mark.parametrize("text", ["a=\\u12", "a=\\uzzzz", "\\u=b"])
+def test_a_broken_escape(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_properties(text)
+
+
+@given(st.text(alphabet="ab=: \\\n\r\t\f#!u01é"))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        properties = parse_properties(text)
+    except ConfigError:
+        return
+    assert all("\r" not in key or "\\r" in text for key in properties)
+
+
+@given(st.dictionaries(st.text("a.b= :#\\", min_size=1), st.text("a =:#\\\n\t")))
+def test_what_is_escaped_comes_back(properties: dict[str, str]) -> None:
+    def escape(text: str) -> str:
+        return "".join(f"\\{c}" if c in "= :#\\" else c for c in text).translate(
+            {10: "\\n", 9: "\\t"}
+        )
+
+    text = "".join(f"{escape(key)}={escape(value)}\n" for key, value in properties.items())
+    assert parse_properties(text) == properties

@@ -1,0 +1,173 @@
+"""The declarations against Kafka's own, and against each other."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from odradek.broker import config_docs, known, topic_setting
+from odradek.broker.config import BUILT, environment_form
+from odradek.broker.setting import Setting, Value, text_of
+from odradek.broker.settings import GROUPS, BrokerSettings
+from odradek.broker.settings_later import LATER
+from odradek.broker.settings_never import NEVER
+from odradek.broker.settings_security import SECURITY
+from odradek.broker.settings_topic import TopicSettings
+from odradek.broker.topic_settings import TOPIC_SETTINGS
+
+ROOT = Path(__file__).parents[2]
+VECTORS = ROOT / "tests" / "vectors" / "kafka_3.9.2_configs.tsv"
+
+# What is meant to be different from Kafka; each default is said in its declaration too.
+OTHER_DEFAULTS = {
+    "broker.id",
+    "listeners",
+    "log.dir",
+    "log.message.downconversion.enable",
+    "message.downconversion.enable",
+    "offsets.topic.replication.factor",
+    "queued.max.request.bytes",
+    "socket.receive.buffer.bytes",
+    "socket.send.buffer.bytes",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.replication.factor",
+}
+OTHER_BOUNDS = {
+    "broker.id",  # generation is not built
+    "default.replication.factor",  # 0 could create no topic
+    "log.roll.jitter.ms",  # as the topic's setting
+    "log.roll.ms",  # as the topic's setting
+    "compression.gzip.level",  # its text says that 0 is out
+}
+UNCHECKED_BOUNDS = {"versions", "see doc", "non-empty string", "non-null string", "non-empty list"}
+
+
+class Row(NamedTuple):
+    scope: str
+    name: str
+    type: str
+    default: str
+    validator: str
+    more: str
+
+
+def rows(scope: str) -> list[Row]:
+    lines = VECTORS.read_text().splitlines()
+    found = [Row(*line.split("\t")) for line in lines if not line.startswith("#")]
+    return [row for row in found if row.scope == scope]
+
+
+def declared() -> dict[str, Setting[Value]]:
+    return {**known.UNBUILT, **BUILT}
+
+
+def bounds(setting: Setting[Value]) -> str:
+    if setting.choices:
+        return f"[{', '.join(setting.choices)}]"
+    if setting.at_least is None:
+        return ""
+    return f"[{setting.at_least},...{f',{setting.at_most}' if setting.at_most is not None else ''}]"
+
+
+def check_row(setting: Setting[Value], row: Row) -> None:
+    assert setting.kind.name == row.type
+    if row.name in OTHER_DEFAULTS:
+        assert setting.kafka_default or isinstance(setting, type(TOPIC_SETTINGS["segment.ms"]))
+    else:
+        default = row.default.removeprefix("class ")
+        if row.type == "list":
+            default = default.removeprefix("[").removesuffix("]").replace(", ", ",")
+        assert text_of(setting.default) == (None if default == "null" else default)
+    if row.name not in OTHER_BOUNDS and row.validator not in UNCHECKED_BOUNDS:
+        if setting.check is None:
+            assert bounds(setting) == row.validator.replace(",...,]", ",...]")
+        else:
+            assert setting.check("neither this nor that") is not None
+
+
+@pytest.mark.parametrize("row", rows("broker"), ids=lambda row: row.name)
+def test_a_broker_s_setting_is_kafka_s(row: Row) -> None:
+    if row.name in ("socket.receive.buffer.bytes", "socket.send.buffer.bytes"):
+        return  # their check takes numbers; Kafka declares none
+    check_row(declared()[row.name], row)
+    assert (row.name in known.DYNAMIC) == (row.more == "dynamic")
+
+
+@pytest.mark.parametrize("row", rows("topic"), ids=lambda row: row.name)
+def test_a_topic_s_setting_is_kafka_s(row: Row) -> None:
+    setting = TOPIC_SETTINGS[row.name]
+    check_row(setting, row)
+    assert ",".join(name for name, _ in setting.synonyms) == row.more
+
+
+def test_there_are_no_others_but_our_own() -> None:
+    ours = {name for name in declared() if not name.startswith("odradek.")}
+    assert ours == {row.name for row in rows("broker")}
+    assert set(TOPIC_SETTINGS) == {row.name for row in rows("topic")}
+
+
+def test_a_setting_is_declared_once() -> None:
+    assert not BUILT.keys() & known.UNBUILT.keys()
+    assert len(known.UNBUILT) == len(LATER + SECURITY + NEVER)
+    assert len(BUILT) == sum(
+        isinstance(value, Setting) for group in GROUPS for value in vars(group).values()
+    )
+
+
+@pytest.mark.parametrize("owner", [BrokerSettings, TopicSettings])
+def test_attributes_are_named_after_settings(owner: type) -> None:
+    for group in owner.__mro__:
+        for attribute, setting in vars(group).items():
+            if isinstance(setting, Setting):
+                assert attribute == setting.attribute
+
+
+def test_environment_forms_are_unique() -> None:
+    forms = [environment_form(name) for name in declared()]
+    assert len(set(forms)) == len(forms)
+    ours = {form.removeprefix("ODRADEK_") for form in forms if form.startswith("ODRADEK_")}
+    assert not ours & set(forms)  # ODRADEK_FLUSH_BYTES can mean but one
+
+
+def test_defaults_are_allowed() -> None:
+    for setting in [*declared().values(), *TOPIC_SETTINGS.values()]:
+        text = text_of(setting.default)
+        if text is not None:
+            assert setting.parse(text) == setting.default
+
+
+def test_a_topic_s_default_is_the_broker_s() -> None:
+    for setting in TOPIC_SETTINGS.values():
+        for name, factor in setting.synonyms:
+            value = declared()[name].default
+            if value is not None:
+                if factor != 1:
+                    assert isinstance(value, int)
+                    value *= factor
+                assert value == setting.default
+                break
+        else:
+            assert not setting.synonyms
+
+
+def test_what_works_is_the_same_for_a_topic_and_its_broker() -> None:
+    for setting in TOPIC_SETTINGS.values():
+        for name, _ in setting.synonyms:
+            if name in BUILT:
+                assert setting.built == BUILT[name].built
+                assert setting.effect != topic_setting.DEFAULT
+            else:
+                assert setting.effect != topic_setting.BUILT
+
+
+def test_every_setting_says_what_it_does() -> None:
+    for setting in [*declared().values(), *TOPIC_SETTINGS.values()]:
+        assert setting.doc.endswith(".")
+        assert setting.doc[0].isupper()
+
+
+def test_the_page_is_current() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    assert page == config_docs.configuration_markdown(), (
+        "run: python -m odradek.broker.config_docs > docs/configuration.md"
+    )

@@ -1,0 +1,152 @@
+import logging
+
+import pytest
+
+from odradek.broker.config import Config
+from odradek.broker.topic_settings import TOPIC_SETTINGS
+from odradek.protocol.errors import ErrorCode, Refused
+
+HOUR_MS = 3_600_000
+
+
+def test_a_topic_has_the_broker_s_values() -> None:
+    config = Config(
+        {
+            "log.segment.bytes": "2000",
+            "message.max.bytes": "3000",
+            "log.message.timestamp.type": "LogAppendTime",
+            "producer.id.expiration.ms": "77",
+            "odradek.decompressed.batch.bytes.max": "5000",
+        }
+    )
+    topic = config.topic_config()
+    assert topic is config.topic_config({})
+    assert (topic.segment_bytes, topic.max_message_bytes) == (2000, 3000)
+    assert topic.is_log_append_time
+    assert not topic.is_compacted
+    assert topic.log_config.segment_bytes == 2000
+    assert topic.log_config.message_timestamp_log_append
+    assert topic.log_config.producer_id_expiration_ms == 77
+    assert topic.log_config.record_bytes_max == 5000
+
+
+def test_a_topic_s_own_values_win() -> None:
+    topic = Config({"log.segment.bytes": "2000"}).topic_config(
+        {"segment.bytes": " 1000 ", "cleanup.policy": "compact, delete", "segment.ms": "5"}
+    )
+    assert topic.segment_bytes == topic.log_config.segment_bytes == 1000
+    assert topic.cleanup_policy == ("compact", "delete")
+    assert topic.is_compacted
+    assert topic.log_config.segment_ms == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "segment_ms", "retention_ms"),
+    [
+        ({}, 168 * HOUR_MS, 168 * HOUR_MS),
+        ({"log.roll.hours": "2", "log.retention.hours": "3"}, 2 * HOUR_MS, 3 * HOUR_MS),
+        ({"log.roll.ms": "5", "log.roll.hours": "2"}, 5, 168 * HOUR_MS),
+        (
+            {"log.retention.hours": "3", "log.retention.minutes": "4"},
+            168 * HOUR_MS,
+            4 * 60_000,
+        ),
+        ({"log.retention.ms": "-1", "log.retention.minutes": "4"}, 168 * HOUR_MS, -1),
+    ],
+)
+def test_finer_units_win(given: dict[str, str], segment_ms: int, retention_ms: int) -> None:
+    topic = Config(given).topic_config()
+    assert (topic.segment_ms, topic.retention_ms) == (segment_ms, retention_ms)
+
+
+def test_the_older_bound_of_timestamps_counts_where_no_newer_is_set() -> None:
+    topic = Config().topic_config(
+        {"message.timestamp.difference.max.ms": "100", "message.timestamp.after.max.ms": "5"}
+    )
+    assert topic.message_timestamp_before_max_ms == 100
+    assert topic.message_timestamp_after_max_ms == 5
+
+
+@pytest.mark.parametrize(
+    ("overrides", "word"),
+    [
+        ({"nonsense": "1"}, "no topic config named 'nonsense'"),
+        ({"x" * 1000: "1"}, "no topic config named"),
+        ({"segment.bytes": None}, "has no value"),
+        ({"segment.bytes": "13"}, "at least 14"),
+        ({"segment.bytes": "abc"}, "segment.bytes=abc"),
+        ({"retention.ms": ""}, "retention.ms="),
+        ({"cleanup.policy": "shred"}, "a list of compact, delete"),
+        ({"compression.type": "zstd"}, "only producer is"),
+        ({"compression.zstd.level": "4"}, "only 3, the default, is"),
+        ({"message.downconversion.enable": "true"}, "only false is"),
+        ({"remote.storage.enable": "true"}, "only false, the default, is"),
+        ({"local.retention.ms": "5"}, "only -2, the default, is"),
+        ({"min.cleanable.dirty.ratio": "2"}, "from 0 to 1"),
+        ({"preallocate": "maybe"}, "true or false"),
+        ({"min.insync.replicas": "0"}, "at least 1"),
+        ({"leader.replication.throttled.replicas": "x"}, "PARTITION:BROKER"),
+        ({"follower.replication.throttled.replicas": "1:2,3"}, "PARTITION:BROKER"),
+        (
+            {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"},
+            "min.compaction.lag.ms=10 must not be above max.compaction.lag.ms=5",
+        ),
+    ],
+)
+def test_what_a_client_may_not_set(overrides: dict[str, str | None], word: str) -> None:
+    with pytest.raises(Refused) as refused:
+        Config().check_topic_config(overrides)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert refused.value.message is not None
+    assert word in refused.value.message
+    assert len(refused.value.message) < 300
+
+
+def test_what_a_client_may_set() -> None:
+    config = Config()
+    assert config.check_topic_config({}) == []
+    assert config.check_topic_config({"segment.bytes": "1000", "max.message.bytes": "5"}) == []
+    assert config.check_topic_config({"retention.ms": "604800000", "preallocate": "FALSE"}) == []
+    assert config.check_topic_config(
+        {
+            "cleanup.policy": " compact ",
+            "retention.ms": "-1",
+            "min.cleanable.dirty.ratio": "0.01",
+            "leader.replication.throttled.replicas": "0:1,1:2",
+            "follower.replication.throttled.replicas": "*",
+            "compression.type": "producer",
+        }
+    ) == [
+        "cleanup.policy=compact",
+        "retention.ms=-1",
+        "min.cleanable.dirty.ratio=0.01",
+        "leader.replication.throttled.replicas=0:1,1:2",
+        "follower.replication.throttled.replicas=*",
+    ]
+
+
+def test_stored_as_the_broker_s_own_value_is_no_news() -> None:
+    config = Config({"log.retention.hours": "1"})
+    assert config.check_topic_config({"retention.ms": str(HOUR_MS)}) == []
+    assert config.check_topic_config({"retention.ms": "604800000"}) == ["retention.ms=604800000"]
+
+
+def test_what_another_broker_stored_does_not_stop_this_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        topic = Config().topic_config(
+            {"compression.type": "zstd", "from.the.future": "1", "segment.bytes": "1000"}
+        )
+    assert topic.compression_type == "producer"
+    assert topic.segment_bytes == 1000
+    assert [record.getMessage() for record in caplog.records] == [
+        "topic config left out: compression.type=zstd is not built yet: only producer is",
+        "topic config left out: there is no topic config named 'from.the.future'",
+    ]
+
+
+def test_every_setting_is_an_attribute() -> None:
+    topic = Config().topic_config()
+    for setting in TOPIC_SETTINGS.values():
+        assert getattr(topic, setting.attribute) == setting.default
