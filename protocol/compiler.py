@@ -3,18 +3,17 @@
 The source that is compiled here is what one would write by hand: adjacent fixed-size fields are
 read with one `unpack_from`, short lengths take one branch, nothing is looked up by name. Decoders
 are `decode(b, p) -> (struct, p)` with `b` the buffer and `p` the position in it; encoders are
-`encode(o, out)`. Reading past the end may surface as IndexError or struct.error; `guarded` gives
-both their name.
+`encode(o, out)`. Reading past the end may surface as IndexError or struct.error, which
+`Message.decode` gives their name.
 """
 
 import struct
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from .errors import BadLength, MalformedMessage, Truncated, UnsupportedVersion
+from .errors import BadLength, Truncated, UnsupportedVersion
 from .primitives import (
     ZERO_UUID,
-    Buffer,
     Writer,
     read_uvarint,
     write_compact_bytes,
@@ -32,35 +31,20 @@ FIXED: Final = {
     "float64": "d",
     "uuid": "16s",
 }
-M = TypeVar("M", bound=Message)
 
 
-def decoder(cls: type[Message], version: int) -> Decoder:
-    """The decoder of a message, compiled once.  Raises: UnsupportedVersion."""
+def compile_decoder(cls: type[Message], version: int) -> Decoder:
+    """Make the decoder of a message.  Raises: UnsupportedVersion."""
     if version not in cls.VERSIONS:
         raise UnsupportedVersion(f"{cls.__name__} v{version}")
-    if version not in cls._decoders:
-        cls._decoders[version] = _struct_decoder(cls, version, version in cls.FLEXIBLE)
-    return cls._decoders[version]
+    return _struct_decoder(cls, version, version in cls.FLEXIBLE)
 
 
-def encoder(cls: type[Message], version: int) -> Encoder:
-    """The encoder of a message, compiled once.  Raises: UnsupportedVersion."""
+def compile_encoder(cls: type[Message], version: int) -> Encoder:
+    """Make the encoder of a message.  Raises: UnsupportedVersion."""
     if version not in cls.VERSIONS:
         raise UnsupportedVersion(f"{cls.__name__} v{version}")
-    if version not in cls._encoders:
-        cls._encoders[version] = _struct_encoder(cls, version, version in cls.FLEXIBLE)
-    return cls._encoders[version]
-
-
-def guarded(decode: Decoder, buffer: Buffer, position: int) -> tuple[Any, int]:
-    """Run a decoder; whatever is wrong with the bytes is raised as a MalformedMessage."""
-    try:
-        return decode(buffer, position)
-    except (IndexError, struct.error):
-        raise Truncated(f"message of {len(buffer)} bytes ends inside a field") from None
-    except UnicodeDecodeError as error:
-        raise MalformedMessage(f"string is not UTF-8: {error.reason}") from None
+    return _struct_encoder(cls, version, version in cls.FLEXIBLE)
 
 
 # The parts shared by both directions.

@@ -15,8 +15,10 @@ declaration into straight-line code, one function per struct and version, on fir
 """
 
 from collections.abc import Callable, Sized
+from struct import error as struct_error
 from typing import Any, ClassVar, Final, NamedTuple, Self, dataclass_transform
 
+from .errors import MalformedMessage, Truncated
 from .primitives import ZERO_UUID, Buffer, Writer
 
 VERSION_MAX: Final = 32767
@@ -183,6 +185,32 @@ Decoder = Callable[[Buffer, int], tuple[Any, int]]
 Encoder = Callable[[Any, Writer], None]
 
 
+class _Decoders(dict[int, Decoder]):
+    """By version; compiled when they are first asked for."""
+
+    def __init__(self, cls: type["Message"]) -> None:
+        self._cls = cls
+
+    def __missing__(self, version: int) -> Decoder:
+        from .compiler import compile_decoder
+
+        decoder = self[version] = compile_decoder(self._cls, version)
+        return decoder
+
+
+class _Encoders(dict[int, Encoder]):
+    """By version; compiled when they are first asked for."""
+
+    def __init__(self, cls: type["Message"]) -> None:
+        self._cls = cls
+
+    def __missing__(self, version: int) -> Encoder:
+        from .compiler import compile_encoder
+
+        encoder = self[version] = compile_encoder(self._cls, version)
+        return encoder
+
+
 class Message(Struct):
     """A struct that travels by itself: a request, a response, a header."""
 
@@ -190,15 +218,15 @@ class Message(Struct):
     API_KEY: ClassVar[int]
     VERSIONS: ClassVar[Versions]
     FLEXIBLE: ClassVar[Versions]
-    _decoders: ClassVar[dict[int, Decoder]]
-    _encoders: ClassVar[dict[int, Encoder]]
+    _decoders: ClassVar[_Decoders]
+    _encoders: ClassVar[_Encoders]
 
     def __init_subclass__(cls, *, api_key: int, versions: str, flexible: str) -> None:
         cls.API_KEY = api_key
         cls.VERSIONS = Versions.parse(versions)
         cls.FLEXIBLE = Versions.parse(flexible)
-        cls._decoders = {}
-        cls._encoders = {}
+        cls._decoders = _Decoders(cls)
+        cls._encoders = _Encoders(cls)
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int, position: int = 0) -> tuple[Self, int]:
@@ -208,18 +236,18 @@ class Message(Struct):
 
         Raises: Truncated, BadLength, MalformedMessage, UnsupportedVersion.
         """
-        from . import compiler
-
-        decoder = cls._decoders.get(version) or compiler.decoder(cls, version)
-        return compiler.guarded(decoder, buffer, position)
+        decode = cls._decoders[version]
+        try:
+            return decode(buffer, position)
+        except (IndexError, struct_error):
+            raise Truncated(f"message of {len(buffer)} bytes ends inside a field") from None
+        except UnicodeDecodeError as error:
+            raise MalformedMessage(f"string is not UTF-8: {error.reason}") from None
 
     def encode(self, version: int, out: Writer | None = None) -> Writer:
         """Append this message in `version` to `out` and return it.  Raises: UnsupportedVersion."""
-        from . import compiler
-
         out = Writer() if out is None else out
-        encoder = self._encoders.get(version) or compiler.encoder(type(self), version)
-        encoder(self, out)
+        self._encoders[version](self, out)
         return out
 
     def release(self) -> None:
