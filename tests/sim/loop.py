@@ -106,10 +106,20 @@ class SimLoop(RefusingLoop):
         self.network.close_all_of(node)
         self._nodes.remove(node)
 
+    def retire(self, node: Node) -> None:
+        """Note that a process has ended by itself.  Raises: Leftovers."""
+        left = left_by(node)
+        if left:
+            raise Leftovers(f"{node.name} ended and left behind:\n" + "\n".join(left))
+        self.note(f"process {node.name} ended")
+        node.alive = False
+        self._nodes.remove(node)
+
     def kill_all(self) -> None:
         """End every process, for a simulation that failed."""
         for node in self._nodes:
             node.kill()
+            self.network.close_all_of(node)
 
     def current_node(self) -> Node:
         """The node whose code is running."""
@@ -166,7 +176,7 @@ class SimLoop(RefusingLoop):
     ) -> asyncio.TimerHandle:
         """Queue a callback on any node: how the network and finished threads come in."""
         return self._call_at_ns(
-            self.now_ns + delay_ns, callback, args, node.context(), is_outside=True
+            self.now_ns + delay_ns, callback, args, node.outside, is_outside=True
         )
 
     def _call_at_ns(

@@ -47,8 +47,10 @@ class Network:
         if any(self._listener(address)):
             raise OSError(errno.EADDRINUSE, f"address already in use: {address}")
         server = SimServer(self, factory, address)
+        self._servers[address] = server
+        server.node.servers.append(server)
         if start:
-            server.open()
+            server.listen()
         return server
 
     def port(self) -> int:
@@ -64,7 +66,7 @@ class Network:
         node, address = self.loop.current_node(), (_host(host), port)
         await asyncio.sleep(self.delay_ns() / 1e9)
         server = next(iter(self._listener(address)), None)
-        if server is None:
+        if server is None or not server.is_serving():
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {address}")
         near, far = self._pair(server, node, address)
         server.loop.call_soon(server.accept, far, context=far.context)
@@ -88,13 +90,8 @@ class Network:
             if (host, address[1]) in self._servers:
                 yield self._servers[host, address[1]]
 
-    def opened(self, server: "SimServer") -> None:
-        """A server began to listen."""
-        self._servers[server.address] = server
-        server.node.servers.append(server)
-
     def closed(self, server: "SimServer") -> None:
-        """A server ended listening."""
+        """A port is free again."""
         if self._servers.pop(server.address, None) is not None:
             server.node.servers.remove(server)
 
@@ -111,7 +108,9 @@ class Network:
         return self.loop.random.randrange(*(SLOW_DELAY_NS if slow else DELAY_NS))
 
     def piece_bytes(self, size_bytes: int) -> int:
-        """How many of `size_bytes` the next packet carries."""
+        """How many of `size_bytes` the next packet carries: often all, sometimes very few."""
+        if self.loop.random.random() < 0.5:
+            return size_bytes
         bound = min(size_bytes, self.loop.random.choice(PIECE_BYTES))
         return self.loop.random.randint(1, bound)
 
@@ -125,7 +124,7 @@ class SimServer(asyncio.AbstractServer):
         self.loop = network.loop
         self._network = network
         self._factory = factory
-        self._serving = False
+        self._bound, self._serving = True, False
         self._transports: set[SimTransport] = set()
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -135,13 +134,11 @@ class SimServer(asyncio.AbstractServer):
     @property
     def sockets(self) -> "tuple[ListeningSocket, ...]":
         """As of asyncio's servers, for `sockets[0].getsockname()`."""
-        return (ListeningSocket(self.address),) if self._serving else ()
+        return (ListeningSocket(self.address),) if self._bound else ()
 
-    def open(self) -> None:
-        """Begin to listen."""
-        if not self._serving:
-            self._serving = True
-            self._network.opened(self)
+    def listen(self) -> None:
+        """Take connections: until then they are refused."""
+        self._serving = self._bound
 
     def accept(self, transport: "SimTransport") -> None:
         """Take a connection that has been made; refused if the server closed meanwhile."""
@@ -158,7 +155,7 @@ class SimServer(asyncio.AbstractServer):
         self._wake_waiters()
 
     def _wake_waiters(self) -> None:
-        if self._serving or self._transports:
+        if self._bound or self._transports:
             return
         for waiter in self._waiters:
             if not waiter.done():
@@ -166,13 +163,13 @@ class SimServer(asyncio.AbstractServer):
 
     def close(self) -> None:
         """End listening; connections go on."""
-        self._serving = False
+        self._bound = self._serving = False
         self._network.closed(self)
         self._wake_waiters()
 
     async def wait_closed(self) -> None:
         """Wait for the close and for the end of all connections, as Python does since 3.12."""
-        if self._serving or self._transports:
+        if self._bound or self._transports:
             self._waiters.append(self.loop.create_future())
             await self._waiters[-1]
 
@@ -182,11 +179,11 @@ class SimServer(asyncio.AbstractServer):
 
     async def start_serving(self) -> None:
         """Begin to listen."""
-        self.open()
+        self.listen()
 
     async def serve_forever(self) -> None:
         """Listen until cancelled."""
-        self.open()
+        self.listen()
         try:
             await self.loop.create_future()
         finally:

@@ -34,6 +34,8 @@ class Node:
         self.ready: deque[asyncio.Handle] = deque()
         self.servers: list[SimServer] = []
         self.transports: list[SimTransport] = []
+        self.outside: Context = self.context()
+        """For callbacks that come from no code of a node: arriving packets, finished threads."""
         self._tasks: weakref.WeakSet[asyncio.Task[object]] = weakref.WeakSet()
         self._on_crash: list[Callable[[], None]] = []
         self._waiting: list[asyncio.Future[object]] = []

@@ -101,6 +101,7 @@ class SimTransport(asyncio.Transport):
         if not self._open:
             return
         self._open = False
+        self._closing = True
         self.node.transports.remove(self)
         unread = any(piece is not END for piece in self._arrived)
         self._arrived.clear()
