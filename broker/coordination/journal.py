@@ -40,6 +40,8 @@ SCHEMA: Final = (
 )
 INSERT: Final = f"INSERT OR REPLACE INTO node ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 STATEMENTS_CACHED: Final = 16
+SYNCHRONOUS = "FULL"
+"""Every commit is synced.  Only tests of something else may save the time."""
 
 
 class Saved(NamedTuple):
@@ -116,11 +118,14 @@ class SqliteJournal:
             connection.close()
 
     def _configure(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # before WAL: no shared memory then
+        # First of all: once a file in WAL mode was read, its shared memory would stay in use.
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise StoreError(f"the store {self._path} cannot use a write-ahead log (mode {mode})")
-        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("BEGIN IMMEDIATE")  # may we write?
+        connection.execute("ROLLBACK")
         (application_id,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()

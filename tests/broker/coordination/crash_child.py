@@ -57,7 +57,7 @@ async def run(directory: Path, round_: str) -> None:
     chance = random.Random(int(round_))
     by_time = chance.random() < 0.5
     journal = CrashingJournal(
-        directory / f"{round_}.sqlite3", 0 if by_time else chance.randrange(400)
+        directory / f"{round_}.sqlite3", 0 if by_time else chance.randrange(1, 200)
     )
     store = EmbeddedStore(directory / round_, runtime=Runtime.system(), journal=journal)
     await store.start()

@@ -47,13 +47,16 @@ class MemoryJournal:
         self.zxid = 0
         self.commit_count = 0
         self.error: Exception | None = None
+        self._open = False
 
     def open(self) -> Saved:
+        self._open = True
         return Saved(list(self.nodes.items()), self.zxid)
 
     def commit(self, zxid: int, changes: Sequence[tuple[str, Node | None]]) -> None:
         if self.error is not None:
             raise self.error
+        assert self._open
         assert zxid >= self.zxid
         self.zxid = zxid
         self.commit_count += 1
@@ -64,7 +67,7 @@ class MemoryJournal:
                 self.nodes[path] = node
 
     def close(self) -> None:
-        pass
+        self._open = False
 
 
 class GatedOffload:

@@ -8,7 +8,7 @@ from odradek.broker.coordination.journal import SqliteJournal
 from odradek.broker.coordination.tree import Tree
 
 CHILD = Path(__file__).with_name("crash_child.py")
-ROUNDS = 16
+ROUNDS = 12
 WORKERS = 4
 
 

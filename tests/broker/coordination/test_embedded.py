@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import odradek.broker.coordination.journal as journal_module
 from odradek.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from odradek.broker.coordination.interface import (
+    BadVersion,
     CoordinationError,
     CoordinationLost,
     Create,
@@ -61,10 +63,13 @@ class TestInMemory(StoreContract):
 
 
 class TestOnDisk(StoreContract):
-    """As the broker runs it."""
+    """As the broker runs it, except that nobody waits for the disk."""
 
     @pytest.fixture
-    def stores(self, tmp_path: Path, system: Runtime) -> EmbeddedStores:
+    def stores(
+        self, tmp_path: Path, system: Runtime, monkeypatch: pytest.MonkeyPatch
+    ) -> EmbeddedStores:
+        monkeypatch.setattr(journal_module, "SYNCHRONOUS", "OFF")
         return EmbeddedStores(SqliteJournal(tmp_path / "store.sqlite3"), system)
 
 
@@ -102,22 +107,29 @@ async def test_nothing_is_shown_before_it_is_durable() -> None:
     seen = Seen()
     await reader.get("/a", seen)
     offload.hold()
-    calls = [
+    calls: list[asyncio.Task[object]] = [
         asyncio.create_task(session.set("/a", b"new")),
         asyncio.create_task(reader.get("/a")),
         asyncio.create_task(reader.exists("/missing")),
         asyncio.create_task(session.multi([])),
     ]
-    failing = asyncio.create_task(reader.get("/missing"))
+    failing = [
+        asyncio.create_task(reader.get("/missing")),
+        asyncio.create_task(reader.set("/a", b"", version=7)),
+    ]
     await turns()
-    assert not any(call.done() for call in (*calls, failing))
+    calls.append(asyncio.create_task(reader.children("/a")))
+    failing.append(asyncio.create_task(reader.get("/missing")))
+    failing.append(asyncio.create_task(reader.set("/a", b"", version=7)))
+    await turns()
+    assert not any(call.done() for call in (*calls, *failing))
     assert seen.events == []
     offload.release()
     await asyncio.gather(*calls)
     assert len(seen.events) == 1
     assert journal.commit_count == 2
-    with pytest.raises(NoNode):
-        await failing
+    errors = await asyncio.gather(*failing, return_exceptions=True)
+    assert [type(error) for error in errors] == [NoNode, BadVersion, NoNode, BadVersion]
     await store.close()
 
 
@@ -171,6 +183,8 @@ async def test_close_finishes_what_waits() -> None:
     offload.hold()
     creating = asyncio.create_task(session.create("/a"))
     await turns()
+    queued = asyncio.create_task(session.create("/b"))
+    await turns()
     closing = asyncio.create_task(store.close())
     await turns()
     assert not closing.done()
@@ -178,8 +192,8 @@ async def test_close_finishes_what_waits() -> None:
         await session.get("/a")
     offload.release()
     await closing
-    assert await creating == "/a"
-    assert "/a" in journal.nodes
+    assert (await creating, await queued) == ("/a", "/b")
+    assert journal.nodes.keys() == {"/", "/a", "/b"}
 
 
 @asynchronous
@@ -218,6 +232,9 @@ async def test_a_watch_is_not_called_after_its_session_ended() -> None:
     offload.release()
     await asyncio.gather(creating, closing)
     assert seen.events == []
+    await session.get("/a", seen)
+    await session.close()
+    assert len(store._watches) == 0
     await store.close()
 
 

@@ -130,6 +130,16 @@ def test_edited_by_somebody(path: Path, statement: str, reason: str) -> None:
     assert reason in refusal(path)
 
 
+def test_a_refused_file_is_let_go(path: Path) -> None:
+    edit(path, "PRAGMA user_version = 2")
+    journal = SqliteJournal(path)
+    with pytest.raises(StoreError):
+        journal.open()
+    edit(path, "PRAGMA user_version = 1")
+    assert len(journal.open().nodes) == 200
+    journal.close()
+
+
 def test_in_use(path: Path) -> None:
     with opened(path):
         assert "is in use by another process" in refusal(path)
