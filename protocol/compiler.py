@@ -16,7 +16,6 @@ from .primitives import (
     ZERO_UUID,
     Writer,
     read_uvarint,
-    write_compact_bytes,
     write_uvarint,
 )
 from .schema import MISSING, ArrayOf, Decoder, Encoder, Field, FieldType, Message, Struct
@@ -107,29 +106,41 @@ def _size_min(type: FieldType, version: int, flexible: bool) -> int:
 # Decoding.
 
 
+_DECODING: Final = {
+    "new": object.__new__,
+    "uvarint": read_uvarint,
+    "Truncated": Truncated,
+    "BadLength": BadLength,
+}
+
+
 def _struct_decoder(cls: type[Struct], version: int, flexible: bool) -> Decoder:
     source = _Source("decode(b, p)")
-    source.scope.update(
-        new=object.__new__, cls=cls, uvarint=read_uvarint, Truncated=Truncated, BadLength=BadLength
-    )
-    source.add("o = new(cls)", "o.tagged_fields = None", "end = len(b)")
+    source.scope.update(_DECODING)
+    source.add("end = len(b)")
+    _read_struct(source, "o", cls, version, flexible)
+    source.add("return o, p")
+    return source.compile(f"decode {cls.__name__} v{version}")
+
+
+def _read_struct(source: _Source, o: str, cls: type[Struct], version: int, flexible: bool) -> None:
+    """Emit the reading of a struct into the variable `o`."""
+    source.add(f"{o} = new({source.refer(cls)})", f"{o}.tagged_fields = None")
     run = _Run()
     tagged = []
     for field in cls.FIELDS:
         if not field.is_inline(version):
-            source.add(f"o.{field.name} = {_default(source, field)}")
+            source.add(f"{o}.{field.name} = {_default(source, field)}")
             tagged += [field] if field.is_tagged(version) else []
         elif isinstance(field.type, str) and field.type in FIXED:
-            run.add(f"o.{field.name}", field.type)
+            run.add(f"{o}.{field.name}", field.type)
         else:
             _read_run(source, run)
             nullable = version in field.nullable
-            _read(source, f"o.{field.name}", field.type, version, flexible, nullable)
+            _read(source, f"{o}.{field.name}", field.type, version, flexible, nullable)
     _read_run(source, run)
     if flexible:
-        _read_tags(source, tagged, version)
-    source.add("return o, p")
-    return source.compile(f"decode {cls.__name__} v{version}")
+        _read_tags(source, o, tagged, version)
 
 
 def _default(source: _Source, field: Field) -> str:
@@ -158,8 +169,9 @@ def _read(
         if nullable:
             source.add("n = b[p]", "p += 1", f"if n > 127: {target} = None", "else:")
             source.depth += 1
-        nested = source.refer(_struct_decoder(type, version, flexible))
-        source.add(f"{target}, p = {nested}(b, p)")
+        o = f"o{source.depth}"  # inline: a call a struct would cost as much as its fields
+        _read_struct(source, o, type, version, flexible)
+        source.add(f"{target} = {o}")
         source.depth -= nullable
     elif type in FIXED:
         packed = struct.Struct(">" + FIXED[type])
@@ -201,15 +213,15 @@ def _read_array(
         source.add(f" {target} = list({unpack}(f'>{{n}}{FIXED[element]}', b, p))")
         source.add(f" p += {size_min} * n")
         return
-    source.add(" items = []", " for _ in range(n):")
+    items = f"items{source.depth}"
+    source.add(f" {target} = {items} = []", " for _ in range(n):")
     source.depth += 2
     _read(source, "item", element, version, flexible, False)
-    source.add("items.append(item)")
+    source.add(f"{items}.append(item)")
     source.depth -= 2
-    source.add(f" {target} = items")
 
 
-def _read_tags(source: _Source, tagged: list[Field], version: int) -> None:
+def _read_tags(source: _Source, o: str, tagged: list[Field], version: int) -> None:
     source.add("n = b[p]", "p += 1", "if n:", " tags = {}")
     source.add(" if n > 127: n, p = uvarint(b, p - 1)")
     source.add(" if n * 2 > end - p: raise Truncated('tagged fields')")
@@ -218,21 +230,20 @@ def _read_tags(source: _Source, tagged: list[Field], version: int) -> None:
     for number, field in enumerate(tagged):
         source.add(f"  {'elif' if number else 'if'} tag == {field.tag}:")
         source.depth += 3
-        # `n` counts the tags; the value may use it as its own length: keep it.
         nullable = version in field.nullable
         read = _value_decoder(field.type, version, nullable)
-        source.add(f"o.{field.name}, p = {source.refer(read)}(b, p)")
+        source.add(f"{o}.{field.name}, p = {source.refer(read)}(b, p)")
         source.add("if p != last: raise BadLength('tagged field')")
         source.depth -= 3
     source.add("  else:" if tagged else "  if True:")
     source.add("   tags[tag] = bytes(b[p:last])", "   p = last")
-    source.add(" if tags: o.tagged_fields = tags")
+    source.add(f" if tags: {o}.tagged_fields = tags")
 
 
 def _value_decoder(type: FieldType, version: int, nullable: bool) -> Decoder:
     """A decoder of one bare value, for the places where values are not part of a run."""
     source = _Source("decode(b, p)")
-    source.scope.update(uvarint=read_uvarint, Truncated=Truncated, BadLength=BadLength)
+    source.scope.update(_DECODING)
     source.add("end = len(b)")
     _read(source, "value", type, version, True, nullable)
     source.add("return value, p")
@@ -244,23 +255,28 @@ def _value_decoder(type: FieldType, version: int, nullable: bool) -> Decoder:
 
 def _struct_encoder(cls: type[Struct], version: int, flexible: bool) -> Encoder:
     source = _Source("encode(o, out)")
-    source.scope.update(uvarint=write_uvarint, compact=write_compact_bytes, Writer=Writer)
+    source.scope.update(uvarint=write_uvarint, Writer=Writer)
+    _write_struct(source, "o", cls, version, flexible)
+    source.add("return")
+    return source.compile(f"encode {cls.__name__} v{version}")
+
+
+def _write_struct(source: _Source, o: str, cls: type[Struct], version: int, flexible: bool) -> None:
+    """Emit the writing of the struct in the variable `o`."""
     run = _Run()
     tagged = []
     for field in cls.FIELDS:
         if not field.is_inline(version):
             tagged += [field] if field.is_tagged(version) else []
         elif isinstance(field.type, str) and field.type in FIXED:
-            run.add(f"o.{field.name}", field.type)
+            run.add(f"{o}.{field.name}", field.type)
         else:
             _write_run(source, run)
             nullable = version in field.nullable
-            _write(source, f"o.{field.name}", field.type, version, flexible, nullable)
+            _write(source, f"{o}.{field.name}", field.type, version, flexible, nullable)
     _write_run(source, run)
     if flexible:
-        _write_tags(source, tagged, version)
-    source.add("return")
-    return source.compile(f"encode {cls.__name__} v{version}")
+        _write_tags(source, o, tagged, version)
 
 
 def _write_run(source: _Source, run: _Run) -> None:
@@ -277,7 +293,7 @@ def _write(
         if nullable:
             source.add(f"if {value} is None: out.append(255)", "else:", " out.append(1)")
             source.depth += 1
-        source.add(f"{source.refer(_struct_encoder(type, version, flexible))}({value}, out)")
+        _write_struct(source, value, type, version, flexible)
         source.depth -= nullable
         return
     if isinstance(type, str) and type in FIXED:
@@ -314,35 +330,37 @@ def _write_array(source: _Source, element: FieldType, version: int, flexible: bo
     if isinstance(element, str) and element in FIXED and element != "uuid":
         source.add(f"out += {source.refer(struct.pack)}(f'>{{len(v)}}{FIXED[element]}', *v)")
         return
-    source.add("for item in v:")
+    item = f"item{source.depth}"
+    source.add(f"for {item} in v:")
     source.depth += 1
-    _write(source, "item", element, version, flexible, False)
+    _write(source, item, element, version, flexible, False)
     source.depth -= 1
 
 
-def _write_tags(source: _Source, tagged: list[Field], version: int) -> None:
+def _write_tags(source: _Source, o: str, tagged: list[Field], version: int) -> None:
     """Emit the tag section: fields with their default are not sent; tags go in rising order."""
     if not tagged:
-        source.add("tags = o.tagged_fields", "if tags is None: out.append(0)", "else:")
-        source.depth += 1
+        source.add(f"tags = {o}.tagged_fields", "if not tags: out.append(0)", "else:")
     else:
-        source.add("tags = dict(o.tagged_fields) if o.tagged_fields else {}")
+        source.add(f"tags = dict({o}.tagged_fields) if {o}.tagged_fields else {{}}")
         for field in tagged:
-            source.add(f"if o.{field.name} != {_default(source, field)}:")
+            source.add(f"if {o}.{field.name} != {_default(source, field)}:")
             source.depth += 1
             source.add("part = Writer()")
             nullable = version in field.nullable
-            _write_into_part(source, field, version, nullable)
+            _write_into_part(source, f"{o}.{field.name}", field, version, nullable)
             source.add(f"tags[{field.tag}] = part")
             source.depth -= 1
-    source.add("uvarint(out, len(tags))", "for tag in sorted(tags):")
-    source.add(" part = tags[tag]", " uvarint(out, tag)", " uvarint(out, len(part))")
-    source.add(" out += part")
-    source.depth = 1
+        source.add("if not tags: out.append(0)", "else:")
+    source.add(" uvarint(out, len(tags))", " for tag in sorted(tags):")
+    source.add("  part = tags[tag]", "  uvarint(out, tag)", "  uvarint(out, len(part))")
+    source.add("  out += part")
 
 
-def _write_into_part(source: _Source, field: Field, version: int, nullable: bool) -> None:
+def _write_into_part(
+    source: _Source, value: str, field: Field, version: int, nullable: bool
+) -> None:
     inner = _Source("encode(value, out)")
     inner.scope.update(source.scope)
     _write(inner, "value", field.type, version, True, nullable)
-    source.add(f"{source.refer(inner.compile('encode tagged'))}(o.{field.name}, part)")
+    source.add(f"{source.refer(inner.compile('encode tagged'))}({value}, part)")

@@ -62,12 +62,6 @@ def write_uvarint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def write_compact_bytes(out: bytearray, data: Buffer) -> None:
-    """Append length + 1 as an unsigned varint, then the bytes."""
-    write_uvarint(out, len(data) + 1)
-    out += data
-
-
 _INT16: Final = struct.Struct(">h")
 
 
