@@ -138,7 +138,7 @@ def load_log(
         ),
         log_start_offset=log_start_offset,
         log_end_offset=log_end_offset,
-        recovery_point=min(hints.recovery_point, log_end_offset) if recovery else log_end_offset,
+        recovery_point=recovery.recovery_point if recovery else log_end_offset,
     )
     log.high_watermark = hints.high_watermark
     snapshots = snapshot_offsets(infos.values())

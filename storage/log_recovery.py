@@ -32,11 +32,11 @@ class LogRecovery:
         "_directory",
         "_files",
         "_infos",
-        "_recovery_point",
         "epochs",
         "log_end_offset",
         "producers",
         "recovered",
+        "recovery_point",
         "scanned_bytes",
     )
 
@@ -53,7 +53,7 @@ class LogRecovery:
         self._directory = directory
         self._infos = infos
         self._config = config
-        self._recovery_point = recovery_point
+        self.recovery_point = recovery_point
         self.epochs: list[tuple[int, int]] = []
         self.log_end_offset = 0
         self.producers = ProducerState()
@@ -65,14 +65,29 @@ class LogRecovery:
 
         Raises: UnsupportedFormat, DiskFull, LogDirFailed.
         """
-        todo = segments.from_offset(self._recovery_point)
+        self._run(segments)
+        if self.log_end_offset < self.recovery_point:
+            # Synced records are gone, or the checkpoint is of another log: nothing is certain.
+            logger.warning(
+                "log ends before its recovery point, scanned as a whole directory=%s "
+                "log_end_offset=%d recovery_point=%d",
+                self._directory,
+                self.log_end_offset,
+                self.recovery_point,
+            )
+            self.recovery_point = 0
+            self.epochs, self.recovered, self.scanned_bytes = [], [], 0
+            self._run(segments)
+
+    def _run(self, segments: Segments) -> None:
+        todo = segments.from_offset(self.recovery_point)
         start = self._scan_start(todo[0])
         # Snapshots above the recovery point may describe batches that were lost or rewritten.
         offsets = remove_snapshots_above(
-            self._files, self._directory, self._infos.values(), self._recovery_point
+            self._files, self._directory, self._infos.values(), self.recovery_point
         )
         newest = newest_snapshot(
-            self._files, self._directory, offsets, offset_max=self._recovery_point
+            self._files, self._directory, offsets, offset_max=self.recovery_point
         )
         state_offset, producers = (0, ProducerState()) if newest is None else newest
         replay_producers(producers, segments, state_offset, start.next_offset)
@@ -136,7 +151,7 @@ class LogRecovery:
         entries = segment.offset_index.read_all()
         count, previous, last = _rising_entries(
             entries,
-            offset_end=self._recovery_point - segment.base_offset,
+            offset_end=self.recovery_point - segment.base_offset,
             position_end=segment.size_bytes,
         )
         found = _probe(segment, last[1]) if count else None

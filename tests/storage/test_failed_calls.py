@@ -1,0 +1,191 @@
+"""Disk full, short writes, failing fsyncs, too many files: no trace in the log, no second fsync."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from odradek.storage.errors import DiskFull, LogDirFailed
+from odradek.storage.log import Log
+from odradek.storage.log_config import LogConfig
+from odradek.storage.log_file import Bytes
+
+from .support import (
+    UnsyncedFileSystem,
+    append,
+    append_values,
+    batch_of,
+    contents,
+    new_log,
+    reload,
+)
+
+Write = Callable[[int, Bytes, int], int]
+
+
+def no_space(descriptor: int, data: Bytes, position: int) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def broken(descriptor: int, data: Bytes, position: int) -> int:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def state_of(log: Log) -> tuple[object, ...]:
+    active = log.segments.active
+    return (
+        log.log_end_offset,
+        log.size_bytes,
+        log.unflushed_bytes,
+        log.epochs.entries(),
+        [(entry.producer_id, entry.last_sequence) for entry in log.producers.entries()],
+        active.max_timestamp,
+        active.offset_index.size_bytes,
+        Path(active.file.path).stat().st_size,
+    )
+
+
+@pytest.mark.parametrize(("failure", "error"), [(no_space, DiskFull), (broken, LogDirFailed)])
+@pytest.mark.parametrize("written_first", [0, 1, 40])
+def test_a_failed_append_leaves_no_trace(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: Write,
+    error: type[LogDirFailed],
+    written_first: int,
+) -> None:
+    log = new_log(tmp_path, LogConfig(index_interval_bytes=10))
+    for number in range(3):
+        append_values(log, b"%d" % number)
+    before = state_of(log)
+    pwrite = os.pwrite
+
+    def pwrite_some(descriptor: int, data: Bytes, position: int) -> int:
+        if written_first and len(data) > 50:
+            return pwrite(descriptor, bytes(data)[:written_first], position)
+        return failure(descriptor, data, position)
+
+    monkeypatch.setattr(os, "pwrite", pwrite_some)
+    batch = batch_of([b"new" * 30], timestamp=1 << 45, producer_id=9)
+    with pytest.raises(error) as raised:
+        append(log, batch, leader_epoch=5)
+    assert isinstance(raised.value.__cause__, OSError)
+    assert state_of(log) == before
+    monkeypatch.undo()
+    assert append(log, batch, leader_epoch=5) == 3
+    assert len(contents(log)) == len(contents(reload(log))) == 4
+
+
+def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = new_log(tmp_path, LogConfig())
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, bytes(data)[:7], at))
+    append_values(log, b"whole" * 20)
+    monkeypatch.undo()
+    assert contents(reload(log)) == [(0, b"whole" * 20)]
+
+
+def test_even_if_the_cut_fails_the_remains_are_outside_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = new_log(tmp_path, LogConfig())
+    append_values(log, b"0")
+    pwrite = os.pwrite
+    calls = []
+
+    def pwrite_once(descriptor: int, data: Bytes, position: int) -> int:
+        calls.append(position)
+        if len(calls) > 1:
+            raise OSError(errno.EIO, "broken")
+        return pwrite(descriptor, bytes(data)[:-5], position)
+
+    def ftruncate(descriptor: int, size: int) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(os, "pwrite", pwrite_once)
+    monkeypatch.setattr(os, "ftruncate", ftruncate)
+    with pytest.raises(LogDirFailed):
+        append_values(log, b"long" * 50)
+    monkeypatch.undo()
+    append_values(log, b"1")
+    assert contents(log) == contents(reload(log)) == [(0, b"0"), (1, b"1")]
+
+
+class FailingSync(UnsyncedFileSystem):
+    """Fails the fsync once it is told to, and counts them."""
+
+    fail = False
+    calls = 0
+
+    def fsync(self, descriptor: int) -> None:
+        self.calls += 1
+        if self.fail:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_failed_fsync_is_not_tried_again(tmp_path: Path) -> None:
+    files = FailingSync()
+    log = new_log(tmp_path, files=files)
+    append_values(log, b"a")
+    plan = log.flush_plan()
+    assert plan is not None
+    files.fail = True
+    with pytest.raises(LogDirFailed):
+        plan.run()
+    plan.release()
+    plan.release()
+    files.fail = False
+    calls = files.calls
+    assert log.recovery_point == 0
+    with pytest.raises(LogDirFailed, match="earlier fsync failed"):
+        append_values(log, b"b")
+    with pytest.raises(LogDirFailed):
+        log.close()
+    assert files.calls == calls
+
+
+def test_a_failed_roll_leaves_the_log_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = new_log(tmp_path)
+    while log.segments.active.size_bytes < 900:
+        append_values(log, b"x" * 20)
+    before = state_of(log)
+    open_file = os.open
+
+    def no_new_file(path: str, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return open_file(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", no_new_file)
+    with pytest.raises(DiskFull):
+        append_values(log, b"y" * 200)
+    monkeypatch.undo()
+    assert state_of(log) == before
+    append_values(log, b"y" * 200)
+    assert len(log.segments) == 2
+    assert contents(log) == contents(reload(log))
+
+
+def test_few_descriptors_serve_many_logs(tmp_path: Path) -> None:
+    files = UnsyncedFileSystem(open_files_max=8)
+    logs = [new_log(tmp_path / str(number), files=files) for number in range(30)]
+    before = len(os.listdir("/proc/self/fd"))
+    for round_number in range(3):
+        for log in logs:
+            append_values(log, b"%d" % round_number)
+    assert len(os.listdir("/proc/self/fd")) - before <= 8
+    spans = [log.read(0, size_bytes_max=1000, offset_end=3) for log in logs]
+    assert len(os.listdir("/proc/self/fd")) - before >= 30  # what is on its way stays open
+    for log, span in zip(logs, spans, strict=True):
+        assert span is not None
+        assert span.read() == Path(log.segments.active.file.path).read_bytes()
+        span.release()
+    for log in logs:
+        append_values(log, b"again")
+        assert len(contents(log)) == 4
+        log.close()
+    assert len(os.listdir("/proc/self/fd")) == before

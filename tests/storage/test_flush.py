@@ -1,0 +1,164 @@
+"""What survives a power cut: a disk that keeps only what was synced.
+
+`PowerCutFiles` notes which bytes and which names were made durable by an fsync, and `cut_power`
+takes everything else away, in the harshest way that POSIX allows without reordering inside a file.
+"""
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from odradek.storage.data_dir import DataDir
+from odradek.storage.files import RealFileSystem
+from odradek.storage.log_config import LogConfig
+from odradek.storage.producer_snapshot import snapshot_offsets
+
+from .support import WALL_MS, append, batch_of, contents
+
+CONFIG = LogConfig(segment_bytes=3000, index_interval_bytes=200)
+
+
+class PowerCutFiles(RealFileSystem):
+    """Remembers for each file its bytes at its last fsync, and each directory's synced names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced_bytes: dict[int, bytes] = {}  # by inode
+        self.synced_names: dict[str, dict[str, int]] = {}
+
+    def fsync(self, descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if path.is_dir():
+            self.synced_names[str(path)] = {
+                entry.name: entry.stat().st_ino for entry in path.iterdir()
+            }
+        elif path.exists():
+            self.synced_bytes[path.stat().st_ino] = path.read_bytes()
+
+    def cut_power(self, root: Path, target: Path) -> None:
+        """Make `target` what is left of `root`."""
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir()
+        for name, inode in self.synced_names.get(str(root), {}).items():
+            source = root / name
+            if source.is_dir() and source.stat().st_ino == inode:
+                self.cut_power(source, target / name)
+            elif inode in self.synced_bytes:
+                (target / name).write_bytes(self.synced_bytes[inode])
+            elif not source.is_dir():
+                (target / name).write_bytes(b"")  # the name is there, the data is not
+
+
+def opened(path: Path, files: RealFileSystem) -> DataDir:
+    return DataDir.open(
+        str(path), 1, "c" * 22, files, config_of=lambda topic: CONFIG, wall_ms=WALL_MS
+    )
+
+
+@pytest.fixture
+def small_snapshot_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.storage.flush.SNAPSHOT_INTERVAL_BYTES", 2000)
+
+
+@pytest.mark.usefixtures("small_snapshot_interval")
+@pytest.mark.parametrize("seed", range(8))
+def test_what_lies_below_the_recovery_point_survives_a_power_cut(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    root, left = tmp_path / "data", tmp_path / "left"
+    files = PowerCutFiles()
+    data_dir = opened(root, files)
+    log = data_dir.create_log("t", 0, topic_id=bytes(16), config=CONFIG)
+    values: list[tuple[int, bytes]] = []
+    leader_epoch = 0
+    for number in range(150):
+        leader_epoch += chance.randrange(20) == 0
+        batch = batch_of(
+            [b"%d" % number], producer_id=3, base_sequence=number, timestamp=WALL_MS + number
+        )
+        values.append((append(log, batch, leader_epoch=leader_epoch), b"%d" % number))
+        if chance.randrange(10) == 0:
+            plan = log.flush_plan()
+            assert plan is not None
+            plan.run()
+            log.flushed(plan)
+        if chance.randrange(15) == 0:
+            data_dir.checkpoint()
+        if chance.randrange(10) == 0:
+            files.cut_power(root, left)
+            assert_survived(left, values[: log.recovery_point], log.epochs.entries())
+    data_dir.close()
+    files.cut_power(root, left)
+    again = opened(left, RealFileSystem())
+    assert again.was_clean
+    assert contents(again.logs["t", 0]) == values
+    again.abandon()
+
+
+def assert_survived(
+    path: Path, values: list[tuple[int, bytes]], epochs: list[tuple[int, int]]
+) -> None:
+    again = opened(path, RealFileSystem())
+    log = again.logs.get(("t", 0))
+    if log is None:
+        assert values == []
+    else:
+        assert contents(log)[: len(values)] == values
+        assert [entry for entry in epochs if entry[1] < log.log_end_offset] == log.epochs.entries()
+        if log.log_end_offset:
+            entry = log.producers.entry(3)
+            assert entry is not None
+            assert entry.last_sequence == log.log_end_offset - 1
+    again.abandon()
+
+
+@pytest.mark.usefixtures("small_snapshot_interval")
+def test_snapshots_of_flushes_are_pruned_behind_the_checkpoint(tmp_path: Path) -> None:
+    files = PowerCutFiles()
+    data_dir = opened(tmp_path, files)
+    log = data_dir.create_log("t", 0, topic_id=None, config=LogConfig())
+    for number in range(300):
+        append(log, batch_of([b"%d" % number], producer_id=3, base_sequence=number))
+        if number % 50 == 49:
+            plan = log.flush_plan()
+            assert plan is not None
+            plan.run()
+            log.flushed(plan)
+    infos = files.list_directory(log.directory)
+    assert snapshot_offsets(infos) == [50, 100, 150, 200, 250, 300]
+    data_dir.checkpoint()
+    assert snapshot_offsets(files.list_directory(log.directory)) == [300]
+    data_dir.abandon()
+
+
+def test_a_plan_made_before_a_truncation_does_not_move_the_recovery_point(tmp_path: Path) -> None:
+    data_dir = opened(tmp_path, PowerCutFiles())
+    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    for number in range(100):
+        append(log, batch_of([b"%d" % number]))
+    assert len(log.segments) > 2
+    plan = log.flush_plan()
+    assert plan is not None
+    log.truncate(10)
+    for number in range(100):
+        append(log, batch_of([b"%d" % number]))
+    plan.run()
+    log.flushed(plan)
+    assert log.recovery_point == 0
+    assert log.unflushed_bytes > 0
+    data_dir.abandon()
+
+
+def test_nothing_new_makes_no_plan(tmp_path: Path) -> None:
+    data_dir = opened(tmp_path, PowerCutFiles())
+    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    assert log.flush_plan() is None
+    append(log, batch_of([b"a"]))
+    plan = log.flush_plan()
+    assert plan is not None
+    plan.run()
+    log.flushed(plan)
+    assert log.flush_plan() is None
+    data_dir.abandon()

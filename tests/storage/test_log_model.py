@@ -1,0 +1,132 @@
+"""A log against a plain list: append, read, truncate, roll, flush, stop cleanly, be killed."""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from odradek.protocol.records import iter_batches
+from odradek.storage.load import LoadHints
+from odradek.storage.log import Log
+from odradek.storage.log_config import LogConfig
+
+from .support import WALL_MS, append, batch_of, clean_hints, contents, new_log, reload
+
+CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150)
+
+
+class LogMachine(RuleBasedStateMachine):
+    """`self.batches`: (base offset, values, timestamp, leader epoch) of each batch in the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = tempfile.TemporaryDirectory()
+        self.log: Log = new_log(Path(self.directory.name), CONFIG)
+        self.batches: list[tuple[int, list[bytes], int, int]] = []
+        self.leader_epoch = 0
+        self.checkpointed = 0
+
+    def teardown(self) -> None:
+        self.log.abandon()
+        self.directory.cleanup()
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1][0] + len(self.batches[-1][1]) if self.batches else 0
+
+    @rule(
+        values=st.lists(st.binary(max_size=60), min_size=1, max_size=4),
+        timestamp=st.integers(0, 50),
+        new_epoch=st.booleans(),
+    )
+    def append(self, values: list[bytes], timestamp: int, new_epoch: bool) -> None:
+        self.leader_epoch += new_epoch
+        batch = batch_of(values, timestamp=WALL_MS + timestamp)
+        base_offset = append(self.log, batch, leader_epoch=self.leader_epoch)
+        assert base_offset == self.end
+        self.batches.append((base_offset, values, WALL_MS + timestamp, self.leader_epoch))
+
+    @precondition(lambda self: self.batches)
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        offset = data.draw(st.integers(0, self.end))
+        new_end = self.log.truncate(offset)
+        self.batches = [batch for batch in self.batches if batch[0] + len(batch[1]) <= offset]
+        assert new_end == self.end
+        self.checkpointed = min(self.checkpointed, self.log.recovery_point)
+        self.leader_epoch += 1
+
+    @rule()
+    def flush(self) -> None:
+        plan = self.log.flush_plan()
+        if plan is not None:
+            plan.run()
+            self.log.flushed(plan)
+        assert self.log.recovery_point == self.end
+        self.checkpointed = self.log.recovery_point
+
+    @rule()
+    def stop_cleanly(self) -> None:
+        self.log.close()
+        self.log = reload(self.log, clean_hints(self.log))
+
+    @rule()
+    def kill(self) -> None:
+        self.log.abandon()
+        self.log = reload(self.log, LoadHints(clean=False, recovery_point=self.checkpointed))
+
+    @rule(data=st.data())
+    def read(self, data: st.DataObject) -> None:
+        offset = data.draw(st.integers(0, self.end))
+        offset_end = data.draw(
+            st.sampled_from([0, *(batch[0] for batch in self.batches), self.end])
+        )
+        limit = data.draw(st.integers(0, 1500))
+        span = self.log.read(offset, size_bytes_max=limit, offset_end=offset_end)
+        if offset >= offset_end:
+            assert span is None
+            return
+        assert span is not None
+        bases = [header.base_offset for _, header in iter_batches(span.read())]
+        expected = [
+            base
+            for base, values, _, _ in self.batches
+            if base + len(values) > offset and base < offset_end
+        ]
+        assert bases == expected[: len(bases)]
+        assert len(span) <= limit or len(bases) == 1
+        span.release()
+
+    @rule(timestamp=st.integers(0, 51))
+    def look_up(self, timestamp: int) -> None:
+        found = self.log.offset_for_timestamp(WALL_MS + timestamp)
+        expected = [b for b in self.batches if b[2] >= WALL_MS + timestamp]
+        assert found == ((expected[0][2], expected[0][0], expected[0][3]) if expected else None)
+
+    @rule()
+    def look_up_newest(self) -> None:
+        found = self.log.max_timestamp_offset()
+        newest = max((batch[2] for batch in self.batches), default=None)
+        expected = [b for b in self.batches if b[2] == newest]
+        assert found == ((expected[0][2], expected[0][0], expected[0][3]) if expected else None)
+
+    @invariant()
+    def holds_the_batches(self) -> None:
+        expected = [
+            (base + index, value)
+            for base, values, _, _ in self.batches
+            for index, value in enumerate(values)
+        ]
+        assert contents(self.log, size_bytes_max=400) == expected
+        assert self.log.log_end_offset == self.end
+
+    @invariant()
+    def knows_the_epochs(self) -> None:
+        epochs = [batch[3] for batch in self.batches]
+        assert [epoch for epoch, _ in self.log.epochs.entries()] == sorted(set(epochs))
+
+
+LogMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestLogMachine = LogMachine.TestCase

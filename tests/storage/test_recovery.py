@@ -1,0 +1,354 @@
+"""After a kill: torn tails, zeroes, flipped bits, bad side files.
+
+Whatever was damaged, the log ends with its last whole batch.
+"""
+
+import random
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from odradek.storage.errors import CorruptLog, UnsupportedFormat
+from odradek.storage.load import LoadHints
+from odradek.storage.log import Log
+from odradek.storage.log_config import LogConfig
+
+from .support import (
+    UNCLEAN,
+    WALL_MS,
+    append,
+    append_values,
+    batch_of,
+    clean_hints,
+    contents,
+    files_of,
+    new_log,
+    read_bytes,
+    reload,
+)
+
+ONE_SEGMENT = LogConfig(index_interval_bytes=200)
+
+
+def killed(tmp_path: Path, count: int = 20, config: LogConfig = ONE_SEGMENT) -> Log:
+    """A log of `count` batches of two records whose process is gone."""
+    log = new_log(tmp_path, config)
+    for number in range(count):
+        batch = batch_of(
+            [b"%d" % number, b"x" * 100],
+            timestamp=WALL_MS + number,
+            producer_id=number % 3,
+            base_sequence=number // 3 * 2,
+        )
+        append(log, batch, leader_epoch=number // 8)
+    log.abandon()
+    return log
+
+
+def active_path(log: Log, suffix: str = ".log") -> Path:
+    return Path(log.segments.active.file.path).with_suffix(suffix)
+
+
+def boundaries(log: Log) -> list[int]:
+    """Where each batch of the active segment begins, and the end."""
+    data = active_path(log).read_bytes()
+    positions = [0]
+    while positions[-1] < len(data):
+        (length,) = struct.unpack_from(">i", data, positions[-1] + 8)
+        positions.append(positions[-1] + length + 12)
+    return positions
+
+
+def assert_whole(log: Log, batch_count: int) -> None:
+    """The log holds the first batches, goes on and can be read again."""
+    found = contents(log)
+    assert [offset for offset, _ in found] == list(range(2 * batch_count))
+    assert [value for _, value in found[::2]] == [b"%d" % number for number in range(batch_count)]
+    assert log.log_end_offset == 2 * batch_count
+    assert append_values(log, b"next", leader_epoch=9) == 2 * batch_count
+    assert contents(log)[-1] == (2 * batch_count, b"next")
+
+
+def test_every_cut_of_the_last_three_batches_ends_at_a_whole_batch(tmp_path: Path) -> None:
+    log = killed(tmp_path)
+    path = active_path(log)
+    data = path.read_bytes()
+    ends = boundaries(log)
+    for size_bytes in range(ends[-4], len(data) + 1):
+        path.write_bytes(data[:size_bytes])
+        again = reload(log, LoadHints(clean=False, recovery_point=20))
+        assert_whole(again, sum(end <= size_bytes for end in ends[1:]))
+        again.abandon()
+        assert files_of(log.directory)[path.name].startswith(data[: ends[-4]])
+
+
+def test_zeroes_and_garbage_after_the_last_batch_are_cut(tmp_path: Path) -> None:
+    log = killed(tmp_path)
+    path = active_path(log)
+    data = path.read_bytes()
+    ends = boundaries(log)
+    chance = random.Random(7)
+    for number in range(100):
+        keep = chance.randrange(ends[-4], len(data) + 1)
+        zeroes = number % 2 == 0
+        size_bytes = chance.choice((1, 11, 12, 61, 4096, 10_000))
+        tail = bytes(size_bytes) if zeroes else chance.randbytes(size_bytes)
+        path.write_bytes(data[:keep] + tail)
+        again = reload(log)
+        # The bytes that a zero stands for may be zero: then the batch is whole after all.
+        whole = (data[:keep] + tail)[: len(data)]
+        count = sum(whole[:end] == data[:end] for end in ends[1:])
+        assert_whole(again, count)
+        again.abandon()
+
+
+def test_a_flipped_bit_ends_the_log_and_removes_later_segments(tmp_path: Path) -> None:
+    log = killed(tmp_path, 60, LogConfig(segment_bytes=2000, index_interval_bytes=200))
+    segments = list(log.segments)
+    assert len(segments) > 4
+    path = Path(segments[2].file.path)
+    data = bytearray(path.read_bytes())
+    data[700] ^= 4
+    path.write_bytes(data)
+    again = reload(log)
+    assert segments[2].base_offset < again.log_end_offset < segments[3].base_offset
+    assert again.segments.active.base_offset == segments[2].base_offset
+    names = files_of(log.directory)
+    assert not any(name.startswith(f"{segments[3].base_offset:020d}") for name in names)
+    assert_whole(again, again.log_end_offset // 2)
+
+
+def test_below_the_recovery_point_nothing_is_scanned(tmp_path: Path) -> None:
+    log = killed(tmp_path, 60, LogConfig(segment_bytes=2000, index_interval_bytes=200))
+    path = Path(log.segments[0].file.path)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    again = reload(log, LoadHints(clean=False, recovery_point=log.segments[2].base_offset))
+    assert again.log_end_offset == 120
+
+
+def test_the_scan_begins_near_the_recovery_point_of_the_active_segment(tmp_path: Path) -> None:
+    log = new_log(tmp_path, ONE_SEGMENT)
+    for number in range(50):
+        append_values(log, b"%d" % number)
+    plan = log.flush_plan()
+    assert plan is not None
+    plan.run()
+    log.flushed(plan)
+    for number in range(50, 60):
+        append_values(log, b"%d" % number)
+    log.abandon()
+    path = active_path(log)
+    data = bytearray(path.read_bytes())
+    data[30 * 70 + 65] ^= 1  # would be found by a scan from the beginning
+    path.write_bytes(data)
+    again = reload(log, LoadHints(clean=False, recovery_point=50))
+    assert again.log_end_offset == 60
+    assert again.unflushed_bytes < 20 * 70
+    entry = again.segments.active.offset_index.last()
+    assert entry is not None
+    assert entry.offset > 55
+
+
+def test_indexes_are_rebuilt_as_appends_had_made_them(tmp_path: Path) -> None:
+    log = new_log(tmp_path, LogConfig(segment_bytes=2000, index_interval_bytes=300))
+    for number in range(80):
+        append(log, batch_of([b"%d" % number], timestamp=WALL_MS + number % 7), leader_epoch=3)
+    log.close()
+    expected = files_of(log.directory)
+    assert sum(len(data) for name, data in expected.items() if name.endswith(".index")) > 100
+    for name in expected:
+        if name.endswith(("index", ".snapshot", "checkpoint")):
+            (Path(log.directory) / name).unlink()
+    again = reload(log)
+    again.close()
+    found = files_of(log.directory)
+    for name, data in expected.items():
+        if not name.endswith(".snapshot"):  # only the one at the end is written anew
+            assert found[name] == data, name
+    assert found[f"{80:020d}.snapshot"] == expected[f"{80:020d}.snapshot"]
+
+
+def corruptions(data: bytes, chance: random.Random) -> bytes:
+    """Some damage to a side file."""
+    kind = chance.randrange(5)
+    if kind == 0:
+        return data[: chance.randrange(len(data) + 1)]
+    if kind == 1:
+        return data + bytes(chance.randrange(1, 5000))
+    if kind == 2:
+        return chance.randbytes(len(data))
+    if kind == 3 and data:
+        damaged = bytearray(data)
+        damaged[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        return bytes(damaged)
+    return b""
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex", "snapshot", "checkpoint", "metadata"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_damaged_side_files_change_no_answer(tmp_path: Path, suffix: str, clean: bool) -> None:
+    log = killed(tmp_path, 60, LogConfig(segment_bytes=3000, index_interval_bytes=200))
+    good = reload(log)
+    expected = contents(good)
+    good.high_watermark = good.log_end_offset
+    good.close()
+    originals = files_of(log.directory)
+    chance = random.Random(suffix + str(clean))
+    names = [name for name in originals if name.endswith(suffix)]
+    assert names
+    for _ in range(40):
+        name = chance.choice(names)
+        path = Path(log.directory) / name
+        if chance.randrange(6) == 0:
+            path.unlink()
+        else:
+            path.write_bytes(corruptions(originals[name], chance))
+        again = reload(log, clean_hints(good) if clean else UNCLEAN)
+        assert contents(again) == expected
+        if not clean or suffix not in ("snapshot", "checkpoint"):
+            assert again.epochs.entries() == good.epochs.entries()
+        for offset in (0, 1, 33, 77, 119):
+            assert read_bytes(again, offset) == read_bytes(good_copy(again), offset)
+        again.abandon()
+        for other in Path(log.directory).iterdir():
+            if other.name not in originals:
+                other.unlink()
+        for other_name, data in originals.items():
+            (Path(log.directory) / other_name).write_bytes(data)
+
+
+def good_copy(log: Log) -> Log:
+    """The same log without any memory of places."""
+    log._reader.forget()
+    return log
+
+
+def test_epochs_are_rebuilt_from_batches(tmp_path: Path) -> None:
+    log = killed(tmp_path)
+    path = Path(log.directory) / "leader-epoch-checkpoint"
+    assert path.read_text() == "0\n3\n0 0\n1 16\n2 32\n"
+    for text in ("", "0\n2\n0 0\n0 16\n", "1\n0\n", "0\n1\n0 0\n1 1\n", "0\n1\n3 0\n", "\xff"):
+        path.write_text(text, encoding="latin-1")
+        again = reload(log)
+        assert again.epochs.entries() == [(0, 0), (1, 16), (2, 32)]
+        again.abandon()
+
+
+def producers_of(log: Log) -> dict[int, tuple[int, int]]:
+    return {
+        entry.producer_id: (entry.last_sequence, entry.batches[-1].last_offset)
+        for entry in log.producers.entries()
+    }
+
+
+@pytest.mark.parametrize("recovery_point", [0, 20, 40])
+def test_producers_are_known_after_recovery(tmp_path: Path, recovery_point: int) -> None:
+    config = LogConfig(segment_bytes=1500, index_interval_bytes=200)
+    log = killed(tmp_path, 20, config)
+    again = reload(log, LoadHints(clean=False, recovery_point=recovery_point))
+    assert producers_of(again) == producers_of(log)
+    again.close()
+    final = reload(again, clean_hints(again))
+    assert producers_of(final) == producers_of(log)
+
+
+def test_a_corrupt_snapshot_falls_back_to_an_older_one(tmp_path: Path) -> None:
+    log = killed(tmp_path, 20, LogConfig(segment_bytes=1500, index_interval_bytes=200))
+    again = reload(log)
+    again.close()
+    path = Path(log.directory) / f"{40:020d}.snapshot"
+    path.write_bytes(path.read_bytes()[:-1])
+    final = reload(log, clean_hints(again))
+    assert producers_of(final) == producers_of(log)
+    assert not path.exists()
+
+
+def test_a_snapshot_above_the_recovery_point_is_not_believed(tmp_path: Path) -> None:
+    log = killed(tmp_path, 20, LogConfig(segment_bytes=1500, index_interval_bytes=200))
+    stray = Path(log.directory) / f"{38:020d}.snapshot"
+    stray.write_bytes(bytes(10))
+    later = Path(log.directory) / f"{999:020d}.snapshot"
+    later.write_bytes(bytes(10))
+    again = reload(log)
+    assert producers_of(again) == producers_of(log)
+    assert not stray.exists()
+    assert not later.exists()
+
+
+def test_old_message_formats_are_refused_and_not_cut(tmp_path: Path) -> None:
+    log = killed(tmp_path, 2)
+    path = active_path(log)
+    body = struct.pack(">bbqii", 1, 0, WALL_MS, -1, -1)
+    message = struct.pack(">qiI", 4, len(body) + 4, zlib.crc32(body)) + body
+    path.write_bytes(path.read_bytes() + message)
+    with pytest.raises(UnsupportedFormat, match="format 1"):
+        reload(log)
+    assert path.read_bytes().endswith(message)
+
+
+def test_an_unfinished_compaction_is_refused(tmp_path: Path) -> None:
+    log = killed(tmp_path, 2)
+    (Path(log.directory) / f"{0:020d}.log.swap").write_bytes(b"")
+    with pytest.raises(CorruptLog, match="unfinished compaction"):
+        reload(log)
+
+
+def test_leftovers_are_removed(tmp_path: Path) -> None:
+    log = killed(tmp_path, 2)
+    leftovers = [f"{0:020d}.log.deleted", f"{9:020d}.index", "x.log.cleaned", "a.tmp"]
+    for name in leftovers:
+        (Path(log.directory) / name).write_bytes(b"?")
+    again = reload(log)
+    assert not set(leftovers) & set(files_of(log.directory))
+    assert again.log_end_offset == 4
+
+
+def test_a_log_below_its_checkpointed_start_is_emptied(tmp_path: Path) -> None:
+    log = killed(tmp_path, 2)
+    again = reload(log, LoadHints(clean=False, log_start_offset=100))
+    assert (again.log_start_offset, again.log_end_offset) == (100, 100)
+    assert append_values(again, b"a") == 100
+
+
+def test_a_log_that_ends_before_its_recovery_point_is_scanned_as_a_whole(tmp_path: Path) -> None:
+    log = killed(tmp_path, 20, LogConfig(segment_bytes=1500, index_interval_bytes=200))
+    path = Path(log.segments[1].file.path)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    active_path(log).unlink()
+    again = reload(log, LoadHints(clean=False, recovery_point=40))
+    assert again.segments.active.base_offset == log.segments[1].base_offset
+    assert_whole(again, again.log_end_offset // 2)
+    assert again.recovery_point == 0
+
+
+def zero_padded(data: bytes) -> bytes:
+    return data + bytes(10_485_760 - len(data))
+
+
+def cut(data: bytes) -> bytes:
+    return data[:-5]
+
+
+@pytest.mark.parametrize("damage", [zero_padded, cut])
+def test_indexes_as_kafka_leaves_them_are_accepted(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    log = new_log(tmp_path, ONE_SEGMENT)
+    for number in range(40):
+        append_values(log, b"%d" % number, b"x" * 100)
+    log.segments.active.write_indexes()
+    log.abandon()
+    for suffix in (".index", ".timeindex"):
+        path = active_path(log, suffix)
+        path.write_bytes(damage(path.read_bytes()))
+    again = reload(log, LoadHints(clean=False, recovery_point=60))
+    assert_whole(again, 40)
+    assert active_path(log, ".index").stat().st_size % 8 == 0
+    assert active_path(log, ".index").stat().st_size < 1000
