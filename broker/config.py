@@ -34,7 +34,9 @@ BUILT: Final[dict[str, Setting[Value]]] = {
 }
 
 _ENVIRONMENT_PREFIX: Final = "ODRADEK_"
-_NOT_SETTINGS: Final = frozenset({"ODRADEK_REQUIRE"})  # ours, but not the broker's
+_NOT_SETTINGS: Final = frozenset(  # ours, but not the broker's
+    {"ODRADEK_REQUIRE", "ODRADEK_BOOTSTRAP_SERVERS"}
+)
 
 
 class Given(NamedTuple):

@@ -112,8 +112,9 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
 def sentence(error: BaseException) -> str:
     """What went wrong, without the class noise that kafka-python puts in front."""
     text = str(error)
-    number = getattr(error, "errno", None)
-    return text.removeprefix(f"[Error {number}] ") or type(error).__name__
+    for noise in (f"[Error {getattr(error, 'errno', None)}] ", f"{type(error).__name__}: "):
+        text = text.removeprefix(noise)
+    return text or type(error).__name__
 
 
 def error_name(code: int) -> str:

@@ -102,9 +102,11 @@ async def _serve(config: Config, *, stop_with_stdin: bool) -> None:
     broker = Broker(config, runtime)
     try:
         await broker.start()
-        _print_ready(broker)
-        reason = await _failure_before(stopping, broker)
-        await broker.stop()
+        try:
+            _print_ready(broker)
+            reason = await _failure_before(stopping, broker)
+        finally:
+            await broker.stop()
     finally:
         runtime.close()
     if reason is not None:

@@ -59,6 +59,8 @@ class ChildBroker:
         command += ["--listen", f"127.0.0.1:{port}", "--data-dir", str(data_dir)]
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
+        if self._process is not None:
+            self._forget()  # one that ended on its own
         self._process = self._spawn(command)
         assert self._process.stdout is not None
         deadline_s = time.monotonic() + self._start_timeout_s

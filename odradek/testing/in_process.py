@@ -8,6 +8,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -51,6 +52,7 @@ class InProcessBroker:
         )
         self._thread.start()
         if not self._settled.wait(self._start_timeout_s):
+            self._ask_to_stop()
             raise BrokerFailed(f"the broker was not ready after {self._start_timeout_s:g} s")
         if self._ready is None:
             self._thread.join(STOP_TIMEOUT_S)
@@ -61,8 +63,7 @@ class InProcessBroker:
         """Stop it cleanly.  Raises: BrokerFailed if that fails or it had ended on its own."""
         if self._thread is None:
             return
-        if self._loop is not None and self._stop is not None and self.running:
-            self._loop.call_soon_threadsafe(self._stop.set)
+        self._ask_to_stop()
         self._thread.join(STOP_TIMEOUT_S)
         if self.running:
             raise BrokerFailed(f"the broker did not stop within {STOP_TIMEOUT_S:g} s")
@@ -73,6 +74,11 @@ class InProcessBroker:
     def kill(self) -> None:
         """Raises: RuntimeError always."""
         raise RuntimeError("a broker in this process cannot be killed: use in_process=False")
+
+    def _ask_to_stop(self) -> None:
+        if self._loop is not None and self._stop is not None:
+            with suppress(RuntimeError):  # the loop is closed: it ended on its own
+                self._loop.call_soon_threadsafe(self._stop.set)
 
     def _run(self, overrides: Mapping[str, str]) -> None:
         try:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import Producer
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from odradek.testing import Broker, BrokerFailed
@@ -36,6 +38,16 @@ def read(broker: Broker, topic: str, count: int) -> list[bytes]:
     return values
 
 
+def crash(broker: Broker) -> None:
+    """Kill the child behind the object's back."""
+    assert broker.pid is not None
+    os.kill(broker.pid, signal.SIGKILL)
+    deadline_s = time.monotonic() + 10
+    while broker.running and time.monotonic() < deadline_s:
+        time.sleep(0.001)
+    assert not broker.running
+
+
 def topic_names(broker: Broker) -> set[str]:
     admin = KafkaAdminClient(**broker.client_config("kafka-python"))
     names = set(admin.list_topics())
@@ -48,6 +60,25 @@ def partition_count(broker: Broker, topic: str) -> int:
     (described,) = admin.describe_topics([topic])
     admin.close()
     return len(described["partitions"])
+
+
+def test_client_configs_reach_it() -> None:
+    async def with_aiokafka(broker: Broker) -> None:
+        producer = AIOKafkaProducer(**broker.client_config("aiokafka"))
+        await producer.start()
+        await producer.send_and_wait("orders", b"from aiokafka", partition=0)
+        await producer.stop()
+
+    with Broker() as broker:
+        asyncio.run(with_aiokafka(broker))
+        producer = Producer(broker.client_config("confluent"))
+        producer.produce("orders", b"from confluent", partition=0)
+        assert producer.flush(10) == 0
+        assert read(broker, "orders", 2) == [b"from aiokafka", b"from confluent"]
+        assert broker.client_config("java") == {"bootstrap.servers": broker.bootstrap_servers}
+        assert broker.client_config("spark") == {
+            "kafka.bootstrap.servers": broker.bootstrap_servers
+        }
 
 
 @pytest.fixture(params=[False, True], ids=["child", "in_process"])
@@ -188,14 +219,18 @@ def test_a_start_has_a_deadline() -> None:
 def test_a_broker_that_ended_on_its_own_is_noticed() -> None:
     broker = Broker()
     broker.start()
-    assert broker.pid is not None
-    os.kill(broker.pid, signal.SIGKILL)
-    deadline_s = time.monotonic() + 10
-    while broker.running and time.monotonic() < deadline_s:
-        time.sleep(0.001)
-    assert not broker.running
+    crash(broker)
     with pytest.raises(BrokerFailed, match="ended with exit code -9"):
         broker.close()
+
+
+def test_a_broker_that_ended_on_its_own_can_be_started_again() -> None:
+    with Broker() as broker:
+        port = broker.port
+        crash(broker)
+        broker.start()
+        assert broker.running
+        assert broker.port == port
 
 
 def test_settings_of_the_environment_do_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
