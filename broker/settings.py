@@ -4,7 +4,7 @@ A setting whose effect is not built yet stands in `settings_later.py` or `settin
 that can have none in Odradek in `settings_never.py`.  Whoever builds the effect moves it here.
 """
 
-from .setting import INT, LONG, STRING, Setting
+from .setting import INT, LONG, Setting
 from .settings_connections import AnswerSettings, ListenerSettings
 from .settings_log import LogSettings, TopicDefaultSettings
 
@@ -50,13 +50,6 @@ class OdradekSettings:
         200_000,
         "Partitions that all fetch sessions together may name; above it new ones are declined.",
         at_least=0,
-    )
-    odradek_log_format = Setting(
-        "odradek.log.format",
-        STRING,
-        "plain",
-        "How log lines are written to stderr.",
-        choices=("plain", "json"),
     )
 
 

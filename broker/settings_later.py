@@ -36,6 +36,8 @@ LOG: Final[tuple[Setting[Value], ...]] = (
         "The same in hours, if neither log.retention.ms nor .minutes is set."),
     Setting("log.retention.check.interval.ms", LONG, 300_000,
         "How often to look for segments to delete.", at_least=1),
+    Setting("log.segment.delete.delay.ms", LONG, 60_000,
+        "Keep deleted files under another name for this long; now they go at once.", at_least=0),
     Setting("log.cleanup.policy", LIST, ("delete",),
         "Delete old segments, or keep the last record of each key, or both.",
         choices=("compact", "delete")),

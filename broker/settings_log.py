@@ -157,13 +157,6 @@ class LogSettings:
         "Roll before a segment's index grows past this many bytes.",
         at_least=4,
     )
-    log_segment_delete_delay_ms = Setting(
-        "log.segment.delete.delay.ms",
-        LONG,
-        60_000,
-        "Keep the files of a deleted partition under another name for this long.",
-        at_least=0,
-    )
     log_flush_offset_checkpoint_interval_ms = Setting(
         "log.flush.offset.checkpoint.interval.ms",
         INT,

@@ -110,7 +110,6 @@ def test_encodings_of_a_file(tmp_path: Path, encoding: str) -> None:
         ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "everybody"),
         ({"create.topic.policy.class.name": "x.Y"}, "without that rule"),
         ({"log.retention.hours": "many"}, "log.retention.hours=many"),
-        ({"odradek.log.format": "xml"}, "one of plain, json"),
     ],
 )
 def test_what_cannot_be_used(settings: dict[str, str], word: str) -> None:

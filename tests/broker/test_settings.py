@@ -160,6 +160,23 @@ def test_what_works_is_the_same_for_a_topic_and_its_broker() -> None:
                 assert setting.effect != topic_setting.BUILT
 
 
+def test_no_setting_is_taken_and_ignored() -> None:
+    """Each is read under its attribute, be it by way of a topic's setting."""
+    rooms = [*(ROOT / "broker").rglob("*.py"), *(ROOT / "odradek" / "cli").glob("*.py")]
+    declarations = ("setting", "topic_setting", "known", "config_docs")
+    source = (
+        "".join(path.read_text() for path in rooms if not path.name.startswith(declarations))
+        + (ROOT / "broker" / "topic_settings.py").read_text()
+    )
+    by_topics = {name for setting in TOPIC_SETTINGS.values() for name, _ in setting.synonyms}
+    unread = [
+        setting.name
+        for setting in BUILT.values()
+        if setting.name not in by_topics and f".{setting.attribute}" not in source
+    ]
+    assert unread == []
+
+
 def test_every_setting_says_what_it_does() -> None:
     for setting in [*declared().values(), *TOPIC_SETTINGS.values()]:
         assert setting.doc.endswith(".")
