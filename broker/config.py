@@ -9,7 +9,7 @@ form and compared.  ODRADEK_FLUSH_BYTES is odradek.flush.bytes: the prefix is no
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from .described import Described, describe_broker, describe_topic
@@ -173,14 +173,14 @@ class Config(BrokerSettings):
         """
         return check_overrides(overrides, self._given)
 
-    def describe_broker(self, names: Iterable[str] | None = None) -> list[Described]:
-        """DescribeConfigs of this broker, by name; `names` None: all."""
+    def describe_broker(self, names: Collection[str] | None = None) -> list[Described]:
+        """DescribeConfigs of this broker, by name; no `names`: all, as in Kafka."""
         return describe_broker(BUILT, self._given, names)
 
     def describe_topic(
-        self, overrides: Mapping[str, str], names: Iterable[str] | None = None
+        self, overrides: Mapping[str, str], names: Collection[str] | None = None
     ) -> list[Described]:
-        """DescribeConfigs of a topic that has set `overrides`, by name; `names` None: all."""
+        """DescribeConfigs of a topic that has set `overrides`, by name; no `names`: all, as in Kafka."""
         return describe_topic(overrides, BUILT, self._given, names)
 
 

@@ -4,7 +4,7 @@ Where a topic's retention.ms comes from log.retention.hours, Kafka calls that a 
 synonym, as long as log.retention.ms is not set.  Here the source is what it is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from .setting import Setting, Value, text_of
@@ -45,15 +45,15 @@ class Described(NamedTuple):
 def describe_broker(
     built: Mapping[str, Setting[Value]],
     given: Mapping[str, Value],
-    names: Iterable[str] | None,
+    names: Collection[str] | None,
 ) -> list[Described]:
-    """All settings of a broker, or those of `names` that exist, by name."""
+    """All settings of a broker, or if `names` holds any those of them that exist, by name."""
     from .known import DYNAMIC, UNBUILT  # 270 settings that a broker does not need to start
 
     declared = {**UNBUILT, **built}
-    wanted = declared.keys() if names is None else set(names) & declared.keys()
+    chosen = set(names) & declared.keys() if names else declared.keys()
     described = []
-    for name in sorted(wanted):
+    for name in sorted(chosen):
         setting = declared[name]
         synonyms = _synonyms((name,), declared, given)
         described.append(
@@ -68,16 +68,16 @@ def describe_topic(
     overrides: Mapping[str, str],
     built: Mapping[str, Setting[Value]],
     given: Mapping[str, Value],
-    names: Iterable[str] | None,
+    names: Collection[str] | None,
 ) -> list[Described]:
-    """All settings of a topic, or those of `names` that exist, by name."""
+    """All settings of a topic, or if `names` holds any those of them that exist, by name."""
     from .known import UNBUILT
 
     declared = {**UNBUILT, **built}
     values, _ = read_overrides(overrides, given)
-    wanted = TOPIC_SETTINGS.keys() if names is None else set(names) & TOPIC_SETTINGS.keys()
+    chosen = set(names) & TOPIC_SETTINGS.keys() if names else TOPIC_SETTINGS.keys()
     described = []
-    for name in sorted(wanted):
+    for name in sorted(chosen):
         setting: TopicSetting[Value] = TOPIC_SETTINGS[name]
         synonyms = _synonyms([synonym for synonym, _ in setting.synonyms], declared, given)
         if name in overrides:
