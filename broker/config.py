@@ -180,7 +180,7 @@ class Config(BrokerSettings):
     def describe_topic(
         self, overrides: Mapping[str, str], names: Collection[str] | None = None
     ) -> list[Described]:
-        """DescribeConfigs of a topic that has set `overrides`, by name; no `names`: all, as in Kafka."""
+        """DescribeConfigs of a topic that has set `overrides`, by name; no `names`: all."""
         return describe_topic(overrides, BUILT, self._given, names)
 
 
