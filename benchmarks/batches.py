@@ -1,11 +1,11 @@
 """Record batches (magic 2) made by hand: a header, and the same record again and again."""
 
 import struct
+import time
 
 import fastcrc
 
 HEADER_SIZE_BYTES = 61
-_TIMESTAMP = 1_700_000_000_000
 
 
 def varint(value: int) -> bytes:
@@ -26,8 +26,9 @@ def record(offset_delta: int, value: bytes) -> bytes:
     return varint(len(body)) + body
 
 
-def batch(count: int, value: bytes, *, timestamp: int = _TIMESTAMP) -> bytes:
+def batch(count: int, value: bytes) -> bytes:
     """A batch of `count` records with this value; its base offset is for the broker to set."""
+    timestamp = time.time_ns() // 1_000_000  # an old one would fall to the retention time
     records = b"".join(record(delta, value) for delta in range(count))
     after_crc = struct.pack(">hiqqqhii", 0, count - 1, timestamp, timestamp, -1, -1, -1, count)
     crc = fastcrc.crc32.iscsi(after_crc + records)

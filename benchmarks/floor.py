@@ -85,10 +85,12 @@ def main() -> None:
     parser.add_argument("--topic", default="floor", help="in the answers to Produce")
     parser.add_argument("--span-bytes", type=int, default=0, help="serve Fetch with such spans")
     parser.add_argument("--file-bytes", type=int, default=0, help="what Fetch reads from")
+    parser.add_argument("--append-bytes", type=int, default=4096, help="how it was written")
     given = parser.parse_args()
     file = os.open(given.file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    for _ in range(given.file_bytes >> 20):
-        os.write(file, bytes(1 << 20))
+    # Written in pieces as small as a broker's appends: a large write makes larger cache pages.
+    for _ in range(given.file_bytes // given.append_bytes):
+        os.write(file, bytes(given.append_bytes))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host, port = listener.getsockname()
         print(Address(host, port), flush=True)

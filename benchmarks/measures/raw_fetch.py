@@ -40,7 +40,8 @@ class RawFetch(Measure):
         spans = max(1, self.span_size_bytes // filling.batch_size_bytes)
         arguments = (
             *("--span-bytes", str(spans * filling.batch_size_bytes)),
-            *("--file-bytes", str(stage.scale.fill_bytes)),
+            *("--file-bytes", str(filling.size_bytes)),
+            *("--append-bytes", str(filling.batch_size_bytes)),
         )
         with floor_server(stage.directory(), *arguments) as address:
             return self._run(stage, address, filling)

@@ -23,11 +23,11 @@ def decoded(message: type[M], frame: bytearray) -> M:
     """The body of a whole frame, of which nothing may be left over."""
     assert len(frame) == 4 + int.from_bytes(frame[:4], "big")
     payload = bytes(frame[4:])
-    start = read_request_start(payload)
+    api_key, api_version, _ = read_request_start(payload)
     _, position = read_client_id(payload, flexible=True)
-    body, end = message.decode(payload, start.api_version, position)
+    body, end = message.decode(payload, api_version, position)
     assert end == len(payload)
-    assert start.api_key == message.API_KEY
+    assert api_key == message.API_KEY
     return body
 
 
@@ -38,7 +38,7 @@ def test_produce() -> None:
     assert (request.acks, request.transactional_id) == (1, None)
     assert request.topic_data[0].name == "orders"
     assert request.topic_data[0].partition_data[0].index == 3
-    assert read_request_start(bytes(frame[4:])).correlation_id == 77
+    assert read_request_start(bytes(frame[4:]))[2] == 77
 
 
 def test_fetch_and_its_offset() -> None:
