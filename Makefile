@@ -11,11 +11,12 @@ SPARK_3_5   := .venv-spark-3.5
 SPARK_4_0   := .venv-spark-4.0
 DATA_DIR    ?= data
 LISTEN      ?= 127.0.0.1:9092
+SEED        ?= 0..99
 PYTEST      := $(BIN)/python -m pytest
 NEEDS_JAVA  := java or kcat or spark or wire or soak
 
 .DEFAULT_GOAL := help
-.PHONY: help run fmt check unit test soak bench demo docs clean tools jars spark
+.PHONY: help run fmt check unit test soak bench demo docs sim clean tools jars spark
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -39,6 +40,9 @@ check: $(VENV)/.dev ## linters, types, the rules between the rooms
 
 unit: $(VENV)/.dev ## unit tests: no Java, no network, < 60 s
 	$(PYTEST) -q -m "not ($(NEEDS_JAVA))" --durations=5
+
+sim: $(VENV)/.dev ## the broker in the simulator: make sim SEED=7, or a range SEED=0..99
+	ODRADEK_SIM_SEED=$(SEED) $(PYTEST) -q tests/sim/test_broker.py
 
 test: $(VENV)/.dev tools jars spark ## everything: unit tests, real clients, real servers
 	ODRADEK_REQUIRE=all $(PYTEST) -q -m "not soak" --part-times
@@ -82,7 +86,8 @@ tools: ## Java, Maven and kcat, from the distribution if they are missing
 jars: $(VENV)/.dev tools ## Apache Kafka's jars, into .cache/jars
 	$(BIN)/python -m tests.kafka.jars
 
-spark: $(SPARK_3_5)/.made $(SPARK_4_0)/.made ## one environment per tested Spark
+spark: $(SPARK_3_5)/.made $(SPARK_4_0)/.made ## one environment per tested Spark, and its connector
+	$(SPARK_4_0)/bin/python -m tests.spark.prepare
 
 # Spark's own environments: two releases of pyspark cannot share one.
 $(SPARK_3_5)/.made: SPARK_VERSION := 3.5.7

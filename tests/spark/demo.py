@@ -34,7 +34,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="odradek-demo-") as directory:
         try:
             return run(Path(directory))
-        except (ConnectorMissing, JobFailed, ServerFailed) as error:
+        except (ConnectorMissing, JobFailed, ServerFailed, subprocess.CalledProcessError) as error:
             print(f"\nthe demo failed: {error}", file=sys.stderr)
             return 1
 
@@ -72,7 +72,7 @@ def create_topic(broker: OdradekServer) -> None:
     command += ["--partitions", str(PARTITIONS), "-b", broker.bootstrap_servers]
     step(
         f"odradek topics create {TOPIC} --partitions {PARTITIONS}",
-        lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL),
+        lambda: subprocess.run(command, check=True, capture_output=True),
     )
 
 
