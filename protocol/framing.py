@@ -8,7 +8,7 @@ Source: RequestHeader.json, ResponseHeader.json; "Protocol Requests" in Kafka's 
 """
 
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from .errors import MalformedMessage, Truncated
 from .primitives import Buffer, Writer, read_nullable_string, read_uvarint
@@ -35,14 +35,19 @@ class ResponseHeader(Message, api_key=-1, versions="0-1", flexible="1+"):
     correlation_id: int = int32("0+")
 
 
-def read_request_start(frame: Buffer) -> tuple[int, int, int]:
-    """API key, API version and correlation id, as all header versions have them.
+class RequestStart(NamedTuple):
+    """What every request begins with, whatever its header version."""
 
-    Raises: Truncated.
-    """
+    api_key: int
+    api_version: int
+    correlation_id: int
+
+
+def read_request_start(frame: Buffer) -> RequestStart:
+    """Read the part that all header versions share.  Raises: Truncated."""
     if len(frame) < _FIXED.size:
         raise Truncated("request header")
-    return _FIXED.unpack_from(frame)
+    return tuple.__new__(RequestStart, _FIXED.unpack_from(frame))
 
 
 def read_client_id(frame: Buffer, *, flexible: bool) -> tuple[str | None, int]:

@@ -53,7 +53,7 @@ def _structs(cls: type[Struct], version: int, flexible: bool) -> st.SearchStrate
         for field in cls.FIELDS
         if version in field.versions
     }
-    tags = st.none()
+    tags: st.SearchStrategy[dict[int, bytes] | None] = st.none()
     if flexible:
         tag = st.integers(UNKNOWN_TAG_FIRST, UNKNOWN_TAG_FIRST + 300)
         tags = st.none() | st.dictionaries(tag, st.binary(max_size=200), min_size=1, max_size=2)

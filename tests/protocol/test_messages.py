@@ -33,9 +33,7 @@ def test_what_is_encoded_decodes_to_the_same(
 @each_version
 @given(data=st.data())
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
-def test_every_prefix_is_truncated(
-    cls: type[Message], version: int, data: st.DataObject
-) -> None:
+def test_every_prefix_is_truncated(cls: type[Message], version: int, data: st.DataObject) -> None:
     encoded = bytes(data.draw(values(cls, version)).encode(version))
     for size in range(len(encoded)):
         with pytest.raises(Truncated):
@@ -70,9 +68,7 @@ def test_the_table_of_apis_agrees_with_the_messages() -> None:
     for cls in message_classes():
         if cls.API_KEY >= 0:
             declared.setdefault(cls.API_KEY, []).append((cls.VERSIONS, cls.FLEXIBLE.first))
-    served = {
-        api.key: [((api.first, api.last), api.flexible)] * 2 for api in APIS.values()
-    }
+    served = {api.key: [((api.first, api.last), api.flexible)] * 2 for api in APIS.values()}
     assert declared == served
 
 
