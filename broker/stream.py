@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
 from odradek.protocol.primitives import Writer
+from odradek.storage.errors import LogDirFailed
 from odradek.storage.span import Span
 
 from .connection import Connection
@@ -71,7 +72,7 @@ class StreamConnection(asyncio.BufferedProtocol):
 class _Stream(Connection):
     """A connection over a transport."""
 
-    __slots__ = ("_out", "_transport", "is_full")
+    __slots__ = ("_out", "_span_sent_bytes", "_transport", "is_full")
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class _Stream(Connection):
         super().__init__(connections, listener_name, host)
         self._transport = transport
         self._out: deque[memoryview | Span] = deque()
+        self._span_sent_bytes = 0
         self.is_full = False
 
     @property
@@ -111,17 +113,30 @@ class _Stream(Connection):
 
     def _flush(self) -> None:
         while self._out and not self.is_full and not self.closed:
-            piece = self._out.popleft()
+            piece = self._out[0]
             if isinstance(piece, Span):
-                for position in range(
-                    piece.position, piece.position + piece.size_bytes, _PIECE_BYTES
-                ):
-                    left_bytes = piece.position + piece.size_bytes - position
-                    data = piece.file.pread(min(_PIECE_BYTES, left_bytes), position)
-                    self._transport.write(data)
-                piece.release()
-            elif piece:
+                self._send_some(piece)
+            else:
+                self._out.popleft()
                 self._transport.write(piece)
+
+    def _send_some(self, span: Span) -> None:
+        """Send the next piece of the first span; with its last piece the span goes."""
+        size_bytes = min(_PIECE_BYTES, span.size_bytes - self._span_sent_bytes)
+        try:
+            data = span.file.pread(size_bytes, span.position + self._span_sent_bytes)
+        except LogDirFailed as error:
+            self.close(str(error))
+            return
+        if len(data) != size_bytes:  # the frame's size has been announced: no way back
+            self.close("log is shorter than an answer on its way out")
+            return
+        self._span_sent_bytes += size_bytes
+        if self._span_sent_bytes == span.size_bytes:
+            self._out.popleft()
+            self._span_sent_bytes = 0
+            span.release()
+        self._transport.write(data)
 
     def _on_span_dropped(self) -> None:
         self.close("log was truncated below an answer on its way out")
@@ -137,4 +152,7 @@ class _Stream(Connection):
         for piece in out:
             if isinstance(piece, Span):
                 piece.release()
-        self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._transport.abort()  # who does not read would keep what is buffered for ever
+        else:
+            self._transport.close()

@@ -133,3 +133,8 @@ class SimBroker:
         self.loop.crash(self._node)
         shutil.rmtree(self.data_dir)
         image.rename(self.data_dir)
+
+    def buffered_bytes(self) -> int:
+        """What waits in the broker's memory for clients to read."""
+        assert self._node is not None
+        return sum(transport.get_write_buffer_size() for transport in self._node.transports)

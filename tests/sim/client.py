@@ -28,11 +28,13 @@ from odradek.protocol.records.builder import build_batch
 from odradek.protocol.records.record import Record, iter_records
 from odradek.protocol.schema import Message
 
+from .transport import SimTransport
+
 PRODUCE_VERSION = 11
 FETCH_VERSION = 12
 CREATE_TOPICS_VERSION = 7
 REQUEST_TIMEOUT_S = 30
-RECORDS_BYTES_MAX = 1 << 20
+RECORDS_BYTES_MAX = 4 << 20
 _HEADER = struct.Struct(">hhih")  # request header version 2, up to the client id's length
 _CLIENT_ID = b"sim"
 
@@ -63,6 +65,19 @@ class Client:
             await self._writer.wait_closed()
         except ConnectionError:
             return
+
+    def pause_reading(self) -> None:
+        """Leave answers unread."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        self._transport.resume_reading()
+
+    @property
+    def _transport(self) -> SimTransport:
+        assert isinstance(self._writer.transport, SimTransport)
+        return self._writer.transport
 
     async def create_topic(self, name: str, *, partitions: int = 1) -> None:
         """Create a topic.  Raises: ErrorAnswer."""

@@ -151,6 +151,35 @@ def test_a_jump_of_the_wall_clock_disturbs_nobody(data_dir: Path) -> None:
     assert [value for _, value in simulate(main, 1).value] == [b"0", b"86400000", b"-172800000"]
 
 
+def test_a_client_that_stops_reading_costs_little(data_dir: Path) -> None:
+    async def main(loop: SimLoop) -> tuple[int, Log]:
+        broker = SimBroker(loop, data_dir)
+        await broker.start()
+        await create_topic(broker)
+        client = await Client.connect(HOST, broker.port)
+        for _ in range(8):
+            await client.produce(TOPIC, 0, [bytes(400_000)], acks=1)
+        client.pause_reading()
+        fetching = loop.create_task(client.fetch(TOPIC, 0, 0))
+        await asyncio.sleep(5)
+        buffered_bytes = broker.buffered_bytes()
+        client.resume_reading()
+        found = await fetching
+        client.pause_reading()
+        fetching = loop.create_task(client.fetch(TOPIC, 0, 0))
+        await asyncio.sleep(5)
+        await broker.stop()
+        client.resume_reading()
+        with pytest.raises(ConnectionError):
+            await fetching
+        await client.close()
+        return buffered_bytes, found
+
+    buffered_bytes, found = simulate(main, 1).value
+    assert [offset for offset, _ in found] == list(range(8))
+    assert buffered_bytes < 600_000, "an answer of 3.2 MB was to wait in its file"
+
+
 def test_an_hour_without_work(data_dir: Path) -> None:
     async def main(loop: SimLoop) -> None:
         broker = SimBroker(loop, data_dir)
