@@ -161,9 +161,10 @@ def _restart_after_crash(
         last = wire.fetch_request(
             topic.topic_id, 0, offset=filling.record_count - 1, bytes_max=1 << 20
         )
-        error_code = wire.fetch_error(call_once(broker.address, last.data))
-    if error_code:
-        raise RuntimeError(f"the last acknowledged record answers error code {error_code}")
+        answer = call_once(broker.address, last.data)
+    error_code = wire.fetch_error(answer)
+    if error_code or len(answer) < filling.batch_size_bytes:
+        raise RuntimeError(f"the last acknowledged record is gone, error code {error_code}")
     name = f"start after kill -9, 1 GB in batches of {filling.batch_size_bytes:,} bytes"
     return Finding(name, ready_s, "s", limit_s, "last record there")
 
