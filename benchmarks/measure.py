@@ -95,18 +95,18 @@ FULL: Final = Scale(
     idle_s=10.0,
     load_bytes=4_000_000_000,
     fill_bytes=512 << 20,
-    produce_records=1_000_000,
+    produce_records=800_000,
     warm_up_records=100_000,
 )
 QUICK: Final = Scale(
     rounds=3,
     ready_rounds=3,
-    seconds=1.0,
-    idle_s=2.0,
+    seconds=0.7,
+    idle_s=1.0,
     load_bytes=500_000_000,
-    fill_bytes=128 << 20,
-    produce_records=150_000,
-    warm_up_records=50_000,
+    fill_bytes=96 << 20,
+    produce_records=100_000,
+    warm_up_records=40_000,
 )
 
 
