@@ -32,12 +32,10 @@ def render_lines(lines: Iterable[str]) -> bytes:
 
 
 def parse_lines(data: bytes) -> list[str]:
-    """The lines of a checkpoint file; an empty file has none.
+    """The lines of a checkpoint file.
 
     Raises: ValueError (another version, a wrong count, an incomplete line, not text).
     """
-    if not data:
-        return []
     if not data.endswith(b"\n"):
         raise ValueError("the last line is incomplete")
     version, count, *lines = data.decode("ascii").split("\n")[:-1]
@@ -67,9 +65,12 @@ def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
 
 
 def read_offsets(files: FileSystem, path: str) -> dict[TopicPartition, int] | None:
-    """An offset checkpoint, or None if it is missing or unreadable (then with a warning)."""
+    """An offset checkpoint, or None if it is missing, empty or unreadable (then with a warning).
+
+    Kafka makes empty files before it has anything to write.
+    """
     data = files.read_bytes(path)
-    if data is None:
+    if not data:
         return None
     try:
         return parse_offsets(data)

@@ -207,16 +207,18 @@ class Log:
         old = self.segments.active
         if old.base_offset == base_offset:
             return old
+        only_empty = old.size_bytes == 0 and len(self.segments) == 1
+        if not only_empty:
+            old.finish()
+            self.flushing.snapshot(self)
         new = create_segment(self._files, self.directory, base_offset)
         new.prepare(wall_ms, self.config)
-        if old.size_bytes == 0 and len(self.segments) == 1:
-            self._discard(self.segments.replace_all(new))
+        if only_empty:
             self.flushing.directory_unsynced = True
-            return new
-        old.finish()
-        self.flushing.snapshot(self)
-        self.flushing.rolled(old)
-        self.segments.add(new)
+            self._discard(self.segments.replace_all(new))
+        else:
+            self.flushing.rolled(old)
+            self.segments.add(new)
         return new
 
     # -- reading

@@ -99,6 +99,11 @@ class LogRecovery:
         self.producers = producers
         self.log_end_offset = start.next_offset
         for segment in todo:
+            if segment.base_offset < self.log_end_offset and segment is not todo[0]:
+                # Left by a roll that failed half-way; the segment before it was appended to.
+                self._remove([segment, *segments.cut_after(segment)])
+                segments.remove_active()
+                break
             if self._scan(segment, start, note) is not None:
                 self._remove(segments.cut_after(segment))
                 break
@@ -135,7 +140,7 @@ class LogRecovery:
 
     def _remove(self, segments: list[Segment]) -> None:
         for segment in segments:
-            logger.warning("segment after a bad batch removed path=%s", segment.file.path)
+            logger.warning("segment past the end of the log removed path=%s", segment.file.path)
             segment.close()
             for path in segment.paths():
                 self._files.unlink(path)

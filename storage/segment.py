@@ -1,10 +1,11 @@
 """One segment: a `.log` file of batches with its offset and time index."""
 
+import contextlib
 import logging
 from typing import Final
 from zlib import crc32
 
-from .errors import CorruptLog
+from .errors import CorruptLog, LogDirFailed
 from .files import FileInfo, FileSystem
 from .index import OffsetIndex, TimeIndex
 from .log_config import INT32_MAX, LogConfig
@@ -282,8 +283,15 @@ class Segment:
 def create_segment(files: FileSystem, directory: str, base_offset: int) -> Segment:
     """Make the three files of an empty segment.  Raises: LogDirFailed."""
     segment = Segment(files, directory, base_offset, {})
-    for file in segment.all_files():
-        files.create(file.path)
+    try:
+        for file in segment.all_files():
+            files.create(file.path)
+    except LogDirFailed:
+        # An empty segment must not stay behind: appends go on below its base offset.
+        with contextlib.suppress(LogDirFailed):
+            for path in segment.paths():
+                files.unlink(path)
+        raise
     return segment
 
 

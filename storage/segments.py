@@ -72,6 +72,12 @@ class Segments:
         self.active = self._segments[-1]
         return cut
 
+    def remove_active(self) -> None:
+        """Take out the active segment; the one before it becomes the active one."""
+        assert len(self._segments) > 1
+        del self._segments[-1], self._base_offsets[-1]
+        self.active = self._segments[-1]
+
     def replace_all(self, segment: Segment) -> list[Segment]:
         """Put one segment in the place of all; return the old ones."""
         old = self._segments

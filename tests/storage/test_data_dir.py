@@ -74,12 +74,14 @@ def test_a_marker_without_all_checkpoints_is_not_trusted(
 ) -> None:
     with_records(tmp_path).close()
     log_path = tmp_path / "t-0" / f"{0:020d}.log"
-    log_path.write_bytes(log_path.read_bytes() + bytes(50))  # a tail that only a scan removes
+    data = bytearray(log_path.read_bytes())
+    data[-1] ^= 1  # only a scan sees it
+    log_path.write_bytes(data)
     path = tmp_path / f"{name}-checkpoint"
     path.unlink() if text is None else path.write_text(text)
     again = opened(tmp_path)
-    assert again.logs["t", 0].log_end_offset == 5
-    assert len(contents(again.logs["t", 0])) == 5
+    assert again.logs["t", 0].log_end_offset == 4
+    assert len(contents(again.logs["t", 0])) == 4
     assert ("checkpoint unreadable" in caplog.text) == bool(text)
     again.abandon()
 

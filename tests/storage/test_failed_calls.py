@@ -13,6 +13,7 @@ from odradek.storage.log_config import LogConfig
 from odradek.storage.log_file import Bytes
 
 from .support import (
+    WALL_MS,
     UnsyncedFileSystem,
     append,
     append_values,
@@ -68,7 +69,7 @@ def test_a_failed_append_leaves_no_trace(
         return failure(descriptor, data, position)
 
     monkeypatch.setattr(os, "pwrite", pwrite_some)
-    batch = batch_of([b"new" * 30], timestamp=1 << 45, producer_id=9)
+    batch = batch_of([b"new" * 30], timestamp=WALL_MS + 9, producer_id=9)
     with pytest.raises(error) as raised:
         append(log, batch, leader_epoch=5)
     assert isinstance(raised.value.__cause__, OSError)
@@ -146,28 +147,50 @@ def test_a_failed_fsync_is_not_tried_again(tmp_path: Path) -> None:
     assert files.calls == calls
 
 
+@pytest.mark.parametrize("files_made", range(4))
 def test_a_failed_roll_leaves_the_log_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files_made: int
 ) -> None:
+    """The snapshot and the new segment's three files are made, or not, in turn."""
     log = new_log(tmp_path)
-    while log.segments.active.size_bytes < 900:
+    while log.segments.active.size_bytes < 850:
         append_values(log, b"x" * 20)
     before = state_of(log)
+    names = set(os.listdir(log.directory))
     open_file = os.open
+    made: list[str] = []
 
     def no_new_file(path: str, flags: int, mode: int = 0o777) -> int:
         if flags & os.O_CREAT:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if len(made) == files_made:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            made.append(path)
         return open_file(path, flags, mode)
 
     monkeypatch.setattr(os, "open", no_new_file)
     with pytest.raises(DiskFull):
         append_values(log, b"y" * 200)
     monkeypatch.undo()
-    assert state_of(log) == before
+    assert len(made) == files_made
+    assert state_of(log)[:6] == before[:6]
+    assert {name for name in os.listdir(log.directory) if "snapshot" not in name} <= names
+    append_values(log, b"z")  # still fits into the old segment
+    assert len(log.segments) == 1
     append_values(log, b"y" * 200)
     assert len(log.segments) == 2
     assert contents(log) == contents(reload(log))
+
+
+def test_an_empty_segment_inside_another_one_is_removed(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    for number in range(6):
+        append_values(log, b"%d" % number)
+    for suffix in (".log", ".index", ".timeindex"):
+        (Path(log.directory) / f"{3:020d}{suffix}").write_bytes(b"")
+    again = reload(log)
+    assert len(again.segments) == 1
+    assert contents(again) == contents(log)
+    assert not (Path(log.directory) / f"{3:020d}.log").exists()
 
 
 def test_few_descriptors_serve_many_logs(tmp_path: Path) -> None:

@@ -110,8 +110,30 @@ def assert_survived(
         if log.log_end_offset:
             entry = log.producers.entry(3)
             assert entry is not None
-            assert entry.last_sequence == log.log_end_offset - 1
+            offsets = [batch.last_offset for batch in entry.batches]
+            assert offsets == sorted(set(offsets))  # none was noted twice
+            assert entry.last_sequence == offsets[-1] == log.log_end_offset - 1
     again.abandon()
+
+
+def test_the_indexes_of_finished_segments_survive_a_power_cut(tmp_path: Path) -> None:
+    root, left = tmp_path / "data", tmp_path / "left"
+    files = PowerCutFiles()
+    data_dir = opened(root, files)
+    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    for number in range(100):
+        append(log, batch_of([b"%d" % number]))
+    plan = log.flush_plan()
+    assert plan is not None
+    plan.run()
+    log.flushed(plan)
+    finished = list(log.segments)[:-1]
+    assert finished
+    files.cut_power(root, left)
+    for segment in finished:
+        for path in map(Path, segment.paths()[:3]):
+            assert (left / path.relative_to(root)).read_bytes() == path.read_bytes() != b""
+    data_dir.abandon()
 
 
 @pytest.mark.usefixtures("small_snapshot_interval")

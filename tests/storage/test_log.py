@@ -201,6 +201,17 @@ def test_truncation_removes_whole_batches(tmp_path: Path) -> None:
     assert log.size_bytes == 0
 
 
+def test_a_place_remembered_before_a_truncation_is_forgotten(tmp_path: Path) -> None:
+    log = new_log(tmp_path, LogConfig())
+    fill(log, 10)
+    read_bytes(log, 0)  # remembers where offset 10 will begin
+    log.truncate(5)
+    for _ in range(5):
+        append_values(log, b"much longer than before")
+    append_values(log, b"10")
+    assert read_header(read_bytes(log, 10)).base_offset == 10
+
+
 def test_a_truncated_log_keeps_its_time_index_right(tmp_path: Path) -> None:
     log = new_log(tmp_path, LogConfig(index_interval_bytes=100))
     for number in range(40):

@@ -38,7 +38,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(
         values=st.lists(st.binary(max_size=60), min_size=1, max_size=4),
-        timestamp=st.integers(0, 50),
+        timestamp=st.integers(0, 6),
         new_epoch=st.booleans(),
     )
     def append(self, values: list[bytes], timestamp: int, new_epoch: bool) -> None:
@@ -99,7 +99,7 @@ class LogMachine(RuleBasedStateMachine):
         assert len(span) <= limit or len(bases) == 1
         span.release()
 
-    @rule(timestamp=st.integers(0, 51))
+    @rule(timestamp=st.integers(0, 7))
     def look_up(self, timestamp: int) -> None:
         found = self.log.offset_for_timestamp(WALL_MS + timestamp)
         expected = [b for b in self.batches if b[2] >= WALL_MS + timestamp]

@@ -121,6 +121,30 @@ def test_a_flipped_bit_ends_the_log_and_removes_later_segments(tmp_path: Path) -
     assert_whole(again, again.log_end_offset // 2)
 
 
+def test_a_stale_batch_after_the_end_is_cut(tmp_path: Path) -> None:
+    log = killed(tmp_path)
+    path = active_path(log)
+    data = path.read_bytes()
+    path.write_bytes(data + data[boundaries(log)[-4] :])  # whole and valid, but its offsets are old
+    assert_whole(reload(log), 20)
+
+
+def test_an_index_entry_that_names_another_batch_is_not_relied_on(tmp_path: Path) -> None:
+    log = new_log(tmp_path, LogConfig(index_interval_bytes=60))
+    for number in range(20):
+        append_values(log, b"%02d" % number, b"")  # all of one size
+    log.segments.active.write_indexes()
+    log.abandon()
+    path = active_path(log, ".index")
+    good = path.read_bytes()
+    assert len(good) == 19 * 8
+    moved = struct.pack(">ii", 13, boundaries(log)[7])  # a batch too far
+    path.write_bytes(good[: 5 * 8] + moved)
+    again = reload(log, LoadHints(clean=False, recovery_point=30))
+    assert [offset for offset, _ in contents(again)] == list(range(40))
+    assert again.segments.active.offset_index.read_all()[: len(good)] == good
+
+
 def test_below_the_recovery_point_nothing_is_scanned(tmp_path: Path) -> None:
     log = killed(tmp_path, 60, LogConfig(segment_bytes=2000, index_interval_bytes=200))
     path = Path(log.segments[0].file.path)
@@ -240,10 +264,12 @@ def test_epochs_are_rebuilt_from_batches(tmp_path: Path) -> None:
 
 
 def producers_of(log: Log) -> dict[int, tuple[int, int]]:
-    return {
-        entry.producer_id: (entry.last_sequence, entry.batches[-1].last_offset)
-        for entry in log.producers.entries()
-    }
+    found = {}
+    for entry in log.producers.entries():
+        offsets = [batch.last_offset for batch in entry.batches]
+        assert offsets == sorted(set(offsets))
+        found[entry.producer_id] = (entry.last_sequence, offsets[-1])
+    return found
 
 
 @pytest.mark.parametrize("recovery_point", [0, 20, 40])
