@@ -283,6 +283,26 @@ def test_producers_are_known_after_recovery(tmp_path: Path, recovery_point: int)
     assert producers_of(final) == producers_of(log)
 
 
+def test_batches_that_a_snapshot_knows_are_not_noted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.storage.flush.SNAPSHOT_INTERVAL_BYTES", 1)
+    log = new_log(tmp_path, LogConfig(index_interval_bytes=10))
+    for number in range(10):
+        append(log, batch_of([b"v"], producer_id=1, base_sequence=number))
+        if number == 8:
+            plan = log.flush_plan()
+            assert plan is not None
+            plan.release()
+    log.abandon()
+    again = reload(log, LoadHints(clean=False, recovery_point=9))
+    assert again.unflushed_bytes < log.size_bytes // 2  # the scan began near the snapshot
+    assert producers_of(again) == {1: (9, 9)}
+    entry = again.producers.entry(1)
+    assert entry is not None
+    assert [batch.last_offset for batch in entry.batches] == [8, 9]
+
+
 def test_a_corrupt_snapshot_falls_back_to_an_older_one(tmp_path: Path) -> None:
     log = killed(tmp_path, 20, LogConfig(segment_bytes=1500, index_interval_bytes=200))
     again = reload(log)
