@@ -344,7 +344,7 @@ def _write_tags(source: _Source, o: str, tagged: list[Field], version: int) -> N
     else:
         source.add(f"tags = dict({o}.tagged_fields) if {o}.tagged_fields else {{}}")
         for field in tagged:
-            source.add(f"if {o}.{field.name} != {_default(source, field)}:")
+            source.add(f"if {_differs(source, f'{o}.{field.name}', field)}:")
             source.depth += 1
             source.add("part = Writer()")
             nullable = version in field.nullable
@@ -355,6 +355,14 @@ def _write_tags(source: _Source, o: str, tagged: list[Field], version: int) -> N
     source.add(" uvarint(out, len(tags))", " for tag in sorted(tags):")
     source.add("  part = tags[tag]", "  uvarint(out, tag)", "  uvarint(out, len(part))")
     source.add("  out += part")
+
+
+def _differs(source: _Source, value: str, field: Field) -> str:
+    """The condition under which a field is not its default, without building that default."""
+    if field.default is not MISSING or not isinstance(field.type, type):
+        return f"{value} != {_default(source, field)}"
+    inner = [_differs(source, f"{value}.{f.name}", f) for f in field.type.FIELDS]
+    return " or ".join([*inner, f"{value}.tagged_fields"])
 
 
 def _write_into_part(

@@ -18,6 +18,8 @@ from odradek.protocol.errors import (
     UnsupportedVersion,
 )
 from odradek.protocol.records import (
+    CONTROL,
+    TRANSACTIONAL,
     BatchHeader,
     Codec,
     InvalidRecords,
@@ -32,6 +34,7 @@ from ..topic_settings import TopicConfig
 
 RECORD_ERRORS_MAX: Final = 1000
 _ZSTD_VERSION_FIRST: Final = 7  # of Produce
+_NOT_FOR_CLIENTS: Final = TRANSACTIONAL | CONTROL
 
 
 class RefusedRecords(Refused):
@@ -59,7 +62,7 @@ def read_only_batch(records: memoryview | None, version: int) -> BatchHeader:
         more = header.size_bytes < len(records)
         message = "there is more than one batch" if more else "the batch is cut off"
         raise Refused(ErrorCode.INVALID_RECORD, f"{message} for the partition")
-    if header.codec == Codec.ZSTD and version < _ZSTD_VERSION_FIRST:
+    if version < _ZSTD_VERSION_FIRST and header.codec == Codec.ZSTD:
         raise Refused(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd may be sent from Produce v{_ZSTD_VERSION_FIRST} on, not in v{version}",
@@ -79,23 +82,25 @@ def check_batch(
 
     Raises: Refused, RefusedRecords.
     """
+    size_bytes = len(batch)
     if header.base_offset != 0:
         raise Refused(ErrorCode.INVALID_RECORD, f"the base offset is {header.base_offset}, not 0")
-    if header.size_bytes > config.max_message_bytes:
+    if size_bytes > config.max_message_bytes:
         raise Refused(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {header.size_bytes} bytes, allowed are {config.max_message_bytes}",
+            f"the batch has {size_bytes} bytes, allowed are {config.max_message_bytes}",
         )
     try:
         check_crc(batch, header)
     except (BadChecksum, Truncated) as error:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-    if header.size_bytes > config.segment_bytes:
+    if size_bytes > config.segment_bytes:
         raise Refused(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"the batch has {header.size_bytes} bytes, a segment {config.segment_bytes}",
+            f"the batch has {size_bytes} bytes, a segment {config.segment_bytes}",
         )
-    _check_flags(header)
+    if header.attributes & _NOT_FOR_CLIENTS or header.producer_id >= 0:
+        _check_producer(header)
     try:
         timestamps = validate_records(
             batch,
@@ -123,7 +128,7 @@ def check_batch(
     return header
 
 
-def _check_flags(header: BatchHeader) -> None:
+def _check_producer(header: BatchHeader) -> None:
     if header.is_control:
         raise Refused(ErrorCode.INVALID_RECORD, "clients may not write control records")
     if header.is_transactional:

@@ -20,7 +20,9 @@ Answer = Message | Awaitable[Message] | None
 class Api:
     """One API key: the versions served and where its code lives."""
 
-    __slots__ = ("_handle", "_request", "first", "flexible", "key", "last", "module", "name")
+    __slots__ = ("first", "flexible", "handle", "key", "last", "module", "name", "request")
+    request: type[Message]
+    handle: Callable[..., Any]
 
     def __init__(self, key: int, name: str, *, first: int = 0, last: int, flexible: int) -> None:
         self.key = key
@@ -31,25 +33,17 @@ class Api:
         """The first version with compact types, tagged fields and the longer headers."""
         snake = "".join("_" + c.lower() if c.isupper() else c for c in name)
         self.module = f"k{key:02}{snake}"
-        self._request: type[Message] | None = None
-        self._handle: Callable[..., Answer] | None = None
 
-    @property
-    def request(self) -> type[Message]:
-        """The request's class."""
-        if self._request is None:
+    def __getattr__(self, name: str) -> Any:
+        """Import what is not there yet; afterwards it is an attribute like any other."""
+        if name == "request":
             messages = import_module(f"odradek.protocol.messages.{self.module}")
-            self._request = getattr(messages, f"{self.name}Request")
-        assert self._request is not None
-        return self._request
-
-    @property
-    def handle(self) -> Callable[..., Any]:
-        """The handler."""
-        if self._handle is None:
-            self._handle = import_module(f"{__name__}.{self.module}").handle
-        assert self._handle is not None
-        return self._handle
+            self.request = getattr(messages, f"{self.name}Request")
+        elif name == "handle":
+            self.handle = import_module(f"{__name__}.{self.module}").handle
+        else:
+            raise AttributeError(name)
+        return object.__getattribute__(self, name)
 
 
 APIS: Final[dict[int, Api]] = {

@@ -1,12 +1,14 @@
 """Record batches, format v2: read, check, patch, build."""
 
 from .batch import (
+    CONTROL,
     HEADER_SIZE_BYTES,
     LENGTH_OVERHEAD_BYTES,
     MAGIC,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    TRANSACTIONAL,
     BatchHeader,
     check_crc,
     crc32c,
@@ -23,12 +25,14 @@ from .record import Marker, MarkerType, Record, iter_records, read_marker
 from .validate import InvalidRecords, TimestampRange, validate_records
 
 __all__ = [
+    "CONTROL",
     "HEADER_SIZE_BYTES",
     "LENGTH_OVERHEAD_BYTES",
     "MAGIC",
     "NO_PRODUCER_ID",
     "NO_SEQUENCE",
     "NO_TIMESTAMP",
+    "TRANSACTIONAL",
     "BatchHeader",
     "Codec",
     "InvalidRecords",
