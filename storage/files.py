@@ -15,7 +15,7 @@ import shutil
 from typing import Final, NamedTuple, Protocol
 
 from .errors import DataDirError
-from .log_file import Bytes, LogFile, fail, guarded
+from .log_file import Bytes, LogFile, fail, fail_sync, guarded
 
 OPEN_FILES_MAX: Final = 4096
 
@@ -236,14 +236,21 @@ class RealFileSystem:
 
     def sync_path(self, path: str) -> None:
         """fsync a file or a directory by name; gone already is fine."""
-        with guarded(path), contextlib.suppress(FileNotFoundError):
+        try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                self.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            fail(path, error)
+        try:
+            self.fsync(descriptor)
+        except OSError as error:
+            fail_sync(path, error)
+        finally:
+            os.close(descriptor)
 
     def space(self, path: str) -> tuple[int, int]:
+        """Size of the file system and what is left of it, in bytes."""
         with guarded(path):
             state = os.statvfs(path)
         return state.f_frsize * state.f_blocks, state.f_frsize * state.f_bavail

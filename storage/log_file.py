@@ -29,6 +29,11 @@ def fail(path: str, error: OSError) -> NoReturn:
     raise kind(f"{path}: {error.strerror or error}") from error
 
 
+def fail_sync(path: str, error: OSError) -> NoReturn:
+    """Raise for a failed fsync, which is never a mere lack of space.  Raises: LogDirFailed."""
+    raise LogDirFailed(f"{path}: fsync: {error.strerror or error}") from error
+
+
 @contextlib.contextmanager
 def guarded(path: str) -> Iterator[None]:
     """Turn an OSError of the block into the storage error."""
@@ -142,7 +147,7 @@ class LogFile:
             self._descriptor = _FAILED
             with contextlib.suppress(OSError):
                 os.close(descriptor)
-            fail(self.path, error)
+            fail_sync(self.path, error)
 
     def fileno(self) -> int:
         """The descriptor, for sendfile; stable only while a reference is held."""

@@ -123,7 +123,7 @@ class FailingSync(UnsyncedFileSystem):
     def fsync(self, descriptor: int) -> None:
         self.calls += 1
         if self.fail:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # delayed allocation
 
 
 def test_a_failed_fsync_is_not_tried_again(tmp_path: Path) -> None:
@@ -133,8 +133,9 @@ def test_a_failed_fsync_is_not_tried_again(tmp_path: Path) -> None:
     plan = log.flush_plan()
     assert plan is not None
     files.fail = True
-    with pytest.raises(LogDirFailed):
+    with pytest.raises(LogDirFailed) as raised:
         plan.run()
+    assert not isinstance(raised.value, DiskFull)
     plan.release()
     plan.release()
     files.fail = False
