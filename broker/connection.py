@@ -99,11 +99,18 @@ class Connection:
         if self.closed:
             return
         self._handle_frames()
-        while not self.closed and not self.frames.settle():
+        if self.closed:
+            return
+        frames = self.frames
+        if frames.buffered_bytes == 0:
+            frames.close()
+            if not self._reading:
+                self._set_reading(True)
+            return
+        while not self.closed and not frames.settle():
             self._connections.reclaim_memory()
         if not self.closed:
-            waits = self.is_sending or self.dispatcher.is_waiting
-            self._set_reading(not (waits and self.frames.buffered_bytes))
+            self._set_reading(not (self.is_sending or self.dispatcher.parked))
 
     def close(self, reason: str) -> None:
         """Hang up; a reason that is not empty is logged."""
@@ -122,13 +129,12 @@ class Connection:
         try:
             while not self.is_sending and (frame := frames.next_frame()) is not None:
                 with frame:
-                    if not dispatcher.may_handle(frame):
+                    if dispatcher.parked and not dispatcher.may_follow(frame):
                         return
-                    size_bytes = len(frame)
                     dispatcher.on_frame(frame)
                 if self.closed:
                     return
-                frames.consume(size_bytes)
+                frames.consume()
         except (MalformedMessage, CloseConnection) as error:
             self.close(f"{type(error).__name__}: {error}")
         except Exception:  # a bug of ours must end this connection only, with its traceback seen

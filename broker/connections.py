@@ -138,7 +138,7 @@ class Connections:
         self._close_lines = 0
         idle_since_ms = self.clock.now_ms() - self._idle_ms_max
         for connection in [c for c in self._open if c.active_ms < idle_since_ms]:
-            if not connection.dispatcher.is_waiting:
+            if not connection.dispatcher.parked:
                 connection.close("")
         if self._waiting_for_memory:
             if self.budget.used_bytes >= self._memory_was_used_bytes:

@@ -73,7 +73,7 @@ class Call:
         self.peer = peer
 
 
-class _Parked:
+class Parked:
     """An answer that waits, or that waits behind another one."""
 
     __slots__ = ("api", "correlation_id", "response", "task", "version")
@@ -89,26 +89,20 @@ class _Parked:
 class Dispatcher:
     """The conversation on one connection."""
 
-    __slots__ = ("_node", "_parked", "_peer")
+    __slots__ = ("_node", "_peer", "parked")
 
     def __init__(self, node: "Node", peer: Peer) -> None:
         self._node = node
         self._peer = peer
-        self._parked: deque[_Parked] = deque()
+        self.parked: deque[Parked] = deque()
+        """Answers that are owed, the oldest first."""
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether an answer is parked."""
-        return bool(self._parked)
-
-    def may_handle(self, frame: memoryview) -> bool:
-        """Whether `frame` need not wait for the answers that are parked."""
-        if not self._parked:
-            return True
+    def may_follow(self, frame: memoryview) -> bool:
+        """Whether `frame` may be handled although answers are parked."""
         return (
             frame[:2].tobytes() == _PRODUCE_START
-            and len(self._parked) < PARKED_PRODUCES_MAX
-            and all(parked.api.key == PRODUCE_KEY for parked in self._parked)
+            and len(self.parked) < PARKED_PRODUCES_MAX
+            and all(parked.api.key == PRODUCE_KEY for parked in self.parked)
         )
 
     def on_frame(self, frame: memoryview) -> None:
@@ -136,27 +130,27 @@ class Dispatcher:
         if answer is None:
             return
         if isinstance(answer, Message):
-            if not self._parked:
+            if not self.parked:
                 self._send(api, version, correlation_id, answer)
                 return
-            parked = _Parked(api, version, correlation_id)
+            parked = Parked(api, version, correlation_id)
             parked.response = answer
-            self._parked.append(parked)
+            self.parked.append(parked)
         else:
-            self._park(answer, _Parked(api, version, correlation_id))
+            self._park(answer, Parked(api, version, correlation_id))
 
     def close(self) -> None:
         """The connection is gone: nobody waits for what is parked."""
-        parked, self._parked = self._parked, deque()
+        parked, self.parked = self.parked, deque()
         for answer in parked:
             if answer.task is not None and not answer.task.cancel():
                 answer.response = answer.task.result() if not answer.task.exception() else None
             if answer.response is not None:
                 answer.response.release()
 
-    def _park(self, answer: Awaitable[Message], parked: _Parked) -> None:
+    def _park(self, answer: Awaitable[Message], parked: Parked) -> None:
         parked.task = asyncio.ensure_future(answer)
-        self._parked.append(parked)
+        self.parked.append(parked)
         parked.task.add_done_callback(self._on_answer)
 
     def _on_answer(self, task: asyncio.Future[Message]) -> None:
@@ -166,22 +160,22 @@ class Dispatcher:
         if error is not None:
             self._on_failure(error)
             return
-        if not self._parked:  # the connection was closed meanwhile
+        if not self.parked:  # the connection was closed meanwhile
             task.result().release()
             return
-        while self._parked:
-            first = self._parked[0]
+        while self.parked:
+            first = self.parked[0]
             if first.task is not None:
                 if not first.task.done():
                     return
                 first.response = first.task.result()
-            self._parked.popleft()
+            self.parked.popleft()
             assert first.response is not None
             self._send(first.api, first.version, first.correlation_id, first.response)
         self._peer.resume()
 
     def _on_failure(self, error: BaseException) -> None:
-        if not self._parked:
+        if not self.parked:
             return  # the connection was closed meanwhile
         if isinstance(error, CloseConnection):
             self._peer.close(str(error))

@@ -73,7 +73,7 @@ class PlainConnection(Connection):
         room = self.room()
         if room is None:
             return
-        if self.is_sending or self.dispatcher.is_waiting:
+        if self.is_sending or self.dispatcher.parked:
             room = room[:BLOCKED_RECEIVE_BYTES_MAX]
         try:
             received = self._socket.recv_into(room)

@@ -54,14 +54,14 @@ class FrameBuffer:
     take whole frames one by one, `settle` keeps what is left over until the next piece.
     """
 
-    __slots__ = ("_budget", "_data", "_end", "_frame_bytes_max", "_own", "_start")
+    __slots__ = ("_budget", "_data", "_end", "_frame_bytes_max", "_frame_end", "_own", "_start")
 
     def __init__(self, budget: ReceiveBudget, frame_bytes_max: int) -> None:
         self._budget = budget
         self._frame_bytes_max = frame_bytes_max
         self._own: bytearray | None = None
         self._data = budget.scratch
-        self._start = self._end = 0
+        self._start = self._end = self._frame_end = 0
 
     @property
     def buffered_bytes(self) -> int:
@@ -99,11 +99,12 @@ class FrameBuffer:
         end = body + frame_size(self._data, self._start, self._frame_bytes_max)
         if end > self._end:
             return None
+        self._frame_end = end
         return self._data[body:end]
 
-    def consume(self, frame_bytes: int) -> None:
-        """The frame that `next_frame` gave, of this length, is done with."""
-        self._start += FRAME_SIZE.size + frame_bytes
+    def consume(self) -> None:
+        """The frame that `next_frame` gave is done with."""
+        self._start = self._frame_end
 
     def settle(self) -> bool:
         """Move what is left over out of the shared area; False if the budget has no room for it."""
@@ -120,12 +121,12 @@ class FrameBuffer:
 
     def close(self) -> None:
         """Forget everything and give the buffer back."""
+        self._start = self._end = 0
         if self._own is not None:
             self._data.release()
             self._budget.give_back(self._own)
             self._own = None
             self._data = self._budget.scratch
-        self._start = self._end = 0
 
     def _grow(self) -> bool:
         """Make room behind a full buffer: move to its front, or double it up to the frame."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from odradek.storage.data_dir import DataDir
-from odradek.storage.errors import DiskFull, LogDirFailed
+from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed, StorageError
 from odradek.storage.log import Log
 from odradek.storage.plans import DeletePlan
 
@@ -122,6 +122,13 @@ class Replicas:
             await self._runtime.offload(plan.run)
         except LogDirFailed as error:
             self.take_offline(error)
+
+    def note_failure(self, error: StorageError) -> None:
+        """Storage could not do what a client asked for; a failed disk takes everything offline."""
+        if isinstance(error, LogDirFailed):
+            self.take_offline(error)
+        elif isinstance(error, CorruptLog):
+            log.error("log is corrupt: %s", error)
 
     def take_offline(self, error: LogDirFailed) -> None:
         """The log directory can't be trusted any more: nothing of it is served from here on.

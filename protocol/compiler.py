@@ -312,7 +312,7 @@ def _write(
         _write_array(source, type.element, version, flexible)
     elif type == "records":
         source.add("if isinstance(v, (bytes, bytearray, memoryview)): out += v")
-        source.add("else: out.splices.append((len(out), v))")
+        source.add("else: out.splice(v)")
     else:
         source.add("out += v")
     source.depth -= nullable or type == "records"

@@ -57,16 +57,14 @@ def read_client_id(frame: Buffer, *, flexible: bool) -> tuple[str | None, int]:
     is defined.  Raises: Truncated, MalformedMessage.
     """
     client_id, position = read_nullable_string(frame, _FIXED.size)
-    if not flexible:
-        return client_id, position
-    if position >= len(frame):
-        raise Truncated("request header")
-    if frame[position] == 0:
-        return client_id, position + 1
-    return client_id, _skip_tagged_fields(frame, position)
+    if flexible:
+        position = _skip_tagged_fields(frame, position)
+    return client_id, position
 
 
 def _skip_tagged_fields(frame: Buffer, position: int) -> int:
+    if position < len(frame) and frame[position] == 0:
+        return position + 1
     count, position = read_uvarint(frame, position)
     if count * 2 > len(frame) - position:
         raise Truncated("tagged fields")
@@ -81,8 +79,7 @@ def _skip_tagged_fields(frame: Buffer, position: int) -> int:
 
 def begin_response(correlation_id: int, *, flexible: bool) -> Writer:
     """A writer that holds the room for the frame's size, and the response header."""
-    out = Writer()
-    out += _SIZE_AND_CORRELATION.pack(0, correlation_id)
+    out = Writer(_SIZE_AND_CORRELATION.pack(0, correlation_id))
     if flexible:
         out.append(0)
     return out

@@ -8,7 +8,7 @@ Source: "Protocol Primitive Types" in Kafka's protocol guide.
 
 import base64
 import struct
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from typing import Final
 
 from .errors import BadLength, MalformedMessage, Truncated
@@ -26,10 +26,11 @@ class Writer(bytearray):
     byte at `position`. Only its length is known here; the connection sends it.
     """
 
-    __slots__ = ("splices",)
+    splices: Sequence[tuple[int, Sized]] = ()
 
-    def __init__(self) -> None:
-        self.splices: list[tuple[int, Sized]] = []
+    def splice(self, thing: Sized) -> None:
+        """Have `thing` sent here."""
+        self.splices = [*self.splices, (len(self), thing)]
 
     @property
     def spliced_bytes(self) -> int:
@@ -78,15 +79,10 @@ def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int
     end = position + size
     if end > len(buffer):
         raise Truncated("string")
-    return text(buffer[position:end]), end
-
-
-def text(data: Buffer) -> str:
-    """Decode UTF-8.  Raises: MalformedMessage."""
     try:
-        return str(data, "utf-8")
+        return str(buffer[position:end], "utf-8"), end
     except UnicodeDecodeError as error:
-        raise MalformedMessage(f"not UTF-8: {error.reason}") from None
+        raise MalformedMessage(f"string is not UTF-8: {error.reason}") from None
 
 
 def uuid_text(uuid: bytes) -> str:

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from odradek.protocol.errors import ErrorCode, Refused
-from odradek.storage.errors import LogDirFailed, OffsetOutOfRange
+from odradek.storage.errors import StorageError
 from odradek.storage.span import Span
 
 from .fetch_session import PartitionFetch
 from .partition import Partition
+from .storage_errors import code_of
 
 Lookup = Callable[[PartitionFetch], Partition]
 """The partition that is asked for.  Raises: Refused."""
@@ -25,6 +26,7 @@ class Read(NamedTuple):
     high_watermark: int = UNKNOWN
     log_start_offset: int = UNKNOWN
     span: Span | None = None
+    failure: StorageError | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -68,10 +70,8 @@ def read_one(fetch: PartitionFetch, find: Lookup, left_bytes: int, *, at_least_o
         )
     except Refused as refused:
         return Read(fetch, partition, refused.code)
-    except OffsetOutOfRange:
-        return Read(fetch, partition, ErrorCode.OFFSET_OUT_OF_RANGE)
-    except LogDirFailed:
-        return Read(fetch, partition, ErrorCode.KAFKA_STORAGE_ERROR)
+    except StorageError as error:
+        return Read(fetch, partition, code_of(error), failure=error)
 
 
 def release_all(reads: list[Read]) -> None:

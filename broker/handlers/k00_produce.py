@@ -18,10 +18,11 @@ from odradek.protocol.messages.k00_produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from odradek.storage.errors import LogDirFailed, ProducerError
+from odradek.storage.errors import StorageError
 
 from ..core.incoming_batch import RefusedRecords, check_batch, read_only_batch
 from ..core.partition import Partition
+from ..core.storage_errors import code_of
 from ..dispatcher import Call, CloseConnection
 from ..node import Node
 
@@ -81,17 +82,15 @@ def _append(
                 leader_id=state.leader, leader_epoch=state.leader_epoch
             )
         return result
-    except ProducerError as error:
-        return _refused(data.index, Refused(error.code, str(error)))
-    except LogDirFailed as error:
-        node.replicas.take_offline(error)
-        return _refused(data.index, Refused(ErrorCode.KAFKA_STORAGE_ERROR, None))
+    except StorageError as error:
+        node.replicas.note_failure(error)
+        return _refused(data.index, Refused(code_of(error), str(error)))
 
 
 def _append_to_leader(
     node: Node, partition: Partition, data: PartitionProduceData, version: int
 ) -> PartitionProduceResponse:
-    """Raises: Refused, RefusedRecords, LogDirFailed."""
+    """Raises: Refused, RefusedRecords, StorageError."""
     batch = data.records
     assert batch is None or isinstance(batch, memoryview)
     header = read_only_batch(batch, version)

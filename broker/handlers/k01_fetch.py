@@ -99,7 +99,11 @@ class _Answering:
 
     def read(self) -> list[Read]:
         """Read every partition; the caller answers with the spans or releases them."""
-        return read_all(self._fetch.partitions, self._find, self._size_bytes_max)
+        reads = read_all(self._fetch.partitions, self._find, self._size_bytes_max)
+        for read in reads:
+            if read.failure is not None:
+                self._node.replicas.note_failure(read.failure)
+        return reads
 
     def is_enough(self, reads: list[Read]) -> bool:
         """Whether the answer need not wait."""

@@ -8,7 +8,7 @@ is kept in remote storage, which is nothing (v9).
 from collections import Counter
 from typing import Final
 
-from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
 from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -16,9 +16,10 @@ from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from odradek.storage.errors import CorruptLog, LogDirFailed
+from odradek.storage.errors import StorageError
 
 from ..core.partition import Partition
+from ..core.storage_errors import code_of
 from ..dispatcher import Call
 from ..node import Node
 
@@ -54,16 +55,17 @@ def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsRe
                 partitions.append(_found(asked, found, call.version))
             except Refused as refused:
                 partitions.append(_refused(asked, refused.code))
-            except LogDirFailed:
-                partitions.append(_refused(asked, ErrorCode.KAFKA_STORAGE_ERROR))
-            except CorruptLog:
+            except StorageError as error:
+                node.replicas.note_failure(error)
+                partitions.append(_refused(asked, code_of(error)))
+            except MalformedMessage:  # in a batch that was read for its records
                 partitions.append(_refused(asked, ErrorCode.CORRUPT_MESSAGE))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
 
 def _look_up(partition: Partition, timestamp: int, version: int) -> Found:
-    """Raises: Refused, LogDirFailed, CorruptLog."""
+    """Raises: Refused, StorageError, MalformedMessage."""
     log = partition.log
     if version < VERSION_FIRST.get(timestamp, 0) or timestamp < LATEST_TIERED:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION, None)
