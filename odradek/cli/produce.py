@@ -127,18 +127,7 @@ def produce(
         if value is None
         else iter([Outgoing(line_format.key, value.encode(), line_format.headers)])
     )
-    with cluster.producer(
-        acks="all" if acks == "all" else int(acks),
-        enable_idempotence=acks == "all",
-        compression_type=None if compression == "none" else compression,
-        value_serializer=_whole_record_serializer(),
-        batch_size=BATCH_BYTES,
-        max_request_size=REQUEST_BYTES_MAX,
-        linger_ms=LINGER_MS,
-        max_block_ms=int(timeout_s * 1000),
-        delivery_timeout_ms=int(timeout_s * 1000) + LINGER_MS,
-        request_timeout_ms=int(timeout_s * 1000),
-    ) as producer:
+    with cluster.producer(**_producer_settings(acks, compression, timeout_s)) as producer:
         delivery = _Delivery(producer, topic, timeout_s)
         with progress("records", total=None, wanted=not sys.stdin.isatty()) as advance:
             try:
@@ -149,6 +138,22 @@ def produce(
                 delivery.finish()
                 raise
             delivery.finish()
+
+
+def _producer_settings(acks: str, compression: str, timeout_s: float) -> dict[str, object]:
+    timeout_ms = int(timeout_s * 1000)
+    return {
+        "acks": "all" if acks == "all" else int(acks),
+        "enable_idempotence": acks == "all",
+        "compression_type": None if compression == "none" else compression,
+        "value_serializer": _whole_record_serializer(),
+        "batch_size": BATCH_BYTES,
+        "max_request_size": REQUEST_BYTES_MAX,
+        "linger_ms": LINGER_MS,
+        "max_block_ms": timeout_ms,
+        "delivery_timeout_ms": timeout_ms + LINGER_MS,
+        "request_timeout_ms": timeout_ms,
+    }
 
 
 class _Delivery:

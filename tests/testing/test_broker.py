@@ -242,7 +242,7 @@ def test_settings_of_the_environment_do_not_reach_it(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("fork", [False, True], ids=["plain", "with_a_forked_child"])
-def test_the_child_dies_with_a_killed_parent(fork: bool) -> None:
+def test_the_child_dies_with_a_killed_parent(fork: bool, tmp_path: Path) -> None:
     code = (
         "import os, sys, time\nfrom odradek.testing import Broker\n"
         "broker = Broker()\nbroker.start()\n"
