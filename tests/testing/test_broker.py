@@ -250,9 +250,9 @@ def test_the_child_dies_with_a_killed_parent(fork: bool, tmp_path: Path) -> None
         "if forked == 0: time.sleep(60)\n"
         "print(broker.pid, forked or 0, flush=True)\ntime.sleep(60)\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
-    ) as parent:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}  # nobody is left to clean up
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as parent:
         assert parent.stdout is not None
         pid, forked = map(int, parent.stdout.readline().split())
         broker = psutil.Process(pid)
