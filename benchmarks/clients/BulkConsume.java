@@ -9,7 +9,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
  * Kafka's Java consumer by assignment, with its defaults: partition 0 from the beginning, a number
- * of records, after a quarter of them was read once to warm up the client.
+ * of records, after all of them were read once to warm up the client.
  */
 public class BulkConsume {
     public static void main(String[] args) {
@@ -22,7 +22,7 @@ public class BulkConsume {
         ByteArrayDeserializer bytes = new ByteArrayDeserializer();
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings, bytes, bytes)) {
             consumer.assign(List.of(partition));
-            read(consumer, partition, records / 4);
+            read(consumer, partition, records);
             double rate = read(consumer, partition, records);
             System.out.printf("{\"rate\": %.1f}%n", rate);
         }
