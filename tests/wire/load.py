@@ -11,7 +11,7 @@ from typing import Final, Protocol, Self
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.kafka.java import program_command
-from tests.wire.clients import ClientFailed, Settings, librdkafka
+from tests.wire.clients import ClientFailed, Settings, by_assignment, librdkafka
 
 PER_SECOND: Final = 8000
 UNANSWERED_MAX: Final = 5000
@@ -135,8 +135,7 @@ class LibrdkafkaLoad:
 
 def numbers_in(servers: str, topic: str) -> list[int]:
     """Every number in partition 0, in the order of the log."""
-    settings: Settings = {"group.id": "unused", "enable.partition.eof": True}
-    consumer = Consumer(librdkafka(servers, **settings))
+    consumer = Consumer(by_assignment(servers, **{"enable.partition.eof": True}))
     found: list[int] = []
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])

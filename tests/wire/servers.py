@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tests.kafka.apache import BY_VERSION
-from tests.kafka.process import ServerProcess
+from tests.kafka.process import ServerProcess, free_port
 
 READY: Final = re.compile(
     r"^odradek ready: PLAINTEXT://(?P<host>[^:]+):(?P<port>\d+) broker=(?P<broker>\d+)"
@@ -61,7 +61,8 @@ class OdradekServer:
         self.data_dir = directory / "data"
         self.settings = dict(settings or {})
         self.host = "127.0.0.1"
-        self.port = 0
+        # The ready line names what is advertised; a test that advertises a proxy knows the port.
+        self.port = free_port() if "advertised.listeners" in self.settings else 0
         self.startup_ms = -1.0
         self._process = ServerProcess([], directory / "broker.out")
 
@@ -94,7 +95,7 @@ class OdradekServer:
                 printed.seek(seen_bytes)
                 line = READY.search(printed.read().decode(errors="replace"))
             if line is not None:
-                self.port = int(line["port"])
+                self.port = self.port or int(line["port"])
                 self.startup_ms = float(line["startup_ms"])
             return line is not None
 

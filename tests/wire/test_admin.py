@@ -36,7 +36,8 @@ def create(admin: AdminClient, name: str, **arguments: Any) -> tuple[int, str]:
 def test_existing_topic(admin: AdminClient, new_topic: NewTopicName) -> None:
     name = new_topic("exists")
     code, text = create(admin, name, num_partitions=1)
-    assert (code, text) == (KafkaError.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    assert code == KafkaError.TOPIC_ALREADY_EXISTS
+    assert name in text
 
 
 BAD_NAMES: Final = ["", ".", "..", "with space", "slash/", "ünicode", "x" * 250, "col:on"]

@@ -5,11 +5,12 @@ import re
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.kafka.jars import VERSIONS
 from tests.kafka.java import Ended, run_tool
-from tests.wire.clients import java_writer, read_confluent, write_confluent
-from tests.wire.conftest import NewTopicName
+from tests.wire.clients import read_confluent, write_confluent, write_kafka_python
+from tests.wire.conftest import NewTopicName, eventually
 from tests.wire.records import Sent
 from tests.wire.servers import Server
 
@@ -23,7 +24,7 @@ def topics(server: Server, version: str, *arguments: str, check: bool = True) ->
 
 
 def test_a_topic_from_creation_to_deletion(
-    server: Server, unique_name: Callable[[str], str], version: str
+    server: Server, admin: AdminClient, unique_name: Callable[[str], str], version: str
 ) -> None:
     name = unique_name("life")
     created = (
@@ -41,16 +42,18 @@ def test_a_topic_from_creation_to_deletion(
     assert "segment.bytes=1048576" in described
     assert TOPIC_ID.search(described)
     assert len(re.findall(r"\tPartition: \d\tLeader: \d\tReplicas: \d\tIsr: \d", described)) == 2
+    assert name in topics(server, version, "--list").stdout.split()
     topics(server, version, "--alter", "--topic", name, "--partitions", "3")
-    assert "PartitionCount: 3" in topics(server, version, "--describe", "--topic", name).stdout
+    eventually(lambda: len(admin.list_topics(name, timeout=30).topics[name].partitions) == 3)
     topics(server, version, "--delete", "--topic", name)
-    assert name not in topics(server, version, "--list").stdout.split()
+    eventually(lambda: name not in admin.list_topics(timeout=30).topics)
 
 
 def test_refusals_name_their_reason(server: Server, new_topic: NewTopicName, version: str) -> None:
     name = new_topic("refused", partitions=2)
     again = topics(server, version, "--create", "--topic", name, check=False)
-    assert (again.exit_code, f"Topic '{name}' already exists." in again.stdout) == (1, True)
+    assert again.exit_code == 1
+    assert "TopicExistsException" in again.stdout + again.stderr
     fewer = topics(server, version, "--alter", "--topic", name, "--partitions", "1", check=False)
     assert fewer.exit_code == 1
     assert "InvalidPartitionsException" in fewer.stdout + fewer.stderr
@@ -101,42 +104,37 @@ def test_console_producer_and_consumer(
         "--property=parse.headers=true",
         "--property=null.marker=<null>",
     ]
-    lines = "a:1,b:2\tkey\tvalue\na:3\tkey\t<null>\nh:x\tschlüssel\twert\n"
+    # One key, so one partition.
+    lines = "a:1,b:2\tkey\tvalue\na:3\tkey\t<null>\nh:x\tkey\twert-値\n"
     run_tool(version, "ConsoleProducer", *address, *properties, stdin=lines.encode())
+    partition = next(p for p in (0, 1) if log_size_bytes(server, name, p))
+    where = ("--partition", str(partition), "--offset", "earliest", "--max-messages", "3")
+    shown = [f"--property=print.{what}=true" for what in ("key", "headers", "offset")]
+    consumed = run_tool(version, "ConsoleConsumer", *address, *where, *shown).stdout
+    found = [line for line in consumed.splitlines() if "\t" in line]
+    assert found == [
+        "Offset:0\ta:1,b:2\tkey\tvalue",
+        "Offset:1\ta:3\tkey\tnull",
+        "Offset:2\th:x\tkey\twert-値",
+    ]
 
-    shown = [f"--property=print.{what}=true" for what in ("key", "headers", "partition", "offset")]
-    found: list[str] = []
-    for partition in ("0", "1"):
-        offsets = run_tool(version, "GetOffsetShell", *address[:2], "--topic", name).stdout
-        count = dict(line.rsplit(":", 1) for line in offsets.split())[f"{name}:{partition}"]
-        if count == "0":
-            continue
-        where = ("--partition", partition, "--offset", "earliest", "--max-messages", count)
-        consumed = run_tool(version, "ConsoleConsumer", *address, *where, *shown)
-        lines_found = [line for line in consumed.stdout.splitlines() if "\t" in line]
-        found += [line.split("\t", 2)[2] for line in lines_found]
-    assert sorted(found) == sorted(
-        ["a:1,b:2\tkey\tvalue", "a:3\tkey\tnull", "h:x\tschlüssel\twert"]
-    )
+
+def log_size_bytes(server: Server, topic: str, partition: int) -> int:
+    return (server.data_dir / f"{topic}-{partition}" / f"{0:020d}.log").stat().st_size
 
 
 def test_get_offset_shell(server: Server, new_topic: NewTopicName, version: str) -> None:
     name = new_topic("offsets", partitions=3)
     records = [Sent(b"k", b"v", (), 1_000 * n) for n in (1, 5, 3)]
-    write_records(server, version, name, records)
+    write_kafka_python(server.bootstrap_servers, name, [(1, "none", records)])
     address = ("--bootstrap-server", server.bootstrap_servers, "--topic", name)
 
     def offsets(time: str) -> list[str]:
         return run_tool(version, "GetOffsetShell", *address, "--time", time).stdout.split()
 
     assert offsets("latest") == [f"{name}:0:0", f"{name}:1:3", f"{name}:2:0"]
-    assert offsets("earliest") == [f"{name}:0:0", f"{name}:1:0", f"{name}:2:0"]
     assert f"{name}:1:1" in offsets("max-timestamp")
     assert f"{name}:1:1" in offsets("2000")
-
-
-def write_records(server: Server, version: str, topic: str, records: list[Sent]) -> None:
-    java_writer(version)(server.bootstrap_servers, topic, [(1, "none", records)])
 
 
 def test_producer_performance(server: Server, new_topic: NewTopicName, version: str) -> None:
