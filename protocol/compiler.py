@@ -31,6 +31,10 @@ FIXED: Final = {
     "uuid": "16s",
 }
 
+# An element may take one byte on the wire and hundreds in memory: so many array elements and tags
+# are more than any real message holds, and few enough to decode and answer.
+ELEMENTS_MAX: Final = 500_000
+
 
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
     """Make the decoder of a message.  Raises: UnsupportedVersion."""
@@ -117,7 +121,7 @@ _DECODING: Final = {
 def _struct_decoder(cls: type[Struct], version: int, flexible: bool) -> Decoder:
     source = _Source("decode(b, p)")
     source.scope.update(_DECODING)
-    source.add("end = len(b)")
+    source.add("end = len(b)", f"left = {ELEMENTS_MAX}")
     _read_struct(source, "o", cls, version, flexible)
     source.add("return o, p")
     return source.compile(f"decode {cls.__name__} v{version}")
@@ -208,6 +212,7 @@ def _read_array(
     size_min = _size_min(element, version, flexible)
     _read_null(source, target, nullable)
     source.add(f" if n * {size_min} > end - p: raise Truncated(f'array of {{n}}')")
+    source.add(" left -= n", " if left < 0: raise BadLength('too many elements')")
     if isinstance(element, str) and element in FIXED and element != "uuid":
         unpack = source.refer(struct.unpack_from)
         source.add(f" {target} = list({unpack}(f'>{{n}}{FIXED[element]}', b, p))")
@@ -225,6 +230,7 @@ def _read_tags(source: _Source, o: str, tagged: list[Field], version: int) -> No
     source.add("n = b[p]", "p += 1", "if n:", " tags = {}")
     source.add(" if n > 127: n, p = uvarint(b, p - 1)")
     source.add(" if n * 2 > end - p: raise Truncated('tagged fields')")
+    source.add(" left -= n", " if left < 0: raise BadLength('too many tagged fields')")
     source.add(" for _ in range(n):", "  tag, p = uvarint(b, p)", "  size, p = uvarint(b, p)")
     source.add("  last = p + size", "  if last > end: raise Truncated('tagged field')")
     for number, field in enumerate(tagged):
@@ -244,7 +250,7 @@ def _value_decoder(type: FieldType, version: int, nullable: bool) -> Decoder:
     """A decoder of one bare value, for the places where values are not part of a run."""
     source = _Source("decode(b, p)")
     source.scope.update(_DECODING)
-    source.add("end = len(b)")
+    source.add("end = len(b)", f"left = {ELEMENTS_MAX}")
     _read(source, "value", type, version, True, nullable)
     source.add("return value, p")
     return source.compile(f"decode tagged v{version}")

@@ -10,7 +10,7 @@ Source: RequestHeader.json, ResponseHeader.json; "Protocol Requests" in Kafka's 
 import struct
 from typing import Final, NamedTuple
 
-from .errors import MalformedMessage, Truncated
+from .errors import BadLength, MalformedMessage, Truncated
 from .primitives import Buffer, Writer, read_nullable_string, read_uvarint
 from .schema import Message, int16, int32, string
 
@@ -18,6 +18,7 @@ FRAME_SIZE: Final = struct.Struct(">i")
 _FIXED: Final = struct.Struct(">hhi")
 _SIZE_AND_CORRELATION: Final = struct.Struct(">ii")
 API_VERSIONS_KEY: Final = 18
+HEADER_TAGS_MAX: Final = 1000  # none is defined yet
 
 
 class RequestHeader(Message, api_key=-1, versions="0-2", flexible="2+"):
@@ -68,6 +69,8 @@ def _skip_tagged_fields(frame: Buffer, position: int) -> int:
     count, position = read_uvarint(frame, position)
     if count * 2 > len(frame) - position:
         raise Truncated("tagged fields")
+    if count > HEADER_TAGS_MAX:
+        raise BadLength(f"{count} tagged fields in a request header")
     for _ in range(count):
         _, position = read_uvarint(frame, position)
         size_bytes, position = read_uvarint(frame, position)
