@@ -72,7 +72,7 @@ def summary(table: DataFrame) -> list[dict[str, Any]]:
         .groupBy("topic", "partition")
         .agg(
             f.count("*").alias("count"),
-            f.countDistinct("offset").alias("distinct"),
+            f.sum("offset").alias("offset_sum"),
             f.min("offset").alias("first"),
             f.max("offset").alias("last"),
             f.sum(f.crc32(whole)).alias("crc_sum"),
