@@ -6,7 +6,8 @@ to wait, when to hang up.
 
 Reading stops while bytes are buffered that may not be handled yet, because an answer is parked or
 has not been sent: that is the back-pressure on a client that does not read. With nothing buffered
-a waiting connection goes on reading, so that it notices when its client hangs up.
+a waiting connection goes on reading, so that it notices when its client hangs up. Reading stops
+also while there is no memory for the rest of a large frame.
 """
 
 import logging
@@ -35,6 +36,7 @@ class Connection:
         "dispatcher",
         "frames",
         "host",
+        "is_gathering",
         "listener_name",
         "software",
     )
@@ -46,6 +48,8 @@ class Connection:
         self.host = host
         self.software = ""
         self.closed = False
+        self.is_gathering = False
+        """Whether answers may be held back, because more will follow at once."""
         self.active_ms = connections.clock.now_ms()
         self.frames = FrameBuffer(connections.budget, connections.frame_bytes_max)
         self.dispatcher = Dispatcher(connections.node, self)
@@ -69,21 +73,21 @@ class Connection:
     def _resume_reading(self) -> None:
         raise NotImplementedError
 
+    def _send_gathered(self) -> None:
+        """Send the answers that were held back while `is_gathering`."""
+
     def _hang_up(self) -> None:
         """Close the socket and give back all that waits to be sent."""
         raise NotImplementedError
 
-    def room(self) -> memoryview | None:
-        """Where to receive; None if nothing can be received now (then reading has been stopped)."""
-        try:
-            room = self.frames.room()
-        except MalformedMessage as error:
-            self.close(str(error))
-            return None
-        if room is None:
-            self._connections.wait_for_memory(self)
-            self._set_reading(False)
-        return room
+    @property
+    def is_reading(self) -> bool:
+        """Whether it would notice that its client hangs up."""
+        return self._reading
+
+    def room(self) -> memoryview:
+        """Where to receive."""
+        return self.frames.room()
 
     def on_received(self, size_bytes: int) -> None:
         """So many bytes have arrived in `room`; 0 means that the client hung up."""
@@ -126,6 +130,7 @@ class Connection:
 
     def _handle_frames(self) -> None:
         frames, dispatcher = self.frames, self.dispatcher
+        self.is_gathering = True
         try:
             while not self.is_sending and (frame := frames.next_frame()) is not None:
                 with frame:
@@ -136,10 +141,16 @@ class Connection:
                     return
                 frames.consume()
         except (MalformedMessage, CloseConnection) as error:
+            self._send_gathered()
             self.close(f"{type(error).__name__}: {error}")
         except Exception:  # a bug of ours must end this connection only, with its traceback seen
             log.exception("request failed peer=%s", self.host)
+            self._send_gathered()
             self.close("a request failed")
+        finally:
+            self.is_gathering = False
+            if not self.closed:
+                self._send_gathered()
 
     def _set_reading(self, reading: bool) -> None:
         if reading != self._reading:

@@ -31,7 +31,9 @@ class Connections:
         self.node = node
         self.clock: Clock = runtime.clock
         self.frame_bytes_max: int = config.socket_request_max_bytes
-        self.budget = ReceiveBudget(config.queued_max_request_bytes)
+        self.budget = ReceiveBudget(
+            config.queued_max_request_bytes, on_freed=self._on_memory_freed
+        )
         self._idle_ms_max: int = config.connections_max_idle_ms
         self._count_max: int = config.max_connections
         self._per_host_max: int = config.max_connections_per_ip
@@ -40,11 +42,13 @@ class Connections:
         self._open: set[Connection] = set()
         self._per_host: Counter[str] = Counter()
         self._waiting_for_memory: list[Connection] = []
-        self._memory_was_used_bytes = 0
+        self._wakes_memory_waiters = False
+        self._swept_ms = self.clock.now_ms()
         self._close_lines = 0
         self._can_probe = hasattr(os, "RWF_NOWAIT")
         self._slot_free = asyncio.Event()
-        self._slot_free.set()
+        if self.has_slot():
+            self._slot_free.set()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -84,7 +88,6 @@ class Connections:
             del self._per_host[connection.host]
         if self.has_slot():
             self._slot_free.set()
-        self._wake_memory_waiters()
 
     def close_all(self) -> None:
         """The broker stops."""
@@ -112,12 +115,22 @@ class Connections:
 
     def reclaim_memory(self) -> None:
         """Close the connection whose unfinished frame is longest without progress."""
-        holders = [connection for connection in self._open if connection.frames.holds_memory]
+        holders = self._memory_holders()
         if holders:
             victim = min(holders, key=lambda connection: connection.active_ms)
             victim.close("queued.max.request.bytes is used up, and this frame waited longest")
 
+    def _memory_holders(self) -> list[Connection]:
+        return [connection for connection in self._open if connection.frames.holds_memory]
+
+    def _on_memory_freed(self) -> None:
+        if self._waiting_for_memory and not self._wakes_memory_waiters:
+            # Not now: some connection is in the middle of its own frames.
+            self._wakes_memory_waiters = True
+            asyncio.get_running_loop().call_soon(self._wake_memory_waiters)
+
     def _wake_memory_waiters(self) -> None:
+        self._wakes_memory_waiters = False
         waiting, self._waiting_for_memory = self._waiting_for_memory, []
         for connection in waiting:
             connection.resume()
@@ -136,15 +149,22 @@ class Connections:
         if suppressed > 0:
             log.warning("connections closed or refused without a line count=%d", suppressed)
         self._close_lines = 0
-        idle_since_ms = self.clock.now_ms() - self._idle_ms_max
-        for connection in [c for c in self._open if c.active_ms < idle_since_ms]:
-            if not connection.dispatcher.parked:
+        now_ms = self.clock.now_ms()
+        if self._idle_ms_max >= 0:
+            self._close_idle(now_ms - self._idle_ms_max)
+        if self._waiting_for_memory and not self._memory_moves():
+            self.reclaim_memory()
+        self._swept_ms = now_ms
+
+    def _close_idle(self, since_ms: int) -> None:
+        for connection in [c for c in self._open if c.active_ms < since_ms]:
+            # Who waits for an answer is not idle, if it is seen when he hangs up.
+            if not (connection.dispatcher.is_waiting and connection.is_reading):
                 connection.close("")
-        if self._waiting_for_memory:
-            if self.budget.used_bytes >= self._memory_was_used_bytes:
-                self.reclaim_memory()
-            self._wake_memory_waiters()
-        self._memory_was_used_bytes = self.budget.used_bytes
+
+    def _memory_moves(self) -> bool:
+        """Whether any frame that holds memory has made progress since the last sweep."""
+        return any(holder.active_ms >= self._swept_ms for holder in self._memory_holders())
 
     # Cold data.
 
@@ -162,6 +182,21 @@ class Connections:
                 raise
             self._can_probe = False  # this file system does not know the flag
         return False
+
+    def read_if_warm(self, span: Span) -> bytes | bytearray | None:
+        """The bytes of a span, or None if reading them would wait for the disk.
+
+        Raises: LogDirFailed.
+        """
+        if not self._can_probe:
+            return span.read()
+        data = bytearray(span.size_bytes)
+        try:
+            count = os.preadv(span.file.fileno(), [data], span.position, os.RWF_NOWAIT)
+        except OSError as error:
+            self._can_probe = error.errno not in _NO_PROBE
+            return None
+        return data if count == len(data) else None
 
     async def warm_up(self, span: Span) -> None:
         """Bring a span into memory, in a thread.  Raises: OSError."""

@@ -1,7 +1,8 @@
 """Connections that own their socket: `recv_into`, `send`, and `sendfile` for spans of segments.
 
-asyncio only tells when the socket is ready. Nothing is copied on the way out of a segment, and one
-answer costs one system call, or two with a span.
+asyncio only tells when the socket is ready. All answers that one wake-up gives go out together.
+Large spans go from the file to the socket without being copied here; for small ones a copy is
+cheaper than the system calls.
 """
 
 import asyncio
@@ -26,13 +27,24 @@ log = logging.getLogger(__name__)
 
 SENDFILE_BYTES_MAX: Final = 4 << 20  # a wake-up; then other connections get their turn
 BLOCKED_RECEIVE_BYTES_MAX: Final = 1 << 16
+GATHERED_BYTES_MAX: Final = 1 << 16
+COPIED_SPANS_BYTES_MAX: Final = 1 << 16
 _GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ETIMEDOUT})
 
 
 class PlainConnection(Connection):
     """A connection on a non-blocking socket of its own."""
 
-    __slots__ = ("_loop", "_out", "_out_ready", "_socket", "_span_sent_bytes", "_warm", "_warming")
+    __slots__ = (
+        "_gathered",
+        "_loop",
+        "_out",
+        "_out_ready",
+        "_socket",
+        "_span_sent_bytes",
+        "_warm",
+        "_warming",
+    )
 
     def __init__(
         self, connections: "Connections", listener_name: str, host: str, sock: socket.socket
@@ -40,6 +52,7 @@ class PlainConnection(Connection):
         super().__init__(connections, listener_name, host)
         self._loop = asyncio.get_running_loop()
         self._socket = sock
+        self._gathered: Writer | None = None
         self._out: deque[memoryview | Span] = deque()
         self._out_ready = False  # add_writer is in force
         self._span_sent_bytes = 0
@@ -54,10 +67,52 @@ class PlainConnection(Connection):
 
     def send(self, out: Writer) -> None:
         """Send a whole frame with its splices, behind all earlier ones."""
-        if self._out or out.splices:
+        if out.splices and not self._copy_spans(out):
+            self._send_gathered()
             self._queue(out)
             self._flush()
-            return
+        elif self.is_gathering:
+            if self._gathered is None:
+                self._gathered = out
+            else:
+                self._gathered += out
+            if len(self._gathered) > GATHERED_BYTES_MAX:
+                self._send_gathered()
+        elif self._out:
+            self._queue(out)
+        else:
+            self._send_now(out)
+
+    def _copy_spans(self, out: Writer) -> bool:
+        """Put the bytes of small spans into `out` itself, unless that would wait for the disk."""
+        if out.spliced_bytes > COPIED_SPANS_BYTES_MAX:
+            return False
+        pieces, start = [], 0
+        for position, span in out.splices:
+            assert isinstance(span, Span)
+            data = self._connections.read_if_warm(span)
+            if data is None:
+                return False
+            pieces += [out[start:position], data]
+            start = position
+        pieces.append(out[start:])
+        for _, span in out.splices:
+            span.release()  # type: ignore[attr-defined]  # they are spans
+        out.splices = ()
+        out[:] = b"".join(pieces)
+        return True
+
+    def _send_gathered(self) -> None:
+        """Send the answers of this wake-up."""
+        gathered = self._gathered
+        if gathered is not None:
+            self._gathered = None
+            if self._out:
+                self._queue(gathered)
+            else:
+                self._send_now(gathered)
+
+    def _send_now(self, out: Writer) -> None:
         try:
             sent = self._socket.send(out)
         except (BlockingIOError, InterruptedError):
@@ -71,8 +126,6 @@ class PlainConnection(Connection):
 
     def _on_readable(self) -> None:
         room = self.room()
-        if room is None:
-            return
         if self.is_sending or self.dispatcher.parked:
             room = room[:BLOCKED_RECEIVE_BYTES_MAX]
         try:
@@ -120,6 +173,9 @@ class PlainConnection(Connection):
             pass
         except OSError as error:
             self._on_send_error(error)
+            return
+        except LogDirFailed as error:
+            self.close(f"span can't be read: {error}")
             return
         if not self.closed and self._warming is None:
             self._wait_until_writable(bool(out))
@@ -189,6 +245,7 @@ class PlainConnection(Connection):
         self._wait_until_writable(False)
         if self._warming is not None:
             self._warming.cancel()
+        self._gathered = None
         out, self._out = self._out, deque()
         for piece in out:
             if isinstance(piece, Span):
