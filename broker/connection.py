@@ -111,10 +111,15 @@ class Connection:
             if not self._reading:
                 self._set_reading(True)
             return
-        while not self.closed and not frames.settle():
+        while not frames.settle():
             self._connections.reclaim_memory()
-        if not self.closed:
-            self._set_reading(not (self.is_sending or self.dispatcher.parked))
+        if self.is_sending or self.dispatcher.parked:
+            self._set_reading(False)
+        elif frames.make_room():
+            self._set_reading(True)
+        else:
+            self._connections.wait_for_memory(self)
+            self._set_reading(False)
 
     def close(self, reason: str) -> None:
         """Hang up; a reason that is not empty is logged."""

@@ -31,9 +31,7 @@ class Connections:
         self.node = node
         self.clock: Clock = runtime.clock
         self.frame_bytes_max: int = config.socket_request_max_bytes
-        self.budget = ReceiveBudget(
-            config.queued_max_request_bytes, on_freed=self._on_memory_freed
-        )
+        self.budget = ReceiveBudget(config.queued_max_request_bytes, on_freed=self._on_memory_freed)
         self._idle_ms_max: int = config.connections_max_idle_ms
         self._count_max: int = config.max_connections
         self._per_host_max: int = config.max_connections_per_ip
@@ -159,7 +157,7 @@ class Connections:
     def _close_idle(self, since_ms: int) -> None:
         for connection in [c for c in self._open if c.active_ms < since_ms]:
             # Who waits for an answer is not idle, if it is seen when he hangs up.
-            if not (connection.dispatcher.is_waiting and connection.is_reading):
+            if not (connection.dispatcher.parked and connection.is_reading):
                 connection.close("")
 
     def _memory_moves(self) -> bool:

@@ -90,7 +90,10 @@ class PlainConnection(Connection):
         pieces, start = [], 0
         for position, span in out.splices:
             assert isinstance(span, Span)
-            data = self._connections.read_if_warm(span)
+            try:
+                data = self._connections.read_if_warm(span)
+            except LogDirFailed:
+                return False  # met again, and dealt with, where spans are sent
             if data is None:
                 return False
             pieces += [out[start:position], data]

@@ -6,8 +6,10 @@ beginning of a frame or frames that must wait for an answer, moves into a buffer
 That buffer grows with what has arrived, never ahead of it by more than it holds already, and goes
 back to a pool when it is empty. All such buffers together stay below `queued.max.request.bytes`:
 large frames may grow up to seven eighths of it and then wait, so that small requests still pass.
+As in Kafka, who is the only one to hold memory may have more: his frame must come through.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from odradek.protocol.framing import FRAME_SIZE, frame_size
@@ -18,40 +20,59 @@ _POOL_BYTES_MAX: Final = 8 << 20
 
 
 class ReceiveBudget:
-    """The memory of all receive buffers of a broker, and a pool of those that are free."""
+    """The memory of all receive buffers of a broker, and a pool of those that are free.
 
-    def __init__(self, size_bytes_max: int) -> None:
+    `size_bytes_max` 0 or less: no limit.  `on_freed` is called whenever memory comes back.
+    """
+
+    def __init__(self, size_bytes_max: int, *, on_freed: Callable[[], None] = lambda: None) -> None:
+        self._is_limited = size_bytes_max > 0
         self._size_bytes_max = size_bytes_max
+        self._growing_bytes_max = size_bytes_max - size_bytes_max // 8
+        self._on_freed = on_freed
         self._pool: list[bytearray] = []
         self.used_bytes = 0
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
 
-    def take(self, size_bytes: int, *, growing: bool = False) -> bytearray | None:
-        """A buffer of at least `size_bytes`; None if the budget is used up."""
-        limit_bytes = self._size_bytes_max
-        if growing:
-            limit_bytes -= limit_bytes // 8
-        for number, pooled in enumerate(self._pool):
-            if len(pooled) >= size_bytes and self.used_bytes + len(pooled) <= limit_bytes:
-                self.used_bytes += len(pooled)
-                return self._pool.pop(number)
-        if self.used_bytes + size_bytes > limit_bytes:
-            return None
-        self.used_bytes += size_bytes
-        return bytearray(size_bytes)
+    def take(self, size_bytes: int) -> bytearray | None:
+        """A buffer of at least `size_bytes`; None if others have used up the budget."""
+        return self._take(size_bytes, self.used_bytes, self._size_bytes_max)
+
+    def exchange(self, buffer: bytearray, size_bytes: int) -> bytearray | None:
+        """A larger buffer with the content of `buffer`, which is given back; None as in `take`."""
+        others_bytes = self.used_bytes - len(buffer)
+        grown = self._take(size_bytes, others_bytes, self._growing_bytes_max)
+        if grown is not None:
+            grown[: len(buffer)] = buffer
+            self.give_back(buffer)
+        return grown
 
     def give_back(self, buffer: bytearray) -> None:
         """The buffer is empty and no view of it is alive."""
         self.used_bytes -= len(buffer)
         if sum(map(len, self._pool)) + len(buffer) <= _POOL_BYTES_MAX:
             self._pool.append(buffer)
+        self._on_freed()
+
+    def _take(self, size_bytes: int, others_bytes: int, limit_bytes: int) -> bytearray | None:
+        unlimited = others_bytes == 0 or not self._is_limited
+        for number, pooled in enumerate(self._pool):
+            fits = unlimited or others_bytes + len(pooled) <= limit_bytes
+            if fits and len(pooled) >= size_bytes:
+                self.used_bytes += len(pooled)
+                return self._pool.pop(number)
+        if not unlimited and others_bytes + size_bytes > limit_bytes:
+            return None
+        self.used_bytes += size_bytes
+        return bytearray(size_bytes)
 
 
 class FrameBuffer:
     """Cuts frames out of the pieces that one connection receives.
 
     In turn: `room` says where to receive, `received` how much came, `next_frame` and `consume`
-    take whole frames one by one, `settle` keeps what is left over until the next piece.
+    take whole frames one by one, `settle` keeps what is left over, and `make_room` makes sure that
+    the next piece has a place.
     """
 
     __slots__ = ("_budget", "_data", "_end", "_frame_bytes_max", "_frame_end", "_own", "_start")
@@ -73,16 +94,9 @@ class FrameBuffer:
         """Whether this connection has a buffer of its own."""
         return self._own is not None
 
-    def room(self) -> memoryview | None:
-        """Where the next piece goes; None while the budget has no room for it.
-
-        Raises: MalformedMessage if the frame that has begun announces an impossible size.
-        """
-        if self._own is None:
-            return self._data
-        if self._end == len(self._own) and not self._grow():
-            return None
-        return self._data[self._end :]
+    def room(self) -> memoryview:
+        """Where the next piece goes; empty until `make_room` has succeeded."""
+        return self._data if self._own is None else self._data[self._end :]
 
     def received(self, size_bytes: int) -> None:
         """So many bytes were written to the last `room`."""
@@ -119,6 +133,27 @@ class FrameBuffer:
             self._adopt(own, left)
         return True
 
+    def make_room(self) -> bool:
+        """Make room behind a full buffer: move to its front, or double it up to the frame.
+
+        False if the budget has none.  The caller has taken all whole frames.
+        """
+        own = self._own
+        if own is None or self._end < len(own):
+            return True
+        left = self.buffered_bytes
+        if self._start > 0:
+            own[:left] = bytes(self._data[self._start : self._end])
+            self._start, self._end = 0, left
+            return True
+        needed = FRAME_SIZE.size + frame_size(self._data, 0, self._frame_bytes_max)
+        grown = self._budget.exchange(own, max(left + _BUFFER_BYTES_MIN, min(2 * left, needed)))
+        if grown is None:
+            return False
+        self._data.release()
+        self._adopt(grown, left)
+        return True
+
     def close(self) -> None:
         """Forget everything and give the buffer back."""
         self._start = self._end = 0
@@ -127,27 +162,6 @@ class FrameBuffer:
             self._budget.give_back(self._own)
             self._own = None
             self._data = self._budget.scratch
-
-    def _grow(self) -> bool:
-        """Make room behind a full buffer: move to its front, or double it up to the frame."""
-        left = self.buffered_bytes
-        own = self._own
-        assert own is not None
-        if self._start > 0:
-            own[:left] = bytes(self._data[self._start : self._end])
-            self._start, self._end = 0, left
-            return True
-        needed = FRAME_SIZE.size + frame_size(self._data, 0, self._frame_bytes_max)
-        grown = self._budget.take(
-            max(left + _BUFFER_BYTES_MIN, min(2 * left, needed)), growing=True
-        )
-        if grown is None:
-            return False
-        grown[:left] = own
-        self._data.release()
-        self._budget.give_back(own)
-        self._adopt(grown, left)
-        return True
 
     def _adopt(self, own: bytearray, size_bytes: int) -> None:
         self._own = own

@@ -26,7 +26,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._connections = connections
         self._listener_name = listener_name
         self._stream: _Stream | None = None
-        self._nowhere = bytearray(1)
+        self._nowhere = bytearray(1)  # for what still comes from a client that is refused
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there; it may be one too many."""
@@ -41,12 +41,7 @@ class StreamConnection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:
         """Where asyncio receives."""
-        room = self._stream.room() if self._stream is not None else None
-        if room is None:  # a transport can't be told to receive later: it has asked already
-            if self._stream is not None:
-                self._stream.close("queued.max.request.bytes is used up")
-            return self._nowhere
-        return room
+        return self._nowhere if self._stream is None else self._stream.room()
 
     def buffer_updated(self, nbytes: int) -> None:
         """So many bytes were received."""
@@ -107,6 +102,7 @@ class _Stream(Connection):
     def on_drained(self) -> None:
         """The transport takes more."""
         self.is_full = False
+        self.active_ms = self._connections.clock.now_ms()
         self._flush()
         if not self.is_sending:
             self.resume()

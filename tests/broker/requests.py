@@ -1,0 +1,137 @@
+"""A sensible request of every API, for a broker that has the topic TOPIC with one partition."""
+
+from collections.abc import Callable
+from typing import Final
+
+from odradek.protocol.messages.k02_list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
+from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
+from odradek.protocol.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.k23_offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from odradek.protocol.messages.k32_describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
+from odradek.protocol.messages.k37_create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from odradek.protocol.messages.k60_describe_cluster import DescribeClusterRequest
+from odradek.protocol.messages.k75_describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from odradek.protocol.schema import Message
+
+from .client import TIMEOUT_S, batch_of, creatable, fetch_request, produce_request
+
+TOPIC: Final = "orders"
+TIMEOUT_MS: Final = TIMEOUT_S * 1000
+
+
+def list_offsets(topic: str, timestamp: int, *, partition: int = 0) -> ListOffsetsRequest:
+    """Ask for one offset; v0 for as many as there are."""
+    asked = ListOffsetsPartition(
+        partition_index=partition, timestamp=timestamp, max_num_offsets=10
+    )
+    return ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])]
+    )
+
+
+def metadata(*topics: str, create: bool = False) -> MetadataRequest:
+    """Ask for topics by name."""
+    return MetadataRequest(
+        topics=[MetadataRequestTopic(name=topic) for topic in topics],
+        allow_auto_topic_creation=create,
+    )
+
+
+def offset_for_leader_epoch(
+    topic: str, leader_epoch: int, *, current_leader_epoch: int = -1
+) -> OffsetForLeaderEpochRequest:
+    """Ask for the end of a leader epoch in partition 0."""
+    asked = OffsetForLeaderPartition(
+        partition=0, current_leader_epoch=current_leader_epoch, leader_epoch=leader_epoch
+    )
+    return OffsetForLeaderEpochRequest(
+        topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])]
+    )
+
+
+def describe_configs(kind: int, name: str, *keys: str) -> DescribeConfigsRequest:
+    """Ask for some settings of a resource, or all."""
+    resource = DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=list(keys) or None
+    )
+    return DescribeConfigsRequest(
+        resources=[resource], include_synonyms=True, include_documentation=True
+    )
+
+
+def delete_topics(version: int, *names: str) -> DeleteTopicsRequest:
+    """Delete topics by name."""
+    if version < 6:
+        return DeleteTopicsRequest(topic_names=list(names), timeout_ms=TIMEOUT_MS)
+    states = [DeleteTopicState(name=name) for name in names]
+    return DeleteTopicsRequest(topics=states, timeout_ms=TIMEOUT_MS)
+
+
+def create_partitions(
+    name: str, count: int, *, validate_only: bool = False
+) -> CreatePartitionsRequest:
+    """Extend a topic."""
+    topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    return CreatePartitionsRequest(
+        topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=validate_only
+    )
+
+
+def _fetch(version: int, topic_id: bytes) -> Message:
+    return fetch_request(TOPIC if version < 13 else topic_id)
+
+
+def _coordinator(version: int, topic_id: bytes) -> Message:
+    return FindCoordinatorRequest(key="group", coordinator_keys=["group", "other"])
+
+
+def _all_log_dirs(version: int, topic_id: bytes) -> Message:
+    return DescribeLogDirsRequest(topics=None)
+
+
+SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
+    0: lambda version, topic_id: produce_request(TOPIC, {0: batch_of(b"value")}),
+    1: _fetch,
+    2: lambda version, topic_id: list_offsets(TOPIC, -1),
+    3: lambda version, topic_id: metadata(TOPIC),
+    10: _coordinator,
+    18: lambda version, topic_id: ApiVersionsRequest(
+        client_software_name="odradek", client_software_version="1.0"
+    ),
+    19: lambda version, topic_id: CreateTopicsRequest(
+        topics=[creatable(f"new-{version}")], timeout_ms=TIMEOUT_MS
+    ),
+    20: lambda version, topic_id: delete_topics(version, "absent"),
+    22: lambda version, topic_id: InitProducerIdRequest(
+        transactional_id=None, transaction_timeout_ms=60_000
+    ),
+    23: lambda version, topic_id: offset_for_leader_epoch(TOPIC, 0),
+    32: lambda version, topic_id: describe_configs(2, TOPIC),
+    35: _all_log_dirs,
+    37: lambda version, topic_id: create_partitions(TOPIC, version + 2),
+    60: lambda version, topic_id: DescribeClusterRequest(),
+    75: lambda version, topic_id: DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)]),
+}
+"""By API key: (version, id of TOPIC) -> request."""

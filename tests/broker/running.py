@@ -1,0 +1,140 @@
+"""A broker in the test's own event loop, that must leave nothing behind when it stops."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+
+from odradek.broker.config import load_config
+from odradek.broker.connections import Connections
+from odradek.broker.coordination.interface import Session
+from odradek.broker.listener import Listener
+from odradek.broker.node import Node
+from odradek.broker.runtime import Runtime
+from odradek.broker.server import Broker
+from odradek.storage.data_dir import DataDir
+from odradek.storage.files import RealFileSystem
+from odradek.storage.log_file import LogFile
+
+from .client import Client
+
+HOST = "127.0.0.1"
+DEADLINE_S = 10
+
+
+class WatchedFiles(RealFileSystem):
+    """The machine's disk without fsync, which remembers what was opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_files: list[LogFile] = []
+
+    def open_log(self, path: str, size_bytes: int) -> LogFile:
+        self.log_files.append(super().open_log(path, size_bytes))
+        return self.log_files[-1]
+
+    def fsync(self, descriptor: int) -> None:
+        """Nothing: no test here cuts the power."""
+
+    @property
+    def references(self) -> list[str]:
+        """The files that somebody holds."""
+        return [file.path for file in self.log_files if file.referenced]
+
+
+class MovableClock:
+    """The machine's clocks, which a test can move on."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
+        self.moved_ms = 0
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms() + self.moved_ms
+
+    def wall_ms(self) -> int:
+        return self._clock.wall_ms() + self.moved_ms
+
+
+class RunningBroker(Broker):
+    """A broker whose parts a test can look at."""
+
+    node: Node
+    connections: Connections
+    files: WatchedFiles
+    clock: MovableClock
+
+    async def _make_node(self, data_dir: DataDir, cluster_id: str, session: Session) -> Node:
+        self.node = await super()._make_node(data_dir, cluster_id, session)
+        self.session = session
+        return self.node
+
+    async def _bind(self, node: Node) -> list[Listener]:
+        listeners = await super()._bind(node)
+        self.connections = listeners[0]._connections  # type: ignore[attr-defined]
+        return listeners
+
+    async def client(self) -> Client:
+        """A new connection."""
+        return await Client.connect(self.port)
+
+
+def make_broker(
+    directory: Path,
+    settings: Mapping[str, str] | None = None,
+    *,
+    portable: bool = False,
+    files: WatchedFiles | None = None,
+) -> tuple[RunningBroker, Runtime]:
+    """A broker that is not started yet; the caller closes the runtime."""
+    overrides = {
+        "listeners": f"PLAINTEXT://{HOST}:0",
+        "log.dirs": str(directory / "data"),
+        **(settings or {}),
+    }
+    runtime = Runtime.system()
+    runtime.files = files or WatchedFiles()
+    runtime.clock = MovableClock(runtime)
+    broker = RunningBroker(load_config(overrides=overrides), runtime, portable=portable)
+    broker.files, broker.clock = runtime.files, runtime.clock
+    return broker, runtime
+
+
+@contextlib.asynccontextmanager
+async def running(
+    directory: Path,
+    settings: Mapping[str, str] | None = None,
+    *,
+    portable: bool = False,
+    files: WatchedFiles | None = None,
+) -> AsyncIterator[RunningBroker]:
+    """Start a broker; at the end stop it and look for what it forgot."""
+    broker, runtime = make_broker(directory, settings, portable=portable, files=files)
+    before = asyncio.all_tasks()
+    try:
+        await broker.start()
+        yield broker
+        await until(lambda: not waiters_of(broker), "waiters are left over")
+        await until(lambda: not broker.files.references, "references are left over")
+        await broker.stop()
+        assert len(broker.connections) == 0
+        assert broker.connections.budget.used_bytes == 0
+        await until(lambda: asyncio.all_tasks() <= before, "tasks are left over")
+    finally:
+        await broker.stop()
+        runtime.close()
+    assert not broker.files.references
+
+
+def waiters_of(broker: RunningBroker) -> list[object]:
+    """What waits for news of a partition."""
+    return [w for p in broker.node.replicas.partitions.values() for w in p.waiters]
+
+
+async def until(condition: Callable[[], object], otherwise: str = "it did not happen") -> None:
+    """Return once `condition` holds, or fail."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + DEADLINE_S
+    while not condition():
+        assert loop.time() < deadline_s, otherwise
+        await asyncio.sleep(0.001)

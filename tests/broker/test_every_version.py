@@ -1,0 +1,51 @@
+"""Every version that ApiVersions announces is decoded, handled and answered."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from odradek.broker.handlers import APIS, Api
+from odradek.protocol.errors import ErrorCode
+
+from .client import Client
+from .requests import SENSIBLE, TOPIC
+from .running import running
+
+# What a request gets that is refused on purpose; everything else gets no error at all.
+EXPECTED = {
+    "Produce": lambda version: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if version < 3 else 0,
+    "Fetch": lambda version: ErrorCode.UNSUPPORTED_VERSION if version < 4 else 0,
+    "FindCoordinator": lambda version: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    "DeleteTopics": lambda version: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+
+
+def test_every_version_is_answered(tmp_path: Path, portable: bool) -> None:
+    async def main() -> None:
+        async with running(tmp_path, portable=portable) as broker, await broker.client() as client:
+            topic = await client.create_topic(TOPIC)
+            for api in APIS.values():
+                for version in range(api.first, api.last + 1):
+                    await check(client, api, version, topic.topic_id)
+
+    asyncio.run(main())
+
+
+async def check(client: Client, api: Api, version: int, topic_id: bytes) -> None:
+    request = SENSIBLE[api.key](version, topic_id)
+    answer = await client.ask(request, version)
+    expected = EXPECTED.get(api.name, lambda version: 0)(version)
+    found = set(codes_in(answer))
+    assert found == {int(expected)} or found == {0, int(expected)}, f"{api.name} v{version}"
+
+
+def codes_in(message: Any) -> list[int]:
+    """Every error code anywhere in a message."""
+    found = []
+    for field in message.FIELDS:
+        value = getattr(message, field.name)
+        if field.name == "error_code":
+            found.append(value)
+        elif isinstance(value, list):
+            found += [code for item in value if hasattr(item, "FIELDS") for code in codes_in(item)]
+    return found or [0]
