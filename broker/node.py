@@ -75,6 +75,7 @@ class Node:
         state = self.metadata.partition(topic, partition)
         if state is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if self.replicas.is_offline and self.broker_id in state.replicas:
+        failed = self.replicas.is_offline or (topic, partition) in self.replicas.unmade
+        if failed and self.broker_id in state.replicas:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from odradek.storage.data_dir import DataDir
+from odradek.storage.data_dir import CreatePlan, DataDir
 from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed, StorageError
 from odradek.storage.log import Log
 from odradek.storage.plans import DeletePlan
@@ -25,7 +25,7 @@ from .topic_settings import TopicConfig
 
 log = logging.getLogger(__name__)
 
-MADE_PER_TURN_MAX: Final = 50  # of the loop, so that a large topic does not stop other clients
+MADE_AT_ONCE: Final = 32
 
 
 class Replicas:
@@ -43,6 +43,8 @@ class Replicas:
     ) -> None:
         self.data_dir = data_dir
         self.partitions: dict[tuple[str, int], Partition] = {}
+        self.unmade: set[tuple[str, int]] = set()
+        """Replicas that the disk had no room for."""
         self.is_offline = False
         self.must_checkpoint = asyncio.Event()
         self._on_offline = on_offline
@@ -54,45 +56,65 @@ class Replicas:
     async def leader_and_isr(self, states: Sequence[PartitionState], session: Session) -> None:
         """Lead the partitions as the controller says; make the logs that do not exist yet."""
         configs: dict[str, TopicConfig] = {}
-        for count, state in enumerate(states, start=1):
+        missing: list[tuple[PartitionState, TopicConfig]] = []
+        for state in states:
             if self._broker_id not in state.replicas:
                 continue
-            if state.topic not in configs:
-                configs[state.topic] = await self._topic_config(state.topic, session)
+            config = configs.get(state.topic)
+            if config is None:
+                config = configs[state.topic] = await self._topic_config(state.topic, session)
             partition = self.partitions.get((state.topic, state.partition))
             if partition is not None:
                 partition.become(state)
-                continue
-            self._serve(state, configs[state.topic])
-            if count % MADE_PER_TURN_MAX == 0:
-                await asyncio.sleep(0)
+            elif (kept := self._kept_log(state)) is not None:
+                kept.config = config.log_config
+                self._serve(kept, config, state)
+            else:
+                missing.append((state, config))
+        # Thousands of files may have to be made: in threads, and some for each turn of the loop.
+        starts = range(0, len(missing), MADE_AT_ONCE)
+        await asyncio.gather(*(self._make(missing[i : i + MADE_AT_ONCE]) for i in starts))
 
-    def _serve(self, state: PartitionState, config: TopicConfig) -> None:
+    def _kept_log(self, state: PartitionState) -> Log | None:
+        """The log that was loaded, if it is of this very topic; one of another is set aside."""
+        kept = self.data_dir.logs.get((state.topic, state.partition))
+        if kept is None or kept.topic_id in (None, state.topic_id):
+            return kept
         try:
-            kept = self._open_log(state, config)
-            self.partitions[state.topic, state.partition] = Partition(
-                kept, config, state, self._broker_id
-            )
+            uuid = self._runtime.random.randbytes(16)
+            directory = self.data_dir.set_aside(state.topic, state.partition, uuid)
         except LogDirFailed as error:
             self.take_offline(error)
+        else:
+            log.error("log of another topic with this name is set aside directory=%s", directory)
+        return None
 
-    def _open_log(self, state: PartitionState, config: TopicConfig) -> Log:
-        """The log that was loaded, if it is of this very topic, or a new one."""
-        kept = self.data_dir.logs.get((state.topic, state.partition))
-        if kept is not None and kept.topic_id not in (None, state.topic_id):
-            log.error(
-                "replica of another topic id topic=%s partition=%d is deleted",
+    async def _make(self, missing: Sequence[tuple[PartitionState, TopicConfig]]) -> None:
+        plans = [
+            self.data_dir.create_plan(
                 state.topic,
                 state.partition,
+                topic_id=state.topic_id,
+                config=config.log_config,
+                leader_epoch=state.leader_epoch,
             )
-            self._remove(kept)
-            kept = None
-        if kept is None:
-            return self.data_dir.create_log(
-                state.topic, state.partition, topic_id=state.topic_id, config=config.log_config
-            )
-        kept.config = config.log_config
-        return kept
+            for state, config in missing
+        ]
+        await self._runtime.offload(_run_all, plans)
+        for plan, (state, config) in zip(plans, missing, strict=True):
+            if plan.error is None:
+                self._serve(self.data_dir.created(plan), config, state)
+            else:
+                self.unmade.add((state.topic, state.partition))
+                self.take_offline(plan.error)
+
+    def _serve(self, kept: Log, config: TopicConfig, state: PartitionState) -> None:
+        try:
+            partition = Partition(kept, config, state, self._broker_id)
+        except LogDirFailed as error:
+            self.take_offline(error)
+            return
+        self.partitions[state.topic, state.partition] = partition
 
     async def _topic_config(self, topic: str, session: Session) -> TopicConfig:
         return self._config.topic_config(await read_overrides(topic, session))
@@ -103,6 +125,7 @@ class Replicas:
             partition = self.partitions.pop(key)
             partition.is_leader = False
             partition.wake()
+        self.unmade = {key for key in self.unmade if key[0] != topic}
         for kept in [kept for kept in self.data_dir.logs.values() if kept.topic == topic]:
             self._remove(kept)
 
@@ -147,6 +170,11 @@ class Replicas:
         for partition in partitions.values():
             partition.is_leader = False
             partition.wake()
+
+
+def _run_all(plans: Sequence[CreatePlan]) -> None:
+    for plan in plans:
+        plan.run()
 
 
 async def read_overrides(topic: str, session: Session) -> dict[str, str]:

@@ -23,7 +23,7 @@ from .checkpoint import (
 from .errors import DataDirError, LogDirFailed, StorageError
 from .files import FileLock, FileSystem
 from .load import LoadHints, create_log, load_log
-from .log import Log
+from .log import STRAY_SUFFIX, Log
 from .log_config import LogConfig
 from .meta_properties import (
     META_PROPERTIES,
@@ -56,6 +56,24 @@ class _Checkpoints(NamedTuple):
             log_start_offset=(self.log_start or {}).get(key, 0),
             high_watermark=(self.high_watermark or {}).get(key, 0),
         )
+
+
+class CreatePlan:
+    """Make one empty partition; until `DataDir.created` nobody else knows its log."""
+
+    __slots__ = ("_create", "error", "log")
+
+    def __init__(self, create: Callable[[], Log]) -> None:
+        self._create = create
+        self.log: Log | None = None
+        self.error: LogDirFailed | None = None
+
+    def run(self) -> None:
+        """Make the directory and its files; what goes wrong is kept in `error`."""
+        try:
+            self.log = self._create()
+        except LogDirFailed as error:
+            self.error = error
 
 
 class DataDir:
@@ -183,6 +201,31 @@ class DataDir:
         self._deleted = []
         return plans
 
+    def create_plan(
+        self, topic: str, partition: int, *, topic_id: bytes, config: LogConfig, leader_epoch: int
+    ) -> "CreatePlan":
+        """Make an empty partition, led in `leader_epoch`; `plan.run()` in any thread, then, if
+        there is no `plan.error`, `created(plan)` here.  There must be no such partition."""
+        assert (topic, partition) not in self.logs
+        return CreatePlan(
+            lambda: create_log(
+                self._files,
+                f"{self.path}/{topic}-{partition}",
+                topic,
+                partition,
+                topic_id=topic_id,
+                config=config,
+                leader_epoch=leader_epoch,
+            )
+        )
+
+    def created(self, plan: "CreatePlan") -> Log:
+        """The log is ours from here on."""
+        log = plan.log
+        assert log is not None
+        self.logs[log.topic, log.partition] = log
+        return log
+
     def create_log(
         self, topic: str, partition: int, *, topic_id: bytes | None, config: LogConfig
     ) -> Log:
@@ -197,6 +240,13 @@ class DataDir:
         """Rename a partition's directory away; the plan unlinks it.  Write a checkpoint afterwards,
         so that a partition of that name does not inherit the offsets.  Raises: LogDirFailed."""
         return self.logs.pop((topic, partition)).delete(uuid)
+
+    def set_aside(self, topic: str, partition: int, uuid: bytes) -> str:
+        """Rename a partition's directory out of the way and keep it; return where it is now.
+
+        Raises: LogDirFailed.
+        """
+        return self.logs.pop((topic, partition)).move_away(uuid, STRAY_SUFFIX)
 
     def checkpoint_plan(self) -> CheckpointPlan:
         """All checkpoints as of now.  `plan.run()` in any thread, one at a time, then

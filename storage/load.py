@@ -16,7 +16,7 @@ from .checkpoint import PARTITION_METADATA, read_topic_id, render_partition_meta
 from .epoch_rebuild import load_epochs
 from .errors import CorruptLog
 from .files import FileInfo, FileSystem
-from .leader_epochs import LeaderEpochs
+from .leader_epochs import UNDEFINED, LeaderEpochs
 from .log import Log
 from .log_config import LogConfig
 from .log_recovery import LogRecovery
@@ -60,15 +60,18 @@ def create_log(
     *,
     topic_id: bytes | None,
     config: LogConfig,
+    leader_epoch: int = UNDEFINED,
 ) -> Log:
     """Make an empty partition.  Nothing is synced: without records all of it can be made again.
 
-    Raises: DiskFull, LogDirFailed.
+    `leader_epoch`: the first leadership, if one begins at once.  Raises: DiskFull, LogDirFailed.
     """
     files.make_directory(directory)
     segment = create_segment(files, directory, 0)
     if topic_id is not None:
         files.write_bytes(f"{directory}/{PARTITION_METADATA}", render_partition_metadata(topic_id))
+    epochs = LeaderEpochs(files, directory)
+    epochs.assign(leader_epoch, 0)
     return Log(
         files,
         directory,
@@ -78,7 +81,7 @@ def create_log(
         config=config,
         segments=Segments([segment]),
         producers=ProducerState(),
-        epochs=LeaderEpochs(files, directory),
+        epochs=epochs,
         log_start_offset=0,
         log_end_offset=0,
         recovery_point=0,

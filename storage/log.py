@@ -34,6 +34,7 @@ from .timestamps import TimestampOffset, max_timestamp_offset, offset_for_timest
 
 DIRECTORY_NAME_MAX: Final = 255
 DELETED_SUFFIX: Final = "-delete"
+STRAY_SUFFIX: Final = "-stray"
 
 
 class Appended(NamedTuple):
@@ -371,9 +372,16 @@ class Log:
 
         `uuid`: 16 fresh bytes. Open spans stay readable until they are released.
         """
+        return DeletePlan(self._files, self.move_away(uuid, DELETED_SUFFIX))
+
+    def move_away(self, uuid: bytes, suffix: str) -> str:
+        """End the use of the files and rename the directory; return its new path.
+
+        Raises: LogDirFailed.
+        """
         self.abandon()
-        ending = f"-{self.partition}.{uuid.hex()}{DELETED_SUFFIX}"
+        ending = f"-{self.partition}.{uuid.hex()}{suffix}"
         parent = self.directory.rpartition("/")[0]
         directory = f"{parent}/{self.topic[: DIRECTORY_NAME_MAX - len(ending)]}{ending}"
         self._files.rename(self.directory, directory)
-        return DeletePlan(self._files, directory)
+        return directory
