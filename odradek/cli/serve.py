@@ -5,6 +5,7 @@ nothing for terminals.
 """
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -104,6 +105,9 @@ async def _serve(config: Config, *, stop_with_stdin: bool) -> None:
         await broker.start()
         try:
             _print_ready(broker)
+            # What is there now stays: the collector need not look at it while requests wait.
+            gc.collect()
+            gc.freeze()
             reason = await _failure_before(stopping, broker)
         finally:
             await broker.stop()
