@@ -1,0 +1,94 @@
+"""Limits on connections: how many, how many from one address, how long idle."""
+
+import contextlib
+import time
+
+import pytest
+
+from tests.wire.conftest import StartServer
+from tests.wire.raw import API_VERSIONS, Closed, RawConnection, request
+from tests.wire.servers import Server
+
+ASK = request(API_VERSIONS, 0)
+
+
+def test_too_many_from_one_address(start_server: StartServer, target: str) -> None:
+    server = start_server({"max.connections.per.ip": "6"})
+    with contextlib.ExitStack() as stack:
+        # Apache Kafka's connections to itself count too, so there it may be fewer.
+        count = 6 if target == "odradek" else 3
+        first = [stack.enter_context(served(server)) for _ in range(count)]
+        while target != "odradek":
+            try:
+                further = stack.enter_context(RawConnection(server.host, server.port))
+                further.ask(ASK)
+            except Closed:
+                break
+            first.append(further)
+        assert len(first) <= 6
+        with RawConnection(server.host, server.port) as refused:
+            assert refused.wait_closed()
+        first[0].socket.close()
+        stack.enter_context(served(server))
+        first[1].ask(ASK)
+
+
+def served(server: Server) -> RawConnection:
+    """A connection that got an answer; the broker may notice a closed one a moment later."""
+    deadline = time.monotonic() + 10
+    while True:
+        connection = RawConnection(server.host, server.port)
+        try:
+            connection.ask(ASK)
+        except Closed:
+            connection.socket.close()
+            assert time.monotonic() < deadline
+        else:
+            return connection
+
+
+def test_too_many_wait_in_the_backlog(start_server: StartServer, odradek_only: None) -> None:
+    """Apache Kafka exempts the listener that the brokers use, and a lone broker has no other."""
+    server = start_server({"max.connections": "3"})
+    with contextlib.ExitStack() as stack:
+        first = [stack.enter_context(RawConnection(server.host, server.port)) for _ in range(3)]
+        for connection in first:
+            connection.ask(ASK)
+        waiting = stack.enter_context(RawConnection(server.host, server.port))
+        waiting.socket.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            waiting.ask(ASK)
+        first[0].socket.close()
+        waiting.socket.settimeout(10)
+        assert waiting.read_frame()
+        first[1].ask(ASK)
+
+
+def test_idle_connections_are_closed(start_server: StartServer) -> None:
+    server = start_server({"connections.max.idle.ms": "1500"})
+    with (
+        RawConnection(server.host, server.port) as idle,
+        RawConnection(server.host, server.port) as busy,
+    ):
+        idle.ask(ASK)
+        started = time.monotonic()
+        idle.socket.settimeout(0.05)
+        closed_after_s = 0.0
+        while not closed_after_s:
+            busy.ask(ASK)
+            with contextlib.suppress(TimeoutError):
+                assert idle.socket.recv(1) == b""
+                closed_after_s = time.monotonic() - started
+            assert time.monotonic() - started < 15
+        assert closed_after_s > 1.2
+        busy.ask(ASK)
+
+
+def test_many_idle_connections(start_server: StartServer) -> None:
+    """They are served afterwards; what they cost is measured by benchmarks/limits.py."""
+    server = start_server()
+    with contextlib.ExitStack() as stack:
+        # One after the other: a burst would overflow the backlog and wait for a second SYN.
+        many = [stack.enter_context(served(server)) for _ in range(400)]
+        for connection in reversed(many):
+            connection.ask(ASK)

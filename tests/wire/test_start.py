@@ -1,0 +1,113 @@
+"""Starting where one cannot: one sentence on stderr, exit code 1, no traceback. And stopping."""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.wire.conftest import create_topic
+from tests.wire.servers import OdradekServer, serve_command
+
+TIMEOUT_S = 30.0
+
+
+def refused(data_dir: Path, *arguments: str, settings: Mapping[str, str] | None = None) -> str:
+    """What `odradek serve` says when it does not start."""
+    done = subprocess.run(
+        [*serve_command(data_dir, settings), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if " INFO " not in line]
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+def test_port_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        sentence = refused(tmp_path / "data", "--listen", f"127.0.0.1:{port}")
+    assert str(port) in sentence
+
+
+def test_data_directory_locked(tmp_path: Path) -> None:
+    server = OdradekServer(tmp_path / "server")
+    try:
+        server.start()
+        assert str(server.data_dir) in refused(server.data_dir)
+    finally:
+        server.close()
+
+
+def test_data_directory_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    assert "file" in refused(tmp_path / "file" / "data")
+
+
+def test_data_directory_read_only() -> None:
+    """A pseudo file system that even root cannot write to."""
+    assert "/proc" in refused(Path("/proc/odradek-data"))
+
+
+def test_data_directory_of_another_broker(tmp_path: Path) -> None:
+    server = OdradekServer(tmp_path)
+    try:
+        server.start()
+        server.stop()
+    finally:
+        server.close()
+    sentence = refused(server.data_dir, "--broker-id", "7")
+    assert "7" in sentence
+    assert "broker" in sentence
+
+
+def test_data_directory_of_another_cluster(tmp_path: Path) -> None:
+    server = OdradekServer(tmp_path)
+    try:
+        server.start()
+        server.stop()
+    finally:
+        server.close()
+    meta = server.data_dir / "meta.properties"
+    lines = meta.read_text().splitlines()
+    changed = [
+        "cluster.id=" + "x" * 22 if line.startswith("cluster.id") else line for line in lines
+    ]
+    assert changed != lines
+    meta.write_text("\n".join(changed) + "\n")
+    assert "cluster" in refused(server.data_dir)
+
+
+def test_settings_that_cannot_be(tmp_path: Path) -> None:
+    assert "num.partitions" in refused(tmp_path, settings={"num.partitions": "none"})
+    assert "advertised.listeners" in refused(tmp_path, "--listen", "0.0.0.0:0")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
+def test_signals_stop_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    """Exit code 0, and the marker of a clean shutdown is Kafka's."""
+    command = serve_command(tmp_path / "data")
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        assert ready.startswith("odradek ready: PLAINTEXT://127.0.0.1:")
+        address = ready.split()[2].removeprefix("PLAINTEXT://")
+        create_topic(address, "stopped")
+        process.send_signal(number)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, out) == (0, "")
+    assert "Traceback" not in err
+    marker = tmp_path / "data" / ".kafka_cleanshutdown"
+    assert json.loads(marker.read_text())["version"] == 0
+    shutil.rmtree(tmp_path / "data")
