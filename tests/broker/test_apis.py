@@ -23,7 +23,7 @@ def test_every_api_has_its_two_files_and_every_file_its_api() -> None:
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 def test_an_api_is_found_by_its_name(api: Api) -> None:
-    assert api.request.API_KEY == api.key
+    assert api.key == api.request.API_KEY
     assert api.request.__name__ == f"{api.name}Request"
     assert callable(api.handle)
 
