@@ -143,8 +143,9 @@ class Dispatcher:
         """The connection is gone: nobody waits for what is parked."""
         parked, self.parked = self.parked, deque()
         for answer in parked:
-            if answer.task is not None and not answer.task.cancel():
-                answer.response = answer.task.result() if not answer.task.exception() else None
+            task = answer.task
+            if task is not None and not task.cancel() and not task.cancelled():
+                answer.response = None if task.exception() else task.result()
             if answer.response is not None:
                 answer.response.release()
 
@@ -154,34 +155,27 @@ class Dispatcher:
         parked.task.add_done_callback(self._on_answer)
 
     def _on_answer(self, task: asyncio.Future[Message]) -> None:
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is not None:
-            self._on_failure(error)
-            return
         if not self.parked:  # the connection was closed meanwhile
-            task.result().release()
+            if not task.cancelled() and task.exception() is None:
+                task.result().release()
             return
-        while self.parked:
-            first = self.parked[0]
-            if first.task is not None:
-                if not first.task.done():
-                    return
-                first.response = first.task.result()
-            self.parked.popleft()
-            assert first.response is not None
-            self._send(first.api, first.version, first.correlation_id, first.response)
-        self._peer.resume()
-
-    def _on_failure(self, error: BaseException) -> None:
-        if not self.parked:
-            return  # the connection was closed meanwhile
-        if isinstance(error, CloseConnection):
+        try:
+            while self.parked:
+                first = self.parked[0]
+                if first.task is not None:
+                    if not first.task.done():
+                        return
+                    first.response = first.task.result()
+                self.parked.popleft()
+                assert first.response is not None
+                self._send(first.api, first.version, first.correlation_id, first.response)
+        except CloseConnection as error:
             self._peer.close(str(error))
-            return
-        log.error("request failed peer=%s", self._peer.host, exc_info=error)
-        self._peer.close("a request failed")
+        except (Exception, asyncio.CancelledError):  # a bug must not leave the client waiting
+            log.exception("request failed peer=%s", self._peer.host)
+            self._peer.close("a request failed")
+        else:
+            self._peer.resume()
 
     def _send(self, api: Api, version: int, correlation_id: int, response: Message) -> None:
         flexible = version >= api.flexible and api.key != API_VERSIONS_KEY

@@ -45,7 +45,7 @@ def handle(
     if answer.is_enough(reads):
         return answer.respond(reads)
     release_all(reads)
-    return answer.wait()
+    return answer.wait(reads)
 
 
 def _begin(request: FetchRequest, version: int, node: Node) -> FetchContext:
@@ -116,14 +116,19 @@ class _Answering:
             size_bytes += read.size_bytes
         return size_bytes >= self._request.min_bytes
 
-    async def wait(self) -> FetchResponse:
-        """Read again whenever something is appended, until it is enough or time is up."""
+    async def wait(self, reads: list[Read]) -> FetchResponse:
+        """Read again whenever something is appended, until it is enough or time is up.
+
+        `reads` were not enough, and have been released.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._request.max_wait_ms / 1000
         news = asyncio.Event()
-        partitions = [p for p in map(self._partition, self._fetch.partitions) if p is not None]
+        partitions = [read.partition for read in reads if read.partition is not None]
         for partition in partitions:
             partition.waiters.add(news.set)
+        if any(map(_is_outdated, reads)):  # between the first read and here others had their turn
+            news.set()
         timer = loop.call_at(deadline, news.set)
         try:
             while True:
@@ -170,12 +175,6 @@ class _Answering:
         session_id = fetch.finish(self._node.clock.now_ms())
         return FetchResponse(session_id=session_id, responses=list(topics.values()))
 
-    def _partition(self, fetch: PartitionFetch) -> Partition | None:
-        try:
-            return self._find(fetch)
-        except Refused:
-            return None
-
     def _lookup(self) -> Lookup:
         node, request = self._node, self._request
         if self._version < RECORDS_V2_VERSION_FIRST:
@@ -194,6 +193,14 @@ def _refuse_all(code: ErrorCode) -> Lookup:
         raise Refused(code, None)
 
     return find
+
+
+def _is_outdated(read: Read) -> bool:
+    """Whether reading again would give something else."""
+    partition = read.partition
+    return partition is None or not (
+        partition.is_leader and partition.log.high_watermark == read.high_watermark
+    )
 
 
 def _partition_data(read: Read) -> PartitionData:

@@ -169,6 +169,14 @@ class Client:
         answer: ProduceResponse = await self.ask(request, version)
         return answer.responses[0].partition_responses[0]
 
+    async def append(
+        self, topic: str, batch: bytes | bytearray, *, partition: int = 0, acks: int = -1
+    ) -> int:
+        """Produce one batch, which must succeed; return its base offset."""
+        result = await self.produce(topic, batch, partition=partition, acks=acks)
+        assert result.error_code == 0, result.error_message
+        return result.base_offset
+
     async def fetch(
         self, topic: str, offset: int = 0, *, partition: int = 0, version: int = 12, **more: Any
     ) -> PartitionData:

@@ -43,9 +43,7 @@ TIMEOUT_MS: Final = TIMEOUT_S * 1000
 
 def list_offsets(topic: str, timestamp: int, *, partition: int = 0) -> ListOffsetsRequest:
     """Ask for one offset; v0 for as many as there are."""
-    asked = ListOffsetsPartition(
-        partition_index=partition, timestamp=timestamp, max_num_offsets=10
-    )
+    asked = ListOffsetsPartition(partition_index=partition, timestamp=timestamp, max_num_offsets=10)
     return ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])]
     )

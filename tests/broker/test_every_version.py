@@ -1,6 +1,7 @@
 """Every version that ApiVersions announces is decoded, handled and answered."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from .requests import SENSIBLE, TOPIC
 from .running import running
 
 # What a request gets that is refused on purpose; everything else gets no error at all.
-EXPECTED = {
+EXPECTED: dict[str, Callable[[int], int]] = {
     "Produce": lambda version: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if version < 3 else 0,
     "Fetch": lambda version: ErrorCode.UNSUPPORTED_VERSION if version < 4 else 0,
     "FindCoordinator": lambda version: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -34,9 +35,9 @@ def test_every_version_is_answered(tmp_path: Path, portable: bool) -> None:
 async def check(client: Client, api: Api, version: int, topic_id: bytes) -> None:
     request = SENSIBLE[api.key](version, topic_id)
     answer = await client.ask(request, version)
-    expected = EXPECTED.get(api.name, lambda version: 0)(version)
+    expected = EXPECTED[api.name](version) if api.name in EXPECTED else 0
     found = set(codes_in(answer))
-    assert found == {int(expected)} or found == {0, int(expected)}, f"{api.name} v{version}"
+    assert found in ({expected}, {0, expected}), f"{api.name} v{version}"
 
 
 def codes_in(message: Any) -> list[int]:

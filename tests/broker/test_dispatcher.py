@@ -1,0 +1,351 @@
+"""The conversation on one connection, with handlers whose answers the test gives."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+import pytest
+
+from odradek.broker import dispatcher as module
+from odradek.broker.dispatcher import (
+    CONTROL_FRAME_BYTES_MAX,
+    PARKED_PRODUCES_MAX,
+    Call,
+    CloseConnection,
+    Dispatcher,
+)
+from odradek.broker.handlers import Answer, Api
+from odradek.broker.node import Node
+from odradek.protocol.errors import ErrorCode, MalformedMessage, Truncated, UnsupportedVersion
+from odradek.protocol.messages.k00_produce import ProduceRequest, ProduceResponse
+from odradek.protocol.messages.k01_fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.primitives import Writer
+from odradek.protocol.schema import Message
+from odradek.storage.span import Span
+
+from .client import batch_of, produce_request, request_bytes
+
+PRODUCE, FETCH = ProduceRequest.API_KEY, FetchRequest.API_KEY
+
+
+class FakePeer:
+    """What a dispatcher does to its connection."""
+
+    listener_name = "PLAINTEXT"
+    host = "client"
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.resumed = 0
+        self.closed: list[str] = []
+        self.on_close: Callable[[], None] = lambda: None
+
+    @property
+    def answered(self) -> list[int]:
+        """The correlation ids, in the order in which they were answered."""
+        return [int.from_bytes(frame[4:8], "big") for frame in self.sent]
+
+    def send(self, out: Writer) -> None:
+        self.sent.append(bytes(out))
+        for _, span in out.splices:
+            assert isinstance(span, Span)
+            span.release()
+
+    def note_software(self, software: str) -> None:
+        raise NotImplementedError
+
+    def resume(self) -> None:
+        self.resumed += 1
+
+    def close(self, reason: str) -> None:
+        self.closed.append(reason)
+        self.on_close()
+
+
+class Conversation:
+    """A dispatcher whose requests are answered as the test says."""
+
+    def __init__(self) -> None:
+        self.peer = FakePeer()
+        self.answers: list[Answer | Exception] = []
+        self.requests: list[Message] = []
+        self.dispatcher = Dispatcher(cast(Node, None), self.peer)
+        self.peer.on_close = self.dispatcher.close
+        self.correlation_id = 0
+
+    def handle(self, request: Message, call: Call, node: Node) -> Answer:
+        self.requests.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def ask(self, request: Message, version: int, answer: Answer | Exception) -> None:
+        """Let a request come in."""
+        self.answers.append(answer)
+        self.correlation_id += 1
+        self.dispatcher.on_frame(memoryview(request_bytes(request, version, self.correlation_id)))
+
+    def waits(self, request: Message, version: int) -> "asyncio.Future[Message]":
+        """Let a request come in whose answer is parked."""
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self.ask(request, version, answer)
+        return answer
+
+
+@pytest.fixture
+def conversation(monkeypatch: pytest.MonkeyPatch) -> Conversation:
+    made = Conversation()
+    apis = [
+        Api(PRODUCE, "Produce", last=11, flexible=9),
+        Api(FETCH, "Fetch", last=17, flexible=12),
+        Api(18, "ApiVersions", last=4, flexible=3),
+    ]
+    for api in apis:
+        api.handle = made.handle
+    monkeypatch.setattr(module, "APIS", {api.key: api for api in apis})
+    return made
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(main)
+
+
+async def settle() -> None:
+    """Let everything run that is ready."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def a_produce() -> ProduceRequest:
+    return produce_request("t", {0: batch_of(b"v")})
+
+
+class Spanned(FetchResponse, api_key=1, versions="0-17", flexible="12+"):
+    """An answer that notices its release."""
+
+    __slots__ = ("released",)
+
+    def release(self) -> None:
+        self.released = True
+
+
+def test_an_answer_that_is_known_is_sent_at_once(conversation: Conversation) -> None:
+    conversation.ask(a_produce(), 11, ProduceResponse())
+    assert conversation.peer.answered == [1]
+
+
+def test_no_answer_is_owed_if_there_is_none(conversation: Conversation) -> None:
+    conversation.ask(a_produce(), 11, None)
+    assert conversation.peer.sent == []
+
+
+def test_views_end_with_the_handler(conversation: Conversation) -> None:
+    conversation.ask(a_produce(), 11, ProduceResponse())
+    request = cast(ProduceRequest, conversation.requests[0])
+    with pytest.raises(ValueError, match="released"):
+        bytes(cast(memoryview, request.topic_data[0].partition_data[0].records))
+
+
+def test_answers_keep_the_order_of_the_requests(conversation: Conversation) -> None:
+    async def main() -> None:
+        first, second = (conversation.waits(a_produce(), 11) for _ in range(2))
+        conversation.ask(a_produce(), 11, ProduceResponse())
+        fourth = conversation.waits(a_produce(), 11)
+        second.set_result(ProduceResponse())
+        fourth.set_result(ProduceResponse())
+        await settle()
+        assert conversation.peer.sent == []
+        first.set_result(ProduceResponse())
+        await settle()
+        assert conversation.peer.answered == [1, 2, 3, 4]
+        assert conversation.peer.resumed == 1
+
+    run(main())
+
+
+def test_what_is_ready_goes_before_what_is_not(conversation: Conversation) -> None:
+    async def main() -> None:
+        first, second = (conversation.waits(a_produce(), 11) for _ in range(2))
+        first.set_result(ProduceResponse())
+        await settle()
+        assert conversation.peer.answered == [1]
+        second.set_result(ProduceResponse())
+        await settle()
+        assert conversation.peer.answered == [1, 2]
+
+    run(main())
+
+
+def test_so_many_produces_may_wait(conversation: Conversation) -> None:
+    async def main() -> None:
+        frame = memoryview(request_bytes(a_produce(), 11))
+        fetch = memoryview(request_bytes(FetchRequest(), 12))
+        for _ in range(PARKED_PRODUCES_MAX):
+            assert not conversation.dispatcher.parked or conversation.dispatcher.may_follow(frame)
+            assert not conversation.dispatcher.may_follow(fetch)
+            conversation.waits(a_produce(), 11)
+        assert not conversation.dispatcher.may_follow(frame)
+        conversation.dispatcher.close()
+
+    run(main())
+
+
+def test_nothing_follows_a_fetch_that_waits(conversation: Conversation) -> None:
+    async def main() -> None:
+        conversation.waits(FetchRequest(), 12)
+        for request, version in ((a_produce(), 11), (FetchRequest(), 12)):
+            frame = memoryview(request_bytes(request, version))
+            assert not conversation.dispatcher.may_follow(frame)
+        assert not conversation.dispatcher.may_follow(memoryview(b""))
+        conversation.dispatcher.close()
+
+    run(main())
+
+
+def test_a_closed_connection_cancels_what_waits(conversation: Conversation) -> None:
+    async def main() -> None:
+        answer = conversation.waits(FetchRequest(), 12)
+        conversation.dispatcher.close()
+        await settle()
+        assert answer.cancelled()
+        assert conversation.peer.sent == []
+        assert conversation.peer.closed == []
+
+    run(main())
+
+
+def test_what_was_ready_when_the_connection_closed_is_given_back(
+    conversation: Conversation,
+) -> None:
+    async def main() -> None:
+        response = Spanned()
+        conversation.waits(FetchRequest(), 12).set_result(response)
+        conversation.dispatcher.close()
+        await settle()
+        assert response.released
+        assert conversation.peer.sent == []
+
+    run(main())
+
+
+def test_what_waited_behind_another_is_given_back(conversation: Conversation) -> None:
+    async def main() -> None:
+        response = Spanned()
+        conversation.waits(a_produce(), 11)
+        conversation.ask(a_produce(), 11, response)
+        conversation.dispatcher.close()
+        assert response.released
+
+    run(main())
+
+
+@pytest.mark.parametrize("error", [ValueError("bug"), CloseConnection("no acks")])
+def test_a_failed_answer_closes(conversation: Conversation, error: Exception) -> None:
+    async def main() -> None:
+        failing, other = (conversation.waits(a_produce(), 11) for _ in range(2))
+        failing.set_exception(error)
+        await settle()
+        expected = "no acks" if isinstance(error, CloseConnection) else "a request failed"
+        assert conversation.peer.closed == [expected]
+        assert other.cancelled()
+        assert conversation.peer.resumed == 0
+
+    run(main())
+
+
+def test_answers_before_a_failed_one_are_sent(conversation: Conversation) -> None:
+    async def main() -> None:
+        good, bad = (conversation.waits(a_produce(), 11) for _ in range(2))
+        bad.set_exception(ValueError("bug"))
+        await settle()
+        assert conversation.peer.closed == []
+        good.set_result(ProduceResponse())
+        await settle()
+        assert conversation.peer.answered == [1]
+        assert conversation.peer.closed == ["a request failed"]
+
+    run(main())
+
+
+def test_an_answer_that_was_cancelled_by_itself_closes(conversation: Conversation) -> None:
+    async def main() -> None:
+        conversation.waits(FetchRequest(), 12).cancel()
+        await settle()
+        assert conversation.peer.closed == ["a request failed"]
+
+    run(main())
+
+
+def test_an_answer_that_cannot_be_encoded_closes(conversation: Conversation) -> None:
+    async def main() -> None:
+        data = PartitionData(partition_index=1 << 40)
+        response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
+        conversation.waits(FetchRequest(), 12).set_result(response)
+        await settle()
+        assert conversation.peer.closed == ["a request failed"]
+
+    run(main())
+
+
+def test_an_error_after_the_connection_closed_is_nobodys(conversation: Conversation) -> None:
+    async def main() -> None:
+        conversation.waits(FetchRequest(), 12).set_exception(ValueError("bug"))
+        conversation.dispatcher.close()
+        await settle()
+        assert conversation.peer.closed == []
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("frame", "error"),
+    [
+        (b"", Truncated),
+        (b"\0\0\0\0\0\0\0", Truncated),
+        (b"\0\0\0\x0b\0\0\0\1", Truncated),
+        (b"\0\0\0\x0c\0\0\0\1\xff\xff", UnsupportedVersion),
+        (b"\0\0\xff\xff\0\0\0\1\xff\xff", UnsupportedVersion),
+        (b"\x03\xe7\0\0\0\0\0\1\xff\xff", UnsupportedVersion),
+        (b"\xff\xff\0\0\0\0\0\1\xff\xff", UnsupportedVersion),
+    ],
+)
+def test_frames_that_mean_nothing(
+    conversation: Conversation, frame: bytes, error: type[MalformedMessage]
+) -> None:
+    with pytest.raises(error):
+        conversation.dispatcher.on_frame(memoryview(frame))
+    assert conversation.peer.sent == []
+
+
+def test_only_produce_is_large(conversation: Conversation) -> None:
+    large = bytes(CONTROL_FRAME_BYTES_MAX + 1)
+    with pytest.raises(MalformedMessage, match="Fetch of"):
+        conversation.dispatcher.on_frame(memoryview(request_bytes(FetchRequest(), 12) + large))
+    conversation.answers.append(None)
+    conversation.dispatcher.on_frame(memoryview(request_bytes(a_produce(), 11) + large))
+
+
+def test_a_newer_api_versions_is_answered_in_v0(conversation: Conversation) -> None:
+    frame = b"\0\x12\x7f\xff\0\0\0\7" + b"what a v32767 may hold"
+    conversation.dispatcher.on_frame(memoryview(frame))
+    (sent,) = conversation.peer.sent
+    assert sent[4:8] == b"\0\0\0\7"
+    answer, end = ApiVersionsResponse.decode(sent, 0, 8)
+    assert end == len(sent)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(a.api_key, a.min_version, a.max_version) for a in answer.api_keys] == [(18, 0, 4)]
+
+
+def test_api_versions_is_answered_with_header_v0(conversation: Conversation) -> None:
+    request = ApiVersionsRequest(client_software_name="n", client_software_version="1")
+    conversation.ask(request, 4, ApiVersionsResponse(api_keys=[]))
+    (sent,) = conversation.peer.sent
+    _, end = ApiVersionsResponse.decode(sent, 4, 8)
+    assert end == len(sent)
