@@ -1,24 +1,21 @@
 """Spark's Kafka source, batch: one session that reads the topics it is told, one line each.
 
-A line on stdin is `HOST:PORT TOPIC`; the answer on stdout is a line of JSON.  It runs in Spark's
-own environment, so it imports nothing of ours.
+The argument is the connector's jars, with commas.  A line on stdin is `HOST:PORT TOPIC`; the answer
+on stdout is a line of JSON.  It runs in Spark's own environment, so it imports nothing of ours.
 """
 
 import json
 import sys
 import time
 
-import pyspark
 from pyspark.sql import SparkSession
 
 
 def session() -> SparkSession:
-    """A local session with the connector of this Spark's own version."""
-    scala = "2.12" if pyspark.__version__.startswith("3.") else "2.13"
-    connector = f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{pyspark.__version__}"
+    """A local session."""
     return (
         SparkSession.builder.master("local[2]")
-        .config("spark.jars.packages", connector)
+        .config("spark.jars", sys.argv[1])
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "1g")
         .config("spark.driver.bindAddress", "127.0.0.1")

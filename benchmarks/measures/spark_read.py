@@ -18,9 +18,10 @@ from benchmarks.measure import (
     Sample,
     Stage,
 )
+from tests.spark.environment import RELEASES
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PYTHON: Final = ROOT / ".venv-spark-4.0" / "bin" / "python"
+SPARK: Final = RELEASES["4.0"]
 PROGRAM: Final = ROOT / "benchmarks" / "clients" / "spark_read.py"
 
 
@@ -64,10 +65,12 @@ class SparkRead(Measure):
 
     def _session(self) -> subprocess.Popen[str]:
         if self._spark is None:
-            if not PYTHON.exists():
-                raise NotAvailable("no Spark environment; make spark makes it")
+            missing = SPARK.missing()
+            if missing is not None:
+                raise NotAvailable(missing)
+            jars = ",".join(map(str, SPARK.connector_jars()))
             self._spark = subprocess.Popen(
-                [PYTHON, PROGRAM],
+                [SPARK.python, PROGRAM, jars],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
