@@ -60,7 +60,9 @@ def test_each_codec(server: Server, new_topic: NewTopicName) -> None:
             batches = list(BATCH.finditer(part))
             assert sum(int(batch["count"]) for batch in batches) == len(records)
             assert sum(int(batch["size"]) for batch in batches) == path.stat().st_size
-            assert {batch["codec"] for batch in batches} == {codec}
+            # librdkafka sends a batch as it is where compressing it would not help
+            used = {batch["codec"] for batch in batches}
+            assert {codec} <= used <= {codec, "none"}
             assert len(re.findall(r"^\| offset: ", part, re.M)) == len(records)
 
 
