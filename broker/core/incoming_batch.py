@@ -19,6 +19,9 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.records import (
     CONTROL,
+    LENGTH_OVERHEAD_BYTES,
+    MAGIC,
+    NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
     Codec,
@@ -26,7 +29,7 @@ from odradek.protocol.records import (
     check_crc,
     iter_records,
     read_header,
-    set_max_timestamp,
+    set_create_time,
     validate_records,
 )
 
@@ -34,6 +37,9 @@ from ..topic_settings import TopicConfig
 
 RECORD_ERRORS_MAX: Final = 1000
 _ZSTD_VERSION_FIRST: Final = 7  # of Produce
+_LENGTH_POSITION: Final = 8
+_MAGIC_POSITION: Final = 16
+_OLDEST_LENGTH_MIN: Final = 14  # of a message in the formats before batches
 _NOT_FOR_CLIENTS: Final = TRANSACTIONAL | CONTROL
 
 
@@ -54,10 +60,8 @@ def read_only_batch(records: memoryview | None, version: int) -> BatchHeader:
         raise Refused(ErrorCode.INVALID_RECORD, "there is no record batch for the partition")
     try:
         header = read_header(records)
-    except (Truncated, UnsupportedVersion) as error:
-        raise Refused(ErrorCode.INVALID_RECORD, str(error)) from None
-    except BadLength as error:
-        raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    except (Truncated, UnsupportedVersion, BadLength) as error:
+        raise Refused(_code_of_broken_header(records), str(error)) from None
     if header.size_bytes != len(records):
         more = header.size_bytes < len(records)
         message = "there is more than one batch" if more else "the batch is cut off"
@@ -68,6 +72,22 @@ def read_only_batch(records: memoryview | None, version: int) -> BatchHeader:
             f"zstd may be sent from Produce v{_ZSTD_VERSION_FIRST} on, not in v{version}",
         )
     return header
+
+
+def _code_of_broken_header(records: memoryview) -> ErrorCode:
+    """Kafka takes what is too short or too old for no batch, and what cannot be one for corrupt."""
+    if len(records) < LENGTH_OVERHEAD_BYTES:
+        return ErrorCode.INVALID_RECORD
+    length = int.from_bytes(records[_LENGTH_POSITION:LENGTH_OVERHEAD_BYTES], "big", signed=True)
+    if length < _OLDEST_LENGTH_MIN:
+        return ErrorCode.CORRUPT_MESSAGE
+    if len(records) <= _MAGIC_POSITION:
+        return ErrorCode.INVALID_RECORD
+    magic = records[_MAGIC_POSITION]
+    if magic > MAGIC:
+        return ErrorCode.CORRUPT_MESSAGE
+    whole = len(records) >= LENGTH_OVERHEAD_BYTES + length
+    return ErrorCode.CORRUPT_MESSAGE if magic == MAGIC and whole else ErrorCode.INVALID_RECORD
 
 
 def check_batch(
@@ -117,15 +137,25 @@ def check_batch(
     except MalformedMessage as error:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     if config.is_log_append_time:
+        if header.is_log_append_time:
+            _refuse_append_time(header.record_count)
         return header  # the log sets the time when it appends
     earliest = wall_ms - config.message_timestamp_before_max_ms
     latest = wall_ms + config.message_timestamp_after_max_ms
     if timestamps.min_timestamp < earliest or timestamps.max_timestamp > latest:
         _check_timestamps(batch, header, earliest, latest, decompressed_bytes_max)
-    if header.max_timestamp != timestamps.max_timestamp or header.is_log_append_time:
-        set_max_timestamp(batch, timestamps.max_timestamp)
+    max_timestamp = max(timestamps.max_timestamp, NO_TIMESTAMP)
+    if header.max_timestamp != max_timestamp or header.is_log_append_time:
+        set_create_time(batch, max_timestamp)
         return read_header(batch)
     return header
+
+
+def _refuse_append_time(record_count: int) -> None:
+    """Only the broker says that a timestamp is its own.  Raises: RefusedRecords."""
+    message = "a producer may not set the timestamp type to LogAppendTime"
+    errors = [(index, message) for index in range(min(record_count, RECORD_ERRORS_MAX))]
+    raise RefusedRecords(ErrorCode.INVALID_TIMESTAMP, message, errors)
 
 
 def _check_producer(header: BatchHeader) -> None:

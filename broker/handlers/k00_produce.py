@@ -18,6 +18,7 @@ from odradek.protocol.messages.k00_produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from odradek.protocol.records import BatchHeader
 from odradek.storage.errors import StorageError
 
 from ..core.incoming_batch import RefusedRecords, check_batch, read_only_batch
@@ -27,6 +28,15 @@ from ..dispatcher import Call, CloseConnection
 from ..node import Node
 
 RECORDS_V2_VERSION_FIRST = 3
+_CODES_WITHOUT_LOG_START = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
 
 
 def handle(request: ProduceRequest, call: Call, node: Node) -> ProduceResponse | None:
@@ -40,9 +50,10 @@ def handle(request: ProduceRequest, call: Call, node: Node) -> ProduceResponse |
                 results.append(_refused(data.index, refused))
             else:
                 results.append(_append(node, topic.name, data, call.version))
-        response.responses.append(
-            TopicProduceResponse(name=topic.name, partition_responses=results)
-        )
+        if results:
+            response.responses.append(
+                TopicProduceResponse(name=topic.name, partition_responses=results)
+            )
     if request.acks != 0:
         return response
     failed = [r for t in response.responses for r in t.partition_responses if r.error_code]
@@ -65,17 +76,24 @@ def _append(
     partition = node.replicas.partitions.get((topic, data.index))
     if partition is None:
         return _unknown(node, topic, data.index)
+    batch = data.records
+    assert batch is None or isinstance(batch, memoryview)
     try:
-        return _append_to_leader(node, partition, data, version)
+        header = read_only_batch(batch, version)
+    except Refused as refused:
+        return _refused(data.index, refused)
+    assert batch is not None
+    try:
+        return _append_to_leader(node, partition, data.index, batch, header)
     except RefusedRecords as refused:
-        result = _refused(data.index, refused)
+        result = _refused(data.index, refused, partition)
         result.record_errors = [
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
             for index, message in refused.record_errors
         ]
         return result
     except Refused as refused:
-        result = _refused(data.index, refused)
+        result = _refused(data.index, refused, partition)
         if refused.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             state = partition.state
             result.current_leader = LeaderIdAndEpoch(
@@ -84,17 +102,13 @@ def _append(
         return result
     except StorageError as error:
         node.replicas.note_failure(error)
-        return _refused(data.index, Refused(code_of(error), str(error)))
+        return _refused(data.index, Refused(code_of(error), str(error)), partition)
 
 
 def _append_to_leader(
-    node: Node, partition: Partition, data: PartitionProduceData, version: int
+    node: Node, partition: Partition, index: int, batch: memoryview, header: BatchHeader
 ) -> PartitionProduceResponse:
     """Raises: Refused, RefusedRecords, StorageError."""
-    batch = data.records
-    assert batch is None or isinstance(batch, memoryview)
-    header = read_only_batch(batch, version)
-    assert batch is not None
     partition.check_leader()
     wall_ms = node.clock.wall_ms()
     log, config = partition.log, partition.config
@@ -110,14 +124,14 @@ def _append_to_leader(
         duplicate = log.producers.check(header)
         if duplicate is not None:
             return PartitionProduceResponse(
-                index=data.index,
+                index=index,
                 base_offset=duplicate.base_offset,
-                log_append_time_ms=duplicate.timestamp if config.is_log_append_time else -1,
+                log_append_time_ms=duplicate.timestamp,  # with create times too, as Kafka
                 log_start_offset=log.log_start_offset,
             )
     base_offset = partition.append(batch, header, wall_ms=wall_ms)
     return PartitionProduceResponse(
-        index=data.index,
+        index=index,
         base_offset=base_offset,
         log_append_time_ms=append_time_ms,
         log_start_offset=log.log_start_offset,
@@ -129,7 +143,17 @@ def _unknown(node: Node, topic: str, index: int) -> PartitionProduceResponse:
     return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
 
 
-def _refused(index: int, refused: Refused) -> PartitionProduceResponse:
+def _refused(
+    index: int, refused: Refused, partition: Partition | None = None
+) -> PartitionProduceResponse:
+    """`partition` is given if its log has been asked; Kafka then mostly says where it starts."""
+    log_start_offset = -1
+    if partition is not None and refused.code not in _CODES_WITHOUT_LOG_START:
+        log_start_offset = partition.log.log_start_offset
     return PartitionProduceResponse(
-        index=index, error_code=refused.code, base_offset=-1, error_message=refused.message
+        index=index,
+        error_code=refused.code,
+        base_offset=-1,
+        log_start_offset=log_start_offset,
+        error_message=refused.message,
     )

@@ -16,7 +16,7 @@ from .batch import (
     read_header,
     read_magic,
     set_append_time,
-    set_max_timestamp,
+    set_create_time,
     set_offset_and_epoch,
 )
 from .builder import build_batch, control_batch
@@ -52,7 +52,7 @@ __all__ = [
     "read_magic",
     "read_marker",
     "set_append_time",
-    "set_max_timestamp",
+    "set_create_time",
     "set_offset_and_epoch",
     "validate_records",
 ]

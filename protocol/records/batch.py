@@ -189,14 +189,20 @@ def set_append_time(batch: bytearray | memoryview, wall_ms: int) -> None:
     `batch` must be exactly one batch.
     """
     batch[_ATTRIBUTES_POSITION + 1] |= LOG_APPEND_TIME
-    set_max_timestamp(batch, wall_ms)
+    _set_max_timestamp(batch, wall_ms)
 
 
-def set_max_timestamp(batch: bytearray | memoryview, max_timestamp: int) -> None:
-    """Correct a header whose maximum is not that of the records, in place, with a new checksum.
+def set_create_time(batch: bytearray | memoryview, max_timestamp: int) -> None:
+    """Correct a header that does not say what its records do, in place, with a new checksum.
 
+    The timestamps are the records' own (CreateTime), `max_timestamp` the largest of them.
     `batch` must be exactly one batch.
     """
+    batch[_ATTRIBUTES_POSITION + 1] &= ~LOG_APPEND_TIME & 0xFF
+    _set_max_timestamp(batch, max_timestamp)
+
+
+def _set_max_timestamp(batch: bytearray | memoryview, max_timestamp: int) -> None:
     _INT64.pack_into(batch, _MAX_TIMESTAMP_POSITION, max_timestamp)
     seal(batch)
 

@@ -22,7 +22,7 @@ from odradek.protocol.records import (
     read_header,
     read_magic,
     set_append_time,
-    set_max_timestamp,
+    set_create_time,
     set_offset_and_epoch,
 )
 
@@ -159,7 +159,7 @@ def test_a_wrong_maximum_can_be_corrected() -> None:
     batch = build_batch(example_records(4))
     right = bytes(batch)
     struct.pack_into(">q", batch, 35, 5)
-    set_max_timestamp(batch, read_header(right).max_timestamp)
+    set_create_time(batch, read_header(right).max_timestamp)
     assert batch == right
 
 
