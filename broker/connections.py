@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 import os
+import socket
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +37,8 @@ class Connections:
         self._count_max: int = config.max_connections
         self._per_host_max: int = config.max_connections_per_ip
         self._per_host_overrides = config.connection_limits
+        self._send_buffer_bytes = config.socket_send_buffer_bytes
+        self._receive_buffer_bytes = config.socket_receive_buffer_bytes
         self._offload = runtime.offload
         self._open: set[Connection] = set()
         self._per_host: Counter[str] = Counter()
@@ -70,6 +73,15 @@ class Connections:
             "connection refused host=%s reason=max.connections.per.ip=%d", host, limit
         )
         return True
+
+    def tune(self, sock: socket.socket) -> None:
+        """Give the socket of a new connection its options."""
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._send_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
+        if self._receive_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
 
     def add(self, connection: Connection) -> None:
         """A connection has been accepted."""

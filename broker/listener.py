@@ -1,7 +1,8 @@
 """Sockets that accept connections.
 
 `PlainListener` accepts by itself and hands sockets to `PlainConnection`; `StreamListener` lets
-asyncio do both. A full broker (`max.connections`) leaves new clients in the backlog, as Kafka does.
+asyncio do both. A full broker (`max.connections`) leaves new clients in the backlog, as Kafka does;
+asyncio can't be told to, so that there they are hung up on.
 """
 
 import asyncio
@@ -47,8 +48,6 @@ class PlainListener:
         self.port = endpoint.port
         self._host = endpoint.host
         self._backlog = config.socket_listen_backlog_size
-        self._send_bytes = config.socket_send_buffer_bytes
-        self._receive_bytes = config.socket_receive_buffer_bytes
         self._connections = connections
         self._socket: socket.socket | None = None
         self._resuming: asyncio.Task[None] | None = None
@@ -106,12 +105,7 @@ class PlainListener:
             sock.close()
             return
         sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if self._send_bytes > 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_bytes)
-        if self._receive_bytes > 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_bytes)
+        self._connections.tune(sock)
         self._connections.add(PlainConnection(self._connections, self.name, host, sock))
 
     def _pause(self, until: "asyncio.Future[None] | object") -> None:

@@ -34,6 +34,11 @@ class ReceiveBudget:
         self.used_bytes = 0
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
 
+    @property
+    def is_roomy(self) -> bool:
+        """Whether all that one wake-up may read could be kept."""
+        return not self._is_limited or self.used_bytes + SCRATCH_BYTES <= self._growing_bytes_max
+
     def take(self, size_bytes: int) -> bytearray | None:
         """A buffer of at least `size_bytes`; None if others have used up the budget."""
         return self._take(size_bytes, self.used_bytes, self._size_bytes_max)
@@ -58,7 +63,7 @@ class ReceiveBudget:
         unlimited = others_bytes == 0 or not self._is_limited
         for number, pooled in enumerate(self._pool):
             fits = unlimited or others_bytes + len(pooled) <= limit_bytes
-            if fits and len(pooled) >= size_bytes:
+            if fits and size_bytes <= len(pooled) <= 2 * size_bytes:
                 self.used_bytes += len(pooled)
                 return self._pool.pop(number)
         if not unlimited and others_bytes + size_bytes > limit_bytes:
@@ -96,7 +101,9 @@ class FrameBuffer:
 
     def room(self) -> memoryview:
         """Where the next piece goes; empty until `make_room` has succeeded."""
-        return self._data if self._own is None else self._data[self._end :]
+        if self._own is not None:
+            return self._data[self._end :]
+        return self._data if self._budget.is_roomy else self._data[:_BUFFER_BYTES_MIN]
 
     def received(self, size_bytes: int) -> None:
         """So many bytes were written to the last `room`."""

@@ -36,6 +36,9 @@ class StreamConnection(asyncio.BufferedProtocol):
         if not self._connections.has_slot() or self._connections.refuses(host):
             writable.abort()
             return
+        sock = transport.get_extra_info("socket")
+        if sock is not None:  # a simulator has none
+            self._connections.tune(sock)
         self._stream = _Stream(self._connections, self._listener_name, host, writable)
         self._connections.add(self._stream)
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from pathlib import Path
+from typing import Any
 
 from odradek.broker.config import load_config
 from odradek.broker.connections import Connections
@@ -74,9 +76,14 @@ class RunningBroker(Broker):
         self.connections = listeners[0]._connections  # type: ignore[attr-defined]
         return listeners
 
-    async def client(self) -> Client:
-        """A new connection."""
-        return await Client.connect(self.port)
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.clients: list[Client] = []
+
+    async def client(self, **options: Any) -> Client:
+        """A new connection, which is closed at the end of the test."""
+        self.clients.append(await Client.connect(self.port, **options))
+        return self.clients[-1]
 
 
 def make_broker(
@@ -114,6 +121,7 @@ async def running(
     try:
         await broker.start()
         yield broker
+        await hang_up(broker.clients)
         await until(lambda: not waiters_of(broker), "waiters are left over")
         await until(lambda: not broker.files.references, "references are left over")
         await broker.stop()
@@ -121,9 +129,48 @@ async def running(
         assert broker.connections.budget.used_bytes == 0
         await until(lambda: asyncio.all_tasks() <= before, "tasks are left over")
     finally:
+        await hang_up(broker.clients)
         await broker.stop()
         runtime.close()
     assert not broker.files.references
+
+
+def on_broker(
+    settings: Mapping[str, str] | None = None, *, both: bool = True
+) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
+    """Make `async def test(broker, ...)` a test that runs on a broker of each kind of connections.
+
+    Its other arguments are fixtures and parameters as usual.  `both` False: sockets only.
+    """
+
+    def decorate(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+        named = [name for name in inspect.signature(test).parameters if name != "broker"]
+        wanted = dict.fromkeys(("tmp_path", *(("portable",) if both else ()), *named))
+
+        def run(tmp_path: Path, portable: bool = False, **more: Any) -> None:
+            given = {"tmp_path": tmp_path, "portable": portable, **more}
+
+            async def main() -> None:
+                async with running(tmp_path, settings, portable=portable) as broker:
+                    await test(broker, **{name: given[name] for name in named})
+
+            asyncio.run(main())
+
+        run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
+        run.__dict__.update(test.__dict__)  # its marks
+        kind = inspect.Parameter.KEYWORD_ONLY
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [inspect.Parameter(name, kind) for name in wanted]
+        )
+        return run
+
+    return decorate
+
+
+async def hang_up(clients: list[Client]) -> None:
+    """Close connections, and forget them."""
+    while clients:
+        await clients.pop().close()
 
 
 def waiters_of(broker: RunningBroker) -> list[object]:

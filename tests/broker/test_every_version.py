@@ -1,8 +1,6 @@
 """Every version that ApiVersions announces is decoded, handled and answered."""
 
-import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from odradek.broker.handlers import APIS, Api
@@ -10,7 +8,7 @@ from odradek.protocol.errors import ErrorCode
 
 from .client import Client
 from .requests import SENSIBLE, TOPIC
-from .running import running
+from .running import RunningBroker, on_broker
 
 # What a request gets that is refused on purpose; everything else gets no error at all.
 EXPECTED: dict[str, Callable[[int], int]] = {
@@ -21,15 +19,13 @@ EXPECTED: dict[str, Callable[[int], int]] = {
 }
 
 
-def test_every_version_is_answered(tmp_path: Path, portable: bool) -> None:
-    async def main() -> None:
-        async with running(tmp_path, portable=portable) as broker, await broker.client() as client:
-            topic = await client.create_topic(TOPIC)
-            for api in APIS.values():
-                for version in range(api.first, api.last + 1):
-                    await check(client, api, version, topic.topic_id)
-
-    asyncio.run(main())
+@on_broker()
+async def test_every_version_is_answered(broker: RunningBroker) -> None:
+    client = await broker.client()
+    topic = await client.create_topic(TOPIC)
+    for api in APIS.values():
+        for version in range(api.first, api.last + 1):
+            await check(client, api, version, topic.topic_id)
 
 
 async def check(client: Client, api: Api, version: int, topic_id: bytes) -> None:

@@ -1,0 +1,454 @@
+"""Connections of both kinds: bad frames, order, back-pressure, memory, limits."""
+
+import asyncio
+import socket
+import struct
+
+import pytest
+
+from odradek.broker.receive import SCRATCH_BYTES
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.framing import FRAME_SIZE
+from odradek.protocol.messages.k00_produce import ProduceResponse
+from odradek.protocol.messages.k01_fetch import FetchResponse
+from odradek.protocol.messages.k03_metadata import MetadataResponse
+from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+from .client import (
+    Client,
+    HungUp,
+    batch_of,
+    fetch_request,
+    produce_request,
+    records_in,
+    request_bytes,
+)
+from .requests import SENSIBLE, TOPIC, metadata
+from .running import RunningBroker, on_broker, until, waiters_of
+
+LONG_MS = 60_000
+KIB = 1 << 10
+MIB = 1 << 20
+
+
+def framed(frame: bytes) -> bytes:
+    return FRAME_SIZE.pack(len(frame)) + frame
+
+
+def start_of(api_key: int, version: int, *, flexible: bool = False) -> bytes:
+    """A request's header without client id."""
+    return struct.pack(">hhih", api_key, version, 1, -1) + (b"\0" if flexible else b"")
+
+
+async def is_served(client: Client) -> bool:
+    answer: MetadataResponse = await client.ask(metadata(), 12)
+    return len(answer.brokers) == 1
+
+
+# What is no request.
+
+NOT_SERVED = [
+    FRAME_SIZE.pack(-1),
+    FRAME_SIZE.pack(-(1 << 31)),
+    FRAME_SIZE.pack((1 << 31) - 1),
+    FRAME_SIZE.pack(100 * MIB + 1),
+    framed(b""),
+    framed(b"\0"),
+    framed(b"\0\x03\0\x01\0\0\0\x01"),  # ends before the client id
+    framed(struct.pack(">hhihh", 3, 1, 1, -2, 0)),  # a client id of -2 bytes
+    framed(struct.pack(">hhih2s", 3, 1, 1, 2, b"\xff\xff") + b"\0\0\0\0"),  # not UTF-8
+    framed(start_of(999, 0)),
+    framed(start_of(-1, 0)),
+    framed(start_of(4, 0)),  # LeaderAndIsr, from whomever
+    framed(start_of(3, 13)),
+    framed(start_of(3, -1)),
+    framed(start_of(0, 12)),
+    framed(start_of(3, 1) + struct.pack(">i", 1 << 30)),  # lying counts
+    framed(start_of(3, 1) + struct.pack(">i", -2)),
+    framed(start_of(3, 9, flexible=True) + b"\xff\xff\xff\xff\x0f"),
+    framed(start_of(1, 4) + bytes(20)),
+    framed(start_of(0, 3) + struct.pack(">hhiih", -1, 1, 1, 1, 1000)),
+    b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100),  # TLS
+]
+
+
+@on_broker()
+async def test_what_is_no_request_ends_its_connection_only(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = await broker.client()
+    for data in NOT_SERVED:
+        caplog.clear()
+        client = await broker.client()
+        client.send_bytes(data)
+        assert await client.is_closed(), data
+        lines = [record.getMessage() for record in caplog.records]
+        assert len(lines) == 1, (data, lines)
+        assert lines[0].startswith("connection closed peer=127.0.0.1"), lines
+        assert caplog.records[0].exc_info is None
+        broker.connections.sweep()  # else the lines would soon be too many
+        assert await is_served(good)
+
+
+@on_broker(both=False)
+async def test_every_truncation_of_every_request(broker: RunningBroker) -> None:
+    """Each is answered or closes; none is our bug."""
+    client = await broker.client()
+    topic = await client.create_topic(TOPIC)
+    for api_key, sensible in SENSIBLE.items():
+        whole = request_bytes(sensible(0, topic.topic_id), 0)
+        for end in range(8, len(whole), 3):
+            cut = await broker.client()
+            cut.send_frame(whole[:end])
+            assert await cut.is_closed(), (api_key, end)
+            broker.connections.sweep()
+
+
+@on_broker()
+async def test_a_flood_of_bad_frames_makes_few_lines(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(60):
+        client = await broker.client()
+        client.send_bytes(FRAME_SIZE.pack(-1))
+        assert await client.is_closed()
+    broker.connections.sweep()
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) <= 21
+    assert any("without a line count=" in line for line in lines)
+
+
+@on_broker()
+async def test_answers_before_a_bad_frame_arrive(broker: RunningBroker) -> None:
+    client = await broker.client()
+    good = framed(request_bytes(metadata(), 12))
+    client.send_bytes(good * 3 + FRAME_SIZE.pack(-1))
+    for _ in range(3):
+        await client.read_frame()
+    with pytest.raises(HungUp):
+        await client.read_frame()
+
+
+@on_broker()
+async def test_api_versions_of_the_future(broker: RunningBroker) -> None:
+    client = await broker.client()
+    client.send_frame(struct.pack(">hhi", 18, 99, 5) + b"a body of v99")
+    frame = await client.read_frame()
+    answer, end = ApiVersionsResponse.decode(frame, 0, 4)
+    assert end == len(frame)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(a.api_key, a.min_version, a.max_version) for a in answer.api_keys] == [(18, 0, 4)]
+    assert await is_served(client)
+
+
+@on_broker()
+async def test_the_software_of_a_client_is_in_the_log(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = await broker.client()
+    name = ApiVersionsRequest(client_software_name="my-client", client_software_version="1.2")
+    await client.ask(name, 3)
+    client.send_bytes(FRAME_SIZE.pack(-1))
+    assert await client.is_closed()
+    assert "client=my-client-1.2" in caplog.text
+
+
+# Order.
+
+
+@on_broker()
+async def test_a_thousand_requests_at_once_are_answered_in_order(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    requests = [produce_request("t", {0: batch_of(b"%d" % n)}) for n in range(1000)]
+    sent = [client.send(request, 11) for request in requests]
+    for number, correlation_id in enumerate(sent):
+        answer = await client.read(ProduceResponse, 11, correlation_id)
+        assert answer.responses[0].partition_responses[0].base_offset == number
+    data = await client.fetch("t", 0)
+    assert [int(value) for _, value in records_in(data.records)] == list(range(1000))
+
+
+@on_broker()
+async def test_requests_byte_by_byte(broker: RunningBroker) -> None:
+    client = await broker.client()
+    stream = framed(request_bytes(metadata(), 12)) * 2
+    for position in range(len(stream)):
+        client.send_bytes(stream[position : position + 1])
+        await client.writer.drain()
+        await asyncio.sleep(0)
+    for _ in range(2):
+        await client.read_frame()
+
+
+@on_broker()
+async def test_no_other_request_overtakes_one_that_waits(broker: RunningBroker) -> None:
+    client, writer = await broker.client(), await broker.client()
+    await writer.create_topic("t")
+    fetched = client.send(fetch_request("t", wait_ms=LONG_MS), 12)
+    produced = client.send(produce_request("t", {0: batch_of(b"after")}), 11)
+    asked = client.send(metadata(), 12)
+    await until(lambda: waiters_of(broker))
+    partition = broker.node.replicas.partitions["t", 0]
+    assert partition.log.log_end_offset == 0
+    await writer.append("t", batch_of(b"before"))
+    answer = await client.read(FetchResponse, 12, fetched)
+    assert records_in(answer.responses[0].partitions[0].records) == [(0, b"before")]
+    appended = await client.read(ProduceResponse, 11, produced)
+    assert appended.responses[0].partition_responses[0].base_offset == 1
+    await client.read(MetadataResponse, 12, asked)
+
+
+@on_broker()
+async def test_a_produce_without_acks_that_fails_hangs_up(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    client.send(produce_request("t", {0: batch_of(b"good")}, acks=0), 11)
+    assert await is_served(client), "nothing is answered if it succeeds"
+    client.send(produce_request("t", {0: batch_of(b"more"), 7: batch_of(b"bad")}, acks=0), 11)
+    assert await client.is_closed()
+    assert "Produce with acks=0 failed: UNKNOWN_TOPIC_OR_PARTITION" in caplog.text
+    data = await (await broker.client()).fetch("t")
+    assert [value for _, value in records_in(data.records)] == [b"good", b"more"]
+
+
+# Back-pressure and memory.
+
+
+async def deaf_client(broker: RunningBroker) -> socket.socket:
+    """A connection that nobody reads from, with small buffers of the system."""
+    deaf = socket.socket()
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    deaf.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(deaf, ("127.0.0.1", broker.port))
+    return deaf
+
+
+def stuff(deaf: socket.socket, data: bytes) -> int:
+    """Send as much as the system takes."""
+    sent = 0
+    try:
+        while sent < len(data):
+            sent += deaf.send(data[sent : sent + 65536])
+    except BlockingIOError:
+        return sent
+    return sent
+
+
+@on_broker({"socket.send.buffer.bytes": "65536", "socket.receive.buffer.bytes": "65536"})
+async def test_who_does_not_read_is_not_read_from(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t", 100)
+    deaf = await deaf_client(broker)
+    requests = framed(request_bytes(metadata("t"), 12)) * 100_000
+    sent = 0
+    for _ in range(50):
+        sent += stuff(deaf, requests[sent : sent + 300_000])
+        assert await is_served(client)
+        assert broker.connections.budget.used_bytes <= SCRATCH_BYTES
+    assert sent < len(requests), "the broker went on reading"
+    (connection,) = [c for c in broker.connections._open if c.is_sending]
+    assert not connection.is_reading
+    deaf.close()
+    await until(lambda: len(broker.connections) == 1)
+
+
+TIGHT = {"queued.max.request.bytes": str(3 * MIB), "socket.request.max.bytes": str(2 * MIB)}
+LARGE = framed(request_bytes(produce_request("t", {0: batch_of(bytes(1_000_000))}), 11))
+
+
+async def send_most_of(client: Client, broker: RunningBroker, size_bytes: int) -> None:
+    client.send_bytes(LARGE[:size_bytes])
+    await client.writer.drain()
+
+
+@on_broker(TIGHT)
+async def test_large_frames_wait_while_small_ones_are_served(broker: RunningBroker) -> None:
+    small = await broker.client()
+    await small.create_topic("t")
+    large = [await broker.client() for _ in range(4)]
+    for client in large:
+        await send_most_of(client, broker, 900_000)
+    await until(lambda: broker.connections._waiting_for_memory)
+    for _ in range(3):
+        assert broker.connections.budget.used_bytes <= 3 * MIB
+        assert await is_served(small)
+    # Those that can go on do, which lets the others in.
+    for client in large:
+        client.send_bytes(LARGE[900_000:])
+    for client in large:
+        await client.read_frame()
+    assert (await small.fetch("t", 4)).high_watermark == 4
+
+
+@on_broker(TIGHT)
+async def test_if_none_moves_the_longest_without_progress_is_closed(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    small = await broker.client()
+    await small.create_topic("t")
+    large = []
+    for _ in range(6):
+        broker.clock.moved_ms += 10
+        large.append(await broker.client())
+        await send_most_of(large[-1], broker, 900_000)
+        await is_served(small)
+    await until(lambda: broker.connections._waiting_for_memory)
+    broker.clock.moved_ms += 10
+    broker.connections.sweep()  # some have moved since the last one
+    assert len(broker.connections) == 7
+    broker.clock.moved_ms += 1000
+    holders = broker.connections._memory_holders()
+    oldest = min(holders, key=lambda connection: connection.active_ms)
+    broker.connections.sweep()
+    assert oldest.closed
+    assert len(broker.connections) == 6
+    assert "this frame waited longest" in caplog.text
+    assert await is_served(small)
+
+
+@on_broker({"queued.max.request.bytes": "1000", "socket.request.max.bytes": "1000"})
+async def test_a_budget_below_what_is_left_over(broker: RunningBroker) -> None:
+    client, writer = await broker.client(), await broker.client()
+    await writer.create_topic("t")
+    fetch = framed(request_bytes(fetch_request("t", wait_ms=LONG_MS), 12))
+    client.send_bytes(fetch + framed(request_bytes(metadata(), 12)) * 5000)
+    await until(lambda: waiters_of(broker))
+    assert await is_served(writer)
+    await writer.append("t", batch_of(b"a"))
+    for _ in range(5001):
+        await client.read_frame()
+
+
+@on_broker({"queued.max.request.bytes": "-1"})
+async def test_no_budget_is_no_limit(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    await client.append("t", batch_of(bytes(1_000_000)))
+
+
+# Limits.
+
+
+@on_broker({"connections.max.idle.ms": "10000"})
+async def test_who_idles_is_closed(broker: RunningBroker) -> None:
+    idle, busy, waiting = [await broker.client() for _ in range(3)]
+    await busy.create_topic("t")
+    await idle.ask(metadata(), 12)
+    broker.clock.moved_ms = 9_000
+    await is_served(busy)
+    waiting.send(fetch_request("t", wait_ms=LONG_MS), 12)
+    await until(lambda: waiters_of(broker))
+    broker.clock.moved_ms = 12_000
+    broker.connections.sweep()
+    assert await idle.is_closed()
+    assert len(broker.connections) == 2
+    broker.clock.moved_ms = 100_000
+    await is_served(busy)
+    broker.connections.sweep()
+    assert len(broker.connections) == 2, "who waits for an answer is not idle"
+
+
+@on_broker({"connections.max.idle.ms": "10000"})
+async def test_who_waits_and_would_not_be_seen_hanging_up_is_idle(broker: RunningBroker) -> None:
+    client, other = await broker.client(), await broker.client()
+    await other.create_topic("t")
+    client.send(fetch_request("t", wait_ms=LONG_MS), 12)
+    await until(lambda: waiters_of(broker))
+    client.send(metadata(), 12)
+    await until(lambda: any(not c.is_reading for c in broker.connections._open))
+    broker.clock.moved_ms = 20_000
+    await is_served(other)
+    broker.connections.sweep()
+    assert await client.is_closed()
+
+
+@on_broker({"connections.max.idle.ms": "-1"})
+async def test_a_negative_idle_time_closes_nobody(broker: RunningBroker) -> None:
+    client = await broker.client()
+    assert await is_served(client)
+    broker.clock.moved_ms = 10**9
+    broker.connections.sweep()
+    assert await is_served(client)
+
+
+@on_broker({"max.connections.per.ip": "2"})
+async def test_so_many_connections_from_one_address(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = await broker.client(), await broker.client()
+    assert await is_served(first)
+    assert await is_served(second)
+    assert await (await broker.client()).is_closed()
+    assert "max.connections.per.ip=2" in caplog.text
+    await first.close()
+    await until(lambda: len(broker.connections) == 1)
+    assert await is_served(await broker.client())
+
+
+@on_broker({"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:1"})
+async def test_an_address_with_a_limit_of_its_own(broker: RunningBroker) -> None:
+    assert await is_served(await broker.client())
+    assert await (await broker.client()).is_closed()
+
+
+@on_broker({"max.connections": "2"}, both=False)
+async def test_above_the_limit_clients_wait_in_the_backlog(broker: RunningBroker) -> None:
+    first, second = await broker.client(), await broker.client()
+    assert await is_served(first)
+    assert await is_served(second)
+    third = await broker.client()
+    waiting = asyncio.ensure_future(is_served(third))
+    for _ in range(3):
+        assert await is_served(first)
+    assert not waiting.done()
+    assert len(broker.connections) == 2
+    await second.close()
+    assert await waiting
+
+
+@on_broker({"socket.send.buffer.bytes": "30000", "socket.receive.buffer.bytes": "20000"})
+async def test_the_buffers_of_a_socket(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await is_served(client)
+    (connection,) = broker.connections._open
+    transport = getattr(connection, "_transport", None)
+    sock = connection._socket if transport is None else transport.get_extra_info("socket")  # type: ignore[attr-defined]
+    # Linux doubles what it is told.
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 60_000
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 40_000
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+
+
+@on_broker()
+async def test_stopping_hangs_up_on_everybody(broker: RunningBroker) -> None:
+    idle, waiting, half = [await broker.client() for _ in range(3)]
+    await idle.create_topic("t")
+    waiting.send(fetch_request("t", wait_ms=LONG_MS), 12)
+    half.send_bytes(LARGE[: 100 * KIB])
+    deaf = await deaf_client(broker)
+    await until(lambda: waiters_of(broker) and broker.connections.budget.used_bytes)
+    await broker.stop()
+    for client in (idle, waiting, half):
+        assert await client.is_closed()
+    deaf.close()
+
+
+@on_broker()
+async def test_a_bug_in_a_handler_ends_one_connection(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bug(name: bytes) -> str:
+        raise ZeroDivisionError
+
+    good, bad = await broker.client(), await broker.client()
+    topic = await good.create_topic("t")
+    monkeypatch.setattr(broker.node.metadata, "topic_name", bug)
+    bad.send(fetch_request(topic.topic_id), 13)
+    assert await bad.is_closed()
+    assert "ZeroDivisionError" in caplog.text
+    assert await is_served(good)

@@ -1,0 +1,186 @@
+"""Frames out of pieces, and the memory they may take."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.broker.receive import SCRATCH_BYTES, FrameBuffer, ReceiveBudget
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.framing import FRAME_SIZE
+
+KIB = 1 << 10
+FRAME_BYTES_MAX = 1 << 20
+
+
+def framed(data: bytes) -> bytes:
+    return FRAME_SIZE.pack(len(data)) + data
+
+
+def feed(frames: FrameBuffer, data: bytes) -> list[bytes]:
+    """Receive `data` as far as there is room; return the whole frames."""
+    got = []
+    while data:
+        room = frames.room()
+        count = min(len(room), len(data))
+        assert count, "there is no room"
+        room[:count] = data[:count]
+        frames.received(count)
+        data = data[count:]
+        got += take(frames)
+        assert frames.settle()
+        if not frames.make_room():
+            assert not data, "there is no room"
+    return got
+
+
+def take(frames: FrameBuffer) -> list[bytes]:
+    got = []
+    while (frame := frames.next_frame()) is not None:
+        with frame:
+            got.append(bytes(frame))
+        frames.consume()
+    return got
+
+
+@given(st.lists(st.binary(max_size=300), max_size=20), st.data())
+def test_frames_come_out_as_they_went_in(sent: list[bytes], data: st.DataObject) -> None:
+    budget = ReceiveBudget(1 << 20)
+    frames = FrameBuffer(budget, FRAME_BYTES_MAX)
+    stream = b"".join(map(framed, sent))
+    got = []
+    while stream:
+        count = data.draw(st.integers(1, len(stream)))
+        got += feed(frames, stream[:count])
+        stream = stream[count:]
+    assert got == sent
+    assert budget.used_bytes == 0
+    assert frames.buffered_bytes == 0
+
+
+def test_frames_that_may_not_be_taken_yet_are_kept() -> None:
+    frames = FrameBuffer(ReceiveBudget(1 << 20), FRAME_BYTES_MAX)
+    stream = framed(b"one") + framed(b"two") + framed(b"three")[:5]
+    frames.room()[: len(stream)] = stream
+    frames.received(len(stream))
+    frame = frames.next_frame()
+    assert frame is not None
+    frame.release()  # it was looked at, but must wait
+    assert frames.settle()
+    assert frames.holds_memory
+    frames.room()[:4] = framed(b"three")[5:]
+    frames.received(4)
+    assert take(frames) == [b"one", b"two", b"three"]
+
+
+def test_a_large_frame_grows_with_what_arrives() -> None:
+    budget = ReceiveBudget(4 << 20)
+    frames = FrameBuffer(budget, FRAME_BYTES_MAX)
+    large = bytes(range(256)) * 4096
+    assert feed(frames, framed(large)[:100]) == []
+    assert budget.used_bytes == 64 * KIB
+    assert feed(frames, framed(large)[100 : 300 * KIB]) == []
+    assert budget.used_bytes <= 600 * KIB
+    assert feed(frames, framed(large)[300 * KIB :]) == [large]
+    assert budget.used_bytes == 0
+
+
+@pytest.mark.parametrize("size_bytes", [-1, -(1 << 31), FRAME_BYTES_MAX + 1, (1 << 31) - 1])
+def test_impossible_sizes(size_bytes: int) -> None:
+    frames = FrameBuffer(ReceiveBudget(1 << 20), FRAME_BYTES_MAX)
+    frames.room()[:4] = FRAME_SIZE.pack(size_bytes)
+    frames.received(4)
+    with pytest.raises(MalformedMessage):
+        frames.next_frame()
+
+
+def test_above_the_budget_large_frames_wait_and_small_ones_pass() -> None:
+    budget = ReceiveBudget(2 << 20)
+    large, other, small = (FrameBuffer(budget, FRAME_BYTES_MAX) for _ in range(3))
+    frame = framed(bytes(FRAME_BYTES_MAX))
+    feed(large, frame[: 600 * KIB])
+    assert budget.used_bytes == len(frame)
+    feed(other, frame[:10])
+    sent = 10
+    while other.make_room():
+        room = other.room()
+        room[:] = frame[sent : sent + len(room)]
+        other.received(len(room))
+        sent += len(room)
+    assert sent < len(frame)
+    assert budget.used_bytes <= 1792 * KIB
+    assert len(other.room()) == 0
+    assert feed(small, framed(b"small")[:5]) == []
+    assert feed(small, framed(b"small")[5:]) == [b"small"]
+    large.close()
+    assert other.make_room()
+    assert feed(other, frame[sent:]) == [bytes(FRAME_BYTES_MAX)]
+    assert budget.used_bytes == 0
+
+
+def test_with_nobody_else_any_frame_comes_through() -> None:
+    budget = ReceiveBudget(100)
+    frames = FrameBuffer(budget, FRAME_BYTES_MAX)
+    assert feed(frames, framed(bytes(FRAME_BYTES_MAX))) == [bytes(FRAME_BYTES_MAX)]
+    other = FrameBuffer(budget, FRAME_BYTES_MAX)
+    feed(frames, b"\0")
+    other.room()[:1] = b"\0"
+    other.received(1)
+    assert not other.settle()
+    frames.close()
+    assert other.settle()
+
+
+@pytest.mark.parametrize("size_bytes_max", [-1, 0])
+def test_without_a_limit_nobody_waits(size_bytes_max: int) -> None:
+    budget = ReceiveBudget(size_bytes_max)
+    frames = [FrameBuffer(budget, FRAME_BYTES_MAX) for _ in range(10)]
+    for frame in frames:
+        assert feed(frame, framed(bytes(FRAME_BYTES_MAX))[:-1]) == []
+    assert budget.used_bytes >= 10 * FRAME_BYTES_MAX
+    for frame in frames:
+        frame.close()
+    assert budget.used_bytes == 0
+
+
+def test_who_waits_hears_when_memory_comes_back() -> None:
+    freed = []
+    budget = ReceiveBudget(1 << 20, on_freed=lambda: freed.append(budget.used_bytes))
+    buffer = budget.take(1000)
+    assert buffer is not None
+    budget.give_back(buffer)
+    assert freed == [0]
+
+
+def test_buffers_are_used_again() -> None:
+    budget = ReceiveBudget(1 << 30)
+    first = budget.take(1 << 20)
+    assert first is not None
+    budget.give_back(first)
+    assert budget.take(2 << 20) is not first
+    assert budget.take(1000) is not first, "that would be wasted"
+    assert budget.take(1 << 19) is first
+    large = budget.take(32 << 20)
+    assert large is not None
+    budget.give_back(large)
+    assert budget.take(32 << 20) is not large, "so much memory is not kept for later"
+
+
+def test_a_buffer_moves_to_its_front_before_it_grows() -> None:
+    budget = ReceiveBudget(1 << 20)
+    frames = FrameBuffer(budget, FRAME_BYTES_MAX)
+    stream = framed(b"x" * 30_000) + framed(b"y" * 60_000)
+    frames.room()[: 64 * KIB] = stream[: 64 * KIB]
+    frames.received(64 * KIB)
+    assert frames.settle()  # nothing may be taken yet: both are kept
+    assert take(frames) == [b"x" * 30_000]
+    assert frames.make_room()
+    assert budget.used_bytes == 64 * KIB
+    assert feed(frames, stream[64 * KIB :]) == [b"y" * 60_000]
+    assert budget.used_bytes == 0
+
+
+def test_the_scratch_area_is_what_one_wake_up_reads() -> None:
+    assert len(FrameBuffer(ReceiveBudget(2 << 20), FRAME_BYTES_MAX).room()) == SCRATCH_BYTES
+    nearly_full = ReceiveBudget(2 << 20)
+    nearly_full.take(1 << 20)
+    assert len(FrameBuffer(nearly_full, FRAME_BYTES_MAX).room()) == 64 * KIB
