@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from odradek.protocol.errors import ErrorCode, MalformedMessage, UnsupportedVersion
 from odradek.protocol.framing import (
     API_VERSIONS_KEY,
-    begin_response,
-    end_response,
+    encode_response,
     read_client_id,
     read_request_start,
 )
@@ -179,9 +178,8 @@ class Dispatcher:
 
     def _send(self, api: Api, version: int, correlation_id: int, response: Message) -> None:
         flexible = version >= api.flexible and api.key != API_VERSIONS_KEY
-        out = begin_response(correlation_id, flexible=flexible)
-        response.encode(version, out)
-        self._peer.send(end_response(out))
+        out = encode_response(response, version, correlation_id, flexible_header=flexible)
+        self._peer.send(out)
 
     def _answer_unknown_api_versions(self, api: Api, correlation_id: int) -> None:
         """A client newer than we are learns in v0 which versions of this API it may use."""

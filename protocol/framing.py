@@ -31,7 +31,7 @@ class RequestHeader(Message, api_key=-1, versions="0-2", flexible="2+"):
 
 
 class ResponseHeader(Message, api_key=-1, versions="0-1", flexible="1+"):
-    """The header as declared by Kafka; `begin_response` writes it."""
+    """The header as declared by Kafka; `encode_response` writes it."""
 
     correlation_id: int = int32("0+")
 
@@ -80,16 +80,14 @@ def _skip_tagged_fields(frame: Buffer, position: int) -> int:
     return position
 
 
-def begin_response(correlation_id: int, *, flexible: bool) -> Writer:
-    """A writer that holds the room for the frame's size, and the response header."""
+def encode_response(
+    response: Message, version: int, correlation_id: int, *, flexible_header: bool
+) -> Writer:
+    """A whole frame: size, response header, body.  Raises: UnsupportedVersion."""
     out = Writer(_SIZE_AND_CORRELATION.pack(0, correlation_id))
-    if flexible:
-        out.append(0)
-    return out
-
-
-def end_response(out: Writer) -> Writer:
-    """Fill in the frame's size, splices included."""
+    if flexible_header:
+        out.append(0)  # no tagged fields
+    response.encode(version, out)
     size_bytes = len(out) - FRAME_SIZE.size
     if out.splices:
         size_bytes += out.spliced_bytes
