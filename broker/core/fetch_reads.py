@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.storage.errors import StorageError
+from odradek.storage.log import Log
 from odradek.storage.span import Span
 
 from .fetch_session import PartitionFetch
@@ -26,6 +27,8 @@ class Read(NamedTuple):
     high_watermark: int = UNKNOWN
     log_start_offset: int = UNKNOWN
     span: Span | None = None
+    diverging_epoch: tuple[int, int] | None = None
+    """The last epoch (and its end) that both may share, for a fetcher that has another log."""
     failure: StorageError | None = None
 
     @property
@@ -59,6 +62,16 @@ def read_one(fetch: PartitionFetch, find: Lookup, left_bytes: int, *, at_least_o
         partition = find(fetch)
         partition.check_leader(fetch.current_leader_epoch)
         log = partition.log
+        diverging_epoch = _diverging_epoch(fetch, log)
+        if diverging_epoch is not None:
+            return Read(
+                fetch,
+                partition,
+                ErrorCode.NONE,
+                log.high_watermark,
+                log.log_start_offset,
+                diverging_epoch=diverging_epoch,
+            )
         span = partition.read(
             fetch.fetch_offset,
             size_bytes_max=min(fetch.max_bytes, left_bytes),
@@ -72,6 +85,20 @@ def read_one(fetch: PartitionFetch, find: Lookup, left_bytes: int, *, at_least_o
         return Read(fetch, partition, refused.code)
     except StorageError as error:
         return Read(fetch, partition, code_of(error), failure=error)
+
+
+def _diverging_epoch(fetch: PartitionFetch, log: Log) -> tuple[int, int] | None:
+    """Where the log of a fetcher that names its last epoch parts from ours, if it does (KIP-595).
+
+    Raises: Refused.
+    """
+    if fetch.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = log.end_offset_for_epoch(fetch.last_fetched_epoch)
+    if UNKNOWN in (epoch, end_offset) or fetch.fetch_offset < log.log_start_offset:
+        raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE, None)
+    diverges = epoch < fetch.last_fetched_epoch or end_offset < fetch.fetch_offset
+    return (epoch, end_offset) if diverges else None
 
 
 def release_all(reads: list[Read]) -> None:

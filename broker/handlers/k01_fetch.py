@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Iterator
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k01_fetch import (
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
@@ -31,6 +32,10 @@ RECORDS_V2_VERSION_FIRST = 4
 SESSION_VERSION_FIRST = 7
 TOPIC_ID_VERSION_FIRST = 13
 REPLICA_STATE_VERSION_FIRST = 15
+LEADERS_VERSION_FIRST = 16
+NO_EPOCH = -1
+_UNKNOWN_PARTITION = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def handle(
@@ -40,7 +45,7 @@ def handle(
     fetch = _begin(request, call.version, node)
     if fetch.error:
         return FetchResponse(error_code=fetch.error, responses=[])
-    answer = _Answering(request, call.version, node, fetch)
+    answer = _Answering(request, call, node, fetch)
     reads = answer.read()
     if answer.is_enough(reads):
         return answer.respond(reads)
@@ -50,7 +55,7 @@ def handle(
 
 def _begin(request: FetchRequest, version: int, node: Node) -> FetchContext:
     by_id = version >= TOPIC_ID_VERSION_FIRST
-    wanted = list(_wanted(request, by_id))
+    wanted = list({fetch.key: fetch for fetch in _wanted(request, by_id)}.values())
     if version < SESSION_VERSION_FIRST or is_sessionless(request.session_id, request.session_epoch):
         return FetchContext(wanted)
     forgotten: list[Key] = [
@@ -76,7 +81,7 @@ def _wanted(request: FetchRequest, by_id: bool) -> Iterator[PartitionFetch]:
                 (name, asked.partition),
                 asked.fetch_offset,
                 asked.partition_max_bytes,
-                asked.current_leader_epoch,
+                max(asked.current_leader_epoch, NO_EPOCH),
                 asked.last_fetched_epoch,
                 asked.log_start_offset,
             )
@@ -85,13 +90,11 @@ def _wanted(request: FetchRequest, by_id: bool) -> Iterator[PartitionFetch]:
 class _Answering:
     """One Fetch on its way to an answer."""
 
-    __slots__ = ("_fetch", "_find", "_node", "_request", "_size_bytes_max", "_version")
+    __slots__ = ("_call", "_fetch", "_find", "_node", "_request", "_size_bytes_max")
 
-    def __init__(
-        self, request: FetchRequest, version: int, node: Node, fetch: FetchContext
-    ) -> None:
+    def __init__(self, request: FetchRequest, call: Call, node: Node, fetch: FetchContext) -> None:
         self._request = request
-        self._version = version
+        self._call = call
         self._node = node
         self._fetch = fetch
         self._find = self._lookup()
@@ -111,7 +114,7 @@ class _Answering:
             return True
         size_bytes = 0
         for read in reads:
-            if read.error:
+            if read.error or read.diverging_epoch is not None:
                 return True
             size_bytes += read.size_bytes
         return size_bytes >= self._request.min_bytes
@@ -160,7 +163,7 @@ class _Answering:
                 high_watermark=read.high_watermark,
                 log_start_offset=read.log_start_offset,
                 records_size_bytes=read.size_bytes,
-                has_news=read.error != ErrorCode.NONE,
+                has_news=read.error != ErrorCode.NONE or read.diverging_epoch is not None,
             ):
                 continue
             topic, _ = read.fetch.key
@@ -171,28 +174,78 @@ class _Answering:
                     response.topic = topic
                 else:
                     response.topic_id = topic
-            response.partitions.append(_partition_data(read))
+            response.partitions.append(self._partition_data(read))
         session_id = fetch.finish(self._node.clock.now_ms())
-        return FetchResponse(session_id=session_id, responses=list(topics.values()))
+        answer = FetchResponse(session_id=session_id, responses=list(topics.values()))
+        if self._call.version >= LEADERS_VERSION_FIRST:
+            self._name_leaders(answer)
+        return answer
 
     def _lookup(self) -> Lookup:
-        node, request = self._node, self._request
-        if self._version < RECORDS_V2_VERSION_FIRST:
-            return _refuse_all(ErrorCode.UNSUPPORTED_VERSION)
+        node, request, version = self._node, self._request, self._call.version
+        find = node.find_by_name if version < TOPIC_ID_VERSION_FIRST else node.find_by_id
         state = request.replica_state
-        by_state = self._version >= REPLICA_STATE_VERSION_FIRST
+        by_state = version >= REPLICA_STATE_VERSION_FIRST
         if (state.replica_id if by_state else request.replica_id) >= 0:
-            return _refuse_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self._version < TOPIC_ID_VERSION_FIRST:
-            return node.find_by_name
-        return node.find_by_id
+            return _refusing(find, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if version < RECORDS_V2_VERSION_FIRST:
+            return _refusing(find, ErrorCode.UNSUPPORTED_VERSION)
+        return find
+
+    def _partition_data(self, read: Read) -> PartitionData:
+        data = PartitionData(
+            partition_index=read.fetch.key[1],
+            error_code=read.error,
+            high_watermark=read.high_watermark,
+            last_stable_offset=read.high_watermark,
+            log_start_offset=read.log_start_offset,
+            aborted_transactions=None,
+            records=b"" if read.span is None else read.span,
+        )
+        if read.diverging_epoch is not None:
+            epoch, end_offset = read.diverging_epoch
+            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        if read.error == ErrorCode.UNSUPPORTED_VERSION:
+            data.records = None
+        committed = self._request.isolation_level and not read.error
+        if committed or read.error in _UNKNOWN_PARTITION:
+            data.aborted_transactions = []
+        return data
+
+    def _name_leaders(self, response: FetchResponse) -> None:
+        """Tell a client that asked the wrong broker whom to ask (KIP-951)."""
+        metadata = self._node.metadata
+        leaders = set()
+        for topic in response.responses:
+            name = metadata.topic_name(topic.topic_id)
+            for data in topic.partitions:
+                if data.error_code in _WRONG_LEADER and name is not None:
+                    state = metadata.partition(name, data.partition_index)
+                    if state is not None:
+                        data.current_leader.leader_id = state.leader
+                        data.current_leader.leader_epoch = state.leader_epoch
+                        leaders.add(state.leader)
+        for broker in metadata.brokers.values():
+            endpoint = broker.endpoints.get(self._call.peer.listener_name)
+            if broker.broker_id in leaders and endpoint is not None:
+                response.node_endpoints.append(
+                    NodeEndpoint(
+                        node_id=broker.broker_id,
+                        host=endpoint.host,
+                        port=endpoint.port,
+                        rack=broker.rack,
+                    )
+                )
 
 
-def _refuse_all(code: ErrorCode) -> Lookup:
-    def find(fetch: PartitionFetch) -> Partition:
+def _refusing(find: Lookup, code: ErrorCode) -> Lookup:
+    """A lookup that refuses every partition that exists."""
+
+    def refuse(fetch: PartitionFetch) -> Partition:
+        find(fetch)
         raise Refused(code, None)
 
-    return find
+    return refuse
 
 
 def _is_outdated(read: Read) -> bool:
@@ -201,21 +254,3 @@ def _is_outdated(read: Read) -> bool:
     return partition is None or not (
         partition.is_leader and partition.log.high_watermark == read.high_watermark
     )
-
-
-def _partition_data(read: Read) -> PartitionData:
-    data = PartitionData(
-        partition_index=read.fetch.key[1],
-        error_code=read.error,
-        high_watermark=read.high_watermark,
-        last_stable_offset=read.high_watermark,
-        log_start_offset=read.log_start_offset,
-        aborted_transactions=None,
-        records=b"" if read.span is None else read.span,
-    )
-    if read.error == ErrorCode.NOT_LEADER_OR_FOLLOWER and read.partition is not None:
-        state = read.partition.state
-        data.current_leader = LeaderIdAndEpoch(
-            leader_id=state.leader, leader_epoch=state.leader_epoch
-        )
-    return data
