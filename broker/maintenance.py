@@ -16,6 +16,7 @@ from odradek.storage.log import Log
 from .config import Config
 from .replicas import Replicas
 from .runtime import Runtime
+from .tasks import to_the_end
 
 log = logging.getLogger(__name__)
 
@@ -81,12 +82,13 @@ class Maintenance:
             plan = kept.flush_plan()
             if plan is None:
                 return
-            await self._offload(plan.run)
+            await to_the_end(self._offload(plan.run))
             kept.flushed(plan)
         except LogDirFailed as error:
+            self._replicas.take_offline(error)
+        finally:
             if plan is not None:
                 plan.release()
-            self._replicas.take_offline(error)
 
     async def _checkpoint_forever(self) -> None:
         must = self._replicas.must_checkpoint
@@ -109,7 +111,7 @@ class Maintenance:
             return
         plan = self._replicas.data_dir.checkpoint_plan()
         try:
-            await self._offload(plan.run)
+            await to_the_end(self._offload(plan.run))
         except LogDirFailed as error:
             self._replicas.take_offline(error)
             return

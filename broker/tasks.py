@@ -2,9 +2,27 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TypeVar
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+
+async def to_the_end(awaitable: Awaitable[T]) -> T:
+    """Await what goes on even if nobody waits, as threads do: when cancelled, be so only after it.
+
+    So that nobody takes the files away from under it, or starts the same thing beside it.
+    """
+    running = asyncio.ensure_future(awaitable)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        if not running.cancelled():
+            running.exception()  # has been looked at
+        raise
 
 
 class TaskSupervisor:

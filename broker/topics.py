@@ -14,7 +14,16 @@ from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.primitives import ZERO_UUID, uuid_text
 
 from .coordination import znodes
-from .coordination.interface import Create, MultiFailed, NodeExists, NoNode, Session, Set
+from .coordination.interface import (
+    BadVersion,
+    Create,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    RequestTooLarge,
+    Session,
+    Set,
+)
 from .core.assignment import (
     BrokerRack,
     assign_added,
@@ -34,7 +43,6 @@ log = logging.getLogger(__name__)
 
 DEFAULT_COUNT: Final = -1
 _TOPIC_ID_BYTES: Final = 16
-_REFUSALS_KEPT_MAX: Final = 100
 
 
 class NewTopic(NamedTuple):
@@ -59,7 +67,6 @@ class Topics:
         self._node = node
         self._session = session
         self._partitions_max = node.config.odradek_topic_partitions_max
-        self._refusals: dict[str, ErrorCode] = {}
 
     # Creating.
 
@@ -119,7 +126,7 @@ class Topics:
     async def create(self, topic: NewTopic, *, timeout_ms: int) -> None:
         """Write the topic's nodes; return when every partition has a leader.
 
-        Raises: Refused (TOPIC_ALREADY_EXISTS, REQUEST_TIMED_OUT).
+        Raises: Refused (TOPIC_ALREADY_EXISTS, INVALID_CONFIG, REQUEST_TIMED_OUT).
         """
         node = znodes.TopicAssignment(topic.assignment, topic.topic_id)
         config = znodes.encode_config(topic.configs)
@@ -138,6 +145,8 @@ class Topics:
             raise Refused(
                 ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} already exists"
             ) from None
+        except RequestTooLarge as error:
+            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
         for config_text in topic.configs_without_effect:
             log.warning("topic config has no effect yet topic=%s %s", topic.name, config_text)
         log.info("topic created topic=%s partitions=%d", topic.name, len(topic.assignment))
@@ -152,17 +161,6 @@ class Topics:
                 raise
             await self._wait_for_leaders(name, 1, timeout_ms)  # another client was first
 
-    def note_refused(self, topic: str, refused: Refused) -> None:
-        """Remember why a topic was not created on first use, for the answer that follows."""
-        if len(self._refusals) >= _REFUSALS_KEPT_MAX:
-            self._refusals.clear()
-        self._refusals[topic] = refused.code
-        log.warning("topic not created topic=%r reason=%s", topic, refused.message)
-
-    def why_refused(self, topic: str) -> ErrorCode | None:
-        """What `note_refused` remembered; asked once."""
-        return self._refusals.pop(topic, None)
-
     async def overrides(self, name: str) -> dict[str, str]:
         """The settings of a topic that differ from the broker's."""
         return await read_overrides(name, self._session)
@@ -175,7 +173,7 @@ class Topics:
         """The topic's whole assignment with its new partitions.  Raises: Refused."""
         info = self._node.metadata.topics.get(name)
         if info is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise _unknown(name)
         existing = [state.replicas for state in info.partitions]
         racks = self._racks()
         check_counts(total_count, len(existing[0]), len(racks), partitions_max=self._partitions_max)
@@ -189,18 +187,35 @@ class Topics:
     ) -> None:
         """Write the new assignment; return when the new partitions have leaders.
 
-        Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION, REQUEST_TIMED_OUT).
+        Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS,
+        REQUEST_TIMED_OUT).
         """
+        if await self._session.exists(znodes.delete_topic_path(name)) is not None:
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {name!r} is being deleted")
+        while not await self._write_extension(name, assignment):
+            pass  # somebody else has changed the topic meanwhile
+        await self._wait_for_leaders(name, len(assignment), timeout_ms, exists=True)
+
+    async def _write_extension(self, name: str, assignment: dict[int, tuple[int, ...]]) -> bool:
+        """Whether the new assignment was written.  Raises: Refused."""
+        path = znodes.topic_path(name)
         try:
-            data, stat = await self._session.get(znodes.topic_path(name))
+            data, stat = await self._session.get(path)
             old = znodes.TopicAssignment.decode(data)
+            if len(old.partitions) >= len(assignment):
+                raise Refused(
+                    ErrorCode.INVALID_PARTITIONS,
+                    f"topic {name!r} has {len(old.partitions)} partitions by now",
+                )
             node = znodes.TopicAssignment({**assignment, **old.partitions}, old.topic_id)
-            await self._session.set(znodes.topic_path(name), node.encode(), stat.version)
+            await self._session.set(path, node.encode(), stat.version)
         except NoNode:
-            raise Refused(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
-            ) from None
-        await self._wait_for_leaders(name, len(assignment), timeout_ms)
+            raise _unknown(name) from None
+        except RequestTooLarge as error:
+            raise Refused(ErrorCode.INVALID_PARTITIONS, str(error)) from None
+        except BadVersion:
+            return False
+        return True
 
     # Deleting.
 
@@ -219,9 +234,15 @@ class Topics:
 
     # Waiting.
 
-    async def _wait_for_leaders(self, name: str, count: int, timeout_ms: int) -> None:
+    async def _wait_for_leaders(
+        self, name: str, count: int, timeout_ms: int, *, exists: bool = False
+    ) -> None:
+        """`exists`: that the topic is not there does not mean that it is still to come."""
+
         def all_led() -> bool:
             info = self._node.metadata.topics.get(name)
+            if info is None and exists:
+                raise _unknown(name)
             return (
                 info is not None
                 and len(info.partitions) >= count
@@ -236,3 +257,7 @@ class Topics:
                 await self._node.metadata.wait_until(done)
         except TimeoutError:
             raise Refused(ErrorCode.REQUEST_TIMED_OUT, None) from None
+
+
+def _unknown(name: str) -> Refused:
+    return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")

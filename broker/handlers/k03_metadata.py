@@ -5,7 +5,8 @@ the answer then waits for its leaders, where Kafka would let the client ask agai
 """
 
 import asyncio
-from collections.abc import Awaitable
+import logging
+from collections.abc import Awaitable, Mapping
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -25,6 +26,8 @@ from ..dispatcher import Call
 from ..metadata import TopicInfo
 from ..node import Node
 
+log = logging.getLogger(__name__)
+
 TOPIC_ID_VERSION_FIRST: Final = 12
 NULL_MEANS_ALL_VERSION_FIRST: Final = 1
 AUTO_CREATE_TIMEOUT_MS: Final = 5000
@@ -37,22 +40,24 @@ def handle(
     missing = _missing(request, node)
     if missing:
         return _create_then_respond(missing, request, call, node)
-    return _respond(request, call, node)
+    return _respond(request, call, node, {})
 
 
 async def _create_then_respond(
     missing: list[str], request: MetadataRequest, call: Call, node: Node
 ) -> MetadataResponse:
-    await asyncio.gather(*(_create(node, topic) for topic in missing))
-    return _respond(request, call, node)
+    codes = await asyncio.gather(*(_create(node, topic) for topic in missing))
+    return _respond(request, call, node, dict(zip(missing, codes, strict=True)))
 
 
-async def _create(node: Node, topic: str) -> None:
+async def _create(node: Node, topic: str) -> ErrorCode:
     try:
         await node.topics.create_default(topic, timeout_ms=AUTO_CREATE_TIMEOUT_MS)
     except Refused as refused:
-        if refused.code != ErrorCode.REQUEST_TIMED_OUT:
-            node.topics.note_refused(topic, refused)
+        log.warning("topic not created topic=%r reason=%s", topic, refused.message or refused.code)
+        timed_out = refused.code == ErrorCode.REQUEST_TIMED_OUT
+        return ErrorCode.LEADER_NOT_AVAILABLE if timed_out else refused.code
+    return ErrorCode.NONE
 
 
 def _missing(request: MetadataRequest, node: Node) -> list[str]:
@@ -71,14 +76,19 @@ def _missing(request: MetadataRequest, node: Node) -> list[str]:
     )
 
 
-def _respond(request: MetadataRequest, call: Call, node: Node) -> MetadataResponse:
+def _respond(
+    request: MetadataRequest, call: Call, node: Node, refusals: Mapping[str, ErrorCode]
+) -> MetadataResponse:
+    """`refusals`: why topics were not created."""
     operations = request.include_topic_authorized_operations
     metadata = node.metadata
     response = MetadataResponse(
         brokers=brokers_of(node, call.peer.listener_name),
         cluster_id=metadata.cluster_id,
         controller_id=metadata.controller_id,
-        topics=_topics(request, call.version, node, ALL_ON_TOPIC if operations else NOT_ASKED_FOR),
+        topics=_topics(
+            request, call.version, node, ALL_ON_TOPIC if operations else NOT_ASKED_FOR, refusals
+        ),
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = ALL_ON_CLUSTER
@@ -97,7 +107,11 @@ def brokers_of(node: Node, listener_name: str) -> list[MetadataResponseBroker]:
 
 
 def _topics(
-    request: MetadataRequest, version: int, node: Node, operations: int
+    request: MetadataRequest,
+    version: int,
+    node: Node,
+    operations: int,
+    refusals: Mapping[str, ErrorCode],
 ) -> list[MetadataResponseTopic]:
     known = node.metadata.topics
     asks_for_all = request.topics is None or (
@@ -106,7 +120,8 @@ def _topics(
     if asks_for_all:
         return [_topic(info, operations) for info in known.values()]
     responses = []
-    for asked in request.topics or ():
+    unique = {(asked.topic_id, asked.name): asked for asked in request.topics or ()}
+    for asked in unique.values():
         by_id = asked.topic_id != ZERO_UUID
         if version < TOPIC_ID_VERSION_FIRST and (by_id or asked.name is None):
             responses.append(_refused(asked.name or "", ErrorCode.INVALID_REQUEST))
@@ -123,14 +138,14 @@ def _topics(
         elif asked.name in known:
             responses.append(_topic(known[asked.name], operations))
         else:
-            responses.append(_refused(asked.name, _why_missing(asked.name, node)))
+            responses.append(_refused(asked.name, _why_missing(asked.name, refusals)))
     return responses
 
 
-def _why_missing(topic: str, node: Node) -> ErrorCode:
+def _why_missing(topic: str, refusals: Mapping[str, ErrorCode]) -> ErrorCode:
     if not is_topic_name(topic):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    return node.topics.why_refused(topic) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return refusals.get(topic) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _refused(name: str | None, code: ErrorCode) -> MetadataResponseTopic:

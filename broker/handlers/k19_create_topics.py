@@ -5,6 +5,7 @@ Each topic succeeds or fails by itself. Topics that are created together share t
 
 import asyncio
 from collections import Counter
+from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k19_create_topics import (
@@ -19,37 +20,55 @@ from ..dispatcher import Call
 from ..node import Node
 from ..topics import NewTopic
 
+TOPICS_PER_REQUEST_MAX: Final = 10_000  # as Kafka in KRaft mode limits what one request may change
+
 
 async def handle(request: CreateTopicsRequest, call: Call, node: Node) -> CreateTopicsResponse:
     """Create every topic that is named once."""
     named = Counter(topic.name for topic in request.topics)
-    results = await asyncio.gather(
-        *(_create(topic, named[topic.name] > 1, request, node) for topic in request.topics)
-    )
-    unique = {result.name: result for result in results}
-    return CreateTopicsResponse(topics=list(unique.values()))
+    results: dict[str, CreatableTopicResult] = {}
+    valid = []
+    for asked in {topic.name: topic for topic in request.topics}.values():
+        try:
+            if len(named) > TOPICS_PER_REQUEST_MAX:
+                raise Refused(ErrorCode.POLICY_VIOLATION, "too many topics in one request")
+            if named[asked.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, f"topic {asked.name!r} is named twice")
+            topic = _validate(asked, node)
+        except Refused as refused:
+            results[asked.name] = _refused(asked.name, refused)
+            continue
+        results[asked.name] = _created(topic, node, validate_only=request.validate_only)
+        valid.append(topic)
+    if not request.validate_only:
+        created = await asyncio.gather(*(_create(topic, request, node) for topic in valid))
+        results.update((result.name, result) for result in created if result is not None)
+    return CreateTopicsResponse(topics=list(results.values()))
 
 
 async def _create(
-    asked: CreatableTopic, is_repeated: bool, request: CreateTopicsRequest, node: Node
-) -> CreatableTopicResult:
+    topic: NewTopic, request: CreateTopicsRequest, node: Node
+) -> CreatableTopicResult | None:
+    """The result if it failed."""
     try:
-        if is_repeated:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"topic {asked.name!r} is named twice")
-        topic = node.topics.validate_new(
-            asked.name,
-            partitions=asked.num_partitions,
-            replication_factor=asked.replication_factor,
-            assignment=_assignment(asked),
-            configs=_configs(asked),
-        )
-        if not request.validate_only:
-            await node.topics.create(topic, timeout_ms=request.timeout_ms)
-        return _created(topic, node, validate_only=request.validate_only)
+        await node.topics.create(topic, timeout_ms=request.timeout_ms)
     except Refused as refused:
-        return CreatableTopicResult(
-            name=asked.name, error_code=refused.code, error_message=refused.message
-        )
+        return _refused(topic.name, refused)
+    return None
+
+
+def _refused(name: str, refused: Refused) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=refused.code, error_message=refused.message)
+
+
+def _validate(asked: CreatableTopic, node: Node) -> NewTopic:
+    return node.topics.validate_new(
+        asked.name,
+        partitions=asked.num_partitions,
+        replication_factor=asked.replication_factor,
+        assignment=_assignment(asked),
+        configs=_configs(asked),
+    )
 
 
 def _assignment(asked: CreatableTopic) -> dict[int, list[int]]:
@@ -73,6 +92,7 @@ def _configs(asked: CreatableTopic) -> dict[str, str]:
 def _created(topic: NewTopic, node: Node, *, validate_only: bool) -> CreatableTopicResult:
     result = CreatableTopicResult(
         name=topic.name,
+        error_message=None,
         num_partitions=len(topic.assignment),
         replication_factor=topic.replication_factor,
         configs=[

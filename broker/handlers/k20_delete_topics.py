@@ -25,39 +25,40 @@ async def handle(request: DeleteTopicsRequest, call: Call, node: Node) -> Delete
     if call.version < STATES_VERSION_FIRST:
         asked = [DeleteTopicState(name=name) for name in request.topic_names]
     named = Counter((topic.name, topic.topic_id) for topic in asked)
-    results = await asyncio.gather(
-        *(
-            _delete(topic, named[topic.name, topic.topic_id] > 1, request, call.version, node)
-            for topic in asked
-        )
-    )
-    unique = {(result.name, result.topic_id): result for result in results}
-    return DeleteTopicsResponse(responses=list(unique.values()))
+    results, names = [], []
+    for topic in {(topic.name, topic.topic_id): topic for topic in asked}.values():
+        result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+        results.append(result)
+        try:
+            if named[topic.name, topic.topic_id] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "the topic is named twice")
+            names.append((result, _existing(topic, call.version, node)))
+        except Refused as refused:
+            result.error_code, result.error_message = refused.code, refused.message
+    await asyncio.gather(*(_delete(result, name, request, node) for result, name in names))
+    return DeleteTopicsResponse(responses=results)
 
 
 async def _delete(
-    asked: DeleteTopicState,
-    is_repeated: bool,
-    request: DeleteTopicsRequest,
-    version: int,
-    node: Node,
-) -> DeletableTopicResult:
-    result = DeletableTopicResult(name=asked.name, topic_id=asked.topic_id)
+    result: DeletableTopicResult, name: str, request: DeleteTopicsRequest, node: Node
+) -> None:
+    result.name, result.topic_id = name, node.metadata.topics[name].topic_id
     try:
-        if not node.delete_topic_enable:
-            older = version < DISABLED_VERSION_FIRST
-            code = ErrorCode.INVALID_REQUEST if older else ErrorCode.TOPIC_DELETION_DISABLED
-            raise Refused(code, "delete.topic.enable is false")
-        if is_repeated:
-            raise Refused(ErrorCode.INVALID_REQUEST, "the topic is named twice")
-        name = _name_of(asked, node)
-        info = node.metadata.topics.get(name)
-        if info is not None:
-            result.name, result.topic_id = name, info.topic_id
         await node.topics.delete(name, timeout_ms=request.timeout_ms)
     except Refused as refused:
         result.error_code, result.error_message = refused.code, refused.message
-    return result
+
+
+def _existing(asked: DeleteTopicState, version: int, node: Node) -> str:
+    """The name of the topic to delete.  Raises: Refused."""
+    if not node.delete_topic_enable:
+        older = version < DISABLED_VERSION_FIRST
+        code = ErrorCode.INVALID_REQUEST if older else ErrorCode.TOPIC_DELETION_DISABLED
+        raise Refused(code, "delete.topic.enable is false")
+    name = _name_of(asked, node)
+    if name not in node.metadata.topics:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+    return name
 
 
 def _name_of(asked: DeleteTopicState, node: Node) -> str:

@@ -3,6 +3,8 @@
 A transactional id is refused as INVALID_REQUEST: transactions are not served yet.
 """
 
+from typing import Final
+
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k22_init_producer_id import (
     InitProducerIdRequest,
@@ -12,11 +14,14 @@ from odradek.protocol.messages.k22_init_producer_id import (
 from ..dispatcher import Call
 from ..node import Node
 
+NONE: Final = -1
+
 
 async def handle(request: InitProducerIdRequest, call: Call, node: Node) -> InitProducerIdResponse:
     """Hand out the next id, with epoch 0."""
-    if request.transactional_id is not None:
+    half = (request.producer_id == NONE) is not (request.producer_epoch == NONE)
+    if request.transactional_id is not None or half:
         return InitProducerIdResponse(
-            error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1
+            error_code=ErrorCode.INVALID_REQUEST, producer_id=NONE, producer_epoch=NONE
         )
     return InitProducerIdResponse(producer_id=await node.producer_ids.next_id(), producer_epoch=0)

@@ -24,9 +24,10 @@ BROKER: Final = 4
 async def handle(
     request: DescribeConfigsRequest, call: Call, node: Node
 ) -> DescribeConfigsResponse:
-    """Describe each resource."""
+    """Describe each resource once."""
+    unique = {(asked.resource_type, asked.resource_name): asked for asked in request.resources}
     return DescribeConfigsResponse(
-        results=[await _describe(resource, request, node) for resource in request.resources]
+        results=[await _describe(resource, request, node) for resource in unique.values()]
     )
 
 

@@ -1,5 +1,7 @@
 """DescribeLogDirs 0-4: what lies in this broker's log directory, and how much room is left."""
 
+import os
+
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k35_describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -8,6 +10,7 @@ from odradek.protocol.messages.k35_describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from odradek.storage.errors import LogDirFailed
 
 from ..dispatcher import Call
 from ..node import Node
@@ -28,15 +31,13 @@ def handle(request: DescribeLogDirsRequest, call: Call, node: Node) -> DescribeL
                 )
             )
     directory = node.replicas.data_dir
-    total_bytes, usable_bytes = directory.space()
-    return DescribeLogDirsResponse(
-        results=[
-            DescribeLogDirsResult(
-                error_code=ErrorCode.KAFKA_STORAGE_ERROR if node.replicas.is_offline else 0,
-                log_dir=directory.path,
-                topics=list(topics.values()),
-                total_bytes=total_bytes,
-                usable_bytes=usable_bytes,
-            )
-        ]
+    result = DescribeLogDirsResult(
+        log_dir=os.path.abspath(directory.path), topics=list(topics.values())
     )
+    try:
+        result.total_bytes, result.usable_bytes = directory.space()
+    except LogDirFailed:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    if node.replicas.is_offline:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    return DescribeLogDirsResponse(results=[result])

@@ -14,32 +14,43 @@ from odradek.protocol.messages.k37_create_partitions import (
 from ..dispatcher import Call
 from ..node import Node
 
+Assignment = dict[int, tuple[int, ...]]
+
 
 async def handle(
     request: CreatePartitionsRequest, call: Call, node: Node
 ) -> CreatePartitionsResponse:
     """Extend every topic that is named once."""
     named = Counter(topic.name for topic in request.topics)
-    results = await asyncio.gather(
-        *(_extend(topic, named[topic.name] > 1, request, node) for topic in request.topics)
-    )
-    unique = {result.name: result for result in results}
-    return CreatePartitionsResponse(results=list(unique.values()))
+    results, valid = [], []
+    for asked in {topic.name: topic for topic in request.topics}.values():
+        result = CreatePartitionsTopicResult(name=asked.name)
+        results.append(result)
+        try:
+            if named[asked.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, f"topic {asked.name!r} is named twice")
+            valid.append((result, _validate(asked, node)))
+        except Refused as refused:
+            result.error_code, result.error_message = refused.code, refused.message
+    if not request.validate_only:
+        await asyncio.gather(*(_extend(result, new, request, node) for result, new in valid))
+    return CreatePartitionsResponse(results=results)
+
+
+def _validate(asked: CreatePartitionsTopic, node: Node) -> Assignment:
+    added = None
+    if asked.assignments is not None:
+        added = [assignment.broker_ids for assignment in asked.assignments]
+    return node.topics.validate_extension(asked.name, asked.count, added)
 
 
 async def _extend(
-    asked: CreatePartitionsTopic, is_repeated: bool, request: CreatePartitionsRequest, node: Node
-) -> CreatePartitionsTopicResult:
-    result = CreatePartitionsTopicResult(name=asked.name)
+    result: CreatePartitionsTopicResult,
+    assignment: Assignment,
+    request: CreatePartitionsRequest,
+    node: Node,
+) -> None:
     try:
-        if is_repeated:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"topic {asked.name!r} is named twice")
-        added = None
-        if asked.assignments is not None:
-            added = [assignment.broker_ids for assignment in asked.assignments]
-        assignment = node.topics.validate_extension(asked.name, asked.count, added)
-        if not request.validate_only:
-            await node.topics.extend(asked.name, assignment, timeout_ms=request.timeout_ms)
+        await node.topics.extend(result.name, assignment, timeout_ms=request.timeout_ms)
     except Refused as refused:
         result.error_code, result.error_message = refused.code, refused.message
-    return result

@@ -25,6 +25,9 @@ def handle(
     asks_for_all = not request.topics
     names = set(node.metadata.topics if asks_for_all else (t.name for t in request.topics))
     cursor = request.cursor
+    if cursor is not None and cursor.partition_index < 0:
+        response.topics = [_refused(name, ErrorCode.INVALID_REQUEST) for name in sorted(names)]
+        return response
     for name in sorted(names):
         if cursor is not None and name < cursor.topic_name:
             continue
@@ -47,17 +50,21 @@ def handle(
 def _topic(
     name: str, node: Node
 ) -> tuple[DescribeTopicPartitionsResponseTopic, list[PartitionState]]:
-    topic = DescribeTopicPartitionsResponseTopic(name=name, is_internal=is_internal(name))
     info = node.metadata.topics.get(name)
     if info is None:
-        known = is_topic_name(name)
-        topic.error_code = (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.INVALID_TOPIC_EXCEPTION
-        )
-        return topic, []
+        legal = is_topic_name(name)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
+        return _refused(name, code), []
+    topic = DescribeTopicPartitionsResponseTopic(name=name, is_internal=is_internal(name))
     topic.topic_id = info.topic_id
     topic.topic_authorized_operations = ALL_ON_TOPIC
     return topic, info.partitions
+
+
+def _refused(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=name, error_code=code, is_internal=is_internal(name)
+    )
 
 
 def _partition(state: PartitionState) -> DescribeTopicPartitionsResponsePartition:
