@@ -115,13 +115,16 @@ async def test_what_is_wrong_with_a_partition(broker: RunningBroker) -> None:
         assert data.high_watermark == OFFSET_UNKNOWN
         assert data.records == b""
     assert (await client.fetch("t", 1)).error_code == 0
+    partition = broker.node.replicas.partitions["t", 0]
+    partition.become(partition.state._replace(leader_epoch=5))
     codes = {
         "absent": (await client.fetch("absent", wait_ms=LONG_MS)).error_code,
         "partition": (await client.fetch("t", partition=1)).error_code,
         "negative": (await client.fetch("t", partition=-1)).error_code,
-        "fenced": (await client.fetch("t", leader_epoch=-2)).error_code,
-        "unknown": (await client.fetch("t", leader_epoch=7)).error_code,
-        "current": (await client.fetch("t", leader_epoch=0)).error_code,
+        "fenced": (await client.fetch("t", leader_epoch=4)).error_code,
+        "unknown": (await client.fetch("t", leader_epoch=6)).error_code,
+        "current": (await client.fetch("t", leader_epoch=5)).error_code,
+        "none": (await client.fetch("t", leader_epoch=-2)).error_code,
     }
     assert codes == {
         "absent": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -130,6 +133,7 @@ async def test_what_is_wrong_with_a_partition(broker: RunningBroker) -> None:
         "fenced": ErrorCode.FENCED_LEADER_EPOCH,
         "unknown": ErrorCode.UNKNOWN_LEADER_EPOCH,
         "current": ErrorCode.NONE,
+        "none": ErrorCode.NONE,
     }
     answer = await client.ask(fetch_request(topic.topic_id), 13)
     assert answer.responses[0].topic_id == topic.topic_id
