@@ -32,7 +32,7 @@ def altered(batch: bytes | bytearray, **fields: int) -> bytearray:
     return data if "crc" in fields else sealed(data)
 
 
-def with_records(batch: bytes | bytearray, records: bytes) -> bytearray:
+def with_records(batch: bytes | bytearray, records: bytes | bytearray) -> bytearray:
     """A copy with other bytes after the header, and a length and checksum that fit."""
     data = bytearray(batch[:61]) + records
     return altered(data, batch_length=len(data) - 12)

@@ -4,7 +4,7 @@ import asyncio
 import importlib
 import itertools
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from odradek.broker.handlers import APIS
@@ -200,7 +200,7 @@ def creatable(
 
 
 def produce_request(
-    topic: str, batches: dict[int, bytes | bytearray | None], *, acks: int = -1
+    topic: str, batches: Mapping[int, bytes | bytearray | None], *, acks: int = -1
 ) -> ProduceRequest:
     """A Produce to partitions of one topic."""
     data = [PartitionProduceData(index=p, records=batch) for p, batch in batches.items()]
