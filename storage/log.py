@@ -143,16 +143,52 @@ class Log:
         LogDirFailed; then nothing has changed.
         """
         config = self.config
-        size_bytes = len(batch)
         base_offset = self.log_end_offset
-        offset_last = base_offset + header.last_offset_delta
         timestamp = header.max_timestamp
-        if size_bytes > config.segment_bytes:
-            raise BatchTooLarge(f"{size_bytes} bytes do not fit into {config.segment_bytes}")
+        if len(batch) > config.segment_bytes:
+            raise BatchTooLarge(f"{len(batch)} bytes do not fit into {config.segment_bytes}")
         if config.message_timestamp_log_append:
             timestamp = wall_ms
             set_append_time(batch, wall_ms)
         set_offset_and_epoch(batch, base_offset, leader_epoch)
+        self._append(batch, header, base_offset, leader_epoch, timestamp, wall_ms)
+        return base_offset
+
+    def append_as_follower(self, batches: memoryview, *, wall_ms: int) -> Appended:
+        """Append what a leader sent, byte for byte; a torn last batch is left for the next fetch.
+
+        Raises: CorruptLog (offsets that do not rise), MalformedMessage (also a wrong checksum),
+        DiskFull, LogDirFailed; the batches before the bad one are kept.
+        """
+        offset_first = self.log_end_offset
+        for position, header in iter_batches(batches):
+            batch = batches[position : position + header.size_bytes]
+            check_crc(batch, header)
+            base_offset = header.base_offset
+            if base_offset < self.log_end_offset or header.last_offset_delta < 0:
+                raise CorruptLog(
+                    f"{self}: offset {base_offset} was fetched at {self.log_end_offset}"
+                )
+            leader_epoch = header.partition_leader_epoch
+            self._append(batch, header, base_offset, leader_epoch, header.max_timestamp, wall_ms)
+        return Appended(offset_first, self.log_end_offset)
+
+    def _append(
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        base_offset: int,
+        leader_epoch: int,
+        timestamp: int,
+        wall_ms: int,
+    ) -> None:
+        """Roll if need be and write the batch as it is; then note what is now in the log.
+
+        Offset, epoch and timestamp are as in the bytes, `header` is from before they were set.
+        """
+        config = self.config
+        size_bytes = len(batch)
+        offset_last = base_offset + header.last_offset_delta
         segment = self.segments.active
         if not segment.prepared:
             segment.prepare(wall_ms, config)
@@ -165,38 +201,6 @@ class Log:
             self.producers.note(header, batch, base_offset, timestamp)
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
-        return base_offset
-
-    def append_as_follower(self, batches: memoryview, *, wall_ms: int) -> Appended:
-        """Append what a leader sent, byte for byte; a torn last batch is left for the next fetch.
-
-        Raises: CorruptLog (offsets that do not rise), MalformedMessage (also a wrong checksum),
-        DiskFull, LogDirFailed; the batches before the bad one are kept.
-        """
-        offset_first = self.log_end_offset
-        config = self.config
-        for position, header in iter_batches(batches):
-            batch = batches[position : position + header.size_bytes]
-            check_crc(batch, header)
-            base_offset, offset_last = header.base_offset, header.last_offset
-            if base_offset < self.log_end_offset or header.last_offset_delta < 0:
-                raise CorruptLog(
-                    f"{self}: offset {base_offset} was fetched at {self.log_end_offset}"
-                )
-            segment = self.segments.active
-            if not segment.prepared:
-                segment.prepare(wall_ms, config)
-            timestamp = header.max_timestamp
-            if segment.must_roll(len(batch), offset_last, timestamp, wall_ms, config):
-                segment = self.roll(base_offset, wall_ms)
-            segment.append(batch, offset_last, timestamp, wall_ms, config)
-            self.log_end_offset = offset_last + 1
-            self.flushing.unflushed_bytes += len(batch)
-            if header.producer_id >= 0:
-                self.producers.note(header, batch, base_offset, timestamp)
-            if header.partition_leader_epoch > self.epochs.latest:
-                self.epochs.assign(header.partition_leader_epoch, base_offset)
-        return Appended(offset_first, self.log_end_offset)
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
         """Note that a leadership begins at the log end, records or not.  Raises: LogDirFailed."""
