@@ -90,9 +90,10 @@ class _Run:
         self.format += FIXED[type]
 
     def take(self) -> tuple[list[str], struct.Struct]:
-        taken = self.names, struct.Struct(self.format)
-        self.__init__()  # type: ignore[misc]  # start over
-        return taken
+        """The fields so far and their format; the run begins anew."""
+        names, packed = self.names, struct.Struct(self.format)
+        self.names, self.format = [], ">"
+        return names, packed
 
 
 def _size_min(type: FieldType, version: int, flexible: bool) -> int:

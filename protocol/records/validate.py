@@ -70,14 +70,15 @@ def validate_records(
 
 _HEAD = Struct("7B").unpack_from  # never past the end of a well-formed record
 
+# In `_walk` lengths and deltas stay in zigzag form: null is 1, every other negative is odd.
+# `size_last` is the position of the last byte of the record's size, `at` runs over the fields
+# after it. It is one function because a call for each record would cost as much as the checks.
+
 
 def _walk(records: memoryview, count: int, keyless: list[int]) -> tuple[int, int, int]:
     """Check that `records` is exactly `count` records; note in `keyless` those with a null key.
 
     Return the least and the greatest timestamp delta and the index of the greatest.
-
-    Lengths and deltas stay in zigzag form here: null is 1, every other negative is odd. `size_last`
-    is the position of the last byte of the record's size, `at` runs over the fields after it.
     """
     position = index_of_max = 0
     delta_min = delta_max = 0
