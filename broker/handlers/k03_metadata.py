@@ -12,6 +12,7 @@ from typing import Final
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k03_metadata import (
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -37,10 +38,26 @@ def handle(
     request: MetadataRequest, call: Call, node: Node
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     """Answer from the cache, or after the topics to create have been created."""
+    if call.version < TOPIC_ID_VERSION_FIRST and any(map(_is_by_id, request.topics or ())):
+        return _refuse_topic_ids(request)
     missing = _missing(request, node)
     if missing:
         return _create_then_respond(missing, request, call, node)
     return _respond(request, call, node, {})
+
+
+def _is_by_id(asked: MetadataRequestTopic) -> bool:
+    return asked.name is None or asked.topic_id != ZERO_UUID
+
+
+def _refuse_topic_ids(request: MetadataRequest) -> MetadataResponse:
+    """Versions 10 and 11 have the field but do not serve it; Kafka refuses the whole request."""
+    refused = []
+    for asked in request.topics or ():
+        topic = _refused(asked.name or "", ErrorCode.INVALID_REQUEST)
+        topic.topic_id = asked.topic_id
+        refused.append(topic)
+    return MetadataResponse(topics=refused)
 
 
 async def _create_then_respond(
@@ -122,10 +139,7 @@ def _topics(
     responses = []
     unique = {(asked.topic_id, asked.name): asked for asked in request.topics or ()}
     for asked in unique.values():
-        by_id = asked.topic_id != ZERO_UUID
-        if version < TOPIC_ID_VERSION_FIRST and (by_id or asked.name is None):
-            responses.append(_refused(asked.name or "", ErrorCode.INVALID_REQUEST))
-        elif by_id:
+        if asked.topic_id != ZERO_UUID:
             name = node.metadata.topic_name(asked.topic_id)
             if name is None:
                 unknown = _refused(None, ErrorCode.UNKNOWN_TOPIC_ID)

@@ -35,14 +35,14 @@ async def _describe(
     resource: DescribeConfigsResource, request: DescribeConfigsRequest, node: Node
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
-        error_message=None,
+        error_message="",  # which is how Kafka says nothing here
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
     try:
         result.configs = [_result(one, request) for one in await _configs(resource, node)]
     except Refused as refused:
-        result.error_code, result.error_message = refused.code, refused.message
+        result.error_code, result.error_message = refused.code, refused.message or ""
     return result
 
 

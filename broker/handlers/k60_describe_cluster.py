@@ -14,16 +14,19 @@ from ..dispatcher import Call
 from ..node import Node
 
 BROKERS: Final = 1
+CONTROLLERS: Final = 2
 
 
 def handle(request: DescribeClusterRequest, call: Call, node: Node) -> DescribeClusterResponse:
     """Answer from the cache.  Controllers as endpoints (type 2) exist only in KRaft."""
     metadata = node.metadata
     if request.endpoint_type != BROKERS:
+        known = request.endpoint_type == CONTROLLERS
         return DescribeClusterResponse(
-            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            if known
+            else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message="only brokers can be described",
-            endpoint_type=request.endpoint_type,
         )
     response = DescribeClusterResponse(
         cluster_id=metadata.cluster_id,
