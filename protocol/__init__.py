@@ -1,0 +1,1 @@
+"""Bytes <-> typed messages and record batches: no sockets, no files, no clock."""

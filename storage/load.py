@@ -108,15 +108,8 @@ def load_log(
     log_end_offset = _check_clean(files, segments, infos, config) if hints.clean else None
     recovery = None
     if log_end_offset is None:
-        recovery = LogRecovery(
-            files, directory, infos, config=config, recovery_point=hints.recovery_point
-        )
-        for segment in segments.before_offset(hints.recovery_point):
-            _repair_indexes(files, segment, infos, config)
-        recovery.run(segments)
-        log_end_offset = recovery.log_end_offset
-        _report_loss(directory, log_end_offset, hints)
-        producers = recovery.producers
+        recovery = _recover(files, directory, segments, infos, config, hints)
+        log_end_offset, producers = recovery.log_end_offset, recovery.producers
     else:
         producers = rebuild_producers(files, directory, segments, log_end_offset, infos.values())
     producers.expire(wall_ms, producer_id_expiration_ms=config.producer_id_expiration_ms)
@@ -206,6 +199,24 @@ def _check_clean(
         logger.warning("log is not as clean as its marker says, recovered error=%s", error)
         return None
     return log_end_offset
+
+
+def _recover(
+    files: FileSystem,
+    directory: str,
+    segments: Segments,
+    infos: dict[str, FileInfo],
+    config: LogConfig,
+    hints: LoadHints,
+) -> LogRecovery:
+    """Scan what lies above the recovery point; below it only look at the indexes."""
+    recovery_point = hints.recovery_point
+    recovery = LogRecovery(files, directory, infos, config=config, recovery_point=recovery_point)
+    for segment in segments.before_offset(recovery_point):
+        _repair_indexes(files, segment, infos, config)
+    recovery.run(segments)
+    _report_loss(directory, recovery.log_end_offset, hints)
+    return recovery
 
 
 def _repair_indexes(

@@ -1,0 +1,1 @@
+"""One module an API key: its request and response, all versions of each in one declaration."""
