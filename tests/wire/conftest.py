@@ -18,7 +18,7 @@ NewTopicName = Callable[..., str]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "wire" in item.path.parts:
+        if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.wire)
 
 
