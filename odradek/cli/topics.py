@@ -1,17 +1,19 @@
 """`odradek topics`: list, create, describe, delete and alter."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
+from uuid import UUID
 
 import click
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.primitives import ZERO_UUID, uuid_text
 
 from .clients import Client, Cluster, cluster_options, error_name
 from .errors import CommandError
 from .options import parse_pairs
 from .tables import show_json, show_table
 
-TOPIC_ALREADY_EXISTS: Final = 36
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 Topic = Mapping[str, Any]
 
 
@@ -107,7 +109,7 @@ def create(
     _report(
         answer["topics"],
         "would create" if dry_run else "created",
-        if_not_exists and TOPIC_ALREADY_EXISTS,
+        if_not_exists and ErrorCode.TOPIC_ALREADY_EXISTS,
     )
 
 
@@ -119,7 +121,7 @@ def delete(cluster: Cluster, names: tuple[str, ...], if_exists: bool) -> None:
     """Delete topics with all their records."""
     with cluster.admin() as admin:
         answer = admin.delete_topics(list(names), raise_errors=False)
-    _report(answer["topics"], "deleted", if_exists and UNKNOWN_TOPIC_OR_PARTITION)
+    _report(answer["topics"], "deleted", if_exists and ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 @topics.command("alter")
@@ -179,8 +181,14 @@ def _summary(topic: Topic) -> dict[str, object]:
         "partition_count": len(partitions),
         "replication_factor": max((len(p["replica_nodes"]) for p in partitions), default=0),
         "internal": topic["is_internal"],
-        "topic_id": topic.get("topic_id"),
+        "topic_id": _topic_id(topic),
     }
+
+
+def _topic_id(topic: Topic) -> str | None:
+    """The id as Kafka's own tools show it; None from a broker older than topic ids."""
+    raw = UUID(str(topic["topic_id"])).bytes if topic.get("topic_id") else ZERO_UUID
+    return None if raw == ZERO_UUID else uuid_text(raw)
 
 
 def _document(admin: Client, topic: Topic, offsets: bool) -> dict[str, Any]:

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from odradek.protocol.primitives import uuid_bytes
+
 from .conftest import Run
 
 pytestmark = pytest.mark.wire
@@ -18,7 +20,7 @@ def test_create_list_describe_alter_delete(run: Run) -> None:
         t for t in json.loads(run("topics", "list", "--json").stdout) if t["topic"] == "lamp"
     ]
     assert (listed["partition_count"], listed["replication_factor"]) == (2, 1)
-    assert listed["topic_id"]
+    assert len(uuid_bytes(listed["topic_id"])) == 16
 
     (described,) = json.loads(run("topics", "describe", "lamp", "--offsets", "--json").stdout)
     assert described["configs"] == {"retention.ms": "123456"}
