@@ -61,7 +61,7 @@ docs: $(VENV)/.dev ## regenerate docs/configuration.md
 	mv docs/configuration.md.new docs/configuration.md
 
 clean: ## remove environments, caches and benchmark results; never the data directory
-	rm -rf $(VENV) $(SPARK_3_5) $(SPARK_4_0) $(CACHE) build dist *.egg-info benchmarks/results
+	rm -rf $(VENV) $(SPARK_3_5) $(SPARK_4_0) $(CACHE) build dist *.egg-info benchmarks/results artifacts
 	rm -rf .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
