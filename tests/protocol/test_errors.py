@@ -1,3 +1,5 @@
+"""The errors of the protocol, and Kafka's codes."""
+
 import pytest
 
 from odradek.protocol.errors import (

@@ -1,3 +1,5 @@
+"""Batch headers: reading, checking, patching."""
+
 import struct
 
 import pytest

@@ -1,3 +1,5 @@
+"""Building batches, and reading back what was built."""
+
 import pytest
 from hypothesis import given, settings
 

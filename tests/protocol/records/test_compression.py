@@ -1,3 +1,5 @@
+"""Codecs: round trips, and what must not come out of hostile data."""
+
 import gzip
 import tracemalloc
 import zlib

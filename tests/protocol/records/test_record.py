@@ -1,3 +1,5 @@
+"""Reading single records and markers."""
+
 from contextlib import suppress
 
 import pytest

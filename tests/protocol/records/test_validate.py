@@ -1,3 +1,5 @@
+"""The walk over what a producer sent: what it accepts, and what it says of the rest."""
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,3 +1,5 @@
+"""Signed variable-length integers."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
