@@ -1,0 +1,149 @@
+import asyncio
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k03_metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from tests.broker.client import Client
+from tests.broker.requests import metadata
+from tests.broker.running import RunningBroker, on_broker
+
+NOT_ASKED_FOR = -(1 << 31)
+
+
+async def topics_of(
+    client: Client, request: MetadataRequest, version: int = 12
+) -> dict[str | None, MetadataResponseTopic]:
+    answer: MetadataResponse = await client.ask(request, version)
+    return {topic.name: topic for topic in answer.topics}
+
+
+@on_broker({"broker.id": "7"}, both=False)
+async def test_the_broker_and_its_partitions(broker: RunningBroker) -> None:
+    client = await broker.client()
+    topic = await client.create_topic("t", 3)
+    answer = await client.ask(metadata("t"), 12)
+    (node,) = answer.brokers
+    assert (node.node_id, node.host, node.port) == (7, "127.0.0.1", broker.port)
+    assert (answer.controller_id, answer.cluster_id) == (7, broker.node.metadata.cluster_id)
+    (found,) = answer.topics
+    assert (found.name, found.topic_id, found.is_internal) == ("t", topic.topic_id, False)
+    assert [p.partition_index for p in found.partitions] == [0, 1, 2]
+    for partition in found.partitions:
+        assert (partition.leader_id, partition.leader_epoch, partition.error_code) == (7, 0, 0)
+        assert partition.replica_nodes == partition.isr_nodes == [7]
+        assert partition.offline_replicas == []
+
+
+@on_broker(both=False)
+async def test_which_topics_are_meant(broker: RunningBroker) -> None:
+    client = await broker.client()
+    for name in ("a", "b"):
+        await client.create_topic(name)
+    nothing, everything = MetadataRequest(topics=[]), MetadataRequest(topics=None)
+    assert set(await topics_of(client, nothing, 0)) == {"a", "b"}
+    for version in (1, 12):
+        assert set(await topics_of(client, nothing, version)) == set()
+        assert set(await topics_of(client, everything, version)) == {"a", "b"}
+    assert set(await topics_of(client, metadata("a", "a", "b"), 12)) == {"a", "b"}
+
+
+@on_broker(both=False)
+async def test_topics_by_id(broker: RunningBroker) -> None:
+    client = await broker.client()
+    topic = await client.create_topic("t")
+    by_id = MetadataRequest(topics=[MetadataRequestTopic(topic_id=topic.topic_id, name=None)])
+    assert (await topics_of(client, by_id))["t"].topic_id == topic.topic_id
+    unknown = MetadataRequest(topics=[MetadataRequestTopic(topic_id=bytes(range(16)), name=None)])
+    found = (await topics_of(client, unknown))[None]
+    assert (found.error_code, found.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, bytes(range(16)))
+    for version in (10, 11):
+        answer = await client.ask(
+            MetadataRequest(topics=[MetadataRequestTopic(topic_id=topic.topic_id, name="t")]),
+            version,
+        )
+        assert answer.topics[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+@on_broker(both=False)
+async def test_names_that_are_none(broker: RunningBroker) -> None:
+    client = await broker.client()
+    for name in ("", ".", "..", "a b", "a" * 250, "ü"):
+        found = (await topics_of(client, metadata(name, create=True)))[name]
+        assert found.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@on_broker({"num.partitions": "3"})
+async def test_what_is_missing_is_created(broker: RunningBroker) -> None:
+    client = await broker.client()
+    for version in (0, 3, 12):  # before v4 there is no way to forbid it
+        name = f"made-{version}"
+        found = (await topics_of(client, metadata(name, create=version > 3), version))[name]
+        assert found.error_code == 0
+        assert [p.leader_id for p in found.partitions] == [0, 0, 0]
+
+
+@on_broker(both=False)
+async def test_what_is_missing_is_not_created_if_the_client_forbids_it(
+    broker: RunningBroker,
+) -> None:
+    client = await broker.client()
+    found = (await topics_of(client, metadata("absent", create=False)))["absent"]
+    assert found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert broker.node.metadata.topics == {}
+
+
+@on_broker({"auto.create.topics.enable": "false"}, both=False)
+async def test_what_is_missing_is_not_created_if_the_broker_forbids_it(
+    broker: RunningBroker,
+) -> None:
+    client = await broker.client()
+    found = (await topics_of(client, metadata("absent", create=True)))["absent"]
+    assert found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@on_broker({"default.replication.factor": "3"}, both=False)
+async def test_why_a_topic_was_not_created(broker: RunningBroker) -> None:
+    client = await broker.client()
+    for _ in range(2):
+        found = (await topics_of(client, metadata("t", create=True)))["t"]
+        assert found.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+@on_broker()
+async def test_many_clients_name_one_new_topic(broker: RunningBroker) -> None:
+    clients = [await broker.client() for _ in range(10)]
+    answers = await asyncio.gather(
+        *(topics_of(client, metadata("new", create=True)) for client in clients)
+    )
+    assert {answer["new"].error_code for answer in answers} == {0}
+    assert len({answer["new"].topic_id for answer in answers}) == 1
+
+
+@on_broker(both=False)
+async def test_what_a_client_may_do(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    request = metadata("t")
+    answer = await client.ask(request, 8)
+    assert answer.cluster_authorized_operations == NOT_ASKED_FOR
+    assert answer.topics[0].topic_authorized_operations == NOT_ASKED_FOR
+    request.include_cluster_authorized_operations = True
+    request.include_topic_authorized_operations = True
+    answer = await client.ask(request, 8)
+    assert answer.cluster_authorized_operations > 0
+    assert answer.topics[0].topic_authorized_operations > 0
+
+
+@on_broker(both=False)
+async def test_a_partition_without_leader(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    state = broker.node.replicas.partitions["t", 0].state._replace(leader=-1, leader_epoch=1)
+    broker.node.metadata.update_partitions([state])
+    (partition,) = (await topics_of(client, metadata("t")))["t"].partitions
+    assert partition.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert partition.leader_id == -1
