@@ -18,8 +18,8 @@ from .log_file import Bytes, LogFile
 
 PENDING_BYTES_MAX: Final = 8192
 _BLOCK_BYTES: Final = 6144  # a whole number of entries of both kinds
-_OFFSET_ENTRY: Final = struct.Struct(">ii")
-_TIME_ENTRY: Final = struct.Struct(">qi")
+OFFSET_ENTRY: Final = struct.Struct(">ii")
+TIME_ENTRY: Final = struct.Struct(">qi")
 _UnpackFrom = Callable[[bytes | bytearray, int], tuple[int, ...]]
 
 
@@ -41,7 +41,7 @@ class _EntryFile:
     """Fixed-size entries: a prefix on disk, the rest pending in memory."""
 
     __slots__ = ("_file", "_pending", "base_offset")
-    ENTRY: struct.Struct = _OFFSET_ENTRY
+    ENTRY: struct.Struct = OFFSET_ENTRY
 
     def __init__(self, files: FileSystem, path: str, base_offset: int, size_bytes: int) -> None:
         self._file: LogFile = files.open_log(path, size_bytes)
@@ -181,7 +181,7 @@ class TimeIndex(_EntryFile):
     """Timestamp -> last offset of the first batch that reached it."""
 
     __slots__ = ()
-    ENTRY = _TIME_ENTRY
+    ENTRY = TIME_ENTRY
 
     def append(self, timestamp: int, offset: int) -> bool:
         """Note the greatest timestamp so far, if it rose; says whether it did."""

@@ -1,9 +1,8 @@
 """The settings of one topic that its log needs; names and defaults are Kafka's topic settings."""
 
 from dataclasses import dataclass
-from typing import Final
 
-INT32_MAX: Final = (1 << 31) - 1
+from odradek.protocol.primitives import INT32_MAX
 
 
 @dataclass(frozen=True, slots=True)

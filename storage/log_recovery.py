@@ -8,7 +8,7 @@ from odradek.protocol.records import BatchHeader
 
 from .errors import CorruptLog
 from .files import FileInfo, FileSystem
-from .index import OffsetIndex, TimeIndex
+from .index import OFFSET_ENTRY, TIME_ENTRY
 from .log_config import LogConfig
 from .producer_rebuild import remove_snapshots_above, replay_producers
 from .producer_snapshot import newest_snapshot
@@ -19,9 +19,6 @@ from .segments import Segments
 from .walk import walk_headers
 
 logger: Final = logging.getLogger("odradek.storage")
-
-_OFFSET_ENTRY: Final = OffsetIndex.ENTRY
-_TIME_ENTRY: Final = TimeIndex.ENTRY
 
 
 class LogRecovery:
@@ -163,7 +160,7 @@ class LogRecovery:
         if found is not None and previous[0] < found - segment.base_offset <= last[0]:
             start.next_offset = found
             start.position = start.index_position = last[1]
-            start.offset_entries = entries[: count * _OFFSET_ENTRY.size]
+            start.offset_entries = entries[: count * OFFSET_ENTRY.size]
             _keep_time_entries(segment, start, last[0])
         segment.offset_index.replace(start.offset_entries)
         segment.time_index.replace(start.time_entries)
@@ -178,8 +175,8 @@ def _rising_entries(
     The offsets are relative to the segment's base, as in the file.
     """
     count, previous, last = 0, (-1, 0), (-1, 0)
-    whole_bytes = len(entries) // _OFFSET_ENTRY.size * _OFFSET_ENTRY.size
-    for entry in _OFFSET_ENTRY.iter_unpack(memoryview(entries)[:whole_bytes]):
+    whole_bytes = len(entries) // OFFSET_ENTRY.size * OFFSET_ENTRY.size
+    for entry in OFFSET_ENTRY.iter_unpack(memoryview(entries)[:whole_bytes]):
         relative_offset, position = entry
         if not (last[0] < relative_offset < offset_end and last[1] < position < position_end):
             break
@@ -191,13 +188,13 @@ def _keep_time_entries(segment: Segment, start: ScanStart, relative_offset_last:
     """Keep the time entries up to the last offset entry that is kept."""
     entries = segment.time_index.read_all()
     count, last = 0, (-1, -1)
-    whole_bytes = len(entries) // _TIME_ENTRY.size * _TIME_ENTRY.size
-    for entry in _TIME_ENTRY.iter_unpack(memoryview(entries)[:whole_bytes]):
+    whole_bytes = len(entries) // TIME_ENTRY.size * TIME_ENTRY.size
+    for entry in TIME_ENTRY.iter_unpack(memoryview(entries)[:whole_bytes]):
         timestamp, relative_offset = entry
         if timestamp <= last[0] or not last[1] <= relative_offset <= relative_offset_last:
             break
         count, last = count + 1, (timestamp, relative_offset)
-    start.time_entries = entries[: count * _TIME_ENTRY.size]
+    start.time_entries = entries[: count * TIME_ENTRY.size]
     if count:
         start.max_timestamp = last[0]
         start.max_timestamp_offset = segment.base_offset + last[1]

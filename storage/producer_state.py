@@ -18,10 +18,10 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode, MalformedMessage
+from odradek.protocol.primitives import INT32_MAX
 from odradek.protocol.records import BatchHeader, iter_records, read_marker
 
 from .errors import ProducerError
-from .log_config import INT32_MAX
 from .log_file import Bytes
 
 BATCHES_KEPT_MAX: Final = 5

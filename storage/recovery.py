@@ -6,25 +6,28 @@ of leader epoch and the batches of idempotent producers are reported. Nothing is
 nothing but a file and numbers goes in, so that the scan can run in another process.
 """
 
-import struct
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from odradek.protocol.records import HEADER_SIZE_BYTES, BatchHeader
-from odradek.protocol.records.batch import LENGTH_OVERHEAD_BYTES, MAGIC, crc32c
+from odradek.protocol.primitives import INT32_MAX
+from odradek.protocol.records import BatchHeader
+from odradek.protocol.records.batch import (
+    ATTRIBUTES_POSITION,
+    HEADER,
+    HEADER_SIZE_BYTES,
+    LENGTH_MIN,
+    LENGTH_OVERHEAD_BYTES,
+    MAGIC,
+    crc32c,
+)
 
 from .errors import UnsupportedFormat
-from .log_config import INT32_MAX
+from .index import OFFSET_ENTRY, TIME_ENTRY
 from .log_file import LogFile
 
 CHUNK_BYTES: Final = 4 << 20
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_LENGTH_MIN: Final = HEADER_SIZE_BYTES - LENGTH_OVERHEAD_BYTES
-_CRC_START: Final = 21
-_OFFSET_ENTRY: Final = struct.Struct(">ii")
-_TIME_ENTRY: Final = struct.Struct(">qi")
 
 
 @dataclass(slots=True)
@@ -80,7 +83,7 @@ def scan_segment(
     )
     scanner = _Scanner(scan, base_offset, index_interval_bytes, on_producer_batch)
     if start.time_entries:
-        scanner.time_indexed = _TIME_ENTRY.unpack_from(start.time_entries, -_TIME_ENTRY.size)[0]
+        scanner.time_indexed = TIME_ENTRY.unpack_from(start.time_entries, -TIME_ENTRY.size)[0]
     position, size_bytes = start.position, file.size_bytes
     buffer = bytearray(min(CHUNK_BYTES, size_bytes - position))
     while position < size_bytes:
@@ -137,10 +140,10 @@ class _Scanner:
         filled = len(view)
         at = 0
         while at + HEADER_SIZE_BYTES <= filled:
-            fields = _HEADER.unpack_from(view, at)
+            fields = HEADER.unpack_from(view, at)
             offset, length, epoch, magic, crc, _, delta, _, timestamp, producer_id = fields[:10]
             end = at + length + LENGTH_OVERHEAD_BYTES
-            if length < _LENGTH_MIN or magic != MAGIC:
+            if length < LENGTH_MIN or magic != MAGIC:
                 scan.problem = f"a bad batch header (length {length}, magic {magic})"
                 break
             if end > filled:
@@ -150,7 +153,7 @@ class _Scanner:
             if offset < next_offset or delta < 0 or last_offset - base_offset > INT32_MAX:
                 scan.problem = f"offset {offset} where {next_offset} was expected"
                 break
-            if crc32c(view[at + _CRC_START : end]) != crc:
+            if crc32c(view[at + ATTRIBUTES_POSITION : end]) != crc:
                 scan.problem = "a wrong checksum"
                 break
             if timestamp > scan.max_timestamp:
@@ -169,10 +172,10 @@ class _Scanner:
 
     def _add_index_entry(self, last_offset: int, position: int) -> None:
         scan = self.scan
-        scan.offset_entries += _OFFSET_ENTRY.pack(last_offset - self.base_offset, position)
+        scan.offset_entries += OFFSET_ENTRY.pack(last_offset - self.base_offset, position)
         if scan.max_timestamp > self.time_indexed:
             self.time_indexed = scan.max_timestamp
-            scan.time_entries += _TIME_ENTRY.pack(
+            scan.time_entries += TIME_ENTRY.pack(
                 scan.max_timestamp, scan.max_timestamp_offset - self.base_offset
             )
 

@@ -5,10 +5,13 @@ import logging
 from typing import Final
 from zlib import crc32
 
+from odradek.protocol.primitives import INT32_MAX
+from odradek.protocol.records import NO_TIMESTAMP
+
 from .errors import CorruptLog, LogDirFailed
 from .files import FileInfo, FileSystem
 from .index import OffsetIndex, TimeIndex
-from .log_config import INT32_MAX, LogConfig
+from .log_config import LogConfig
 from .log_file import Bytes, LogFile
 from .recovery import ScanStart, SegmentScan, scan_segment
 from .span import drop_spans
@@ -21,7 +24,6 @@ INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 TXN_INDEX_SUFFIX: Final = ".txnindex"
 _SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
-_NO_TIMESTAMP: Final = -1
 
 
 class Segment:
@@ -64,7 +66,7 @@ class Segment:
         self.prepared = False
         self.index_full = False
         self.index_position = 0
-        self.max_timestamp = self.max_timestamp_offset = _NO_TIMESTAMP
+        self.max_timestamp = self.max_timestamp_offset = NO_TIMESTAMP
         self.roll_by_clock = True
         self.roll_start_ms = 0
 
@@ -77,7 +79,7 @@ class Segment:
 
     def prepare(self, wall_ms: int, config: LogConfig) -> None:
         """Read what appending needs.  Raises: CorruptLog, LogDirFailed."""
-        self._begin_rolling(_NO_TIMESTAMP, wall_ms, config)
+        self._begin_rolling(NO_TIMESTAMP, wall_ms, config)
         for _, header in walk_headers(self.file, 0, self.size_bytes):
             self._begin_rolling(header.max_timestamp, wall_ms, config)
             break
@@ -247,7 +249,7 @@ class Segment:
         self.time_index.truncate(offset_end)
         self.file.truncate(position_end)
         entry = self.offset_index.last()
-        self.max_timestamp = self.max_timestamp_offset = _NO_TIMESTAMP
+        self.max_timestamp = self.max_timestamp_offset = NO_TIMESTAMP
         self.load_max_timestamp()
         # The entry's own append is covered by the time index; the ones after it may rise above.
         for _, header in walk_headers(self.file, entry.position if entry else 0, position_end):

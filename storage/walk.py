@@ -9,6 +9,7 @@ from typing import Final
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.records import HEADER_SIZE_BYTES, BatchHeader, read_header
+from odradek.protocol.records.batch import LENGTH_MIN, LENGTH_OVERHEAD_BYTES
 
 from .errors import CorruptLog
 from .log_file import LogFile
@@ -16,8 +17,6 @@ from .log_file import LogFile
 _CHUNK_BYTES: Final = 4096  # as far as one index entry is from the next, by default
 _LONG_CHUNK_BYTES: Final = 1 << 16
 _PREFIX: Final = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
-_LENGTH_OVERHEAD_BYTES: Final = 12
-_LENGTH_MIN: Final = HEADER_SIZE_BYTES - _LENGTH_OVERHEAD_BYTES
 
 
 def walk_headers(
@@ -85,8 +84,8 @@ def _walk(file: LogFile, position: int, position_end: int) -> Iterator[tuple[int
             if len(chunk) < _PREFIX.size:
                 raise CorruptLog(f"{file.path}: the file ends inside the batch at {position}")
         base_offset, length, last_offset_delta = _PREFIX.unpack_from(chunk, at)
-        end = position + length + _LENGTH_OVERHEAD_BYTES
-        if length < _LENGTH_MIN or end > position_end:
+        end = position + length + LENGTH_OVERHEAD_BYTES
+        if length < LENGTH_MIN or end > position_end:
             raise CorruptLog(f"{file.path}: bad batch length {length} at {position}")
         yield position, base_offset, base_offset + last_offset_delta, end
         position = end

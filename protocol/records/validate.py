@@ -10,10 +10,10 @@ from struct import error as struct_error
 from typing import Final, NamedTuple
 
 from ..errors import BadLength, MalformedMessage
-from ..primitives import Buffer
+from ..primitives import INT64_MAX, Buffer
 from .batch import BatchHeader
 from .record import record_extent, records_of
-from .varint import INT64_MAX, read_varint, read_varlong
+from .varint import read_varint, read_varlong
 
 _RECORD_SIZE_BYTES_MIN: Final = 7
 _NULL: Final = 1  # the zigzag of -1

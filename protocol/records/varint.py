@@ -4,10 +4,7 @@ These functions define the encoding; `validate.py` inlines the short cases for s
 """
 
 from ..errors import BadLength, Truncated
-from ..primitives import Buffer
-
-INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
+from ..primitives import INT32_MAX, INT64_MAX, Buffer
 
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
