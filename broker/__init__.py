@@ -1,0 +1,1 @@
+"""The running server: connections, dispatcher, controller, replicas, maintenance, settings."""
