@@ -7,17 +7,19 @@ replaced by what is the same, and every request is named, so that a difference c
 
 import itertools
 import struct
+import time
 from collections.abc import Iterator
 from typing import Any, Final
 
 from odradek.broker.handlers import APIS
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k19_create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
 from odradek.protocol.primitives import ZERO_UUID
-from odradek.protocol.records import Record, build_batch
+from odradek.protocol.records import HEADER_SIZE_BYTES, Record, build_batch, iter_batches
 from odradek.protocol.schema import Message, Struct
 from tests.broker.client import request_bytes, response_class
 from tests.wire.raw import Closed, RawConnection
@@ -25,13 +27,20 @@ from tests.wire.servers import Server
 
 API_VERSIONS_KEY: Final = 18
 TIMESTAMP: Final = 1_700_000_000_000
+DEADLINE_S: Final = 15.0
+DAY_MS: Final = 86_400_000
 CLOSED: Final = "(closed)"
 IGNORED: Final = frozenset(
     {"throttle_time_ms", "port", "cluster_id", "total_bytes", "usable_bytes"}
 )
 # Texts are each broker's own; clients and tests look only at whether there is one.
 PRESENCE: Final = frozenset({"error_message", "batch_index_error_message"})
-SIGN: Final = frozenset({"session_id", "producer_id", "log_append_time_ms", "log_dir"})
+SIGN: Final = frozenset({"producer_id", "log_dir"})
+TIMES: Final = frozenset({"log_append_time_ms", "timestamp", "base_timestamp", "max_timestamp"})
+# Kafka collects these in hash maps.
+UNORDERED: Final = frozenset(
+    {"configs", "partition_responses", "responses", "results", "synonyms", "topics"}
+)
 
 Plain = dict[str, Any] | list[Any] | str | int | bytes | bool | None
 
@@ -132,9 +141,13 @@ class Talk:
                 for key, value in configs.items()
             ],
         )
-        answer = self.exchange(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
-        assert answer is not None
-        assert answer.topics[0].error_code == 0, answer
+        deadline = time.monotonic() + DEADLINE_S
+        while True:  # Kafka may still be deleting a topic of this name
+            answer = self.exchange(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+            code = answer.topics[0].error_code
+            if code != ErrorCode.TOPIC_ALREADY_EXISTS or time.monotonic() > deadline:
+                break
+        assert code == 0, answer
         topic_id = answer.topics[0].topic_id
         self.topic_ids[topic_id] = f"id of {name}"
         return name, topic_id
@@ -150,23 +163,52 @@ class Talk:
             return None
         if name in PRESENCE:
             return None if value is None else "(text)" if value else ""
+        if name == "session_id":
+            return bool(value)
         if name in SIGN:
-            return "(set)" if isinstance(value, str) or value > 0 else value
+            return "(set)" if isinstance(value, str) or value >= 0 else value
         if isinstance(value, Struct):
             return self.plain(value, version)
         if isinstance(value, list):
-            return [self._field("", one, version) for one in value]
-        if isinstance(value, memoryview):
-            return bytes(value)
+            plain = [self._field("", one, version) for one in value]
+            return sorted(plain, key=repr) if name in UNORDERED else plain
+        if name == "records":
+            return batches(value)
+        if name in TIMES:
+            return shown_time(value)
         if name == "topic_id":
             return self.topic_ids.get(value, "an id")
-        return value
+        plain_value: Plain = value
+        return plain_value
 
 
 def _fields(value: Struct, version: int) -> Iterator[tuple[str, Any]]:
     for field in value.FIELDS:
         if field.is_inline(version) or field.is_tagged(version):
             yield field.name, getattr(value, field.name)
+
+
+def batches(data: bytes | memoryview | None) -> Plain:
+    """The batches of a log or an answer, header by header; what they hold byte for byte."""
+    if data is None:
+        return None
+    view = memoryview(data)
+    found: list[Plain] = []
+    for position, header in iter_batches(view):
+        shown: dict[str, Any] = header._asdict()
+        body = bytes(view[position + HEADER_SIZE_BYTES : position + header.size_bytes])
+        if header.is_log_append_time:
+            shown["crc"] = "(of another time)"
+        if header.producer_id >= 0:
+            shown["crc"] = shown["producer_id"] = "(of another producer)"
+        shown.update((name, shown_time(shown[name])) for name in TIMES & shown.keys())
+        found.append({**shown, "body": body})
+    return found
+
+
+def shown_time(wall_ms: int) -> Plain:
+    """A time; the present as a word."""
+    return "(now)" if abs(wall_ms - time.time() * 1000) < DAY_MS else wall_ms
 
 
 def differences(ours: Plain, theirs: Plain, where: str = "") -> Iterator[str]:

@@ -1,0 +1,66 @@
+"""In what Odradek's answers may differ from Apache Kafka 3.9.2's, and why."""
+
+from typing import Final, NamedTuple
+
+
+class Rule(NamedTuple):
+    """Differences in one conversation (None: in any) that match `pattern` are meant."""
+
+    conversation: str | None
+    pattern: str
+    reason: str
+
+
+MORE_HELPFUL: Final = "We say why; Kafka leaves it out. Clients show it to the user."
+STRICTER: Final = "We refuse what no client writes; Kafka lets it into the log, or trims it."
+LENIENT: Final = (
+    "Kafka fails with an internal error; to us it is the nearest value that has a meaning."
+)
+ACCIDENT: Final = "Kafka fails with an internal error; we have a code that says what is wrong."
+OLD_FORMAT: Final = (
+    "Formats before batches are not kept: Produce 0-2 and ListOffsets 0 are not theirs."
+)
+TWICE: Final = "The same thing named twice in one request, which no client does."
+NO_TRANSACTIONS: Final = "Transactions are not served yet."
+IDS: Final = "Topic ids in answers: we know one where Kafka does not look, or the other way round."
+SETTINGS: Final = (
+    "What DescribeConfigs shows of settings that Kafka has and we have not, or the reverse."
+)
+RECOVERY: Final = "After a crash we keep the newest snapshot of producers; older ones serve nobody."
+
+ALLOWED: Final = (
+    Rule(None, r"error_message: ours '\(text\)', Kafka's (None|'')$", MORE_HELPFUL),
+    Rule("produce_versions", r"^v[012] ", OLD_FORMAT),
+    Rule("produce_batch_faults", r"record_errors: ours .*, Kafka's \[\]$", MORE_HELPFUL),
+    Rule("produce_batch_faults", r"^(one byte more|20 zeros more|a good one and a)", STRICTER),
+    Rule("produce_batch_faults", r"^(length less|key size -2|header key not utf-8)", STRICTER),
+    Rule("produce_batch_faults", r"^(first delta 1|deltas \d \d)", STRICTER),
+    Rule("produce_batch_faults", r"^(codec \d.*|record length overflows): \.", ACCIDENT),
+    Rule("produce_batch_faults", r"^transactional: ", NO_TRANSACTIONS),
+    Rule("transactional_batches", r"^v\d+: .*(error_code: ours 87|log_start)", NO_TRANSACTIONS),
+    Rule(
+        "produce_timestamps",
+        r"append flag, gzip v\d+ log: .*(crc|max_timestamp)",
+        "A batch that claims append time: Kafka believes its time for the records, we theirs.",
+    ),
+    Rule("produce_twice", r"", TWICE),
+    Rule("produce_without_acks", r"^v2: ", OLD_FORMAT),
+    Rule("idempotent_sequences", r"^no epoch: ", STRICTER),
+    Rule("fetch_limits", r"(max bytes|partition max) -1: |^isolation level", LENIENT),
+    Rule("list_offsets", r"^v0 .*(old_style_offsets|error_code: ours 42)", OLD_FORMAT),
+    Rule("broken_frames", r"^array -2: ", STRICTER),
+    Rule("describe_configs", r"^v0 .*is_default: ours True, Kafka's False", SETTINGS),
+    Rule("describe_configs", r"\.synonyms", SETTINGS),
+    Rule("describe_configs", r" logger ", SETTINGS),
+    Rule("describe_configs", r"^twice: ", TWICE),
+    Rule("metadata", r"^v12 neither: ", ACCIDENT),
+    Rule("metadata", r"^v12 an id, and a name: ", IDS),
+    Rule("create_topics", r"(config|partition) twice: ", TWICE),
+    Rule("create_topics", r"^v7 timeout .*topic_id: ours 'no id'", IDS),
+    Rule("create_topics", r"^v\d twice: ", TWICE),
+    Rule("delete_topics", r"^(v\d|by id:) .*twice: ", TWICE),
+    Rule("delete_topics", r"topic_id: ours 'id of .*', Kafka's 'no id'$", IDS),
+    Rule("delete_topics", r"^by id: neither: .*error_code", ACCIDENT),
+    Rule("files_after_kill", r"\.snapshot: only in theirs$", RECOVERY),
+    Rule("torn_tail", r"\.snapshot: only in theirs$", RECOVERY),
+)
