@@ -97,8 +97,8 @@ class Broker:
         # Until the logs are loaded there is nothing to flush, and no right to a marker.
         stack.push_async_callback(self._close_data_dir, data_dir)
         store = EmbeddedStore(f"{data_dir.path}/{STORE_FILE}", runtime=runtime)
+        stack.push_async_callback(store.close)  # also if we are cancelled while a thread opens it
         await store.start()
-        stack.push_async_callback(store.close)
         session = await store.open_session(SESSION_TIMEOUT_MS, self._on_session_end)
         stack.push_async_callback(session.close)
         await make_startup_paths(session)
