@@ -25,7 +25,9 @@ def handle(
     asks_for_all = not request.topics
     names = set(node.metadata.topics if asks_for_all else (t.name for t in request.topics))
     cursor = request.cursor
-    if cursor is not None and cursor.partition_index < 0:
+    if cursor is not None and (
+        cursor.partition_index < 0 or not (asks_for_all or cursor.topic_name in names)
+    ):
         response.topics = [_refused(name, ErrorCode.INVALID_REQUEST) for name in sorted(names)]
         return response
     for name in sorted(names):
