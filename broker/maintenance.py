@@ -77,6 +77,8 @@ class Maintenance:
         return due
 
     async def _flush(self, kept: Log) -> None:
+        if self._replicas.data_dir.logs.get((kept.topic, kept.partition)) is not kept:
+            return  # deleted while others were flushed
         plan = None
         try:
             plan = kept.flush_plan()
@@ -112,11 +114,11 @@ class Maintenance:
         plan = self._replicas.data_dir.checkpoint_plan()
         try:
             await to_the_end(self._offload(plan.run))
+            self._replicas.data_dir.checkpointed(plan)
         except LogDirFailed as error:
             self._replicas.take_offline(error)
-            return
-        self._replicas.data_dir.checkpointed(plan)
-        self._checkpointed_ends = ends
+        else:
+            self._checkpointed_ends = ends
 
     async def _expire_producers_forever(self) -> None:
         while True:

@@ -26,6 +26,7 @@ from .topic_settings import TopicConfig
 log = logging.getLogger(__name__)
 
 MADE_AT_ONCE: Final = 32
+FULL_SILENCE_MS: Final = 10_000  # between two lines about a full disk, which every request may meet
 
 
 class Replicas:
@@ -46,6 +47,7 @@ class Replicas:
         self.unmade: set[tuple[str, int]] = set()
         """Replicas that the disk had no room for."""
         self.is_offline = False
+        self._full_silent_until_ms = 0
         self.must_checkpoint = asyncio.Event()
         self._on_offline = on_offline
         self._config = config
@@ -161,7 +163,10 @@ class Replicas:
         if self.is_offline:
             return
         if isinstance(error, DiskFull):
-            log.error("disk full path=%s error=%s", self.data_dir.path, error)
+            now_ms = self._runtime.clock.now_ms()
+            if now_ms >= self._full_silent_until_ms:
+                self._full_silent_until_ms = now_ms + FULL_SILENCE_MS
+                log.error("disk full path=%s error=%s", self.data_dir.path, error)
             return
         self.is_offline = True
         log.critical("log directory offline path=%s error=%s", self.data_dir.path, error)
