@@ -10,6 +10,7 @@ BODY = struct.pack(">hhih6s", 18, 0, CORRELATION_ID, 6, b"health")
 
 
 def main() -> None:
+    """Ask; end with another exit code, or with the error, if the answer is not as it should be."""
     with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=2) as connection:
         connection.sendall(struct.pack(">i", len(BODY)) + BODY)
         head = connection.recv(10, socket.MSG_WAITALL)
