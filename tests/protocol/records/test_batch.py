@@ -172,3 +172,12 @@ def test_a_header_of_a_batch_in_the_middle_of_a_segment_needs_no_copy() -> None:
     check_crc(view, header)
     view.release()
     batch.clear()  # fails with BufferError if anything still holds a view
+
+
+def test_create_time_takes_back_a_claim_of_append_time() -> None:
+    batch = build_batch([Record(0, 5, None, b"a"), Record(1, 9, None, b"b")], append_time_ms=77)
+    set_create_time(batch, 9)
+    header = read_header(batch)
+    assert not header.is_log_append_time
+    assert header.max_timestamp == 9
+    check_crc(batch, header)
