@@ -78,6 +78,8 @@ class MetadataCache:
         for state in states:
             info = self.topics.get(state.topic)
             if info is None or info.topic_id != state.topic_id:
+                if info is not None:
+                    self._names.pop(info.topic_id, None)
                 info = self.topics[state.topic] = TopicInfo(state.topic, state.topic_id)
                 self._names[state.topic_id] = state.topic
             if state.partition < len(info.partitions):

@@ -48,13 +48,13 @@ class Partition:
 
         Raises: Refused (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
         """
-        if not self.is_leader:
-            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
         if current_leader_epoch not in (-1, self.state.leader_epoch):
             older = current_leader_epoch < self.state.leader_epoch
             raise Refused(
                 ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH, None
             )
+        if not self.is_leader:
+            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
 
     def append(self, batch: memoryview, header: BatchHeader, *, wall_ms: int) -> int:
         """Append a batch that has been checked; return its base offset.

@@ -1,0 +1,105 @@
+"""A partition as its leader sees it, on a log in a directory."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.broker.config import load_config
+from odradek.broker.core.partition import Partition
+from odradek.broker.core.partition_state import NO_LEADER, PartitionState
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.records import read_header
+from tests.broker.client import batch_of
+from tests.storage.support import new_log
+
+STATE = PartitionState(
+    topic="t",
+    topic_id=bytes(range(16)),
+    partition=0,
+    leader=1,
+    leader_epoch=5,
+    isr=(1,),
+    replicas=(1,),
+    partition_epoch=0,
+    controller_epoch=1,
+)
+
+
+def partition_of(path: Path, node_id: int = 1, **state: Any) -> Partition:
+    config = load_config(overrides={}).topic_config({})
+    return Partition(new_log(path), config, STATE._replace(**state), node_id)
+
+
+def append(partition: Partition, *values: bytes) -> int:
+    batch = memoryview(batch_of(*values))
+    return partition.append(batch, read_header(batch), wall_ms=0)
+
+
+def code(partition: Partition, epoch: int = -1) -> ErrorCode:
+    try:
+        partition.check_leader(epoch)
+    except Refused as refused:
+        return refused.code
+    return ErrorCode.NONE
+
+
+def test_a_leader_alone_commits_what_it_writes(tmp_path: Path) -> None:
+    partition = partition_of(tmp_path)
+    assert partition.is_leader
+    assert append(partition, b"a", b"b") == 0
+    assert append(partition, b"c") == 2
+    assert partition.log.high_watermark == 3
+    assert partition.log.end_offset_for_epoch(5) == (5, 3)
+
+
+def test_a_leader_with_followers_waits_for_them(tmp_path: Path) -> None:
+    partition = partition_of(tmp_path, isr=(1, 2), replicas=(1, 2))
+    append(partition, b"a")
+    assert partition.log.high_watermark == 0
+    partition.become(partition.state._replace(isr=(1,), partition_epoch=1))
+    assert partition.log.high_watermark == 1
+
+
+def test_who_may_be_served(tmp_path: Path) -> None:
+    partition = partition_of(tmp_path)
+    assert [code(partition, epoch) for epoch in (-1, 5, 4, 6, -2)] == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+    ]
+    partition.become(STATE._replace(leader=2, leader_epoch=6))
+    assert code(partition) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code(partition, 5) == ErrorCode.FENCED_LEADER_EPOCH, "the epoch is looked at first"
+    assert code(partition, 6) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    partition.become(STATE._replace(leader=NO_LEADER, leader_epoch=7))
+    assert code(partition) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_an_older_decision_is_ignored(tmp_path: Path) -> None:
+    partition = partition_of(tmp_path)
+    partition.become(STATE._replace(leader=2, leader_epoch=4))
+    assert partition.is_leader
+    assert partition.state.leader_epoch == 5
+
+
+@pytest.mark.parametrize("what", ["append", "become"])
+def test_who_waits_is_woken(tmp_path: Path, what: str) -> None:
+    partition = partition_of(tmp_path)
+    woken = []
+
+    def waiter() -> None:
+        partition.waiters.discard(waiter)
+        woken.append(partition.log.high_watermark)
+
+    partition.waiters.add(waiter)
+    if what == "append":
+        append(partition, b"a")
+        assert woken == [1]
+    else:
+        partition.become(STATE._replace(leader=2, leader_epoch=6))
+        assert woken == [0]
+    append(partition, b"b")
+    assert len(woken) == 1

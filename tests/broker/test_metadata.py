@@ -1,0 +1,74 @@
+"""What the broker tells of the cluster, as the controller described it."""
+
+import asyncio
+
+from odradek.broker.core.partition_state import PartitionState
+from odradek.broker.metadata import BrokerInfo, Endpoint, MetadataCache
+
+ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
+
+
+def state(
+    partition: int, topic: str = "t", *, topic_id: bytes = ID, leader: int = 1
+) -> PartitionState:
+    return PartitionState(topic, topic_id, partition, leader, 0, (1,), (1,), 0, 1)
+
+
+def test_partitions_come_change_and_go() -> None:
+    cache = MetadataCache("cluster")
+    cache.update_partitions([state(0), state(1), state(0, "u", topic_id=OTHER_ID)])
+    assert [s.partition for s in cache.topics["t"].partitions] == [0, 1]
+    assert (cache.topic_name(ID), cache.topic_name(OTHER_ID)) == ("t", "u")
+    cache.update_partitions([state(2)])
+    cache.update_partitions([state(1, leader=2)])
+    assert [s.leader for s in cache.topics["t"].partitions] == [1, 2, 1]
+    for partition in (-1, 3):
+        assert cache.partition("t", partition) is None
+    assert cache.partition("absent", 0) is None
+    found = cache.partition("t", 1)
+    assert found is not None
+    assert found.leader == 2
+    cache.forget_topic("t")
+    cache.forget_topic("t")
+    assert cache.topic_name(ID) is None
+    assert set(cache.topics) == {"u"}
+
+
+def test_a_topic_with_another_id_is_another_topic() -> None:
+    cache = MetadataCache("cluster")
+    cache.update_partitions([state(0), state(1)])
+    cache.update_partitions([state(0, topic_id=OTHER_ID)])
+    assert len(cache.topics["t"].partitions) == 1
+    assert cache.topic_name(OTHER_ID) == "t"
+    assert cache.topic_name(ID) is None, "nobody may be sent from the old topic to the new one"
+
+
+def test_brokers() -> None:
+    cache = MetadataCache("cluster")
+    cache.update_brokers(1, [BrokerInfo(1, "rack", {"PLAINTEXT": Endpoint("host", 9)})])
+    assert (cache.controller_id, set(cache.brokers)) == (1, {1})
+    cache.update_brokers(2, [])
+    assert (cache.controller_id, cache.brokers) == (2, {})
+
+
+def test_who_waits_looks_after_every_change() -> None:
+    async def main() -> None:
+        cache = MetadataCache("cluster")
+        looks = []
+
+        def is_there() -> bool:
+            looks.append(len(cache.topics))
+            return "u" in cache.topics
+
+        waiting = [asyncio.ensure_future(cache.wait_until(is_there)) for _ in range(2)]
+        await asyncio.sleep(0)
+        cache.update_partitions([state(0)])
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not any(task.done() for task in waiting)
+        cache.update_partitions([state(0, "u", topic_id=OTHER_ID)])
+        await asyncio.gather(*waiting)
+        assert looks == [0, 0, 1, 1, 2, 2]
+        await cache.wait_until(is_there)
+
+    asyncio.run(main())
