@@ -124,8 +124,8 @@ def many_partitions_slow_disk(ground: Ground) -> Iterator[Finding]:
 
 
 def crash_16k(ground: Ground) -> Iterator[Finding]:
-    """A gigabyte in batches of 16 KiB."""
-    yield _restart_after_crash(ground, batch_size_bytes_max=16 << 10, value_bytes=1024, limit_s=1)
+    """A gigabyte in batches of a little over 16 KiB."""
+    yield _restart_after_crash(ground, batch_size_bytes_max=17 << 10, value_bytes=1024, limit_s=1)
 
 
 def crash_1k(ground: Ground) -> Iterator[Finding]:
