@@ -57,7 +57,7 @@ demo: $(SPARK_4_0)/.made ## Spark reads from a broker, end to end
 	$(SPARK_4_0)/bin/python -m tests.spark.demo
 
 docs: $(VENV)/.dev ## regenerate docs/configuration.md
-	$(BIN)/python -m odradek.broker.config_docs > docs/configuration.md.new
+	$(BIN)/python -m odradek.broker.settings.docs > docs/configuration.md.new
 	mv docs/configuration.md.new docs/configuration.md
 
 clean: ## remove environments, caches and benchmark results; never the data directory

@@ -12,18 +12,18 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from .described import Described, describe_broker, describe_topic
-from .listeners import (
+from .endpoints import (
     Endpoint,
     check_listeners,
     parse_connection_limits,
     parse_endpoints,
     parse_protocol_map,
 )
-from .properties import parse_properties
-from .setting import ConfigError, Setting, Value, declared_in
-from .settings import GROUPS, BrokerSettings
-from .topic_settings import TopicConfig, check_overrides, read_overrides
+from .settings.built import GROUPS, BrokerSettings
+from .settings.declaration import ConfigError, Setting, Value, declared_in
+from .settings.described import Described, describe_broker, describe_topic
+from .settings.properties import parse_properties
+from .settings.topic_config import TopicConfig, check_overrides, read_overrides
 
 __all__ = ["Config", "ConfigError", "Described", "Given", "load_config"]
 
@@ -81,7 +81,11 @@ class Config(BrokerSettings):
         if setting is not None:
             self._given[name] = setting.parse(text, origin)
             return
-        from .known import UNBUILT, unbuilt_warning, unknown_warning  # 270 settings, rarely needed
+        from .settings.known import (  # 270 settings, rarely needed
+            UNBUILT,
+            unbuilt_warning,
+            unknown_warning,
+        )
 
         setting = UNBUILT.get(name)
         if setting is None:
@@ -227,7 +231,7 @@ def _setting_of(variable: str) -> str:
     for name in BUILT:
         if environment_form(name) in wanted:
             return name
-    from .known import UNBUILT
+    from .settings.known import UNBUILT
 
     for name in UNBUILT:
         if environment_form(name) in wanted:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from .config import Config
 from .connections import Connections
-from .listeners import Endpoint
+from .endpoints import Endpoint
 from .plain_socket import PlainConnection
 from .stream import StreamConnection
 

@@ -20,8 +20,8 @@ from .coordination.interface import NoNode, Session
 from .core.partition import Partition
 from .core.partition_state import PartitionState
 from .runtime import Runtime
+from .settings.topic_config import TopicConfig
 from .tasks import TaskSupervisor
-from .topic_settings import TopicConfig
 
 log = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from odradek.protocol.records import (
     validate_records,
 )
 
-from ..topic_settings import TopicConfig
+from ..settings.topic_config import TopicConfig
 
 RECORD_ERRORS_MAX: Final = 1000
 _ZSTD_VERSION_FIRST: Final = 7  # of Produce

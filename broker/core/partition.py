@@ -12,7 +12,7 @@ from odradek.protocol.records import BatchHeader
 from odradek.storage.log import Log
 from odradek.storage.span import Span
 
-from ..topic_settings import TopicConfig
+from ..settings.topic_config import TopicConfig
 from .partition_state import PartitionState
 
 Waiter = Callable[[], None]

@@ -6,9 +6,9 @@ from typing import Final
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.storage.log_config import LogConfig
 
-from .setting import INT64_MAX, ConfigError, Value, declared_in, text_of
-from .settings_topic import TopicSettings
-from .topic_setting import DEFAULT, STORED, TopicSetting
+from .declaration import INT64_MAX, ConfigError, Value, declared_in, text_of
+from .topic import TopicSettings
+from .topic_declaration import DEFAULT, STORED, TopicSetting
 
 TOPIC_SETTINGS: Final[dict[str, TopicSetting[Value]]] = {
     name: setting

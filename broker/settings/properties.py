@@ -6,7 +6,7 @@ Source: the description of `java.util.Properties.load`, and its behaviour on ran
 import re
 from typing import Final
 
-from .setting import ConfigError
+from .declaration import ConfigError
 
 _BLANKS: Final = " \t\f"
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")

@@ -1,24 +1,24 @@
 """docs/configuration.md, made from the declarations.
 
-python -m odradek.broker.config_docs > docs/configuration.md
+python -m odradek.broker.settings.docs > docs/configuration.md
 """
 
 import sys
 from collections.abc import Iterable
 from typing import Final
 
-from .setting import INT16_MAX, INT32_MAX, INT64_MAX, Setting, Value, declared_in, text_of
-from .settings import GROUPS
-from .settings_later import COORDINATORS, LIMITS, LOG, REPLICATION, ZOOKEEPER
-from .settings_never import KRAFT, SHARE_GROUPS, THREADS_AND_JAVA, TIERED_STORAGE
-from .settings_security import AUTHORIZATION, SASL, SSL
-from .topic_setting import DEFAULT, STORED, TopicSetting
-from .topic_settings import TOPIC_SETTINGS
+from .built import GROUPS
+from .declaration import INT16_MAX, INT32_MAX, INT64_MAX, Setting, Value, declared_in, text_of
+from .later import COORDINATORS, LIMITS, LOG, REPLICATION, ZOOKEEPER
+from .never import KRAFT, SHARE_GROUPS, THREADS_AND_JAVA, TIERED_STORAGE
+from .security import AUTHORIZATION, SASL, SSL
+from .topic_config import TOPIC_SETTINGS
+from .topic_declaration import DEFAULT, STORED, TopicSetting
 
 _INTRODUCTION: Final = """\
 # Configuration
 
-<!-- Made by `python -m odradek.broker.config_docs > docs/configuration.md`; do not edit. -->
+<!-- Made by `python -m odradek.broker.settings.docs > docs/configuration.md`; do not edit. -->
 
 Settings have Kafka's names and, where nothing else is said, Kafka's defaults, so that a
 `server.properties` of Kafka in ZooKeeper mode can be read as it is. A setting comes from, each

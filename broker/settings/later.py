@@ -1,12 +1,12 @@
 """Kafka's settings whose effect is not built yet.
 
 They are read and checked as Kafka would, shown by DescribeConfigs, and warned about when they
-differ from their default.  Whoever builds the effect moves the declaration to `settings.py`.
+differ from their default.  Whoever builds the effect moves the declaration to `built.py`.
 """
 
 from typing import Final
 
-from .setting import (
+from .declaration import (
     BOOLEAN,
     CLASS,
     DOUBLE,

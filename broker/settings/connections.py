@@ -1,6 +1,6 @@
 """Settings of listeners, connections and answers."""
 
-from .setting import INT, INT32_MAX, LONG, STRING, Setting
+from .declaration import INT, INT32_MAX, LONG, STRING, Setting
 
 _MIB = 1 << 20
 

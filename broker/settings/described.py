@@ -7,9 +7,9 @@ synonym, as long as log.retention.ms is not set.  Here the source is what it is.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from .setting import Setting, Value, text_of
-from .topic_setting import TopicSetting
-from .topic_settings import TOPIC_SETTINGS, read_overrides
+from .declaration import Setting, Value, text_of
+from .topic_config import TOPIC_SETTINGS, read_overrides
+from .topic_declaration import TopicSetting
 
 DYNAMIC_TOPIC_CONFIG: Final = 1
 STATIC_BROKER_CONFIG: Final = 4

@@ -14,7 +14,7 @@ What a setting does:
 from collections.abc import Callable
 from typing import Final
 
-from .setting import Kind, Setting, T_co, Value
+from .declaration import Kind, Setting, T_co, Value
 
 BUILT: Final = "built"
 STORED: Final = "stored"

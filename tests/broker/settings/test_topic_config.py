@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from odradek.broker.config import Config
-from odradek.broker.topic_settings import TOPIC_SETTINGS
+from odradek.broker.settings.topic_config import TOPIC_SETTINGS
 from odradek.protocol.errors import ErrorCode, Refused
 
 HOUR_MS = 3_600_000

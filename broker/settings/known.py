@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
-from .setting import Setting, Value
-from .settings_later import LATER
-from .settings_never import NEVER
-from .settings_security import SECURITY
+from .declaration import Setting, Value
+from .later import LATER
+from .never import NEVER
+from .security import SECURITY
 
 UNBUILT: Final[dict[str, Setting[Value]]] = {s.name: s for s in LATER + SECURITY + NEVER}
 

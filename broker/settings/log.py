@@ -1,6 +1,6 @@
 """Settings of topics and of the logs that hold them."""
 
-from .setting import BOOLEAN, INT, INT64_MAX, LONG, STRING, Setting
+from .declaration import BOOLEAN, INT, INT64_MAX, LONG, STRING, Setting
 
 _MIB = 1 << 20
 

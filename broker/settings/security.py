@@ -6,7 +6,7 @@ start; a listener with TLS or SASL is refused where listeners are read.
 
 from typing import Final
 
-from .setting import (
+from .declaration import (
     BOOLEAN,
     CLASS,
     DOUBLE,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.broker.setting import (
+from odradek.broker.settings.declaration import (
     BOOLEAN,
     DOUBLE,
     INT,

@@ -7,7 +7,7 @@ Java.  They are shown by DescribeConfigs, so that a list of configs is as long a
 
 from typing import Final
 
-from .setting import BOOLEAN, CLASS, INT, INT64_MAX, LIST, LONG, SHORT, STRING, Setting, Value
+from .declaration import BOOLEAN, CLASS, INT, INT64_MAX, LIST, LONG, SHORT, STRING, Setting, Value
 
 # fmt: off
 

@@ -1,12 +1,12 @@
-"""The settings of a topic, as declarations; `topic_setting.py` says what they mean.
+"""The settings of a topic, as declarations; `topic_declaration.py` says what they mean.
 
 Whoever builds the effect of one takes `effect=` away from it.
 """
 
 from typing import Final
 
-from .setting import BOOLEAN, DOUBLE, INT, INT64_MAX, LIST, LONG, STRING
-from .topic_setting import DEFAULT, STORED, TopicSetting, throttled_replicas
+from .declaration import BOOLEAN, DOUBLE, INT, INT64_MAX, LIST, LONG, STRING
+from .topic_declaration import DEFAULT, STORED, TopicSetting, throttled_replicas
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 60 * _MINUTE_MS

@@ -1,13 +1,13 @@
 import pytest
 
 from odradek.broker.config import Config
-from odradek.broker.listeners import (
+from odradek.broker.endpoints import (
     Endpoint,
     parse_connection_limits,
     parse_endpoints,
     parse_protocol_map,
 )
-from odradek.broker.setting import ConfigError
+from odradek.broker.settings.declaration import ConfigError
 
 
 @pytest.mark.parametrize(

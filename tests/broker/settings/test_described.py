@@ -3,7 +3,11 @@
 import pytest
 
 from odradek.broker.config import Config, Described
-from odradek.broker.described import DEFAULT_CONFIG, DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG
+from odradek.broker.settings.described import (
+    DEFAULT_CONFIG,
+    DYNAMIC_TOPIC_CONFIG,
+    STATIC_BROKER_CONFIG,
+)
 
 
 def broker(name: str, **given: str) -> Described:

@@ -5,17 +5,17 @@ from typing import NamedTuple
 
 import pytest
 
-from odradek.broker import config_docs, known, topic_setting
 from odradek.broker.config import BUILT, environment_form
-from odradek.broker.setting import Setting, Value, text_of
-from odradek.broker.settings import GROUPS, BrokerSettings
-from odradek.broker.settings_later import LATER
-from odradek.broker.settings_never import NEVER
-from odradek.broker.settings_security import SECURITY
-from odradek.broker.settings_topic import TopicSettings
-from odradek.broker.topic_settings import TOPIC_SETTINGS
+from odradek.broker.settings import docs, known, topic_declaration
+from odradek.broker.settings.built import GROUPS, BrokerSettings
+from odradek.broker.settings.declaration import Setting, Value, text_of
+from odradek.broker.settings.later import LATER
+from odradek.broker.settings.never import NEVER
+from odradek.broker.settings.security import SECURITY
+from odradek.broker.settings.topic import TopicSettings
+from odradek.broker.settings.topic_config import TOPIC_SETTINGS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 VECTORS = ROOT / "tests" / "vectors" / "kafka_3.9.2_configs.tsv"
 
 # What is meant to be different from Kafka; each default is said in its declaration too.
@@ -155,19 +155,17 @@ def test_what_works_is_the_same_for_a_topic_and_its_broker() -> None:
         for name, _ in setting.synonyms:
             if name in BUILT:
                 assert setting.built == BUILT[name].built
-                assert setting.effect != topic_setting.DEFAULT
+                assert setting.effect != topic_declaration.DEFAULT
             else:
-                assert setting.effect != topic_setting.BUILT
+                assert setting.effect != topic_declaration.BUILT
 
 
 def test_no_setting_is_taken_and_ignored() -> None:
     """Each is read under its attribute, be it by way of a topic's setting."""
     rooms = [*(ROOT / "broker").rglob("*.py"), *(ROOT / "odradek" / "cli").glob("*.py")]
-    declarations = ("setting", "topic_setting", "known", "config_docs")
-    source = (
-        "".join(path.read_text() for path in rooms if not path.name.startswith(declarations))
-        + (ROOT / "broker" / "topic_settings.py").read_text()
-    )
+    declarations = ROOT / "broker" / "settings"
+    source = "".join(path.read_text() for path in rooms if declarations not in path.parents)
+    source += (declarations / "topic_config.py").read_text()
     by_topics = {name for setting in TOPIC_SETTINGS.values() for name, _ in setting.synonyms}
     unread = [
         setting.name
@@ -185,6 +183,6 @@ def test_every_setting_says_what_it_does() -> None:
 
 def test_the_page_is_current() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text()
-    assert page == config_docs.configuration_markdown(), (
-        "run: python -m odradek.broker.config_docs > docs/configuration.md"
+    assert page == docs.configuration_markdown(), (
+        "run: python -m odradek.broker.settings.docs > docs/configuration.md"
     )

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.broker.properties import parse_properties
-from odradek.broker.setting import ConfigError
+from odradek.broker.settings.declaration import ConfigError
+from odradek.broker.settings.properties import parse_properties
 
 
 @pytest.mark.parametrize(

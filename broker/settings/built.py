@@ -1,12 +1,12 @@
 """The settings of a broker that have an effect.
 
-A setting whose effect is not built yet stands in `settings_later.py` or `settings_security.py`, one
-that can have none in Odradek in `settings_never.py`.  Whoever builds the effect moves it here.
+A setting whose effect is not built yet stands in `later.py` or `security.py`, one
+that can have none in Odradek in `never.py`.  Whoever builds the effect moves it here.
 """
 
-from .setting import INT, LONG, Setting
-from .settings_connections import AnswerSettings, ListenerSettings
-from .settings_log import LogSettings, TopicDefaultSettings
+from .connections import AnswerSettings, ListenerSettings
+from .declaration import INT, LONG, Setting
+from .log import LogSettings, TopicDefaultSettings
 
 _MIB = 1 << 20
 
