@@ -37,6 +37,7 @@ from .runtime import Clock
 log = logging.getLogger(__name__)
 
 OPS_PER_MULTI_MAX: Final = 500
+FENCE_INDEX: Final = 0  # in every multi
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
 _PRODUCER_ID_MAX: Final = (1 << 63) - 1
 
@@ -117,7 +118,10 @@ class Controller:
     # Producer ids.
 
     async def allocate_producer_ids(self) -> range:
-        """A block of producer ids that no broker has had, also not before a restart."""
+        """A block of producer ids that no broker has had, also not before a restart.
+
+        Raises: MultiFailed if somebody else is controller by now.
+        """
         while True:
             data, stat = await self._session.get(znodes.PRODUCER_ID_BLOCK)
             first = znodes.ProducerIdBlock.decode(data).producer_id_last + 1 if data else 0
@@ -127,7 +131,9 @@ class Controller:
             block = znodes.ProducerIdBlock(self._broker_id, first, last)
             try:
                 await self._write([Set(znodes.PRODUCER_ID_BLOCK, block.encode(), stat.version)])
-            except MultiFailed:
+            except MultiFailed as failed:
+                if failed.index == FENCE_INDEX:
+                    raise
                 continue  # another broker was first
             return range(first, last + 1)
 

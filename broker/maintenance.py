@@ -123,8 +123,14 @@ class Maintenance:
     async def _expire_producers_forever(self) -> None:
         while True:
             await asyncio.sleep(PRODUCER_EXPIRY_CHECK_MS / 1000)
-            wall_ms = self._clock.wall_ms()
-            for partition in self._replicas.partitions.values():
-                partition.log.producers.expire(
-                    wall_ms, producer_id_expiration_ms=self._producer_expiration_ms
-                )
+            self.expire_producers()
+
+    def expire_producers(self) -> int:
+        """Forget the producers that have been silent for too long; return how many."""
+        wall_ms = self._clock.wall_ms()
+        return sum(
+            partition.log.producers.expire(
+                wall_ms, producer_id_expiration_ms=self._producer_expiration_ms
+            )
+            for partition in self._replicas.partitions.values()
+        )

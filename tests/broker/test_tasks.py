@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from odradek.broker.tasks import TaskSupervisor
+from odradek.broker.tasks import TaskSupervisor, to_the_end
 from tests.broker.coordination.asynchronous import asynchronous
 
 
@@ -72,3 +72,39 @@ async def test_a_task_may_close_its_supervisor() -> None:
 
     await tasks.spawn(close_all(), "closer")
     assert other.cancelled()
+
+
+@asynchronous
+async def test_what_goes_on_in_a_thread_is_awaited_to_the_end() -> None:
+    thread: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    waiting = asyncio.create_task(to_the_end(thread))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    assert not thread.cancelled()
+    thread.set_result(1)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+@asynchronous
+async def test_its_result_or_error_is_that_of_the_thread() -> None:
+    async def answer() -> int:
+        return 5
+
+    assert await to_the_end(answer()) == 5
+    with pytest.raises(ZeroDivisionError):
+        await to_the_end(fail())
+
+
+@asynchronous
+async def test_an_error_after_the_cancellation_is_nobodys() -> None:
+    thread: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    waiting = asyncio.create_task(to_the_end(thread))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    thread.set_exception(ZeroDivisionError())
+    with pytest.raises(asyncio.CancelledError):
+        await waiting

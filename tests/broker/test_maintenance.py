@@ -1,0 +1,202 @@
+"""Flushes, checkpoints and the expiry of producers, on a running broker."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+from odradek.broker.maintenance import Maintenance
+from odradek.protocol.errors import ErrorCode
+from odradek.storage.checkpoint import RECOVERY_POINT, read_offsets
+from odradek.storage.log import Log
+
+from .client import batch_of, records_in
+from .faults import FaultyFiles
+from .requests import delete_topics
+from .running import RunningBroker, make_broker, on_broker, running, until
+
+NEVER = {"odradek.flush.ms": str(1 << 40), "odradek.flush.bytes": str(1 << 40)}
+
+
+def log_of(broker: RunningBroker, topic: str = "t") -> Log:
+    return broker.node.replicas.partitions[topic, 0].log
+
+
+def recovery_points(broker: RunningBroker) -> dict[tuple[str, int], int]:
+    """As they are on disk."""
+    return read_offsets(broker.files, f"{broker.data_dir}/{RECOVERY_POINT}") or {}
+
+
+def maintenance_of(broker: RunningBroker) -> Maintenance:
+    """Another one, which only does what the test calls."""
+    return Maintenance(broker.node.replicas, broker.config, broker._runtime)
+
+
+@on_broker({**NEVER, "odradek.flush.ms": "1"}, both=False)
+async def test_after_some_time_all_is_flushed_and_written_down(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    for _ in range(3):
+        await client.append("t", batch_of(b"a"))
+    await until(lambda: recovery_points(broker) == {("t", 0): 3})
+    assert log_of(broker).recovery_point == 3
+
+
+@on_broker({**NEVER, "odradek.flush.bytes": "1000"}, both=False)
+async def test_after_so_many_bytes_a_partition_is_flushed(broker: RunningBroker) -> None:
+    client = await broker.client()
+    for topic in ("t", "u"):
+        await client.create_topic(topic)
+    await client.append("t", batch_of(b"a" * 2000))
+    await client.append("u", batch_of(b"a"))
+    maintenance = maintenance_of(broker)
+    assert maintenance._due() in ([log_of(broker)], [])  # or the broker was quicker
+    await until(lambda: recovery_points(broker).get(("t", 0)) == 1)
+    assert recovery_points(broker).get(("u", 0)) == 0
+
+
+@on_broker({**NEVER, "odradek.flush.ms": "5000"}, both=False)
+async def test_the_time_runs_from_the_first_append(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    await client.append("t", batch_of(b"a"))
+    maintenance = maintenance_of(broker)
+    assert maintenance._due() == []
+    broker.clock.moved_ms += 4000
+    await client.append("t", batch_of(b"a"))
+    assert maintenance._due() == []
+    broker.clock.moved_ms += 1000
+    assert maintenance._due() == [log_of(broker)]
+
+
+@on_broker(NEVER, both=False)
+async def test_a_log_that_was_deleted_meanwhile_is_no_broken_disk(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    await client.append("t", batch_of(b"a"))
+    maintenance, kept = maintenance_of(broker), log_of(broker)
+    await client.ask(delete_topics(6, "t"), 6)
+    await maintenance._flush(kept)
+    assert not broker.node.replicas.is_offline
+
+
+class Gate:
+    """Holds the threads that sync until it is opened."""
+
+    def __init__(self, files: FaultyFiles) -> None:
+        self.arrived = threading.Event()
+        self.go_on = threading.Event()
+        files.before = self.pass_through
+
+    def pass_through(self, operation: str) -> None:
+        if operation in ("sync", "write"):
+            self.arrived.set()
+            assert self.go_on.wait(10)
+
+
+def test_a_topic_may_be_deleted_while_it_is_flushed(tmp_path: Path) -> None:
+    async def main() -> None:
+        files = FaultyFiles()
+        async with running(tmp_path, NEVER, files=files) as broker:
+            client = await broker.client()
+            await client.create_topic("t")
+            await client.append("t", batch_of(b"a"))
+            maintenance, kept = maintenance_of(broker), log_of(broker)
+            gate = Gate(files)
+            flushing = asyncio.ensure_future(maintenance._flush(kept))
+            await until(gate.arrived.is_set)
+            await client.ask(delete_topics(6, "t"), 6)
+            gate.go_on.set()
+            await client.create_topic("t")
+            await flushing
+            assert not broker.node.replicas.is_offline
+            assert await client.append("t", batch_of(b"b")) == 0
+
+    asyncio.run(main())
+
+
+def test_a_stop_waits_for_what_is_being_written(tmp_path: Path) -> None:
+    """Else two threads would write one checkpoint, and files would stay open."""
+
+    async def main() -> None:
+        files = FaultyFiles()
+        settings = {**NEVER, "odradek.flush.ms": "1"}
+        broker, runtime = make_broker(tmp_path, settings, files=files)
+        try:
+            await broker.start()
+            client = await broker.client()
+            await client.create_topic("t")
+            await client.append("t", batch_of(b"a"))
+            gate = Gate(files)
+            await until(gate.arrived.is_set)
+            stopping = asyncio.ensure_future(broker.stop())
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not stopping.done()
+            gate.go_on.set()
+            await stopping
+            await client.close()
+            assert files.references == []
+            assert recovery_points(broker) == {("t", 0): 1}
+        finally:
+            runtime.close()
+
+    asyncio.run(main())
+
+
+def test_a_checkpoint_of_a_topic_that_was_made_anew(tmp_path: Path) -> None:
+    """A kill before the next checkpoint: the offsets on disk are those of the topic before."""
+
+    async def main() -> None:
+        async with running(tmp_path, NEVER) as broker:
+            client = await broker.client()
+            await client.create_topic("t")
+            for _ in range(50):
+                await client.append("t", batch_of(b"old" * 100))
+            kept = log_of(broker)
+            plan = kept.flush_plan()
+            assert plan is not None
+            plan.run()
+            kept.flushed(plan)
+            broker.node.replicas.data_dir.checkpoint()
+            names = (RECOVERY_POINT, "replication-offset-checkpoint")
+            stale = {name: (tmp_path / "data" / name).read_bytes() for name in names}
+            assert b"t 0 50" in stale[RECOVERY_POINT]
+            await client.ask(delete_topics(6, "t"), 6)
+            await client.create_topic("t")
+            await client.append("t", batch_of(b"new"))
+            image = tmp_path / "image" / "data"
+            image.mkdir(parents=True)
+            for path in (tmp_path / "data").rglob("*"):
+                target = image / path.relative_to(tmp_path / "data")
+                if path.is_dir():
+                    target.mkdir(exist_ok=True)
+                else:
+                    target.write_bytes(path.read_bytes())
+            for name, content in stale.items():
+                (image / name).write_bytes(content)
+        async with running(tmp_path / "image") as again:
+            client = await again.client()
+            data = await client.fetch("t")
+            assert records_in(data.records) == [(0, b"new")]
+            assert data.high_watermark == 1
+            assert (await client.fetch("t", 2)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            assert await client.append("t", batch_of(b"more")) == 1
+
+    asyncio.run(main())
+
+
+@on_broker(NEVER, both=False)
+async def test_silent_producers_are_forgotten(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    batch = batch_of(
+        b"a", timestamp=broker.clock.wall_ms(), producer_id=1, producer_epoch=0, base_sequence=0
+    )
+    await client.append("t", batch)
+    producers = log_of(broker).producers
+    maintenance = maintenance_of(broker)
+    assert maintenance.expire_producers() == 0
+    assert len(producers) == 1
+    broker.clock.moved_ms += broker.config.producer_id_expiration_ms + 1000
+    assert maintenance.expire_producers() == 1
+    assert len(producers) == 0
