@@ -4,6 +4,8 @@ import asyncio
 import threading
 from pathlib import Path
 
+import pytest
+
 from odradek.broker.maintenance import Maintenance
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.checkpoint import RECOVERY_POINT, read_offsets
@@ -12,7 +14,7 @@ from odradek.storage.log import Log
 from .client import batch_of, records_in
 from .faults import FaultyFiles
 from .requests import delete_topics
-from .running import RunningBroker, make_broker, on_broker, running, until
+from .running import RunningBroker, on_broker, running, until
 
 NEVER = {"odradek.flush.ms": str(1 << 40), "odradek.flush.bytes": str(1 << 40)}
 
@@ -114,31 +116,31 @@ def test_a_topic_may_be_deleted_while_it_is_flushed(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_stop_waits_for_what_is_being_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["flush", "checkpoint"])
+def test_a_stop_waits_for_what_a_thread_writes(tmp_path: Path, what: str) -> None:
     """Else two threads would write one checkpoint, and files would stay open."""
 
     async def main() -> None:
         files = FaultyFiles()
-        settings = {**NEVER, "odradek.flush.ms": "1"}
-        broker, runtime = make_broker(tmp_path, settings, files=files)
-        try:
-            await broker.start()
+        async with running(tmp_path, NEVER, files=files) as broker:
             client = await broker.client()
             await client.create_topic("t")
             await client.append("t", batch_of(b"a"))
-            gate = Gate(files)
+            maintenance, gate = maintenance_of(broker), Gate(files)
+            coroutine = (
+                maintenance._flush(log_of(broker)) if what == "flush" else maintenance._checkpoint()
+            )
+            task = asyncio.create_task(coroutine)
             await until(gate.arrived.is_set)
-            stopping = asyncio.ensure_future(broker.stop())
-            for _ in range(20):
+            task.cancel()
+            for _ in range(10):
                 await asyncio.sleep(0)
-            assert not stopping.done()
+            assert not task.done()
+            assert bool(files.references) == (what == "flush")
             gate.go_on.set()
-            await stopping
-            await client.close()
+            with pytest.raises(asyncio.CancelledError):
+                await task
             assert files.references == []
-            assert recovery_points(broker) == {("t", 0): 1}
-        finally:
-            runtime.close()
 
     asyncio.run(main())
 
