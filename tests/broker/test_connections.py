@@ -1,0 +1,122 @@
+"""Spans whose data is not in memory: read ahead in a thread, while others are served."""
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from odradek.broker import connections as module
+from odradek.broker.connections import Connections
+from odradek.storage.span import Span
+
+from .client import HungUp, batch_of, fetch_request, records_in
+from .requests import metadata
+from .running import RunningBroker, on_broker, until
+
+DATA = bytes(range(256)) * 2000
+
+
+class SlowDisk:
+    """Says that spans are cold, and holds the threads that warm them up."""
+
+    def __init__(self, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reading = threading.Event()
+        self.go_on = threading.Event()
+        self.reads = 0
+        self.error: OSError | None = None
+        monkeypatch.setattr(broker.connections, "is_cold", lambda span: True)
+        monkeypatch.setattr(broker.connections, "read_if_warm", lambda span: None)
+        monkeypatch.setattr(module, "_read_through", self.read_through)
+
+    def read_through(self, descriptor: int, position: int, size_bytes: int) -> None:
+        self.reads += 1
+        self.reading.set()
+        assert self.go_on.wait(10)
+        if self.error is not None:
+            raise self.error
+
+
+@on_broker(both=False)
+async def test_others_are_served_while_a_span_is_read_ahead(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, other = await broker.client(), await broker.client()
+    await client.create_topic("t")
+    for _ in range(2):
+        await client.append("t", batch_of(DATA))
+    disk = SlowDisk(broker, monkeypatch)
+    fetching = asyncio.ensure_future(client.fetch("t", 1))
+    await until(disk.reading.is_set)
+    await other.ask(metadata("t"), 12)
+    assert not fetching.done()
+    disk.go_on.set()
+    assert records_in((await fetching).records) == [(1, DATA)]
+    assert disk.reads == 1, "once is enough"
+
+
+@on_broker(both=False)
+async def test_who_hangs_up_meanwhile_leaves_nothing(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    await client.append("t", batch_of(DATA))
+    disk = SlowDisk(broker, monkeypatch)
+    client.send(fetch_request("t"), 12)
+    await until(disk.reading.is_set)
+    client.abort()
+    await until(lambda: len(broker.connections) == 0)
+    assert broker.files.references, "the thread still reads"
+    disk.go_on.set()
+    await until(lambda: not broker.files.references)
+
+
+@on_broker(both=False)
+async def test_a_span_that_cannot_be_read_ahead(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    await client.append("t", batch_of(DATA))
+    disk = SlowDisk(broker, monkeypatch)
+    disk.error = OSError(5, os.strerror(5))
+    disk.go_on.set()
+    client.send(fetch_request("t"), 12)
+    with pytest.raises(HungUp):
+        await client.read_frame()
+
+
+@on_broker(both=False)
+async def test_what_the_page_cache_says(broker: RunningBroker, tmp_path: Path) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    await client.append("t", batch_of(b"small"))
+    partition = broker.node.replicas.partitions["t", 0]
+    span = partition.read(0, size_bytes_max=1 << 20, offset_end=1, at_least_one=True)
+    assert isinstance(span, Span)
+    try:
+        assert not broker.connections.is_cold(span)  # it was just written
+        assert broker.connections.read_if_warm(span) == span.read()
+    finally:
+        span.release()
+
+
+@pytest.mark.parametrize("code", [95, 38, 22])
+@on_broker(both=False)
+async def test_file_systems_that_cannot_say(
+    broker: RunningBroker, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    client = await broker.client()
+    await client.create_topic("t")
+    await client.append("t", batch_of(DATA))
+    await client.append("t", batch_of(b"small"))
+    monkeypatch.setattr(os, "preadv", refuse)
+    for offset, value in ((0, DATA), (1, b"small")):
+        assert (offset, value) in records_in((await client.fetch("t", offset)).records)
+    assert isinstance(broker.connections, Connections)
+    assert not broker.connections._can_probe
