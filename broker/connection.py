@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.primitives import Writer
 
-from .dispatcher import CloseConnection, Dispatcher
+from .call import CloseConnection
+from .dispatcher import Dispatcher
 from .receive import FrameBuffer
 
 if TYPE_CHECKING:

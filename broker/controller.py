@@ -12,11 +12,12 @@ Not here yet: several brokers (their coming and going, elections, reassignment).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from odradek.protocol.primitives import ZERO_UUID
 
+from .channel import ClusterChannel
 from .coordination import znodes
 from .coordination.interface import (
     Check,
@@ -31,7 +32,7 @@ from .coordination.interface import (
 )
 from .core.elections import first_leader
 from .core.partition_state import NO_LEADER, PartitionState
-from .metadata import BrokerInfo, Endpoint
+from .metadata import Address, BrokerInfo
 from .runtime import Clock
 
 log = logging.getLogger(__name__)
@@ -40,25 +41,6 @@ OPS_PER_MULTI_MAX: Final = 500
 FENCE_INDEX: Final = 0  # in every multi
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
 _PRODUCER_ID_MAX: Final = (1 << 63) - 1
-
-
-class ClusterChannel(Protocol):
-    """How decisions reach the brokers."""
-
-    async def leader_and_isr(self, states: Sequence[PartitionState]) -> None:
-        """Lead or follow these partitions."""
-
-    async def stop_replicas(self, topic: str) -> None:
-        """Stop serving a topic and delete its logs."""
-
-    def update_brokers(self, controller_id: int, brokers: Iterable[BrokerInfo]) -> None:
-        """These brokers are alive."""
-
-    def update_partitions(self, states: Sequence[PartitionState]) -> None:
-        """These partitions were made or have changed."""
-
-    def forget_topic(self, topic: str) -> None:
-        """This topic was deleted."""
 
 
 class Controller:
@@ -87,7 +69,7 @@ class Controller:
         data, stat = await self._session.get(znodes.CONTROLLER_EPOCH)
         self.controller_epoch = znodes.decode_controller_epoch(data) + 1
         self._epoch_version = stat.version + 1
-        holder = znodes.Controller(self._broker_id, self._clock.wall_ms())
+        holder = znodes.ControllerNode(self._broker_id, self._clock.wall_ms())
         await self._session.multi(
             [
                 Create(znodes.CONTROLLER, holder.encode(), ephemeral=True),
@@ -157,7 +139,7 @@ class Controller:
         for name in await self._session.children(znodes.BROKER_IDS, self._on_brokers_event):
             data, _ = await self._session.get(znodes.broker_path(int(name)))
             registration = znodes.BrokerRegistration.decode(data)
-            endpoints = {e.listener_name: Endpoint(e.host, e.port) for e in registration.endpoints}
+            endpoints = {e.listener_name: Address(e.host, e.port) for e in registration.endpoints}
             brokers.append(BrokerInfo(int(name), registration.rack, endpoints))
         self._live = {broker.broker_id for broker in brokers}
         self._channel.update_brokers(self._broker_id, brokers)
@@ -225,7 +207,7 @@ class Controller:
             data, stat = await self._session.get(znodes.partition_state_path(topic, partition))
         except NoNode:
             return None
-        node = znodes.PartitionState.decode(data)
+        node = znodes.PartitionStateNode.decode(data)
         return PartitionState(
             topic=topic,
             topic_id=assignment.topic_id or ZERO_UUID,
@@ -290,6 +272,6 @@ class Controller:
 
 
 def _encode_state(state: PartitionState) -> bytes:
-    return znodes.PartitionState(
+    return znodes.PartitionStateNode(
         state.leader, state.leader_epoch, state.isr, state.controller_epoch
     ).encode()

@@ -22,6 +22,7 @@ from odradek.protocol.framing import (
 from odradek.protocol.primitives import Writer
 from odradek.protocol.schema import Message
 
+from .call import Call, CloseConnection, Peer
 from .handlers import APIS, Api
 
 if TYPE_CHECKING:
@@ -37,39 +38,17 @@ CONTROL_FRAME_BYTES_MAX: Final = 8 << 20
 _PRODUCE_START: Final = PRODUCE_KEY.to_bytes(2, "big")
 
 
-class CloseConnection(Exception):
-    """The handler's answer is to hang up (a failed Produce with acks=0)."""
-
-
-class Peer(Protocol):
-    """What handlers and the dispatcher need of a connection."""
-
-    listener_name: str
-    host: str
-    """The client's address, as text."""
+class PeerConnection(Peer, Protocol):
+    """The client's connection, as its dispatcher sees it."""
 
     def send(self, out: Writer) -> None:
         """Send a whole frame with its splices, behind all earlier ones."""
-
-    def note_software(self, software: str) -> None:
-        """The client has named itself."""
 
     def resume(self) -> None:
         """Go on with frames that were left unread."""
 
     def close(self, reason: str) -> None:
         """Hang up; a reason that is not empty is logged."""
-
-
-class Call:
-    """What surrounds one request."""
-
-    __slots__ = ("client_id", "peer", "version")
-
-    def __init__(self, version: int, client_id: str | None, peer: Peer) -> None:
-        self.version = version
-        self.client_id = client_id
-        self.peer = peer
 
 
 class Parked:
@@ -90,7 +69,7 @@ class Dispatcher:
 
     __slots__ = ("_node", "_peer", "parked")
 
-    def __init__(self, node: "Node", peer: Peer) -> None:
+    def __init__(self, node: "Node", peer: PeerConnection) -> None:
         self._node = node
         self._peer = peer
         self.parked: deque[Parked] = deque()

@@ -9,6 +9,7 @@ import asyncio
 import errno
 import logging
 import socket
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from .config import Config
@@ -85,7 +86,7 @@ class PlainListener:
         assert self._socket is not None
         for _ in range(ACCEPTS_PER_WAKE_UP):
             if not self._connections.has_slot():
-                self._pause(self._connections.wait_for_slot())
+                self._pause(self._connections.wait_for_slot)
                 return
             try:
                 sock, peer = self._socket.accept()
@@ -95,7 +96,7 @@ class PlainListener:
                 if error.errno not in _EXHAUSTED:
                     raise
                 log.error("can't accept listener=%s error=%s", self.name, error)
-                self._pause(asyncio.sleep(_PAUSE_S))
+                self._pause(lambda: asyncio.sleep(_PAUSE_S))
                 return
             self._adopt(sock, peer[0])
 
@@ -108,17 +109,17 @@ class PlainListener:
         self._connections.tune(sock)
         self._connections.add(PlainConnection(self._connections, self.name, host, sock))
 
-    def _pause(self, until: "asyncio.Future[None] | object") -> None:
+    def _pause(self, until: Callable[[], Awaitable[None]]) -> None:
         """Leave clients in the backlog until `until` is done."""
+        assert self._socket is not None
         loop = asyncio.get_running_loop()
-        loop.remove_reader(self._socket)  # type: ignore[arg-type]  # it is open here
+        loop.remove_reader(self._socket)
+        self._resuming = loop.create_task(self._accept_after(until))
 
-        async def resume() -> None:
-            await until  # type: ignore[misc]
-            if self._socket is not None:
-                loop.add_reader(self._socket, self._on_acceptable)
-
-        self._resuming = loop.create_task(resume())
+    async def _accept_after(self, until: Callable[[], Awaitable[None]]) -> None:
+        await until()
+        if self._socket is not None:
+            asyncio.get_running_loop().add_reader(self._socket, self._on_acceptable)
 
 
 class StreamListener:

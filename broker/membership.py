@@ -40,7 +40,7 @@ async def agree_on_cluster_id(
 
 
 async def register(
-    session: Session, broker_id: int, endpoints: Sequence[znodes.Endpoint], wall_ms: int
+    session: Session, broker_id: int, endpoints: Sequence[znodes.RegisteredEndpoint], wall_ms: int
 ) -> None:
     """Enter the broker below /brokers/ids, for as long as its session lives."""
     registration = znodes.BrokerRegistration(tuple(endpoints), wall_ms)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from .core.partition_state import PartitionState
 
 
-class Endpoint(NamedTuple):
+class Address(NamedTuple):
     """Where a listener of a broker is reached."""
 
     host: str
@@ -22,7 +22,7 @@ class BrokerInfo(NamedTuple):
 
     broker_id: int
     rack: str | None
-    endpoints: dict[str, Endpoint]
+    endpoints: dict[str, Address]
     """By listener name."""
 
 

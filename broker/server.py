@@ -11,7 +11,7 @@ and write the marker of a clean shutdown, last of all.
 import asyncio
 import logging
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -19,17 +19,17 @@ from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import StorageError
 from odradek.storage.log_config import LogConfig
 
+from .channel import LocalChannel
 from .config import Config, ConfigError
 from .connections import Connections
 from .controller import Controller
 from .coordination import znodes
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import CoordinationError, Session
-from .core.partition_state import PartitionState
 from .listener import Listener, PlainListener, StreamListener
 from .maintenance import Maintenance
 from .membership import agree_on_cluster_id, make_startup_paths, register
-from .metadata import BrokerInfo, MetadataCache
+from .metadata import MetadataCache
 from .node import Node
 from .producer_ids import ProducerIds
 from .replicas import Replicas, read_overrides
@@ -127,10 +127,14 @@ class Broker:
     def _on_session_end(self, error: CoordinationError) -> None:
         self._fail(f"the coordination store is lost: {error}")
 
-    async def _log_configs(self, session: Session) -> "_LogConfigs":
-        topics = await session.children("/config/topics")
-        overrides = {topic: await read_overrides(topic, session) for topic in topics}
-        return _LogConfigs(self.config, overrides)
+    async def _log_configs(self, session: Session) -> Callable[[str], LogConfig]:
+        """The log settings of each topic."""
+        made = {
+            topic: self.config.topic_config(await read_overrides(topic, session)).log_config
+            for topic in await session.children("/config/topics")
+        }
+        plain = self.config.topic_config().log_config
+        return lambda topic: made.get(topic, plain)
 
     async def _make_node(self, data_dir: DataDir, cluster_id: str, session: Session) -> Node:
         config, runtime = self.config, self._runtime
@@ -170,7 +174,7 @@ class Broker:
         runtime = self._runtime
         ports = {listener.name: listener.port for listener in listeners}
         endpoints = [
-            znodes.Endpoint(
+            znodes.RegisteredEndpoint(
                 endpoint.name,
                 endpoint.host or socket.gethostname(),
                 endpoint.port or ports[endpoint.name],
@@ -196,46 +200,3 @@ class Broker:
                 topic,
                 partition,
             )
-
-
-class _LogConfigs:
-    """The log settings of each topic."""
-
-    def __init__(self, config: Config, overrides: dict[str, dict[str, str]]) -> None:
-        self._config = config
-        self._overrides = overrides
-        self._made: dict[str, LogConfig] = {}
-
-    def __call__(self, topic: str) -> LogConfig:
-        if topic not in self._made:
-            overrides = self._overrides.get(topic, {})
-            self._made[topic] = self._config.topic_config(overrides).log_config
-        return self._made[topic]
-
-
-class LocalChannel:
-    """The controller's way to the broker in its own process: direct calls."""
-
-    def __init__(self, node: Node, session: Session) -> None:
-        self._node = node
-        self._session = session
-
-    async def leader_and_isr(self, states: Sequence[PartitionState]) -> None:
-        """Lead these partitions."""
-        await self._node.replicas.leader_and_isr(states, self._session)
-
-    async def stop_replicas(self, topic: str) -> None:
-        """Stop serving a topic and delete its logs."""
-        await self._node.replicas.stop_replicas(topic)
-
-    def update_brokers(self, controller_id: int, brokers: Iterable[BrokerInfo]) -> None:
-        """These brokers are alive."""
-        self._node.metadata.update_brokers(controller_id, brokers)
-
-    def update_partitions(self, states: Sequence[PartitionState]) -> None:
-        """These partitions were made or have changed."""
-        self._node.metadata.update_partitions(states)
-
-    def forget_topic(self, topic: str) -> None:
-        """This topic was deleted."""
-        self._node.metadata.forget_topic(topic)

@@ -10,7 +10,7 @@ SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 ENDPOINT: Final = re.compile(r"([^:]+)://(?:\[([0-9a-zA-Z\-%._:]*)\]|([0-9a-zA-Z\-%._]*)):(-?\d+)")
 
 
-class Endpoint(NamedTuple):
+class RegisteredEndpoint(NamedTuple):
     """Where a broker listens, as clients reach it."""
 
     listener_name: str
@@ -49,7 +49,7 @@ NO_FEATURES: Final[Mapping[str, VersionRange]] = {}
 class BrokerRegistration(NamedTuple):
     """Of /brokers/ids/N."""
 
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[RegisteredEndpoint, ...]
     timestamp_ms: int
     jmx_port: int = -1
     rack: str | None = None
@@ -89,7 +89,11 @@ class BrokerRegistration(NamedTuple):
         return cls(
             endpoints=_decode_endpoints(fields, {name: protocols.text(name) for name in protocols})
             if version > 1
-            else (Endpoint("PLAINTEXT", fields.text("host"), fields.int32("port"), "PLAINTEXT"),),
+            else (
+                RegisteredEndpoint(
+                    "PLAINTEXT", fields.text("host"), fields.int32("port"), "PLAINTEXT"
+                ),
+            ),
             timestamp_ms=fields.int64("timestamp", -1),
             jmx_port=fields.int32("jmx_port", -1),
             rack=fields.text("rack") if "rack" in fields else None,
@@ -97,8 +101,10 @@ class BrokerRegistration(NamedTuple):
         )
 
 
-def _decode_endpoints(fields: Fields, protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
-    return tuple(Endpoint.parse(text, protocols) for text in fields.texts("endpoints"))
+def _decode_endpoints(
+    fields: Fields, protocols: Mapping[str, str]
+) -> tuple[RegisteredEndpoint, ...]:
+    return tuple(RegisteredEndpoint.parse(text, protocols) for text in fields.texts("endpoints"))
 
 
 def _decode_version_range(fields: Fields) -> VersionRange:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Self
 from odradek.protocol.primitives import uuid_bytes, uuid_text
 
 from .broker_registration import BrokerRegistration as BrokerRegistration
-from .broker_registration import Endpoint as Endpoint
+from .broker_registration import RegisteredEndpoint as RegisteredEndpoint
 from .broker_registration import VersionRange as VersionRange
 from .json_fields import Fields, MalformedZnode, decode_object, encode_object, number
 
@@ -85,7 +85,7 @@ def partition_path(topic: str, partition: int) -> str:
 
 
 def partition_state_path(topic: str, partition: int) -> str:
-    """A PartitionState; its version is the partition epoch."""
+    """A PartitionStateNode; its version is the partition epoch."""
     return f"{BROKER_TOPICS}/{topic}/partitions/{partition}/state"
 
 
@@ -135,7 +135,7 @@ def decode_controller_epoch(data: bytes) -> int:
     return number(data.decode("ascii", "replace"), CONTROLLER_EPOCH)
 
 
-class Controller(NamedTuple):
+class ControllerNode(NamedTuple):
     """Of /controller: who is it, since when."""
 
     broker_id: int
@@ -216,7 +216,7 @@ def _decode_topic_id(text: str) -> bytes:
     raise MalformedZnode(f"topic_id is {text[:100]!r}, not a uuid")
 
 
-class PartitionState(NamedTuple):
+class PartitionStateNode(NamedTuple):
     """Of /brokers/topics/T/partitions/P/state."""
 
     leader: int

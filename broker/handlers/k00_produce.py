@@ -21,10 +21,10 @@ from odradek.protocol.messages.k00_produce import (
 from odradek.protocol.records import BatchHeader
 from odradek.storage.errors import StorageError
 
+from ..call import Call, CloseConnection
 from ..core.incoming_batch import RefusedRecords, check_batch, read_only_batch
 from ..core.partition import Partition
 from ..core.storage_errors import code_of
-from ..dispatcher import Call, CloseConnection
 from ..node import Node
 
 RECORDS_V2_VERSION_FIRST = 3

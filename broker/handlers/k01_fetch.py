@@ -22,10 +22,10 @@ from odradek.protocol.messages.k01_fetch import (
     PartitionData,
 )
 
+from ..call import Call
 from ..core.fetch_reads import Lookup, Read, read_all, release_all
 from ..core.fetch_session import FetchContext, Key, PartitionFetch, is_sessionless
 from ..core.partition import Partition
-from ..dispatcher import Call
 from ..node import Node
 
 RECORDS_V2_VERSION_FIRST = 4

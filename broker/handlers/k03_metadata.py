@@ -20,10 +20,10 @@ from odradek.protocol.messages.k03_metadata import (
 )
 from odradek.protocol.primitives import ZERO_UUID
 
+from ..call import Call
 from ..core.authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_ASKED_FOR
 from ..core.partition_state import NO_LEADER
 from ..core.topic_names import is_internal, is_topic_name
-from ..dispatcher import Call
 from ..metadata import TopicInfo
 from ..node import Node
 

@@ -13,7 +13,7 @@ from odradek.protocol.messages.k18_api_versions import (
     ApiVersionsResponse,
 )
 
-from ..dispatcher import Call
+from ..call import Call
 from ..node import Node
 from . import APIS
 

@@ -16,7 +16,7 @@ from odradek.protocol.messages.k19_create_topics import (
     CreateTopicsResponse,
 )
 
-from ..dispatcher import Call
+from ..call import Call
 from ..node import Node
 from ..topics import NewTopic
 

@@ -12,9 +12,9 @@ from odradek.protocol.messages.k32_describe_configs import (
     DescribeConfigsSynonym,
 )
 
+from ..call import Call
 from ..config import Described
 from ..core.topic_names import check_topic_name
-from ..dispatcher import Call
 from ..node import Node
 
 TOPIC: Final = 2

@@ -12,7 +12,7 @@ from odradek.protocol.messages.k35_describe_log_dirs import (
 )
 from odradek.storage.errors import LogDirFailed
 
-from ..dispatcher import Call
+from ..call import Call
 from ..node import Node
 
 

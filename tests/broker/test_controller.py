@@ -83,7 +83,9 @@ async def world() -> AsyncIterator[World]:
     await store.start()
     session = await store.open_session(1000)
     await make_startup_paths(session)
-    await register(session, BROKER_ID, [znodes.Endpoint("PLAINTEXT", "h", 9, "PLAINTEXT")], 0)
+    await register(
+        session, BROKER_ID, [znodes.RegisteredEndpoint("PLAINTEXT", "h", 9, "PLAINTEXT")], 0
+    )
     yield World(session)
     await store.close()
 
@@ -106,7 +108,7 @@ async def test_an_election_raises_the_epoch() -> None:
         data, _ = await w.session.get(znodes.CONTROLLER_EPOCH)
         assert znodes.decode_controller_epoch(data) == 1
         data, stat = await w.session.get(znodes.CONTROLLER)
-        assert znodes.Controller.decode(data).broker_id == BROKER_ID
+        assert znodes.ControllerNode.decode(data).broker_id == BROKER_ID
         assert stat.ephemeral_owner == w.session.id
         assert w.channel.brokers == [BROKER_ID]
         with pytest.raises(MultiFailed):
@@ -123,7 +125,7 @@ async def test_the_life_of_a_topic() -> None:
         await until(lambda: ("update", partitions) in w.channel.told)
         assert w.channel.take() == [("lead", partitions), ("update", partitions)]
         data, _ = await w.session.get(znodes.partition_state_path("t", 1))
-        state = znodes.PartitionState.decode(data)
+        state = znodes.PartitionStateNode.decode(data)
         assert (state.leader, state.leader_epoch, state.isr) == (BROKER_ID, 0, (BROKER_ID,))
 
         await w.extend_topic("t", 4)
@@ -176,7 +178,7 @@ async def test_taking_over_what_is_there() -> None:
         await w.create_topic("begun", 2)
         await w.session.create(znodes.partitions_path("begun"))
         await w.session.create(znodes.partition_path("begun", 1))
-        state = znodes.PartitionState(BROKER_ID, 7, (BROKER_ID,), 1)
+        state = znodes.PartitionStateNode(BROKER_ID, 7, (BROKER_ID,), 1)
         await w.session.create(znodes.partition_state_path("begun", 1), state.encode())
         await w.create_topic("doomed", 1)
         await w.session.create(znodes.delete_topic_path("doomed"))
@@ -192,7 +194,7 @@ async def test_taking_over_what_is_there() -> None:
             ("forget", "gone"),
         ]
         data, _ = await w.session.get(znodes.partition_state_path("begun", 1))
-        assert znodes.PartitionState.decode(data).leader_epoch == 7
+        assert znodes.PartitionStateNode.decode(data).leader_epoch == 7
         assert await w.session.children(znodes.DELETE_TOPICS) == []
 
 

@@ -7,13 +7,8 @@ from typing import Any, cast
 import pytest
 
 from odradek.broker import dispatcher as module
-from odradek.broker.dispatcher import (
-    CONTROL_FRAME_BYTES_MAX,
-    PARKED_PRODUCES_MAX,
-    Call,
-    CloseConnection,
-    Dispatcher,
-)
+from odradek.broker.call import Call, CloseConnection
+from odradek.broker.dispatcher import CONTROL_FRAME_BYTES_MAX, PARKED_PRODUCES_MAX, Dispatcher
 from odradek.broker.handlers import Answer, Api
 from odradek.broker.node import Node
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Truncated, UnsupportedVersion

@@ -3,7 +3,7 @@
 import asyncio
 
 from odradek.broker.core.partition_state import PartitionState
-from odradek.broker.metadata import BrokerInfo, Endpoint, MetadataCache
+from odradek.broker.metadata import Address, BrokerInfo, MetadataCache
 
 ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
 
@@ -45,7 +45,7 @@ def test_a_topic_with_another_id_is_another_topic() -> None:
 
 def test_brokers() -> None:
     cache = MetadataCache("cluster")
-    cache.update_brokers(1, [BrokerInfo(1, "rack", {"PLAINTEXT": Endpoint("host", 9)})])
+    cache.update_brokers(1, [BrokerInfo(1, "rack", {"PLAINTEXT": Address("host", 9)})])
     assert (cache.controller_id, set(cache.brokers)) == (1, {1})
     cache.update_brokers(2, [])
     assert (cache.controller_id, cache.brokers) == (2, {})

@@ -340,7 +340,7 @@ def test_topics_of_which_not_all_is_written(tmp_path: Path) -> None:
                 await session.create(znodes.partitions_path(name))
             await session.create(znodes.partition_path("c", 1))
             await session.create(znodes.partition_path("c", 2))
-            state = znodes.PartitionState(0, 4, (0,), 1)
+            state = znodes.PartitionStateNode(0, 4, (0,), 1)
             await session.create(znodes.partition_state_path("c", 2), state.encode())
 
     async def resume() -> None:
@@ -350,7 +350,7 @@ def test_topics_of_which_not_all_is_written(tmp_path: Path) -> None:
                 for partition in range(3):
                     assert await client.append(name, batch_of(b"x"), partition=partition) == 0
                     data, _ = await broker.session.get(znodes.partition_state_path(name, partition))
-                    epoch = znodes.PartitionState.decode(data).leader_epoch
+                    epoch = znodes.PartitionStateNode.decode(data).leader_epoch
                     assert epoch == (4 if (name, partition) == ("c", 2) else 0)
 
     asyncio.run(_starts(tmp_path))

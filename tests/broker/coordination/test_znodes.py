@@ -11,12 +11,12 @@ from odradek.broker.coordination import znodes
 from odradek.broker.coordination.json_fields import MalformedZnode
 from odradek.broker.coordination.znodes import (
     BrokerRegistration,
-    Controller,
-    Endpoint,
+    ControllerNode,
     Feature,
     LogDirEvent,
-    PartitionState,
+    PartitionStateNode,
     ProducerIdBlock,
+    RegisteredEndpoint,
     TopicAssignment,
     VersionRange,
 )
@@ -46,12 +46,12 @@ NO_CONFIG = b'{"version":1,"config":{}}'
 CONFIG_CHANGE = b'{"version":2,"entity_path":"users/u%20ser"}'
 FEATURE = b'{"features":{},"version":2,"status":1}'
 
-ENDPOINT = Endpoint("PLAINTEXT", "127.0.0.1", 29191, "PLAINTEXT")
+ENDPOINT = RegisteredEndpoint("PLAINTEXT", "127.0.0.1", 29191, "PLAINTEXT")
 CAPTURED: list[tuple[object, Callable[[bytes], object], bytes]] = [
-    (Controller(1, 1795218970141), Controller.decode, CONTROLLER),
+    (ControllerNode(1, 1795218970141), ControllerNode.decode, CONTROLLER),
     (BrokerRegistration((ENDPOINT,), 1795218970067), BrokerRegistration.decode, BROKER),
     (TopicAssignment({0: (1, 2), 1: (2, 1)}, TOPIC_ID), TopicAssignment.decode, TOPIC),
-    (PartitionState(1, 1, (1,), 1), PartitionState.decode, STATE),
+    (PartitionStateNode(1, 1, (1,), 1), PartitionStateNode.decode, STATE),
     (ProducerIdBlock(2, 0, 999), ProducerIdBlock.decode, PRODUCER_IDS),
 ]
 
@@ -60,7 +60,7 @@ CAPTURED: list[tuple[object, Callable[[bytes], object], bytes]] = [
     ("value", "decode", "data"), CAPTURED, ids=lambda each: type(each).__name__
 )
 def test_captured_values(
-    value: Controller | BrokerRegistration, decode: Callable[[bytes], object], data: bytes
+    value: ControllerNode | BrokerRegistration, decode: Callable[[bytes], object], data: bytes
 ) -> None:
     assert value.encode() == data
     assert decode(data) == value
@@ -120,9 +120,9 @@ def test_sequence_number(name: str, number: int) -> None:
 def test_a_registration_with_everything() -> None:
     registration = BrokerRegistration(
         endpoints=(
-            Endpoint("CLIENTS", "broker.example", 9093, "SASL_SSL"),
-            Endpoint("LOCAL", "::1", 9092, "PLAINTEXT"),
-            Endpoint("SSL", "", 9094, "SSL"),
+            RegisteredEndpoint("CLIENTS", "broker.example", 9093, "SASL_SSL"),
+            RegisteredEndpoint("LOCAL", "::1", 9092, "PLAINTEXT"),
+            RegisteredEndpoint("SSL", "", 9094, "SSL"),
         ),
         timestamp_ms=1,
         jmx_port=9999,
@@ -142,7 +142,7 @@ def test_a_registration_with_everything() -> None:
 
 
 def test_a_registration_without_plaintext() -> None:
-    registration = BrokerRegistration((Endpoint("SSL", "h", 1, "SSL"),), 1)
+    registration = BrokerRegistration((RegisteredEndpoint("SSL", "h", 1, "SSL"),), 1)
     values = json.loads(registration.encode())
     assert (values["host"], values["port"]) == (None, -1)
     assert "rack" not in values
@@ -154,7 +154,7 @@ def test_older_registrations() -> None:
     v2 = v1[:-1].replace(b":1,", b":2,", 1) + b',"endpoints":["PLAINTEXT://h:9092"]}'
     v3 = v2[:-1].replace(b":2,", b":3,", 1) + b',"rack":"dc1"}'
     expected = BrokerRegistration(
-        (Endpoint("PLAINTEXT", "h", 9092, "PLAINTEXT"),), 2233345666, 9999
+        (RegisteredEndpoint("PLAINTEXT", "h", 9092, "PLAINTEXT"),), 2233345666, 9999
     )
     assert BrokerRegistration.decode(v1) == expected
     assert BrokerRegistration.decode(v2) == expected
@@ -174,7 +174,7 @@ def test_older_topics() -> None:
 
 def test_older_texts() -> None:
     v1 = b'{"version":1,"brokerid":4,"timestamp":"17"}'
-    assert Controller.decode(v1) == Controller(4, 17, -1)
+    assert ControllerNode.decode(v1) == ControllerNode(4, 17, -1)
     change = b'{"version":1,"entity_type":"topics","entity_name":"T"}'
     assert znodes.decode_config_change(change) == "topics/T"
     v1 = b'{"version":1,"status":0,"features":{"f":{"min_version_level":1,"max_version_level":2}}}'
@@ -182,16 +182,16 @@ def test_older_texts() -> None:
 
 
 def test_recovering_partition() -> None:
-    state = PartitionState(1, 5, (1,), 9, leader_recovery_state=1)
+    state = PartitionStateNode(1, 5, (1,), 9, leader_recovery_state=1)
     assert json.loads(state.encode())["leader_recovery_state"] == 1
-    assert PartitionState.decode(state.encode()) == state
+    assert PartitionStateNode.decode(state.encode()) == state
 
 
 DECODERS: list[Callable[[bytes], object]] = [
-    Controller.decode,
+    ControllerNode.decode,
     BrokerRegistration.decode,
     TopicAssignment.decode,
-    PartitionState.decode,
+    PartitionStateNode.decode,
     ProducerIdBlock.decode,
     LogDirEvent.decode,
     Feature.decode,
@@ -217,13 +217,13 @@ def test_data_that_is_no_object(decode: Callable[[bytes], object], data: bytes) 
 @pytest.mark.parametrize(
     ("decode", "captured", "good", "bad"),
     [
-        (PartitionState.decode, STATE, b'"leader":1', b'"leader":true'),
-        (PartitionState.decode, STATE, b'"leader":1', b'"leader":2147483648'),
-        (PartitionState.decode, STATE, b'"leader":1', b'"leader":"1"'),
-        (PartitionState.decode, STATE, b'"leader":1', b'"leader":1.0'),
-        (PartitionState.decode, STATE, b'"leader":1,', b""),
-        (PartitionState.decode, STATE, b"[1]", b'["1"]'),
-        (PartitionState.decode, STATE, b"[1]", b"{}"),
+        (PartitionStateNode.decode, STATE, b'"leader":1', b'"leader":true'),
+        (PartitionStateNode.decode, STATE, b'"leader":1', b'"leader":2147483648'),
+        (PartitionStateNode.decode, STATE, b'"leader":1', b'"leader":"1"'),
+        (PartitionStateNode.decode, STATE, b'"leader":1', b'"leader":1.0'),
+        (PartitionStateNode.decode, STATE, b'"leader":1,', b""),
+        (PartitionStateNode.decode, STATE, b"[1]", b'["1"]'),
+        (PartitionStateNode.decode, STATE, b"[1]", b"{}"),
         (TopicAssignment.decode, TOPIC, b'"0"', b'"x"'),
         (TopicAssignment.decode, TOPIC, b'"0"', '"\u0664"'.encode()),
         (TopicAssignment.decode, TOPIC, b'"0"', b'"-"'),
@@ -289,13 +289,13 @@ replicas = st.dictionaries(st.integers(0, 2**31 - 1), st.lists(int32s).map(tuple
         replicas,
     ),
     state=st.builds(
-        PartitionState, int32s, int32s, st.lists(int32s).map(tuple), int32s, st.integers(0, 1)
+        PartitionStateNode, int32s, int32s, st.lists(int32s).map(tuple), int32s, st.integers(0, 1)
     ),
     config=st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
 )
 def test_round_trips(
-    assignment: TopicAssignment, state: PartitionState, config: dict[str, str]
+    assignment: TopicAssignment, state: PartitionStateNode, config: dict[str, str]
 ) -> None:
     assert TopicAssignment.decode(assignment.encode()) == assignment
-    assert PartitionState.decode(state.encode()) == state
+    assert PartitionStateNode.decode(state.encode()) == state
     assert znodes.decode_config(znodes.encode_config(config)) == config
