@@ -11,10 +11,12 @@ also while there is no memory for the rest of a large frame.
 """
 
 import logging
+from collections import deque
 from typing import TYPE_CHECKING
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.primitives import Writer
+from odradek.storage.span import Span
 
 from .call import CloseConnection
 from .dispatcher import Dispatcher
@@ -31,7 +33,9 @@ class Connection:
 
     __slots__ = (
         "_connections",
+        "_out",
         "_reading",
+        "_span_sent_bytes",
         "active_ms",
         "closed",
         "dispatcher",
@@ -45,6 +49,10 @@ class Connection:
     def __init__(self, connections: "Connections", listener_name: str, host: str) -> None:
         self._connections = connections
         self._reading = True
+        self._out: deque[memoryview | Span] = deque()
+        """What waits to be sent, in order."""
+        self._span_sent_bytes = 0
+        """Of the span that comes first, if one does."""
         self.listener_name = listener_name
         self.host = host
         self.software = ""
@@ -73,6 +81,29 @@ class Connection:
 
     def _resume_reading(self) -> None:
         raise NotImplementedError
+
+    def _queue(self, out: Writer) -> None:
+        """Append the pieces of a frame: bytes of `out`, and the spans between them."""
+        view, start = memoryview(out), 0
+        for position, span in out.splices:
+            assert isinstance(span, Span)
+            if position > start:
+                self._out.append(view[start:position])
+            start = position
+            span.on_drop = self._on_span_dropped
+            self._out.append(span)
+        if start < len(out):
+            self._out.append(view[start:])
+
+    def _on_span_dropped(self) -> None:
+        self.close("log was truncated below an answer on its way out")
+
+    def _give_back_pieces(self) -> None:
+        """Nothing more will be sent."""
+        out, self._out = self._out, deque()
+        for piece in out:
+            if isinstance(piece, Span):
+                piece.release()
 
     def _send_gathered(self) -> None:
         """Send the answers that were held back while `is_gathering`."""

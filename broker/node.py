@@ -67,7 +67,7 @@ class Node:
         assert isinstance(topic_id, bytes)
         name = self.metadata.topic_name(topic_id)
         if name is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, None)
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
         return self.find(name, partition)
 
     def code_for_absent(self, topic: str, partition: int) -> ErrorCode:

@@ -6,12 +6,10 @@ cheaper than the system calls.
 """
 
 import asyncio
-import contextlib
 import errno
 import logging
 import os
 import socket
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.primitives import Writer
@@ -38,10 +36,8 @@ class PlainConnection(Connection):
     __slots__ = (
         "_gathered",
         "_loop",
-        "_out",
         "_out_ready",
         "_socket",
-        "_span_sent_bytes",
         "_warm",
         "_warming",
     )
@@ -53,9 +49,7 @@ class PlainConnection(Connection):
         self._loop = asyncio.get_running_loop()
         self._socket = sock
         self._gathered: Writer | None = None
-        self._out: deque[memoryview | Span] = deque()
         self._out_ready = False  # add_writer is in force
-        self._span_sent_bytes = 0
         self._warm: Span | None = None  # has been read ahead
         self._warming: asyncio.Future[None] | None = None
         self._loop.add_reader(sock, self._on_readable)
@@ -139,19 +133,6 @@ class PlainConnection(Connection):
             received = 0
         self.on_received(received)
 
-    def _queue(self, out: Writer) -> None:
-        """Append the pieces of a frame: bytes of `out` and the spans between them."""
-        view, start = memoryview(out), 0
-        for position, span in out.splices:
-            assert isinstance(span, Span)
-            if position > start:
-                self._out.append(view[start:position])
-            start = position
-            span.on_drop = self._on_span_dropped
-            self._out.append(span)
-        if start < len(out):
-            self._out.append(view[start:])
-
     def _flush(self) -> None:
         """Send what is queued until the socket takes no more, or one wake-up's share is sent."""
         out = self._out
@@ -223,9 +204,6 @@ class PlainConnection(Connection):
         if not self._out:
             self.resume()
 
-    def _on_span_dropped(self) -> None:
-        self.close("log was truncated below an answer on its way out")
-
     def _on_send_error(self, error: OSError) -> None:
         self.close("" if error.errno in _GONE else f"send failed: {error}")
 
@@ -249,9 +227,5 @@ class PlainConnection(Connection):
         if self._warming is not None:
             self._warming.cancel()
         self._gathered = None
-        out, self._out = self._out, deque()
-        for piece in out:
-            if isinstance(piece, Span):
-                with contextlib.suppress(LogDirFailed):
-                    piece.release()
+        self._give_back_pieces()
         self._socket.close()

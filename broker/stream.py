@@ -4,7 +4,6 @@ Spans are read in pieces and written as bytes, no faster than the transport drai
 """
 
 import asyncio
-from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
 from odradek.protocol.primitives import Writer
@@ -70,7 +69,7 @@ class StreamConnection(asyncio.BufferedProtocol):
 class _Stream(Connection):
     """A connection over a transport."""
 
-    __slots__ = ("_out", "_span_sent_bytes", "_transport", "is_full")
+    __slots__ = ("_transport", "is_full")
 
     def __init__(
         self,
@@ -81,8 +80,6 @@ class _Stream(Connection):
     ) -> None:
         super().__init__(connections, listener_name, host)
         self._transport = transport
-        self._out: deque[memoryview | Span] = deque()
-        self._span_sent_bytes = 0
         self.is_full = False
 
     @property
@@ -92,14 +89,7 @@ class _Stream(Connection):
 
     def send(self, out: Writer) -> None:
         """Send a whole frame with its splices, behind all earlier ones."""
-        view, start = memoryview(out), 0
-        for position, span in out.splices:
-            assert isinstance(span, Span)
-            self._out.append(view[start:position])
-            start = position
-            span.on_drop = self._on_span_dropped
-            self._out.append(span)
-        self._out.append(view[start:])
+        self._queue(out)
         self._flush()
 
     def on_drained(self) -> None:
@@ -137,9 +127,6 @@ class _Stream(Connection):
             span.release()
         self._transport.write(data)
 
-    def _on_span_dropped(self) -> None:
-        self.close("log was truncated below an answer on its way out")
-
     def _pause_reading(self) -> None:
         self._transport.pause_reading()
 
@@ -147,10 +134,7 @@ class _Stream(Connection):
         self._transport.resume_reading()
 
     def _hang_up(self) -> None:
-        out, self._out = self._out, deque()
-        for piece in out:
-            if isinstance(piece, Span):
-                piece.release()
+        self._give_back_pieces()
         if self._transport.get_write_buffer_size():
             self._transport.abort()  # who does not read would keep what is buffered for ever
         else:

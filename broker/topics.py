@@ -226,7 +226,7 @@ class Topics:
         """
         metadata = self._node.metadata
         if name not in metadata.topics:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         topic_id = metadata.topics[name].topic_id
         with contextlib.suppress(NodeExists):  # somebody has asked for it already
             await self._session.create(znodes.delete_topic_path(name))
@@ -256,7 +256,7 @@ class Topics:
             async with asyncio.timeout(max(0, timeout_ms) / 1000):
                 await self._node.metadata.wait_until(done)
         except TimeoutError:
-            raise Refused(ErrorCode.REQUEST_TIMED_OUT, None) from None
+            raise Refused(ErrorCode.REQUEST_TIMED_OUT) from None
 
 
 def _unknown(name: str) -> Refused:

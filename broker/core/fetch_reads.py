@@ -96,7 +96,7 @@ def _diverging_epoch(fetch: PartitionFetch, log: Log) -> tuple[int, int] | None:
         return None
     epoch, end_offset = log.end_offset_for_epoch(fetch.last_fetched_epoch)
     if UNKNOWN in (epoch, end_offset) or fetch.fetch_offset < log.log_start_offset:
-        raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE, None)
+        raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
     diverges = epoch < fetch.last_fetched_epoch or end_offset < fetch.fetch_offset
     return (epoch, end_offset) if diverges else None
 

@@ -54,7 +54,7 @@ class Partition:
                 ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH, None
             )
         if not self.is_leader:
-            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
+            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def append(self, batch: memoryview, header: BatchHeader, *, wall_ms: int) -> int:
         """Append a batch that has been checked; return its base offset.

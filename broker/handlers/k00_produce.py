@@ -64,9 +64,9 @@ def handle(request: ProduceRequest, call: Call, node: Node) -> ProduceResponse |
 
 def _refusal_of_all(request: ProduceRequest, version: int) -> Refused | None:
     if request.acks not in (-1, 0, 1):
-        return Refused(ErrorCode.INVALID_REQUIRED_ACKS, None)
+        return Refused(ErrorCode.INVALID_REQUIRED_ACKS)
     if version < RECORDS_V2_VERSION_FIRST:
-        return Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, None)
+        return Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     return None
 
 

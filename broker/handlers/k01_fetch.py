@@ -243,7 +243,7 @@ def _refusing(find: Lookup, code: ErrorCode) -> Lookup:
 
     def refuse(fetch: PartitionFetch) -> Partition:
         find(fetch)
-        raise Refused(code, None)
+        raise Refused(code)
 
     return refuse
 

@@ -48,7 +48,7 @@ def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsRe
         for asked in topic.partitions:
             try:
                 if named[topic.name, asked.partition_index] > 1:
-                    raise Refused(ErrorCode.INVALID_REQUEST, None)
+                    raise Refused(ErrorCode.INVALID_REQUEST)
                 partition = node.find(topic.name, asked.partition_index)
                 partition.check_leader(asked.current_leader_epoch)
                 found = _look_up(partition, asked.timestamp, call.version)
@@ -68,7 +68,7 @@ def _look_up(partition: Partition, timestamp: int, version: int) -> Found:
     """Raises: Refused, StorageError, MalformedMessage."""
     log = partition.log
     if version < VERSION_FIRST.get(timestamp, 0) or timestamp < LATEST_TIERED:
-        raise Refused(ErrorCode.UNSUPPORTED_VERSION, None)
+        raise Refused(ErrorCode.UNSUPPORTED_VERSION)
     if timestamp == LATEST:
         return -1, log.high_watermark, partition.state.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

@@ -57,7 +57,7 @@ def _existing(asked: DeleteTopicState, version: int, node: Node) -> str:
         raise Refused(code, "delete.topic.enable is false")
     name = _name_of(asked, node)
     if name not in node.metadata.topics:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return name
 
 
@@ -69,5 +69,5 @@ def _name_of(asked: DeleteTopicState, node: Node) -> str:
         return asked.name
     name = node.metadata.topic_name(asked.topic_id)
     if name is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, None)
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
     return name

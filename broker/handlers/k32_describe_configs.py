@@ -52,7 +52,7 @@ async def _configs(resource: DescribeConfigsResource, node: Node) -> list[Descri
     if resource.resource_type == TOPIC:
         check_topic_name(name)
         if name not in node.metadata.topics:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return node.config.describe_topic(await node.topics.overrides(name), keys)
     if resource.resource_type != BROKER:
         raise Refused(
