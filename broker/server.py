@@ -11,6 +11,7 @@ and write the marker of a clean shutdown, last of all.
 import asyncio
 import logging
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
@@ -41,6 +42,7 @@ log = logging.getLogger(__name__)
 
 STORE_FILE: Final = ".odradek-store.sqlite3"  # Kafka looks at directories and at its own files only
 SESSION_TIMEOUT_MS: Final = 18_000
+IS_NOT_LINUX: Final = sys.platform != "linux"
 
 
 class StartupError(Exception):
@@ -50,14 +52,15 @@ class StartupError(Exception):
 class Broker:
     """A broker; `start`, then `stop`.
 
-    `portable` serves connections through asyncio's transports instead of sockets of their own.
+    `portable` serves connections through asyncio's transports instead of sockets of their own,
+    whose system calls only Linux has.
     """
 
     host: str
     port: int
     """Where the first listener is reached by clients; known once started."""
 
-    def __init__(self, config: Config, runtime: Runtime, *, portable: bool = False) -> None:
+    def __init__(self, config: Config, runtime: Runtime, *, portable: bool = IS_NOT_LINUX) -> None:
         self.config = config
         self.broker_id: int = config.broker_id
         self.data_dir: str = config.data_dir

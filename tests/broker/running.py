@@ -63,6 +63,7 @@ class RunningBroker(Broker):
 
     node: Node
     connections: Connections
+    listeners: list[Listener]
     files: WatchedFiles
     clock: MovableClock
 
@@ -72,9 +73,9 @@ class RunningBroker(Broker):
         return self.node
 
     async def _bind(self, node: Node) -> list[Listener]:
-        listeners = await super()._bind(node)
-        self.connections = listeners[0]._connections  # type: ignore[attr-defined]
-        return listeners
+        self.listeners = await super()._bind(node)
+        self.connections = self.listeners[0]._connections  # type: ignore[attr-defined]
+        return self.listeners
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
