@@ -32,7 +32,9 @@ async def handle(request: DeleteTopicsRequest, call: Call, node: Node) -> Delete
         try:
             if named[topic.name, topic.topic_id] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the topic is named twice")
-            names.append((result, _existing(topic, call.version, node)))
+            name = _existing(topic, call.version, node)
+            result.name, result.topic_id = name, node.metadata.topics[name].topic_id
+            names.append((result, name))
         except Refused as refused:
             result.error_code, result.error_message = refused.code, refused.message
     await asyncio.gather(*(_delete(result, name, request, node) for result, name in names))
@@ -42,7 +44,6 @@ async def handle(request: DeleteTopicsRequest, call: Call, node: Node) -> Delete
 async def _delete(
     result: DeletableTopicResult, name: str, request: DeleteTopicsRequest, node: Node
 ) -> None:
-    result.name, result.topic_id = name, node.metadata.topics[name].topic_id
     try:
         await node.topics.delete(name, timeout_ms=request.timeout_ms)
     except Refused as refused:
