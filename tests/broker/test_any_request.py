@@ -95,7 +95,7 @@ async def say(client: Client, requests: Requests, api: Api, version: int) -> boo
     return True
 
 
-@on_broker({"num.partitions": "2"})
+@on_broker({"num.partitions": "2", "odradek.topic.partitions.max": "50"})
 async def test_any_request(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
     client = await broker.client()
     ids = [(await client.create_topic(name, 2)).topic_id for name in ("t", "u")]
@@ -111,7 +111,7 @@ async def test_any_request(broker: RunningBroker, caplog: pytest.LogCaptureFixtu
     assert not broker.node.replicas.is_offline
 
 
-@on_broker(both=False)
+@on_broker({"odradek.topic.partitions.max": "50"}, both=False)
 async def test_any_bytes(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
     """A good request in which some bytes are changed."""
     client = await broker.client()

@@ -105,6 +105,27 @@ async def test_every_truncation_of_every_request(broker: RunningBroker) -> None:
             broker.connections.sweep()
 
 
+MANY_SMALL = {
+    "Metadata": start_of(3, 1) + struct.pack(">i", 4 * MIB - 10) + bytes(8 * MIB - 20),
+    "FindCoordinator": start_of(10, 4, flexible=True)
+    + b"\0\x80\x80\x80\4"
+    + b"\1" * (8 * MIB - 30),
+    "Produce": start_of(0, 3) + struct.pack(">hhii", -1, 1, 0, 5 * MIB) + bytes(30 * MIB),
+}
+
+
+@pytest.mark.parametrize("frame", MANY_SMALL.values(), ids=MANY_SMALL)
+@on_broker(both=False)
+async def test_millions_of_tiny_elements_are_not_built(
+    broker: RunningBroker, frame: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, good = await broker.client(), await broker.client()
+    client.send_frame(frame)
+    assert await client.is_closed()
+    assert "too many elements" in caplog.text
+    assert await is_served(good)
+
+
 @on_broker()
 async def test_a_flood_of_bad_frames_makes_few_lines(
     broker: RunningBroker, caplog: pytest.LogCaptureFixture
