@@ -108,7 +108,7 @@ async def test_every_truncation_of_every_request(broker: RunningBroker) -> None:
 MANY_SMALL = {
     "Metadata": start_of(3, 1) + struct.pack(">i", 4 * MIB - 10) + bytes(8 * MIB - 20),
     "FindCoordinator": start_of(10, 4, flexible=True)
-    + b"\0\x80\x80\x80\4"
+    + b"\0\x80\x80\x80\3"
     + b"\1" * (8 * MIB - 30),
     "Produce": start_of(0, 3) + struct.pack(">hhii", -1, 1, 0, 5 * MIB) + bytes(30 * MIB),
 }
