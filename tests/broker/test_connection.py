@@ -331,6 +331,21 @@ async def test_if_none_moves_the_longest_without_progress_is_closed(
     assert await is_served(small)
 
 
+@on_broker(TIGHT)
+async def test_many_frames_that_have_only_begun(broker: RunningBroker) -> None:
+    good = await broker.client()
+    begun = []
+    for number in range(60):
+        broker.clock.moved_ms = number
+        begun.append(await broker.client())
+        begun[-1].send_bytes(LARGE[:10])
+        assert await is_served(good)
+        assert broker.connections.budget.used_bytes <= 3 * MIB
+    assert await begun[0].is_closed(), "it has waited longest"
+    assert len(broker.connections) >= 40
+    assert not begun[-1].reader.at_eof()
+
+
 @on_broker({"queued.max.request.bytes": "1000", "socket.request.max.bytes": "1000"})
 async def test_a_budget_below_what_is_left_over(broker: RunningBroker) -> None:
     client, writer = await broker.client(), await broker.client()

@@ -1,7 +1,10 @@
 """Spans whose data is not in memory: read ahead in a thread, while others are served."""
 
 import asyncio
+import contextlib
 import os
+import socket
+import struct
 import threading
 from pathlib import Path
 
@@ -11,9 +14,10 @@ from odradek.broker import connections as module
 from odradek.broker.connections import Connections
 from odradek.storage.span import Span
 
-from .client import HungUp, batch_of, fetch_request, records_in
+from .client import HungUp, batch_of, fetch_request, records_in, request_bytes
 from .requests import metadata
 from .running import RunningBroker, on_broker, until
+from .test_connection import deaf_client, framed
 
 DATA = bytes(range(256)) * 2000
 
@@ -115,8 +119,77 @@ async def test_file_systems_that_cannot_say(
     await client.create_topic("t")
     await client.append("t", batch_of(DATA))
     await client.append("t", batch_of(b"small"))
+    broker.connections._can_probe = True
     monkeypatch.setattr(os, "preadv", refuse)
-    for offset, value in ((0, DATA), (1, b"small")):
+    for offset, value in ((1, b"small"), (0, DATA)):
         assert (offset, value) in records_in((await client.fetch("t", offset)).records)
     assert isinstance(broker.connections, Connections)
     assert not broker.connections._can_probe
+
+
+def test_reading_through_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(3 << 20))
+    with (tmp_path / "file").open("rb") as file:
+        for position, size_bytes in ((0, 3 << 20), (5, 100), (2 << 20, 5 << 20), (9 << 20, 1)):
+            module._read_through(file.fileno(), position, size_bytes)
+
+
+async def in_flight(broker: RunningBroker) -> socket.socket:
+    """A client that does not read the large answer it has asked for."""
+    writer = await broker.client()
+    await writer.create_topic("t")
+    for _ in range(20):
+        await writer.append("t", batch_of(DATA))
+    deaf = await deaf_client(broker)
+    request = fetch_request("t", max_bytes=1 << 30, partition_max_bytes=1 << 30)
+    deaf.send(framed(request_bytes(request, 12)))
+    await until(lambda: any(c.is_sending for c in broker.connections._open))
+    assert broker.files.references
+    return deaf
+
+
+SMALL_BUFFERS = {"socket.send.buffer.bytes": "65536"}
+
+
+@on_broker(SMALL_BUFFERS)
+async def test_a_log_that_is_cut_below_an_answer_on_its_way(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    deaf = await in_flight(broker)
+    broker.node.replicas.partitions["t", 0].log.truncate(1)
+    await until(lambda: len(broker.connections) == 1)
+    assert "log was truncated below an answer" in caplog.text
+    deaf.close()
+
+
+@on_broker(SMALL_BUFFERS)
+async def test_a_file_that_is_shorter_than_an_answer_on_its_way(broker: RunningBroker) -> None:
+    deaf = await in_flight(broker)
+    os.truncate(broker.node.replicas.partitions["t", 0].log.segments.active.file.path, 100)
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(ConnectionError):
+        while await loop.sock_recv(deaf, 1 << 16):
+            pass
+    await until(lambda: len(broker.connections) == 1)
+    deaf.close()
+
+
+@on_broker(SMALL_BUFFERS)
+async def test_stopping_while_an_answer_is_on_its_way(broker: RunningBroker) -> None:
+    deaf = await in_flight(broker)
+    await broker.stop()
+    assert broker.files.references == []
+    deaf.close()
+
+
+@on_broker()
+async def test_a_client_that_resets_its_connection(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    for wait_ms in (0, 60_000):
+        sock = await deaf_client(broker)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.send(framed(request_bytes(fetch_request("t", wait_ms=wait_ms), 12)))
+        await until(lambda: len(broker.connections) == 2)
+        sock.close()
+        await until(lambda: len(broker.connections) == 1)

@@ -13,11 +13,12 @@ import pytest
 
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
+from odradek.broker.coordination.journal import SqliteJournal
 from odradek.broker.runtime import Runtime
 from odradek.broker.server import STORE_FILE, StartupError
 from odradek.storage.checkpoint import CLEAN_SHUTDOWN
 
-from .client import batch_of, records_in
+from .client import HungUp, batch_of, records_in
 from .requests import delete_topics, metadata
 from .running import HOST, RunningBroker, make_broker, on_broker, running, until
 
@@ -163,6 +164,21 @@ def test_a_store_with_a_damaged_node(tmp_path: Path) -> None:
     asyncio.run(_starts(tmp_path))
     asyncio.run(damage())
     assert "topic assignment" in asyncio.run(refusal(tmp_path))
+
+
+@on_broker(both=False)
+async def test_a_store_that_fails(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError("disk I/O error")
+
+    client = await broker.client()
+    await client.create_topic("t")
+    monkeypatch.setattr(SqliteJournal, "commit", fail)
+    with pytest.raises(HungUp):
+        await client.create_topic("u")
+    reason = await asyncio.wait_for(broker.failed(), 10)
+    assert "store" in reason
+    assert "disk I/O error" in reason
 
 
 # Directories that the store does not know.

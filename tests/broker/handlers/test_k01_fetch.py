@@ -143,6 +143,23 @@ async def test_what_is_wrong_with_a_partition(broker: RunningBroker) -> None:
 
 
 @on_broker(both=False)
+async def test_a_fetcher_with_another_history_is_told_where_it_parts(
+    broker: RunningBroker,
+) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    await client.append("t", batch_of(b"a"))
+    partition = broker.node.replicas.partitions["t", 0]
+    partition.become(partition.state._replace(leader_epoch=3))
+    await client.append("t", batch_of(b"b"))
+    request = of((0, 2), max_wait_ms=LONG_MS)
+    request.topics[0].partitions[0].last_fetched_epoch = 0
+    data = (await client.ask(request, 12)).responses[0].partitions[0]
+    assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (0, 1)
+    assert records_in(data.records) == []
+
+
+@on_broker(both=False)
 async def test_one_error_does_not_spoil_the_others(broker: RunningBroker) -> None:
     client = await broker.client()
     await client.create_topic("t", 2)
