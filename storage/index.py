@@ -40,12 +40,15 @@ class TimeEntry(NamedTuple):
 class _EntryFile:
     """Fixed-size entries: a prefix on disk, the rest pending in memory."""
 
-    __slots__ = ("_file", "_pending", "base_offset")
+    __slots__ = ("_block", "_block_index", "_file", "_pending", "base_offset")
     ENTRY: struct.Struct = OFFSET_ENTRY
 
     def __init__(self, files: FileSystem, path: str, base_offset: int, size_bytes: int) -> None:
         self._file: LogFile = files.open_log(path, size_bytes)
         self._pending: bytearray | None = None
+        self._block: bytes | None = None
+        """Entries that were read last, from number `_block_index` on: readers go forward."""
+        self._block_index = 0
         self.base_offset = base_offset
 
     @property
@@ -80,10 +83,14 @@ class _EntryFile:
 
     def replace(self, entries: Bytes) -> None:
         """Make the file hold exactly these entries.  Raises: LogDirFailed."""
-        self._pending = None
+        self._pending = self._block = None
         self._file.truncate(0)
         if entries:
             self._file.append(entries)
+
+    def forget(self) -> None:
+        """Give back what is only held to be quick."""
+        self._block = None
 
     def read_all(self) -> bytes:
         """All entries as bytes.  Raises: LogDirFailed."""
@@ -91,6 +98,7 @@ class _EntryFile:
 
     def _keep(self, count: int) -> None:
         """Drop all but the first `count` entries."""
+        self._block = None
         on_disk = self._file.size_bytes // self.ENTRY.size
         if count <= on_disk:
             self._pending = None
@@ -104,6 +112,10 @@ class _EntryFile:
         on_disk = self._file.size_bytes // size
         if index >= on_disk and self._pending:
             first, second = self.ENTRY.unpack_from(self._pending, (index - on_disk) * size)
+        elif self._block is not None and 0 <= (at := (index - self._block_index) * size) < len(
+            self._block
+        ):
+            first, second = self.ENTRY.unpack_from(self._block, at)
         else:
             first, second = self.ENTRY.unpack(self._file.pread(size, index * size))
         return first, second
@@ -116,6 +128,14 @@ class _EntryFile:
         pending = self._pending
         if pending and (on_disk == 0 or unpack_from(pending, 0)[field] <= target):
             return on_disk + _floor_in(unpack_from, size, pending, target, field)
+        block = self._block
+        if (
+            block is not None
+            and unpack_from(block, 0)[field]
+            <= target
+            < unpack_from(block, len(block) - size)[field]
+        ):
+            return self._block_index + _floor_in(unpack_from, size, block, target, field)
         low, high = 0, on_disk  # the answer is in [low - 1, high)
         while (high - low) * size > _BLOCK_BYTES:
             middle = (low + high) // 2
@@ -123,8 +143,11 @@ class _EntryFile:
                 low = middle + 1
             else:
                 high = middle
-        block = self._file.pread((high - low) * size, low * size) if high > low else b""
-        return low + _floor_in(unpack_from, size, block, target, field)
+        if high == low:
+            return low - 1
+        self._block_index = low
+        self._block = self._file.pread((high - low) * size, low * size)
+        return low + _floor_in(unpack_from, size, self._block, target, field)
 
     def close(self) -> None:
         """Write what is pending and end the use of the file.  Raises: LogDirFailed."""

@@ -273,6 +273,8 @@ class Segment:
 
     def rest(self) -> None:
         """Give descriptors back; the next use opens them again."""
+        self.offset_index.forget()
+        self.time_index.forget()
         for file in self.all_files():
             file.rest()
 

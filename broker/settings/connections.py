@@ -88,8 +88,10 @@ class ListenerSettings:
     socket_send_buffer_bytes = Setting(
         "socket.send.buffer.bytes",
         INT,
-        -1,
-        "SO_SNDBUF of client connections; -1 leaves it to the system, which tunes it itself.",
+        384 << 10,
+        "SO_SNDBUF of client connections. Larger ones let a distant client be sent more at once; "
+        "smaller ones let a near one read while the rest is still being sent. -1 leaves it to the "
+        "system.",
         check=_buffer_size,
         kafka_default="102400",
     )
