@@ -25,9 +25,11 @@ from ..call import Call, CloseConnection
 from ..core.incoming_batch import RefusedRecords, check_batch, read_only_batch
 from ..core.partition import Partition
 from ..core.storage_errors import code_of
+from ..core.topic_names import INTERNAL_TOPICS
 from ..node import Node
 
 RECORDS_V2_VERSION_FIRST = 3
+ADMIN_CLIENT_ID = "__admin_client"
 _CODES_WITHOUT_LOG_START = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -49,7 +51,7 @@ def handle(request: ProduceRequest, call: Call, node: Node) -> ProduceResponse |
             if refused is not None:
                 results.append(_refused(data.index, refused))
             else:
-                results.append(_append(node, topic.name, data, call.version))
+                results.append(_append(node, call, topic.name, data))
         if results:
             response.responses.append(
                 TopicProduceResponse(name=topic.name, partition_responses=results)
@@ -71,7 +73,7 @@ def _refusal_of_all(request: ProduceRequest, version: int) -> Refused | None:
 
 
 def _append(
-    node: Node, topic: str, data: PartitionProduceData, version: int
+    node: Node, call: Call, topic: str, data: PartitionProduceData
 ) -> PartitionProduceResponse:
     partition = node.replicas.partitions.get((topic, data.index))
     if partition is None:
@@ -79,7 +81,9 @@ def _append(
     batch = data.records
     assert batch is None or isinstance(batch, memoryview)
     try:
-        header = read_only_batch(batch, version)
+        header = read_only_batch(batch, call.version)
+        if topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is the brokers' own")
     except Refused as refused:
         return _refused(data.index, refused)
     assert batch is not None

@@ -40,6 +40,14 @@ async def test_offsets(broker: RunningBroker) -> None:
 
 
 @on_broker(both=False)
+async def test_the_brokers_own_topics_are_not_for_clients(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("__consumer_offsets")
+    refused = await client.produce("__consumer_offsets", batch_of(b"a"), acks=1)
+    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@on_broker(both=False)
 async def test_one_bad_partition_does_not_spoil_the_others(broker: RunningBroker) -> None:
     client = await broker.client()
     await client.create_topic("t", 4)
