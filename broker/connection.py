@@ -11,6 +11,7 @@ also while there is no memory for the rest of a large frame.
 """
 
 import logging
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Connection:
+class Connection(ABC):
     """The part of a connection that does no I/O."""
 
     __slots__ = (
@@ -67,20 +68,22 @@ class Connection:
         """The client has named itself, for the log."""
         self.software = software
 
+    @abstractmethod
     def send(self, out: Writer) -> None:
         """Send a whole frame with its splices, behind all earlier ones."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def is_sending(self) -> bool:
         """Whether an answer is still on its way out."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _pause_reading(self) -> None:
-        raise NotImplementedError
+        """Hear of no more bytes."""
 
+    @abstractmethod
     def _resume_reading(self) -> None:
-        raise NotImplementedError
+        """Hear of bytes again."""
 
     def _queue(self, out: Writer) -> None:
         """Append the pieces of a frame: bytes of `out`, and the spans between them."""
@@ -105,12 +108,13 @@ class Connection:
             if isinstance(piece, Span):
                 piece.release()
 
+    @abstractmethod
     def _send_gathered(self) -> None:
         """Send the answers that were held back while `is_gathering`."""
 
+    @abstractmethod
     def _hang_up(self) -> None:
         """Close the socket and give back all that waits to be sent."""
-        raise NotImplementedError
 
     @property
     def is_reading(self) -> bool:

@@ -127,6 +127,9 @@ class _Stream(Connection):
             span.release()
         self._transport.write(data)
 
+    def _send_gathered(self) -> None:
+        """Nothing was held back: the transport buffers by itself."""
+
     def _pause_reading(self) -> None:
         self._transport.pause_reading()
 
