@@ -17,17 +17,22 @@ PARTITIONS: Final = 2
 REBUILT: Final = (".index", ".timeindex")
 
 
+def _use_again(talk: Talk, topic: str) -> None:
+    """Start on the files that are there, read them, append to them, stop."""
+    talk.server.start()
+    _read(talk, "started", topic)
+    _append_again(talk, "started", topic)
+    talk.close()
+    talk.server.stop()
+
+
 def files_after_clean_stop(talk: Talk) -> None:
     """Every file of a data directory that was closed, then opened and used again."""
     topic = _filled(talk)
     talk.close()
     talk.server.stop()
     talk.note("stopped", _files(talk, topic))
-    talk.server.start()
-    _read(talk, "started", topic)
-    _append_again(talk, "started", topic)
-    talk.close()
-    talk.server.stop()
+    _use_again(talk, topic)
     talk.note("stopped again", _without_indexes(_files(talk, topic)))
 
 
@@ -37,11 +42,7 @@ def files_after_kill(talk: Talk) -> None:
     talk.close()
     talk.server.kill()
     talk.note("killed", _without_indexes(_files(talk, topic), checkpoints=False))
-    talk.server.start()
-    _read(talk, "started", topic)
-    _append_again(talk, "started", topic)
-    talk.close()
-    talk.server.stop()
+    _use_again(talk, topic)
     talk.note("stopped", _without_indexes(_files(talk, topic)))
 
 
@@ -57,11 +58,7 @@ def torn_tail(talk: Talk) -> None:
     data = bytearray(other.read_bytes())
     data[-3] ^= 1
     other.write_bytes(bytes(data))
-    talk.server.start()
-    _read(talk, "started", topic)
-    _append_again(talk, "started", topic)
-    talk.close()
-    talk.server.stop()
+    _use_again(talk, topic)
     talk.note("stopped", _without_indexes(_files(talk, topic)))
 
 
