@@ -60,6 +60,7 @@ class _Source:
         self.lines = [f"def {signature}:"]
         self.scope: dict[str, Any] = {}
         self.depth = 1
+        self._structs = 0
 
     def add(self, *lines: str) -> None:
         self.lines += [" " * self.depth + line for line in lines]
@@ -69,6 +70,11 @@ class _Source:
         name = f"x{len(self.scope)}"
         self.scope[name] = thing
         return name
+
+    def new_struct(self) -> str:
+        """A variable of its own: a struct may stand right inside another one."""
+        self._structs += 1
+        return f"o{self._structs}"
 
     def compile(self, title: str) -> Callable[..., Any]:
         code = compile("\n".join(self.lines), f"<{title}>", "exec")
@@ -174,7 +180,7 @@ def _read(
         if nullable:
             source.add("n = b[p]", "p += 1", f"if n > 127: {target} = None", "else:")
             source.depth += 1
-        o = f"o{source.depth}"  # inline: a call a struct would cost as much as its fields
+        o = source.new_struct()  # inline: a call a struct would cost as much as its fields
         _read_struct(source, o, type, version, flexible)
         source.add(f"{target} = {o}")
         source.depth -= nullable

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-import odradek.protocol.messages as messages
+from odradek.protocol import consumer_protocol, group_records, messages
 from odradek.protocol.framing import RequestHeader, ResponseHeader
 from odradek.protocol.schema import MISSING, ArrayOf, Field, FieldType, Message, Struct
 
@@ -21,13 +21,15 @@ UNKNOWN_TAG_FIRST = 1000
 
 
 def message_classes() -> list[type[Message]]:
-    """Every message in protocol/messages, and the two headers."""
+    """Every message on the wire, the two headers, and what is kept in `__consumer_offsets`."""
+    names = [consumer_protocol.__name__]
+    for package in (messages, group_records):
+        names += [f"{package.__name__}.{m.name}" for m in pkgutil.iter_modules(package.__path__)]
     found: list[type[Message]] = [RequestHeader, ResponseHeader]
-    for module in pkgutil.iter_modules(messages.__path__):
-        namespace = vars(importlib.import_module(f"{messages.__name__}.{module.name}"))
+    for name in names:
         found += [
             value
-            for value in namespace.values()
+            for value in vars(importlib.import_module(name)).values()
             if isinstance(value, type) and issubclass(value, Message) and value is not Message
         ]
     return found

@@ -1,0 +1,1 @@
+"""The group coordinator's machines: classic groups, consumer groups (KIP-848), committed offsets."""

@@ -1,0 +1,82 @@
+"""The records of `__consumer_offsets`: keys and values as bytes and as messages.
+
+A key is its record type (an int16) and the fields of that type; a value begins with its version,
+an int16, and is absent (a tombstone) where the key's subject is gone. Types 0 and 1 are both
+committed offsets, 0 in the form of the oldest brokers.
+
+Source: the coordinator records in the group-coordinator jar of Apache Kafka 4.3.1.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from ..errors import MalformedMessage, UnsupportedVersion
+from ..schema import Message
+from . import classic, consumer
+
+_INT16: Final = struct.Struct(">h")
+
+# The version in which Kafka writes each value.
+_WRITTEN: Final[dict[type[Message], int]] = {
+    classic.OffsetCommitValue: 3,
+    classic.GroupMetadataValue: 3,
+}
+
+_MODULES: Final = (classic, consumer)
+
+
+def _messages(suffix: str) -> dict[int, type[Message]]:
+    return {
+        found.API_KEY: found
+        for module in _MODULES
+        for name, found in vars(module).items()
+        if name.endswith(suffix) and issubclass(found, Message)
+    }
+
+
+_KEYS: Final = _messages("Key")
+_VALUES: Final = _messages("Value")
+_KEYS[0], _VALUES[0] = classic.OffsetCommitKey, classic.OffsetCommitValue
+
+
+class GroupRecord(NamedTuple):
+    """What is known of a group, a member or an offset; without a value: that it is gone."""
+
+    key: Message
+    value: Message | None
+
+
+def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
+    """Key and value as Kafka writes them."""
+    key = _INT16.pack(record.key.API_KEY) + record.key.encode(0)
+    if record.value is None:
+        return key, None
+    version = _WRITTEN.get(type(record.value), 0)
+    return key, _INT16.pack(version) + record.value.encode(version)
+
+
+def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
+    """Read a record; None if a newer broker wrote it and its type is not known here.
+
+    Raises: MalformedMessage.
+    """
+    record_type, body = _split(key)
+    key_class = _KEYS.get(record_type)
+    if key_class is None:
+        return None
+    decoded_key, end = key_class.decode(body, 0)
+    if end != len(body):
+        raise MalformedMessage(f"{len(body) - end} bytes behind a key of type {record_type}")
+    if value is None:
+        return GroupRecord(decoded_key, None)
+    version, body = _split(value)
+    value_class = _VALUES[record_type]
+    if version not in value_class.VERSIONS:
+        raise UnsupportedVersion(f"{value_class.__name__} v{version}")
+    return GroupRecord(decoded_key, value_class.decode(body, version)[0])
+
+
+def _split(data: bytes) -> tuple[int, bytes]:
+    if len(data) < _INT16.size:
+        raise MalformedMessage(f"{len(data)} bytes where an int16 should begin")
+    return _INT16.unpack_from(data)[0], data[_INT16.size :]

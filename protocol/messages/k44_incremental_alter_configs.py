@@ -1,0 +1,46 @@
+"""IncrementalAlterConfigs (API key 44): set, delete, append to or subtract from single settings.
+
+Source: IncrementalAlterConfigsRequest.json and
+IncrementalAlterConfigsResponse.json of Apache Kafka 3.9.2.
+"""
+
+from ..schema import Message, Struct, array, boolean, int8, int16, int32, string
+
+
+class AlterableConfig(Struct):
+    """A setting."""
+
+    name: str = string("0+")
+    config_operation: int = int8("0+")
+    value: str | None = string("0+", nullable="0+")
+
+
+class AlterConfigsResource(Struct):
+    """A topic, broker or group, and its settings."""
+
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    configs: list[AlterableConfig] = array(AlterableConfig, "0+")
+
+
+class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexible="1+"):
+    """Change single settings."""
+
+    resources: list[AlterConfigsResource] = array(AlterConfigsResource, "0+")
+    validate_only: bool = boolean("0+")
+
+
+class AlterConfigsResourceResponse(Struct):
+    """What became of one resource."""
+
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+
+
+class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexible="1+"):
+    """One code for each resource."""
+
+    throttle_time_ms: int = int32("0+")
+    responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse, "0+")
