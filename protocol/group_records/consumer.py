@@ -80,7 +80,7 @@ class ConsumerGroupMemberMetadataValue(Message, api_key=5, versions="0", flexibl
     rebalance_timeout_ms: int = int32("0+", default=-1)
     server_assignor: str | None = string("0+", nullable="0+")
     classic_member_metadata: ClassicMemberMetadata | None = struct(
-        ClassicMemberMetadata, "0+", nullable="0+", tag=0
+        ClassicMemberMetadata, "0+", default=None, nullable="0+", tag=0
     )
 
 
@@ -129,7 +129,7 @@ class TopicPartitions(Struct):
 
     topic_id: bytes = uuid("0+")
     partitions: list[int] = array("int32", "0+")
-    assignment_epochs: list[int] | None = array("int32", "0+", nullable="0+", tag=0)
+    assignment_epochs: list[int] | None = array("int32", "0+", default=None, nullable="0+", tag=0)
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, api_key=8, versions="0", flexible="0+"):

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+from types import ModuleType
 from typing import Any
 
 from hypothesis import strategies as st
@@ -22,17 +23,27 @@ UNKNOWN_TAG_FIRST = 1000
 
 def message_classes() -> list[type[Message]]:
     """Every message on the wire, the two headers, and what is kept in `__consumer_offsets`."""
-    names = [consumer_protocol.__name__]
-    for package in (messages, group_records):
-        names += [f"{package.__name__}.{m.name}" for m in pkgutil.iter_modules(package.__path__)]
-    found: list[type[Message]] = [RequestHeader, ResponseHeader]
-    for name in names:
-        found += [
-            value
-            for value in vars(importlib.import_module(name)).values()
-            if isinstance(value, type) and issubclass(value, Message) and value is not Message
-        ]
-    return found
+    kept = [*_declared_in(consumer_protocol), *_declared_below(group_records)]
+    return [RequestHeader, ResponseHeader, *requests_and_responses(), *kept]
+
+
+def requests_and_responses() -> list[type[Message]]:
+    """Every message in protocol/messages."""
+    return _declared_below(messages)
+
+
+def _declared_below(package: ModuleType) -> list[type[Message]]:
+    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    return [message for module in modules for message in _declared_in(module)]
+
+
+def _declared_in(module: ModuleType) -> list[type[Message]]:
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Message) and value is not Message
+    ]
 
 
 def message_versions() -> list[Any]:

@@ -61,7 +61,7 @@ def nested(declared: FieldType) -> type[Struct] | None:
 def json_default(field: dict[str, Any]) -> Any:
     """What a field that was not sent decodes to, by Kafka's rules."""
     given, type = field.get("default"), field["type"]
-    if given == "null":
+    if given == "null" or field.get("default", "") is None:
         return None
     if type == "bool":
         return str(given).lower() == "true"

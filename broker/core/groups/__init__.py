@@ -1,1 +1,1 @@
-"""The group coordinator's machines: classic groups, consumer groups (KIP-848), committed offsets."""
+"""The machines of the group coordinator: classic and consumer groups, committed offsets."""

@@ -12,7 +12,7 @@ from odradek.protocol.group_records import GroupRecord
 from odradek.protocol.schema import Message
 
 Reply = object
-"""Who waits for an answer. The machines keep it and hand it back; only the shell knows what it is."""
+"""Who waits for an answer. The machines keep it and hand it back; the shell knows what it is."""
 
 
 class Answer(NamedTuple):
