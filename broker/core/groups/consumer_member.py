@@ -1,0 +1,193 @@
+"""A member of a consumer group (KIP-848) as plain data, and the records it is kept in."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Final
+
+from odradek.protocol.group_records import GroupRecord
+from odradek.protocol.group_records import consumer as records
+
+ByEpoch = Mapping[bytes, Mapping[int, int]]
+"""Partitions a member owns: topic id -> partition -> the epoch in which it was given it."""
+Partitions = Mapping[bytes, frozenset[int]]
+"""Partitions by topic id; no topic stands there with none."""
+
+LEAVE_EPOCH: Final = -1
+"""The member leaves for good."""
+LEAVE_STATIC_EPOCH: Final = -2
+"""The static member leaves and will be back: its assignment is kept for its instance id."""
+_UNKNOWN_EPOCH: Final = -1
+
+
+class MemberState(IntEnum):
+    """How far a member is on its way to its target assignment."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    """It has been told to give up partitions and still owns them."""
+    UNRELEASED_PARTITIONS = 2
+    """It waits for partitions that others have not given up yet."""
+    UNKNOWN = 127
+    """A newer broker wrote a state that is not known here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerMember:
+    """A member; never changed, but replaced by what its records say."""
+
+    member_id: str
+    member_epoch: int = 0
+    previous_member_epoch: int = _UNKNOWN_EPOCH
+    state: MemberState = MemberState.STABLE
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    subscribed_topic_names: frozenset[str] = frozenset()
+    subscribed_topic_regex: str | None = None
+    """Empty is the same as None: a member writes "" to take its pattern back."""
+    server_assignor: str | None = None
+    assigned: ByEpoch = field(default_factory=dict)
+    pending_revocation: ByEpoch = field(default_factory=dict)
+    classic: records.ClassicMemberMetadata | None = None
+    """What is needed to speak the classic protocol with it; None: it speaks the new one."""
+
+    @property
+    def regex(self) -> str | None:
+        """The pattern it subscribes to, if any."""
+        return self.subscribed_topic_regex or None
+
+    @property
+    def is_static_and_away(self) -> bool:
+        """Whether it left with epoch -2 and is expected back."""
+        return self.instance_id is not None and self.member_epoch == LEAVE_STATIC_EPOCH
+
+    def is_reconciled_to(self, target_epoch: int) -> bool:
+        """Whether it owns what it shall own."""
+        return self.state is MemberState.STABLE and self.member_epoch == target_epoch
+
+    def moved_to(self, epoch: int) -> "ConsumerMember":
+        """The same member in an epoch; the one it was in is remembered, be it the same."""
+        return replace(self, member_epoch=epoch, previous_member_epoch=self.member_epoch)
+
+    def with_metadata(self, value: records.ConsumerGroupMemberMetadataValue) -> "ConsumerMember":
+        """Who it is and what it subscribes to, as a record says."""
+        return replace(
+            self,
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            subscribed_topic_names=frozenset(value.subscribed_topic_names),
+            subscribed_topic_regex=value.subscribed_topic_regex,
+            server_assignor=value.server_assignor,
+            classic=value.classic_member_metadata,
+        )
+
+    def with_assignment(
+        self, value: records.ConsumerGroupCurrentMemberAssignmentValue
+    ) -> "ConsumerMember":
+        """What it owns, as a record says."""
+        known = value.state in set(MemberState)
+        return replace(
+            self,
+            member_epoch=value.member_epoch,
+            previous_member_epoch=value.previous_member_epoch,
+            state=MemberState(value.state) if known else MemberState.UNKNOWN,
+            assigned=_by_epoch(value.assigned_partitions, value.member_epoch),
+            pending_revocation=_by_epoch(value.partitions_pending_revocation, value.member_epoch),
+        )
+
+    def without_assignment(self) -> "ConsumerMember":
+        """As it is once its assignment is deleted."""
+        return replace(
+            self,
+            member_epoch=LEAVE_EPOCH,
+            previous_member_epoch=LEAVE_EPOCH,
+            state=MemberState.STABLE,
+            assigned={},
+            pending_revocation={},
+        )
+
+
+def partitions_of(owned: ByEpoch) -> dict[bytes, frozenset[int]]:
+    """The same partitions without their epochs."""
+    return {topic_id: frozenset(epochs) for topic_id, epochs in owned.items() if epochs}
+
+
+def _by_epoch(
+    topics: Iterable[records.TopicPartitions], member_epoch: int
+) -> dict[bytes, dict[int, int]]:
+    """Kafka before 4.3 wrote no epochs: the member's own is the latest that they can be."""
+    found: dict[bytes, dict[int, int]] = {}
+    for topic in topics:
+        epochs = topic.assignment_epochs
+        if epochs is None or len(epochs) != len(topic.partitions):
+            epochs = [max(member_epoch, 0)] * len(topic.partitions)
+        found.setdefault(topic.topic_id, {}).update(zip(topic.partitions, epochs, strict=True))
+    return {topic_id: epochs for topic_id, epochs in found.items() if epochs}
+
+
+def member_record(group_id: str, member: ConsumerMember) -> GroupRecord:
+    """The record of who a member is."""
+    return GroupRecord(
+        records.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id),
+        records.ConsumerGroupMemberMetadataValue(
+            instance_id=member.instance_id,
+            rack_id=member.rack_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=sorted(member.subscribed_topic_names),
+            subscribed_topic_regex=member.subscribed_topic_regex,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            server_assignor=member.server_assignor,
+            classic_member_metadata=member.classic,
+        ),
+    )
+
+
+def current_assignment_record(group_id: str, member: ConsumerMember) -> GroupRecord:
+    """The record of what a member owns."""
+    return GroupRecord(
+        records.ConsumerGroupCurrentMemberAssignmentKey(
+            group_id=group_id, member_id=member.member_id
+        ),
+        records.ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=member.member_epoch,
+            previous_member_epoch=member.previous_member_epoch,
+            state=member.state,
+            assigned_partitions=_topic_partitions(member.assigned),
+            partitions_pending_revocation=_topic_partitions(member.pending_revocation),
+        ),
+    )
+
+
+def _topic_partitions(owned: ByEpoch) -> list[records.TopicPartitions]:
+    return [
+        records.TopicPartitions(
+            topic_id=topic_id,
+            partitions=sorted(epochs),
+            assignment_epochs=[epochs[partition] for partition in sorted(epochs)],
+        )
+        for topic_id, epochs in sorted(owned.items())
+    ]
+
+
+def removal_records(group_id: str, member_id: str) -> list[GroupRecord]:
+    """The tombstones of a member, in Kafka's order."""
+    return [
+        GroupRecord(
+            records.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id),
+            None,
+        ),
+        GroupRecord(
+            records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
+            None,
+        ),
+        GroupRecord(
+            records.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None
+        ),
+    ]

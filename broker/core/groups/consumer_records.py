@@ -1,0 +1,94 @@
+"""The records of a consumer group as a whole; those of a member are in `consumer_member.py`."""
+
+from odradek.protocol.group_records import GroupRecord
+from odradek.protocol.group_records import consumer as records
+
+from .consumer_member import Partitions
+from .consumer_state import GroupState, ResolvedRegex
+
+
+def group_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
+    """The group's epoch, and a hash of the topics it was decided with."""
+    return GroupRecord(
+        records.ConsumerGroupMetadataKey(group_id=group_id),
+        records.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
+    )
+
+
+def target_epoch_record(group_id: str, epoch: int, wall_ms: int) -> GroupRecord:
+    """For which group epoch the target assignment was computed, and when."""
+    return GroupRecord(
+        records.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
+        records.ConsumerGroupTargetAssignmentMetadataValue(
+            assignment_epoch=epoch, assignment_timestamp=wall_ms
+        ),
+    )
+
+
+def target_record(group_id: str, member_id: str, partitions: Partitions) -> GroupRecord:
+    """What a member shall own."""
+    return GroupRecord(
+        records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
+        records.ConsumerGroupTargetAssignmentMemberValue(
+            topic_partitions=[
+                records.TopicPartition(topic_id=topic_id, partitions=sorted(numbers))
+                for topic_id, numbers in sorted(partitions.items())
+            ]
+        ),
+    )
+
+
+def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex) -> GroupRecord:
+    """The topics a pattern matched."""
+    return GroupRecord(
+        records.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern),
+        records.ConsumerGroupRegularExpressionValue(
+            topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.wall_ms
+        ),
+    )
+
+
+def regex_tombstone(group_id: str, pattern: str) -> GroupRecord:
+    """A pattern nobody subscribes to any more."""
+    return GroupRecord(
+        records.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern),
+        None,
+    )
+
+
+def partition_metadata_tombstone(group_id: str) -> GroupRecord:
+    """The hash replaces what Kafka before 4.1 wrote."""
+    return GroupRecord(records.ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
+
+
+def group_tombstones(state: GroupState) -> list[GroupRecord]:
+    """What deletes a group, in Kafka's order."""
+    group_id = state.group_id
+    found = [
+        GroupRecord(
+            records.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id),
+            None,
+        )
+        for member_id in state.members
+    ]
+    found += [
+        GroupRecord(
+            records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
+            None,
+        )
+        for member_id in state.target
+    ]
+    found.append(
+        GroupRecord(records.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
+    )
+    found += [
+        GroupRecord(
+            records.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None
+        )
+        for member_id in state.members
+    ]
+    found += [regex_tombstone(group_id, pattern) for pattern in state.regexes]
+    if state.has_partition_metadata:
+        found.append(partition_metadata_tombstone(group_id))
+    found.append(GroupRecord(records.ConsumerGroupMetadataKey(group_id=group_id), None))
+    return found

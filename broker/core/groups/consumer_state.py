@@ -1,0 +1,241 @@
+"""What a consumer group is made of: the sum of its records, and nothing else.
+
+`GroupState.apply` is the only way in which a group changes, when it is loaded and when it decides.
+A decision is drawn up in a `Draft`: records, applied to a fork of the state, so that the next step
+of the decision sees what the one before has done, while the group itself changes only once the
+records are in the log.
+
+Memory: a member's names and pattern came in one request and lie in one record, so the largest
+batch of `__consumer_offsets` bounds them; partitions stand here only if the assignor gave them,
+that is, if they exist; patterns of nobody are deleted with their last member.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from odradek.protocol.group_records import GroupRecord
+from odradek.protocol.group_records import consumer as records
+
+from .consumer_member import ConsumerMember, Partitions
+
+_NO_PARTITIONS: Final[Partitions] = {}
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that a pattern matched."""
+
+    topics: frozenset[str]
+    version: int
+    """Of the topics, when they were looked through."""
+    wall_ms: int
+
+
+class GroupState:
+    """A consumer group as its records tell it."""
+
+    __slots__ = (
+        "assignment_epoch",
+        "assignment_wall_ms",
+        "classic_count",
+        "group_epoch",
+        "group_id",
+        "has_partition_metadata",
+        "members",
+        "metadata_hash",
+        "owners",
+        "regexes",
+        "static_members",
+        "target",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.group_epoch = 0
+        self.metadata_hash = 0
+        self.assignment_epoch = 0
+        self.assignment_wall_ms = 0
+        self.has_partition_metadata = False
+        """A record of Kafka before 4.1 is there, to be deleted by the next hash."""
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}
+        """Instance id -> member id."""
+        self.target: dict[str, Partitions] = {}
+        """What each member shall own in the end."""
+        self.regexes: dict[str, ResolvedRegex] = {}
+        self.owners: dict[tuple[bytes, int], str] = {}
+        """Who owns a partition, counting those that he has yet to give up."""
+        self.classic_count = 0
+        """How many members speak the classic protocol."""
+
+    def fork(self) -> "GroupState":
+        """A copy that can be changed alone; members and sets are never changed, only replaced."""
+        other = GroupState(self.group_id)
+        for name in self.__slots__:
+            value = getattr(self, name)
+            setattr(other, name, value.copy() if isinstance(value, dict) else value)
+        return other
+
+    def target_of(self, member_id: str) -> Partitions:
+        """What a member shall own."""
+        return self.target.get(member_id, _NO_PARTITIONS)
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        """Who holds an instance id."""
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        """The names a member subscribes to, its pattern included as far as that is resolved."""
+        found = self.regexes.get(member.regex) if member.regex is not None else None
+        if found is None or not found.topics:
+            return member.subscribed_topic_names
+        return member.subscribed_topic_names | found.topics
+
+    def subscribed_topics(self) -> set[str]:
+        """The names that any member subscribes to."""
+        names: set[str] = set()
+        names.update(*{member.subscribed_topic_names for member in self.members.values()})
+        patterns = {member.regex for member in self.members.values()} - {None}
+        names.update(*(found.topics for text, found in self.regexes.items() if text in patterns))
+        return names
+
+    def apply(self, record: GroupRecord) -> None:
+        """Follow a record of this group; a tombstone of what is not there changes nothing."""
+        _APPLY[type(record.key)](self, record.key, record.value)
+
+    def _metadata(
+        self,
+        _key: records.ConsumerGroupMetadataKey,
+        value: records.ConsumerGroupMetadataValue | None,
+    ) -> None:
+        self.group_epoch = 0 if value is None else value.epoch
+        self.metadata_hash = 0 if value is None else value.metadata_hash
+
+    def _partition_metadata(
+        self,
+        _key: records.ConsumerGroupPartitionMetadataKey,
+        value: records.ConsumerGroupPartitionMetadataValue | None,
+    ) -> None:
+        self.has_partition_metadata = value is not None
+
+    def _member(
+        self,
+        key: records.ConsumerGroupMemberMetadataKey,
+        value: records.ConsumerGroupMemberMetadataValue | None,
+    ) -> None:
+        old = self.members.get(key.member_id)
+        if value is not None:
+            known = old or ConsumerMember(member_id=key.member_id)
+            self._replace(old, known.with_metadata(value))
+        elif old is not None:
+            self._replace(old, None)
+
+    def _current_assignment(
+        self,
+        key: records.ConsumerGroupCurrentMemberAssignmentKey,
+        value: records.ConsumerGroupCurrentMemberAssignmentValue | None,
+    ) -> None:
+        old = self.members.get(key.member_id)
+        if value is not None:
+            known = old or ConsumerMember(member_id=key.member_id)
+            self._replace(old, known.with_assignment(value))
+        elif old is not None:
+            self._replace(old, old.without_assignment())
+
+    def _target_metadata(
+        self,
+        _key: records.ConsumerGroupTargetAssignmentMetadataKey,
+        value: records.ConsumerGroupTargetAssignmentMetadataValue | None,
+    ) -> None:
+        self.assignment_epoch = 0 if value is None else value.assignment_epoch
+        self.assignment_wall_ms = 0 if value is None else value.assignment_timestamp
+
+    def _target_member(
+        self,
+        key: records.ConsumerGroupTargetAssignmentMemberKey,
+        value: records.ConsumerGroupTargetAssignmentMemberValue | None,
+    ) -> None:
+        if value is None:
+            self.target.pop(key.member_id, None)
+            return
+        self.target[key.member_id] = {
+            topic.topic_id: frozenset(topic.partitions)
+            for topic in value.topic_partitions
+            if topic.partitions
+        }
+
+    def _regex(
+        self,
+        key: records.ConsumerGroupRegularExpressionKey,
+        value: records.ConsumerGroupRegularExpressionValue | None,
+    ) -> None:
+        if value is None:
+            self.regexes.pop(key.regular_expression, None)
+        else:
+            self.regexes[key.regular_expression] = ResolvedRegex(
+                frozenset(value.topics), value.version, value.timestamp
+            )
+
+    def _replace(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
+        if old is not None:
+            self.classic_count -= old.classic is not None
+            for owned in (old.assigned, old.pending_revocation):
+                self._release(old.member_id, owned)
+            holder = self.static_members.get(old.instance_id or "")
+            if holder == old.member_id and (new is None or new.instance_id != old.instance_id):
+                del self.static_members[old.instance_id or ""]
+            if new is None:
+                del self.members[old.member_id]
+        if new is not None:
+            self.members[new.member_id] = new
+            self.classic_count += new.classic is not None
+            for owned in (new.assigned, new.pending_revocation):
+                for topic_id, epochs in owned.items():
+                    self.owners.update(
+                        ((topic_id, partition), new.member_id) for partition in epochs
+                    )
+            if new.instance_id is not None:
+                self.static_members[new.instance_id] = new.member_id
+
+    def _release(self, member_id: str, owned: Mapping[bytes, Mapping[int, int]]) -> None:
+        """Forget that a member owns partitions, but for those that another one has by now."""
+        for topic_id, epochs in owned.items():
+            for partition in epochs:
+                if self.owners.get((topic_id, partition)) == member_id:
+                    del self.owners[topic_id, partition]
+
+
+_APPLY: Final[Mapping[type, Callable[..., None]]] = {
+    records.ConsumerGroupMetadataKey: GroupState._metadata,
+    records.ConsumerGroupPartitionMetadataKey: GroupState._partition_metadata,
+    records.ConsumerGroupMemberMetadataKey: GroupState._member,
+    records.ConsumerGroupCurrentMemberAssignmentKey: GroupState._current_assignment,
+    records.ConsumerGroupTargetAssignmentMetadataKey: GroupState._target_metadata,
+    records.ConsumerGroupTargetAssignmentMemberKey: GroupState._target_member,
+    records.ConsumerGroupRegularExpressionKey: GroupState._regex,
+}
+
+
+class Draft:
+    """A decision in the making: records, and the state as it will be when they are written."""
+
+    __slots__ = ("_base", "notes", "records", "state")
+
+    def __init__(self, base: GroupState) -> None:
+        self._base = base
+        self.state = base
+        """To be read only; it is the group's own as long as there is no record."""
+        self.records: list[GroupRecord] = []
+        self.notes: list[tuple[str, str, str]] = []
+
+    def add(self, *added: GroupRecord) -> None:
+        """Decide on records."""
+        if added and self.state is self._base:
+            self.state = self._base.fork()
+        for record in added:
+            self.records.append(record)
+            self.state.apply(record)
+
+    def note(self, event: str, reason: str, member_id: str = "") -> None:
+        """What the journal shall say once the records are written: event, reason, member."""
+        self.notes.append((event, reason, member_id))
