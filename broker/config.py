@@ -10,7 +10,8 @@ form and compared.  ODRADEK_FLUSH_BYTES is odradek.flush.bytes: the prefix is no
 
 import logging
 from collections.abc import Collection, Mapping
-from typing import Any, Final, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .endpoints import (
     Endpoint,
@@ -22,8 +23,13 @@ from .endpoints import (
 from .settings.built import GROUPS, BrokerSettings
 from .settings.declaration import ConfigError, Setting, Value, declared_in
 from .settings.described import Described, describe_broker, describe_topic
+from .settings.groups import check_group_settings
 from .settings.properties import parse_properties
 from .settings.topic_config import TopicConfig, check_overrides, read_overrides
+
+if TYPE_CHECKING:
+    from .core.groups.settings import GroupSettings
+    from .group_settings import OffsetsTopic
 
 __all__ = ["Config", "ConfigError", "Described", "Given", "load_config"]
 
@@ -129,6 +135,8 @@ class Config(BrokerSettings):
                 "could never be received"
             )
 
+        check_group_settings(self)
+
     def _one_data_dir(self) -> str:
         name = "log.dir" if self.log_dirs is None else "log.dirs"
         text = self.log_dir if self.log_dirs is None else self.log_dirs
@@ -142,6 +150,20 @@ class Config(BrokerSettings):
     def __getitem__(self, name: str) -> Any:
         """The value of a built setting by Kafka's name; the attributes are what mypy can follow."""
         return self.__dict__[BUILT[name].attribute]
+
+    @cached_property
+    def group_settings(self) -> "GroupSettings":
+        """What the group machines ask for."""
+        from .group_settings import group_settings  # not needed to start
+
+        return group_settings(self)
+
+    @cached_property
+    def offsets_topic(self) -> "OffsetsTopic":
+        """How the topic of groups and offsets is created and read."""
+        from .group_settings import offsets_topic
+
+        return offsets_topic(self)
 
     def log_warnings(self) -> None:
         """Say what is unknown or has no effect, a line each."""

@@ -6,6 +6,7 @@ that can have none in Odradek in `never.py`.  Whoever builds the effect moves it
 
 from .connections import AnswerSettings, ListenerSettings
 from .declaration import INT, LONG, Setting
+from .groups import GroupSettings
 from .log import LogSettings, TopicDefaultSettings
 
 _MIB = 1 << 20
@@ -54,7 +55,12 @@ class OdradekSettings:
 
 
 class BrokerSettings(
-    ListenerSettings, TopicDefaultSettings, LogSettings, AnswerSettings, OdradekSettings
+    ListenerSettings,
+    TopicDefaultSettings,
+    LogSettings,
+    AnswerSettings,
+    GroupSettings,
+    OdradekSettings,
 ):
     """All of them."""
 

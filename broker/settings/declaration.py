@@ -202,7 +202,7 @@ class Setting(Generic[T_co]):
             value = self.kind.parse(text)
         except ValueError:
             return f"is not allowed: it must be {self.allowed()}"
-        items = value if isinstance(value, tuple) else (text,)
+        items = value if isinstance(value, tuple) else (value,)
         if self.choices and any(item not in self.choices for item in items):
             return f"is not allowed: it must be {self.allowed()}"
         if isinstance(value, int | float) and not isinstance(value, bool):

@@ -58,13 +58,14 @@ _GROUP_TITLES: Final = (
     "New topics and their defaults",
     "Data directory and logs",
     "Answers",
+    "Groups and their offsets",
     "Odradek's own",
 )
 
 _UNBUILT_TITLES: Final = (
     ("Not built yet: retention and compaction", LOG),
     ("Not built yet: replication and cluster", REPLICATION),
-    ("Not built yet: groups and transactions", COORDINATORS),
+    ("Not built yet: transactions and parts of groups", COORDINATORS),
     ("Not built yet: policies and quotas", LIMITS),
     ("Not built yet: ZooKeeper", ZOOKEEPER),
     ("Not built yet: authorization and secrets", AUTHORIZATION),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.config import Config, ConfigError, Given, load_config
+from odradek.broker.core.groups.settings import GroupSettings
 
 
 def test_defaults() -> None:
@@ -107,6 +108,12 @@ def test_encodings_of_a_file(tmp_path: Path, encoding: str) -> None:
         ({"max.connections.per.ip": "0"}, "lets nobody in"),
         ({"socket.send.buffer.bytes": "0"}, "-1 or a positive"),
         ({"broker.id": "-1"}, "at least 0"),
+        ({"group.coordinator.rebalance.protocols": "consumer"}, "classic, or classic,consumer"),
+        ({"group.consumer.assignors": "uniform,org.apache.Mine"}, "a list of uniform and range"),
+        ({"group.consumer.assignors": ""}, "a list of uniform and range"),
+        ({"group.consumer.migration.policy": "sometimes"}, "one of disabled"),
+        ({"group.consumer.session.timeout.ms": "44999"}, "must not be above"),
+        ({"group.consumer.max.heartbeat.interval.ms": "4999"}, "must not be above"),
         ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "everybody"),
         ({"create.topic.policy.class.name": "x.Y"}, "without that rule"),
         ({"log.retention.hours": "many"}, "log.retention.hours=many"),
@@ -165,7 +172,6 @@ def test_kafka_s_sample_file_is_taken(tmp_path: Path) -> None:
     assert [line.split("=")[0] for line in load_config(file=str(file)).warnings] == [
         "setting zookeeper.connect",
         "setting zookeeper.connection.timeout.ms",
-        "setting group.initial.rebalance.delay.ms",
     ]
 
 
@@ -182,3 +188,28 @@ def test_a_plain_start_does_not_load_the_names_without_effect() -> None:
         "sys.exit(any(name in sys.modules for name in late))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_settings_of_groups() -> None:
+    java = "org.apache.kafka.coordinator.group.assignor.RangeAssignor"
+    config = Config(
+        {
+            "group.initial.rebalance.delay.ms": "0",
+            "group.max.size": "7",
+            "offsets.retention.minutes": "2",
+            "group.consumer.assignors": f"{java}, uniform",
+            "group.consumer.migration.policy": "UPGRADE",
+            "offsets.topic.num.partitions": "4",
+            "offsets.topic.segment.bytes": "1000",
+        }
+    )
+    settings = config.group_settings
+    assert settings.classic.initial_rebalance_delay_ms == 0
+    assert settings.classic.group_size_max == 7
+    assert settings.offsets.retention_ms == 120_000
+    assert settings.consumer.assignors == ("range", "uniform")
+    assert settings.consumer.migration_policy == "upgrade"
+    assert config.offsets_topic.num_partitions == 4
+    assert config.offsets_topic.configs["segment.bytes"] == "1000"
+    assert config.group_coordinator_rebalance_protocols == ("classic", "consumer")
+    assert Config().group_settings == GroupSettings()
