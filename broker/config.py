@@ -29,7 +29,6 @@ from .settings.topic_config import TopicConfig, check_overrides, read_overrides
 
 if TYPE_CHECKING:
     from .core.groups.settings import GroupSettings
-    from .group_settings import OffsetsTopic
 
 __all__ = ["Config", "ConfigError", "Described", "Given", "load_config"]
 
@@ -157,13 +156,6 @@ class Config(BrokerSettings):
         from .group_settings import group_settings  # not needed to start
 
         return group_settings(self)
-
-    @cached_property
-    def offsets_topic(self) -> "OffsetsTopic":
-        """How the topic of groups and offsets is created and read."""
-        from .group_settings import offsets_topic
-
-        return offsets_topic(self)
 
     def log_warnings(self) -> None:
         """Say what is unknown or has no effect, a line each."""

@@ -11,17 +11,6 @@ if TYPE_CHECKING:
 _MINUTE_MS: Final = 60_000
 
 
-class OffsetsTopic(NamedTuple):
-    """How __consumer_offsets is created and read."""
-
-    num_partitions: int
-    replication_factor: int
-    configs: dict[str, str]
-    """The topic's own settings, as Kafka gives them to it."""
-    load_buffer_bytes: int
-    retention_check_interval_ms: int
-
-
 def group_settings(config: "Config") -> GroupSettings:
     """The settings of the group machines."""
     return GroupSettings(
@@ -43,21 +32,6 @@ def group_settings(config: "Config") -> GroupSettings:
             migration_policy=config.group_consumer_migration_policy,
             regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         ),
-    )
-
-
-def offsets_topic(config: "Config") -> OffsetsTopic:
-    """The settings of the topic that the group coordinator writes."""
-    return OffsetsTopic(
-        num_partitions=config.offsets_topic_num_partitions,
-        replication_factor=config.offsets_topic_replication_factor,
-        configs={
-            "compression.type": "producer",
-            "cleanup.policy": "compact",
-            "segment.bytes": str(config.offsets_topic_segment_bytes),
-        },
-        load_buffer_bytes=config.offsets_load_buffer_size,
-        retention_check_interval_ms=config.offsets_retention_check_interval_ms,
     )
 
 

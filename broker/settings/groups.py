@@ -154,6 +154,13 @@ class GroupSettings:
         "How often to look for committed offsets to forget.",
         at_least=1,
     )
+    offsets_commit_timeout_ms = Setting(
+        "offsets.commit.timeout.ms",
+        INT,
+        5_000,
+        "How long a commit of offsets, or a change of a group, waits for its replicas.",
+        at_least=1,
+    )
     offsets_load_buffer_size = Setting(
         "offsets.load.buffer.size",
         INT,

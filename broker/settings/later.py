@@ -149,8 +149,6 @@ COORDINATORS: Final[tuple[Setting[Value], ...]] = (
         "How long the group coordinator gathers writes.", at_least=0),
     Setting("offsets.commit.required.acks", SHORT, -1,
         "Acks for the write of a committed offset; -1: all."),
-    Setting("offsets.commit.timeout.ms", INT, 5_000,
-        "How long an offset commit waits for its replicas.", at_least=1),
     Setting("offsets.topic.compression.codec", INT, 0,
         "Codec of the topic of committed offsets, by number; 0: none."),
     Setting("transaction.max.timeout.ms", INT, 900_000,

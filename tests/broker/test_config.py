@@ -209,7 +209,7 @@ def test_settings_of_groups() -> None:
     assert settings.offsets.retention_ms == 120_000
     assert settings.consumer.assignors == ("range", "uniform")
     assert settings.consumer.migration_policy == "upgrade"
-    assert config.offsets_topic.num_partitions == 4
-    assert config.offsets_topic.configs["segment.bytes"] == "1000"
+    assert config.offsets_topic_num_partitions == 4
+    assert config.offsets_topic_segment_bytes == 1000
     assert config.group_coordinator_rebalance_protocols == ("classic", "consumer")
     assert Config().group_settings == GroupSettings()
