@@ -1,0 +1,91 @@
+"""The uniform assignor: everybody gets equally many partitions, and keeps what it had.
+
+Balance goes before stickiness. If all want the same topics, one pass finds the assignment with the
+fewest moves; otherwise see `uniform_mixed`.
+
+Members are taken by their id and topics by theirs, so that the same group always gets the same
+answer. (Kafka takes both in the order of its hash tables.)
+
+Source: UniformAssignor of Apache Kafka 4.3.1.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from .spec import Assignment, GroupSpec, MemberSpec, topic_order
+from .uniform_mixed import assign_mixed
+
+
+def assign_uniformly(spec: GroupSpec) -> Assignment:
+    """Spread the partitions evenly over their subscribers."""
+    if not spec.is_homogeneous:
+        return assign_mixed(spec)
+    return _Homogeneous(spec).assignment() if spec.members else {}
+
+
+class _Homogeneous:
+    """Everybody wants the same topics: each gets the same number, or one more."""
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self._spec = spec
+        wanted = next(iter(spec.members.values())).topic_ids
+        self._topics = sorted(wanted, key=topic_order)
+        self._kept: dict[str, dict[bytes, set[int]]] = {}
+        self._owned: set[tuple[bytes, int]] = set()
+        self._revoked: dict[tuple[bytes, int], None] = {}
+        self._vacancies: list[tuple[str, int]] = []
+
+    def assignment(self) -> Assignment:
+        """Let all keep what they may, then give the rest to those who lack some."""
+        self._keep()
+        vacant = iter(self._vacant())
+        for member_id, quota in self._vacancies:
+            mine = self._kept[member_id]
+            for topic_id, partition in islice(vacant, quota):
+                mine.setdefault(topic_id, set()).add(partition)
+        return {
+            member_id: {topic_id: frozenset(some) for topic_id, some in mine.items()}
+            for member_id, mine in self._kept.items()
+        }
+
+    def _keep(self) -> None:
+        """Fill `_kept`, `_owned`, `_revoked` and `_vacancies`."""
+        total = sum(self._spec.topics[topic_id] for topic_id in self._topics)
+        count = len(self._spec.members)
+        quota_min, extras = divmod(total, count)
+        for number, member_id in enumerate(sorted(self._spec.members)):
+            quota = quota_min + (extras > 0)
+            mine = self._kept[member_id] = {}
+            for item in self._assigned(self._spec.members[member_id]):
+                if quota:
+                    quota -= 1
+                    self._owned.add(item)
+                    mine.setdefault(item[0], set()).add(item[1])
+                else:
+                    self._revoked[item] = None
+            # The one more goes to who has it already, unless too few are left to take it.
+            if quota and extras and count - number > extras:
+                quota -= 1
+            elif extras:
+                extras -= 1
+            if quota:
+                self._vacancies.append((member_id, quota))
+
+    def _assigned(self, member: MemberSpec) -> Iterator[tuple[bytes, int]]:
+        """What a member had and may still have, if nobody before it has it."""
+        for topic_id in self._topics:
+            count = self._spec.topics[topic_id]
+            for partition in sorted(member.assigned.get(topic_id, ())):
+                if partition < count and (topic_id, partition) not in self._owned:
+                    yield topic_id, partition
+
+    def _vacant(self) -> list[tuple[bytes, int]]:
+        """What has no owner: first what nobody had, then what was taken."""
+        everything = (
+            (topic_id, partition)
+            for topic_id in self._topics
+            for partition in range(self._spec.topics[topic_id])
+        )
+        taken = self._owned | self._revoked.keys()
+        never = [item for item in everything if item not in taken]
+        return never + [item for item in self._revoked if item not in self._owned]
