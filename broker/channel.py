@@ -9,6 +9,7 @@ from typing import Protocol
 
 from .coordination.interface import Session
 from .core.partition_state import PartitionState
+from .core.topic_names import GROUP_OFFSETS_TOPIC
 from .metadata import BrokerInfo
 from .node import Node
 
@@ -41,10 +42,16 @@ class LocalChannel:
 
     async def leader_and_isr(self, states: Sequence[PartitionState]) -> None:
         """Lead these partitions."""
-        await self._node.replicas.leader_and_isr(states, self._session)
+        replicas = self._node.replicas
+        await replicas.leader_and_isr(states, self._session)
+        for state in states:
+            partition = replicas.partitions.get((state.topic, state.partition))
+            if state.topic == GROUP_OFFSETS_TOPIC and partition is not None:
+                self._node.groups.lead(partition)
 
     async def stop_replicas(self, topic: str) -> None:
         """Stop serving a topic and delete its logs."""
+        self._node.groups.resign(topic)
         await self._node.replicas.stop_replicas(topic)
 
     def update_brokers(self, controller_id: int, brokers: Iterable[BrokerInfo]) -> None:
@@ -58,3 +65,4 @@ class LocalChannel:
     def forget_topic(self, topic: str) -> None:
         """This topic was deleted."""
         self._node.metadata.forget_topic(topic)
+        self._node.groups.forget_topic(topic)

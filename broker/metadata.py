@@ -47,6 +47,8 @@ class MetadataCache:
         self.topics: dict[str, TopicInfo] = {}
         self._names: dict[bytes, str] = {}
         self._changed = asyncio.Event()
+        self.version = 0
+        """Rises with every change of any topic."""
 
     async def wait_until(self, done: Callable[[], bool]) -> None:
         """Return once `done`, which is looked at after every change."""
@@ -54,6 +56,7 @@ class MetadataCache:
             await self._changed.wait()
 
     def _wake(self) -> None:
+        self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()
 

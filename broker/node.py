@@ -5,6 +5,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 from .config import Config
 from .core.fetch_session import FetchSessions, PartitionFetch
 from .core.partition import Partition
+from .group_coordinator import GroupCoordinator
 from .metadata import MetadataCache
 from .producer_ids import ProducerIds
 from .replicas import Replicas
@@ -15,11 +16,12 @@ from .topics import Topics
 class Node:
     """One broker, as its handlers know it.
 
-    `topics` and `producer_ids` are set once the broker has its session with the store, before it
-    accepts connections.
+    `topics`, `groups` and `producer_ids` are set once the broker has its session with the store,
+    before it accepts connections.
     """
 
     topics: Topics
+    groups: GroupCoordinator
     producer_ids: ProducerIds
 
     def __init__(

@@ -27,6 +27,7 @@ from .controller import Controller
 from .coordination import znodes
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import CoordinationError, Session
+from .group_coordinator import GroupCoordinator
 from .listener import Listener, PlainListener, StreamListener
 from .maintenance import Maintenance
 from .membership import agree_on_cluster_id, make_startup_paths, register
@@ -150,6 +151,8 @@ class Broker:
         metadata = MetadataCache(cluster_id)
         node = Node(config, runtime, broker_id=self.broker_id, metadata=metadata, replicas=replicas)
         node.topics = Topics(node, session)
+        node.groups = GroupCoordinator(node, tasks)
+        self._stack.callback(node.groups.close)
         for plan in data_dir.deleted_plans():
             tasks.spawn(replicas.unlink(plan), f"delete {plan.directory}")
         return node
@@ -193,6 +196,7 @@ class Broker:
         await controller.elect()
         await controller.take_over()
         self._tasks.spawn(controller.run(), "controller")
+        self._tasks.spawn(node.groups.expire_forever(), "expire offsets")
         for name, loop in Maintenance(node.replicas, self.config, runtime).loops().items():
             self._tasks.spawn(loop, name)
         unknown = set(node.replicas.data_dir.logs) - set(node.replicas.partitions)

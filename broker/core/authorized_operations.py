@@ -1,6 +1,6 @@
 """The bit sets by which clients learn what they may do; without an authorizer that is everything.
 
-Source: AclOperation's codes, and the operations that Kafka allows on topics and on the cluster.
+Source: AclOperation's codes, and the operations that Kafka allows on each resource.
 """
 
 from typing import Final
@@ -18,6 +18,7 @@ def _bits(*operations: int) -> int:
 ALL_ON_TOPIC: Final = _bits(
     _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS
 )
+ALL_ON_GROUP: Final = _bits(_READ, _DELETE, _DESCRIBE)
 ALL_ON_CLUSTER: Final = _bits(
     _CREATE,
     _ALTER,

@@ -1,13 +1,13 @@
-"""FindCoordinator 0-6: the broker that coordinates a group or a transactional id.
+"""FindCoordinator 0-6: the broker that coordinates a group.
 
-There are no groups and no transactions yet. Groups are answered COORDINATOR_NOT_AVAILABLE, which
-clients retry; anything else INVALID_REQUEST. The entry itself is needed: librdkafka concludes from
-its absence that lz4 is not supported.
+The first question makes `__consumer_offsets`, and is answered once it is there. There are no
+transactions yet, and no share groups: INVALID_REQUEST.
 """
 
+import asyncio
 from typing import Final
 
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k10_find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -21,21 +21,39 @@ BATCHED_VERSION_FIRST: Final = 4
 GROUP: Final = 0
 
 
-def handle(request: FindCoordinatorRequest, call: Call, node: Node) -> FindCoordinatorResponse:
-    """Say why there is no coordinator."""
-    if request.key_type == GROUP:
-        code, message = ErrorCode.COORDINATOR_NOT_AVAILABLE, "consumer groups are not served yet"
-    else:
-        code, message = ErrorCode.INVALID_REQUEST, "transactions are not served yet"
-    if call.version < BATCHED_VERSION_FIRST:
-        return FindCoordinatorResponse(
-            error_code=code, error_message=message, node_id=-1, host="", port=-1
-        )
+async def handle(
+    request: FindCoordinatorRequest, call: Call, node: Node
+) -> FindCoordinatorResponse:
+    """Find the coordinator of each key."""
+    if call.version >= BATCHED_VERSION_FIRST:
+        keys = request.coordinator_keys
+        found = await asyncio.gather(*(_find(key, request.key_type, call, node) for key in keys))
+        return FindCoordinatorResponse(coordinators=list(found))
+    one = await _find(request.key, request.key_type, call, node)
     return FindCoordinatorResponse(
-        coordinators=[
-            Coordinator(
-                key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message
-            )
-            for key in request.coordinator_keys
-        ]
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
     )
+
+
+async def _find(key: str, key_type: int, call: Call, node: Node) -> Coordinator:
+    try:
+        if key_type != GROUP:
+            raise Refused(ErrorCode.INVALID_REQUEST, "only groups have a coordinator here so far")
+        broker = await node.groups.coordinator_of(key)
+        address = broker.endpoints.get(call.peer.listener_name)
+        if address is None:
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "it has no such listener")
+    except Refused as refused:
+        return Coordinator(
+            key=key,
+            node_id=-1,
+            host="",
+            port=-1,
+            error_code=refused.code,
+            error_message=refused.message,
+        )
+    return Coordinator(key=key, node_id=broker.broker_id, host=address.host, port=address.port)

@@ -66,7 +66,9 @@ def test_versions_outside_the_range_are_refused(cls: type[Message]) -> None:
 def test_the_table_of_apis_agrees_with_the_messages() -> None:
     declared: dict[int, list[Any]] = {}
     for cls in requests_and_responses():
-        declared.setdefault(cls.API_KEY, []).append((cls.VERSIONS, cls.FLEXIBLE.first))
+        never = cls.FLEXIBLE.last < cls.FLEXIBLE.first
+        flexible = cls.VERSIONS.last + 1 if never else cls.FLEXIBLE.first
+        declared.setdefault(cls.API_KEY, []).append((cls.VERSIONS, flexible))
     served = {api.key: [((api.first, api.last), api.flexible)] * 2 for api in APIS.values()}
     assert declared == served
 

@@ -19,8 +19,9 @@ class TopicImage(NamedTuple):
 class TopicsImage(Protocol):
     """The cluster's topics, as they are now; ids are 16 bytes."""
 
-    version: int
-    """Rises with every change of any topic."""
+    @property
+    def version(self) -> int:
+        """Rises with every change of any topic."""
 
     def get(self, name: str) -> TopicImage | None:
         """A topic, or None."""

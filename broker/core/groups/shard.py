@@ -1,0 +1,333 @@
+"""One partition of `__consumer_offsets`: its groups and their offsets, and what is asked of them.
+
+Each request is looked at here as far as it concerns the group as a whole: whether the id is legal,
+whether there is such a group, of which kind it is. The rest is the business of the group itself
+and of `Offsets`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.group_records import GroupRecord, classic
+from odradek.protocol.messages.k08_offset_commit import OffsetCommitRequest
+from odradek.protocol.messages.k09_offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+)
+from odradek.protocol.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
+from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
+from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.protocol.messages.k15_describe_groups import DescribedGroup
+from odradek.protocol.messages.k42_delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsResponse,
+)
+from odradek.protocol.messages.k47_offset_delete import OffsetDeleteRequest
+
+from .classic import ClassicGroup
+from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
+from .group import Group, OffsetOwner, TopicsImage
+from .member_ids import MemberIds
+from .offsets import Offsets, OffsetWrite
+from .offsets_answers import is_any_there, refuse_commit, refuse_delete
+from .settings import ClassicSettings, GroupSettings
+
+NO_GENERATION: Final = -1
+DEAD: Final = "Dead"
+CONSUMER_GROUPS_VERSION_FIRST: Final = 9  # of OffsetCommit and OffsetFetch
+PROTOCOL_TYPE_VERSION_FIRST: Final = 7  # of JoinGroup
+
+
+class Moment(NamedTuple):
+    """Now, on both clocks."""
+
+    now_ms: int
+    wall_ms: int
+
+
+class Shard:
+    """The groups of one partition."""
+
+    def __init__(
+        self,
+        partition: int,
+        *,
+        settings: Callable[[], GroupSettings],
+        topics: TopicsImage,
+        member_ids: MemberIds,
+    ) -> None:
+        self.partition = partition
+        self.groups: dict[str, Group] = {}
+        self.offsets = Offsets(lambda: settings().offsets)
+        self._settings = settings
+        self._topics = topics
+        self._member_ids = member_ids
+        self._loading: dict[str, classic.GroupMetadataValue] = {}
+
+    # Members of classic groups.
+
+    def join(
+        self, request: JoinGroupRequest, caller: Caller, reply: Reply, moment: Moment
+    ) -> Sequence[Effect]:
+        """JoinGroup."""
+        group = self._found(request.group_id, moment)
+        if group is None and request.member_id:
+            return [Answer(reply, refused_join(request, ErrorCode.UNKNOWN_MEMBER_ID, caller))]
+        if group is None:
+            group = self._new_classic(request.group_id, moment)
+        assert isinstance(group, ClassicGroup)
+        effects = group.join(request, caller, reply, *moment)
+        if group.is_unused and not self.offsets.has(group.group_id):
+            del self.groups[group.group_id]  # the request that made it was refused
+        return effects
+
+    def sync(
+        self, request: SyncGroupRequest, caller: Caller, reply: Reply, moment: Moment
+    ) -> Sequence[Effect]:
+        """SyncGroup."""
+        group = self._found(request.group_id, moment)
+        if isinstance(group, ClassicGroup):
+            return group.sync(request, caller, reply, *moment)
+        return [Answer(reply, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))]
+
+    def heartbeat(
+        self, request: HeartbeatRequest, caller: Caller, reply: Reply, moment: Moment
+    ) -> Sequence[Effect]:
+        """Heartbeat."""
+        group = self._found(request.group_id, moment)
+        if isinstance(group, ClassicGroup):
+            code = group.heartbeat(request, moment.now_ms)
+        else:
+            code = ErrorCode.UNKNOWN_MEMBER_ID
+        return [Answer(reply, HeartbeatResponse(error_code=code))]
+
+    def leave(
+        self, request: LeaveGroupRequest, caller: Caller, reply: Reply, moment: Moment
+    ) -> Sequence[Effect]:
+        """LeaveGroup."""
+        group = self._found(request.group_id, moment)
+        if isinstance(group, ClassicGroup):
+            return group.leave(request, caller, reply, *moment)
+        return [Answer(reply, LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))]
+
+    # Offsets.
+
+    def commit_offsets(
+        self, request: OffsetCommitRequest, caller: Caller, reply: Reply, moment: Moment
+    ) -> Sequence[Effect]:
+        """OffsetCommit."""
+        if is_any_there(request, self._exists):
+            owner = OffsetOwner(
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id_or_member_epoch,
+                caller.version,
+            )
+            try:
+                self._check_commit(request.group_id, owner, moment)
+            except Refused as refused:
+                return [Answer(reply, refuse_commit(request, refused.code, self._exists))]
+        return self.offsets.commit(
+            request.group_id, request, reply, exists=self._exists, wall_ms=moment.wall_ms
+        )
+
+    def _check_commit(self, group_id: str, owner: OffsetOwner, moment: Moment) -> None:
+        """Raises: Refused."""
+        group = self._found(group_id, moment)
+        if group is not None:
+            group.check_offset_commit(owner, moment.now_ms)
+        elif owner.generation_or_epoch >= 0:
+            newer = owner.version >= CONSUMER_GROUPS_VERSION_FIRST
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND if newer else ErrorCode.ILLEGAL_GENERATION)
+        else:  # somebody keeps offsets here and manages his partitions himself
+            self._new_classic(group_id, moment)
+
+    def fetch_offsets(
+        self,
+        asked: OffsetFetchRequestGroup,
+        caller: Caller,
+        moment: Moment,
+        *,
+        require_stable: bool,
+    ) -> OffsetFetchResponseGroup:
+        """OffsetFetch of one group; older versions are brought into this form by the handler."""
+        group = self._found(asked.group_id, moment)
+        owner = OffsetOwner(asked.member_id or "", None, asked.member_epoch, caller.version)
+        answer = OffsetFetchResponseGroup(group_id=asked.group_id)
+        try:
+            if group is not None:
+                group.check_offset_fetch(owner)
+            elif asked.member_id is not None and asked.member_epoch >= 0:
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+        except Refused as refused:
+            answer.error_code = refused.code
+        else:
+            answer.topics = self.offsets.fetch(
+                asked.group_id, asked.topics, require_stable=require_stable
+            )
+        return answer
+
+    def delete_offsets(
+        self, request: OffsetDeleteRequest, reply: Reply, moment: Moment
+    ) -> Sequence[Effect]:
+        """OffsetDelete."""
+        group = self._found(request.group_id, moment)
+        try:
+            if group is None:
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+            group.check_offset_delete()
+        except Refused as refused:
+            return [Answer(reply, refuse_delete(refused.code))]
+        return self.offsets.delete(
+            request.group_id,
+            request,
+            reply,
+            exists=self._exists,
+            is_subscribed=group.is_subscribed_to,
+        )
+
+    def _exists(self, topic: str, partition: int) -> bool:
+        image = self._topics.get(topic)
+        return image is not None and 0 <= partition < image.partition_count
+
+    # Administration.
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """DescribeGroups of one group; one that is not there is dead."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            return group.describe()
+        return DescribedGroup(group_id=group_id, group_state=DEAD)
+
+    def delete(self, group_id: str, reply: Reply, moment: Moment) -> Sequence[Effect]:
+        """DeleteGroups of one group: the group, then its offsets, are gone with one batch."""
+        group = self._found(group_id, moment)
+        try:
+            if group is None:
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+            group.check_delete()
+        except Refused as refused:
+            return [_deleted(reply, group_id, refused.code)]
+        write = self.offsets.delete_all(group_id)
+
+        def appended() -> None:
+            write.appended()
+            self.groups.pop(group_id, None)
+
+        def then(code: ErrorCode) -> list[Effect]:
+            write.settled(code)
+            return [_deleted(reply, group_id, group_code_of(code))]
+
+        return [AppendGroupRecords([*write.records, *group.tombstones()], then, appended)]
+
+    # Time.
+
+    def on_time(self, group_id: str, moment: Moment) -> Sequence[Effect]:
+        """Do what a group's deadlines demand."""
+        group = self._found(group_id, moment)
+        return () if group is None else group.on_time(*moment)
+
+    def expire(self, moment: Moment) -> list[Effect]:
+        """Remove offsets that nobody needs, and empty groups that are left without any."""
+        effects: list[Effect] = []
+        for group_id, group in list(self.groups.items()):
+            write = self.offsets.expired(
+                group_id,
+                since_ms=group.offsets_expire_since_ms,
+                is_subscribed=group.is_subscribed_to,
+                wall_ms=moment.wall_ms,
+            )
+            if write.records:
+                effects.append(_keep(write))
+            elif group.is_empty and not self.offsets.has(group_id):
+                effects.append(self._end(group))
+        return effects
+
+    def _end(self, group: Group) -> Effect:
+        def appended() -> None:
+            if self.groups.get(group.group_id) is group and group.is_empty:
+                del self.groups[group.group_id]
+
+        return AppendGroupRecords(group.tombstones(), lambda code: (), appended)
+
+    def forget_topic(self, topic: str) -> list[Effect]:
+        """A topic is gone, and with it the offsets in it."""
+        return [_keep(write) for write in self.offsets.forget_topic(topic)]
+
+    # Loading.
+
+    def load(self, record: GroupRecord) -> None:
+        """Take a record that was read from the log, in its order."""
+        key, value = record
+        if isinstance(key, classic.OffsetCommitKey):
+            self.offsets.apply(record)
+        elif isinstance(key, classic.GroupMetadataKey):
+            assert value is None or isinstance(value, classic.GroupMetadataValue)
+            self._loading.pop(key.group, None)
+            if value is not None:
+                self._loading[key.group] = value
+
+    def loaded(self, moment: Moment) -> list[Effect]:
+        """All records were read: the groups begin to live."""
+        for group_id, value in self._loading.items():
+            self.groups[group_id] = ClassicGroup.load(
+                group_id, value, self._classic_settings, self._member_ids.classic, *moment
+            )
+        self._loading = {}
+        for group_id in self.offsets.groups():
+            if group_id not in self.groups:
+                self._new_classic(group_id, moment)
+        return []
+
+    def unload(self) -> list[Effect]:
+        """The groups are led elsewhere: whoever waits is told to look there."""
+        groups, self.groups = self.groups, {}
+        return [
+            effect
+            for group in groups.values()
+            if isinstance(group, ClassicGroup)
+            for effect in group.answer_all(ErrorCode.NOT_COORDINATOR)
+        ]
+
+    def _found(self, group_id: str, moment: Moment) -> Group | None:
+        group = self.groups.get(group_id)
+        if group is not None:
+            group.journal.wall_ms = moment.wall_ms
+        return group
+
+    def _new_classic(self, group_id: str, moment: Moment) -> ClassicGroup:
+        group = ClassicGroup(
+            group_id, self._classic_settings, self._member_ids.classic, moment.wall_ms
+        )
+        group.journal.wall_ms = moment.wall_ms
+        self.groups[group_id] = group
+        return group
+
+    def _classic_settings(self) -> ClassicSettings:
+        return self._settings().classic
+
+
+def refused_join(request: JoinGroupRequest, code: ErrorCode, caller: Caller) -> JoinGroupResponse:
+    """No, in the form of the version."""
+    nullable = caller.version >= PROTOCOL_TYPE_VERSION_FIRST
+    return JoinGroupResponse(
+        error_code=code,
+        generation_id=NO_GENERATION,
+        protocol_name=None if nullable else "",
+        member_id=request.member_id,
+    )
+
+
+def _deleted(reply: Reply, group_id: str, code: ErrorCode) -> Answer:
+    result = DeletableGroupResult(group_id=group_id, error_code=code)
+    return Answer(reply, DeleteGroupsResponse(results=[result]))
+
+
+def _keep(write: OffsetWrite) -> AppendGroupRecords:
+    def then(code: ErrorCode) -> Sequence[Effect]:
+        write.settled(code)
+        return ()
+
+    return AppendGroupRecords(write.records, then, write.appended)

@@ -1,0 +1,145 @@
+"""Reading a partition of `__consumer_offsets` back into the groups it was written from.
+
+The whole log is read, compacted or not: records are applied in their order, so the last one of
+each key counts. What cannot be read is logged with its position and left out; the broker starts.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.group_records import GroupRecord, decode_record
+from odradek.protocol.records import (
+    BatchHeader,
+    InvalidRecords,
+    MarkerType,
+    Record,
+    check_crc,
+    iter_batches,
+    iter_records,
+    read_marker,
+)
+from odradek.storage.errors import CorruptLog
+from odradek.storage.log import Log
+
+from .runtime import Offload
+
+log = logging.getLogger(__name__)
+
+TURN_RECORDS_MAX: Final = 500  # applied before others get their turn
+
+Apply = Callable[[GroupRecord], None]
+
+
+class GroupLoader:
+    """Reads one log from its start to its end."""
+
+    def __init__(
+        self, kept: Log, apply: Apply, *, buffer_bytes: int, decompressed_bytes_max: int
+    ) -> None:
+        self._log = kept
+        self._apply = apply
+        self._buffer_bytes = buffer_bytes
+        self._decompressed_bytes_max = decompressed_bytes_max
+        # Offsets of transactions, by producer id, until its marker says what became of them.
+        self._undecided: dict[int, list[GroupRecord]] = {}
+        self.record_count = 0
+        self.skipped_count = 0
+
+    async def load(self, offload: Offload) -> None:
+        """Apply everything up to the log end.  Raises: LogDirFailed."""
+        offset = self._log.log_start_offset
+        while offset < self._log.log_end_offset:
+            data = await self._read(offset, offload)
+            if data is None:
+                return
+            offset_next = await self._apply_batches(data, offset)
+            if offset_next == offset:
+                return  # nothing behind a broken header can be found
+            offset = offset_next
+
+    async def _read(self, offset: int, offload: Offload) -> bytes | None:
+        kept = self._log
+        try:
+            span = kept.read(
+                offset, size_bytes_max=self._buffer_bytes, offset_end=kept.log_end_offset
+            )
+        except CorruptLog as error:
+            log.error("group log ends early topic=%s partition=%d error=%s", *self._name, error)
+            return None
+        if span is None:
+            return None
+        try:
+            return await offload(span.read)
+        finally:
+            span.release()
+
+    async def _apply_batches(self, data: bytes, offset: int) -> int:
+        """Return the offset behind the last batch; the last may be cut off, it is read again."""
+        turn = 0
+        view = memoryview(data)
+        for position, header in self._batches(view, offset):
+            batch = view[position : position + header.size_bytes]
+            for record in self._records(batch, header):
+                if record.offset >= offset:
+                    self._take(record, header)
+                turn += 1
+                if turn % TURN_RECORDS_MAX == 0:
+                    await asyncio.sleep(0)
+            offset = header.next_offset
+        return offset
+
+    def _batches(self, view: memoryview, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        try:
+            yield from iter_batches(view)
+        except MalformedMessage as error:
+            self._skip(offset, error)
+
+    def _records(self, batch: memoryview, header: BatchHeader) -> Iterator[Record]:
+        try:
+            check_crc(batch, header)
+            yield from iter_records(batch, header, size_bytes_max=self._decompressed_bytes_max)
+        except (MalformedMessage, InvalidRecords) as error:
+            self._skip(header.base_offset, error)
+
+    def _take(self, record: Record, header: BatchHeader) -> None:
+        try:
+            if header.is_control:
+                self._end_transaction(record, header.producer_id)
+                return
+            if record.key is None:
+                raise MalformedMessage("a record without a key")
+            value = None if record.value is None else bytes(record.value)
+            decoded = decode_record(bytes(record.key), value)
+        except MalformedMessage as error:
+            self._skip(record.offset, error)
+            return
+        self.record_count += 1
+        if decoded is None:
+            return  # of a newer broker
+        if header.is_transactional:
+            self._undecided.setdefault(header.producer_id, []).append(decoded)
+        else:
+            self._apply(decoded)
+
+    def _end_transaction(self, record: Record, producer_id: int) -> None:
+        """Raises: MalformedMessage."""
+        marker = read_marker(record)
+        for decoded in self._undecided.pop(producer_id, []):
+            if marker.type == MarkerType.COMMIT:
+                self._apply(decoded)
+
+    def _skip(self, offset: int, error: Exception) -> None:
+        self.skipped_count += 1
+        log.error(
+            "group record skipped topic=%s partition=%d offset=%d error=%s",
+            *self._name,
+            offset,
+            error,
+        )
+
+    @property
+    def _name(self) -> tuple[str, int]:
+        return self._log.topic, self._log.partition

@@ -1,0 +1,139 @@
+"""The log behind one shard of groups: records go in, and are known to be kept later.
+
+With one broker an append is committed at once; with followers it is once the high watermark has
+passed it, and what waits for that is told when leadership is lost instead.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.group_records import GroupRecord, encode_record
+from odradek.protocol.records import Record, build_batch, read_header
+from odradek.storage.errors import StorageError
+
+from .core.partition import Partition
+from .core.storage_errors import code_of
+from .runtime import Clock
+
+log = logging.getLogger(__name__)
+
+COMMIT_TIMEOUT: Final = ErrorCode.REQUEST_TIMED_OUT
+
+Then = Callable[[ErrorCode], None]
+
+
+class _Waiting(NamedTuple):
+    """An append that the high watermark has not passed yet."""
+
+    offset_end: int
+    deadline_ms: int
+    then: Then
+
+
+class GroupLog:
+    """Appends records to a partition of `__consumer_offsets` that this broker leads."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        clock: Clock,
+        *,
+        commit_timeout_ms: int,
+        note_failure: Callable[[StorageError], None],
+    ) -> None:
+        self.partition = partition
+        self._clock = clock
+        self._commit_timeout_ms = commit_timeout_ms
+        self._note_failure = note_failure
+        self._waiting: deque[_Waiting] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def append(
+        self,
+        records: Sequence[GroupRecord],
+        then: Then,
+        appended: Callable[[], None] | None = None,
+    ) -> None:
+        """Append one batch; `then` is told what became of it, at once or later.
+
+        `appended` is called as soon as the log has taken it.
+        """
+        if not records:  # nothing has to be kept, but the order of what follows stays
+            then(ErrorCode.NONE)
+            return
+        try:
+            offset_end = self._append(records)
+        except Refused as refused:
+            log.warning("group records refused partition=%s reason=%s", self.partition.log, refused)
+            then(refused.code)
+            return
+        except StorageError as error:
+            self._note_failure(error)
+            then(code_of(error))
+            return
+        if appended is not None:
+            appended()
+        if self.partition.log.high_watermark >= offset_end and not self._waiting:
+            then(ErrorCode.NONE)
+            return
+        deadline_ms = self._clock.now_ms() + self._commit_timeout_ms
+        self._waiting.append(_Waiting(offset_end, deadline_ms, then))
+        self.partition.waiters.add(self._on_progress)
+        self._set_timer()
+
+    def close(self) -> None:
+        """Tell those who wait that this broker does not lead any more."""
+        while self._waiting:
+            self._waiting.popleft().then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._stop_waiting()
+
+    def _append(self, records: Sequence[GroupRecord]) -> int:
+        """Return the offset behind the batch.  Raises: Refused, StorageError."""
+        partition = self.partition
+        partition.check_leader()
+        wall_ms = self._clock.wall_ms()
+        kept = [Record(i, wall_ms, *encode_record(record)) for i, record in enumerate(records)]
+        batch = memoryview(build_batch(kept))
+        if len(batch) > partition.config.max_message_bytes:
+            raise Refused(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"{len(batch)} bytes, max.message.bytes={partition.config.max_message_bytes}",
+            )
+        base_offset = partition.append(batch, read_header(batch), wall_ms=wall_ms)
+        return base_offset + len(kept)
+
+    def _on_progress(self) -> None:
+        if not self.partition.is_leader:
+            self.close()
+            return
+        high_watermark = self.partition.log.high_watermark
+        while self._waiting and self._waiting[0].offset_end <= high_watermark:
+            self._waiting.popleft().then(ErrorCode.NONE)
+        if not self._waiting:
+            self._stop_waiting()
+
+    def _set_timer(self) -> None:
+        if self._timer is None and self._waiting:
+            wait_ms = self._waiting[0].deadline_ms - self._clock.now_ms()
+            self._timer = asyncio.get_running_loop().call_later(
+                max(0, wait_ms) / 1000, self._on_timer
+            )
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now_ms = self._clock.now_ms()
+        while self._waiting and self._waiting[0].deadline_ms <= now_ms:
+            self._waiting.popleft().then(COMMIT_TIMEOUT)
+        self._set_timer()
+        if not self._waiting:
+            self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        self.partition.waiters.discard(self._on_progress)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,26 @@
+"""OffsetCommit 0-9: keep positions of a group; answered once they are committed.
+
+Kafka keeps what v0 commits in ZooKeeper; here all versions mean the same.
+"""
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k08_offset_commit import OffsetCommitRequest
+
+from ..call import Call
+from ..core.groups.offsets_answers import is_any_there, refuse_commit
+from ..group_coordinator import caller_of
+from ..node import Node
+from . import Answer
+
+
+def handle(request: OffsetCommitRequest, call: Call, node: Node) -> Answer:
+    """Let the group decide, unless there is none of the partitions."""
+    exists = node.groups.exists
+    if not is_any_there(request, exists):
+        return refuse_commit(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, exists)
+    caller = caller_of(call)
+    return node.groups.ask(
+        request.group_id,
+        lambda shard, reply, moment: shard.commit_offsets(request, caller, reply, moment),
+        lambda code: refuse_commit(request, code, exists),
+    )

@@ -1,0 +1,26 @@
+"""Heartbeat 0-4: a member of a classic group is still there."""
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
+
+from ..call import Call
+from ..group_coordinator import caller_of
+from ..node import Node
+from . import Answer
+
+
+def handle(request: HeartbeatRequest, call: Call, node: Node) -> Answer:
+    """Let the group decide; while groups are loaded everybody is told that all is well."""
+    if not request.group_id:
+        return _refused(ErrorCode.INVALID_GROUP_ID)
+    caller = caller_of(call)
+    return node.groups.ask(
+        request.group_id,
+        lambda shard, reply, moment: shard.heartbeat(request, caller, reply, moment),
+        _refused,
+    )
+
+
+def _refused(code: ErrorCode) -> HeartbeatResponse:
+    is_loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else code)

@@ -1,0 +1,26 @@
+"""SyncGroup 0-5: get the assignment of a generation, once its leader has brought it."""
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
+
+from ..call import Call
+from ..group_coordinator import caller_of
+from ..node import Node
+from . import Answer
+
+
+def handle(request: SyncGroupRequest, call: Call, node: Node) -> Answer:
+    """Let the group decide; while groups are loaded the member shall join again."""
+    if not request.group_id:
+        return _refused(ErrorCode.INVALID_GROUP_ID)
+    caller = caller_of(call)
+    return node.groups.ask(
+        request.group_id,
+        lambda shard, reply, moment: shard.sync(request, caller, reply, moment),
+        _refused,
+    )
+
+
+def _refused(code: ErrorCode) -> SyncGroupResponse:
+    is_loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if is_loading else code)

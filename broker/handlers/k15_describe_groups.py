@@ -1,0 +1,31 @@
+"""DescribeGroups 0-5: state and members of classic groups; one that is not there is Dead."""
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k15_describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+from ..call import Call
+from ..core.authorized_operations import ALL_ON_GROUP
+from ..node import Node
+
+
+def handle(request: DescribeGroupsRequest, call: Call, node: Node) -> DescribeGroupsResponse:
+    """Describe each group."""
+    groups = [_describe(group_id, node) for group_id in request.groups]
+    if request.include_authorized_operations:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = ALL_ON_GROUP
+    return DescribeGroupsResponse(groups=groups)
+
+
+def _describe(group_id: str, node: Node) -> DescribedGroup:
+    try:
+        if not group_id:
+            raise Refused(ErrorCode.INVALID_GROUP_ID)
+        return node.groups.shard_of(group_id).describe(group_id)
+    except Refused as refused:
+        return DescribedGroup(group_id=group_id, error_code=refused.code)

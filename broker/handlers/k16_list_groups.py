@@ -1,0 +1,32 @@
+"""ListGroups 0-5: the groups that this broker coordinates, by state (v4+) and type (v5+)."""
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k16_list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+
+from ..call import Call
+from ..node import Node
+
+
+def handle(request: ListGroupsRequest, call: Call, node: Node) -> ListGroupsResponse:
+    """List the groups that match; those that are still being loaded are not among them."""
+    states = {state.lower() for state in request.states_filter}
+    types = {name.lower() for name in request.types_filter}
+    groups = [
+        ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type,
+            group_state=group.state_name,
+            group_type=group.type_name,
+        )
+        for shard in node.groups.shards()
+        for group in shard.groups.values()
+        if not states or group.state_name.lower() in states
+        if not types or group.type_name.lower() in types
+    ]
+    loading = node.groups.is_loading
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NONE
+    return ListGroupsResponse(error_code=code, groups=groups)

@@ -1,0 +1,17 @@
+"""OffsetDelete 0: delete committed offsets of a group, of topics that it does not consume."""
+
+from odradek.protocol.messages.k47_offset_delete import OffsetDeleteRequest
+
+from ..call import Call
+from ..core.groups.offsets_answers import refuse_delete
+from ..node import Node
+from . import Answer
+
+
+def handle(request: OffsetDeleteRequest, call: Call, node: Node) -> Answer:
+    """Let the group decide."""
+    return node.groups.ask(
+        request.group_id,
+        lambda shard, reply, moment: shard.delete_offsets(request, reply, moment),
+        refuse_delete,
+    )
