@@ -1,7 +1,9 @@
 import com.dynatrace.hash4j.hashing.Hashing;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Base64;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -11,7 +13,10 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.BiFunction;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage.TopicMetadata;
 import org.apache.kafka.coordinator.group.Utils;
 import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
@@ -31,7 +36,8 @@ import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignment
  * prints MEMBER;TOPIC:P.P,... TAB ... Topics are small numbers: then Kafka's hash sets hold them in
  * their order. No instance is "-".
  *
- * <p>hash TAB BASE64 prints the XXH3 of bytes; group-hash TAB NAME=HASH,... Kafka's hash of topics.
+ * <p>hash TAB BASE64 prints the XXH3 of bytes; group-hash TAB NAME=HASH,... Kafka's hash of
+ * topics, and topic-hash TAB NAME TAB HALF TAB HALF TAB RACK,...;RACK,... that of one.
  */
 public final class Assignors {
     public static void main(String[] arguments) throws Exception {
@@ -45,6 +51,7 @@ public final class Assignors {
                     byte[] bytes = Base64.getDecoder().decode(parts[1]);
                     System.out.println(Hashing.xxh3_64().hashBytesToLong(bytes));
                 }
+                case "topic-hash" -> System.out.println(topicHash(parts));
                 case "group-hash" -> System.out.println(groupHash(parts[1]));
                 default -> throw new IllegalArgumentException(line);
             }
@@ -58,6 +65,23 @@ public final class Assignors {
             hashes.put(pair[0], Long.parseLong(pair[1]));
         }
         return Utils.computeGroupHash(hashes);
+    }
+
+    private static long topicHash(String[] parts) {
+        String[] racks = parts[4].split(";", -1);
+        TopicMetadata topic = answering(TopicMetadata.class, (method, arguments) -> switch (method) {
+            case "name" -> parts[1];
+            case "id" -> new Uuid(Long.parseLong(parts[2]), Long.parseLong(parts[3]));
+            case "partitionCount" -> racks.length;
+            default -> new ArrayList<>(pieces(racks[(int) arguments[0]], ","));
+        });
+        return Utils.computeTopicHash(parts[1], answering(
+                CoordinatorMetadataImage.class, (method, arguments) -> Optional.of(topic)));
+    }
+
+    private static <T> T answering(Class<T> type, BiFunction<String, Object[], Object> answer) {
+        return type.cast(Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type},
+                (proxy, method, arguments) -> answer.apply(method.getName(), arguments)));
     }
 
     private static String assign(String[] parts) throws Exception {
