@@ -51,8 +51,13 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
     key = _INT16.pack(record.key.API_KEY) + record.key.encode(0)
     if record.value is None:
         return key, None
-    version = _WRITTEN.get(type(record.value), 0)
+    version = _version_to_write(record.value)
     return key, _INT16.pack(version) + record.value.encode(version)
+
+
+def _version_to_write(value: Message) -> int:
+    own_end = isinstance(value, classic.OffsetCommitValue) and value.expire_timestamp != -1
+    return 1 if own_end else _WRITTEN.get(type(value), 0)  # only v1 has a place for it
 
 
 def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:

@@ -1,52 +1,105 @@
 """The committed offsets of all groups of one partition of `__consumer_offsets`.
 
-A commit changes nothing until the high watermark has passed its records: until then it is pending,
-readers see what was committed before, and if the append fails they go on seeing it.
+Whatever changes them is a write: tombstones and values that go into the log. A write changes
+nothing until the high watermark has passed its records. Until then it is pending: readers see what
+was committed before, and if the append fails they go on seeing it. Of two writes to one partition
+the one that is later in the log holds.
 
-What is kept grows only with partitions that exist: commits for others are refused.
+What is kept grows only with partitions that exist, since commits for others are refused, and
+requests in flight, of which every connection has few.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.group_records import GroupRecord
-from odradek.protocol.messages.k08_offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from odradek.protocol.messages.k09_offset_fetch import (
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
+from odradek.protocol.group_records.classic import OffsetCommitKey, OffsetCommitValue
+from odradek.protocol.messages.k08_offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
 )
-from odradek.protocol.messages.k47_offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from odradek.protocol.messages.k09_offset_fetch import OffsetFetchResponseTopics
+from odradek.protocol.messages.k47_offset_delete import OffsetDeleteRequest
 
-from .effects import Effect, Reply
+from .effects import Answer, AppendGroupRecords, Effect, Reply, group_code_of, offset_code_of
+from .offsets_answers import (
+    Exists,
+    TopicPartition,
+    WantedTopics,
+    commit_answer,
+    commits_in,
+    delete_answer,
+    deletes_in,
+    fetch_answer,
+    refuse_delete,
+)
 from .settings import OffsetSettings
 
-Exists = Callable[[str, int], bool]
-"""Whether a topic has this partition."""
-WantedTopics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics]
+NOT_SET: Final = -1
+INT64_MAX: Final = (1 << 63) - 1
+
+
+class _Slot:
+    """The offset of a group in a partition."""
+
+    __slots__ = ("number", "pending", "value")
+
+    def __init__(self) -> None:
+        self.value: OffsetCommitValue | None = None
+        self.number = 0
+        """Of the write that made `value`: later in the log is greater."""
+        self.pending = 0
+        """Writes that are not settled."""
+
+    def take(self, record: GroupRecord, number: int) -> None:
+        """What is in the log holds, unless something later in the log has come before it."""
+        assert record.value is None or isinstance(record.value, OffsetCommitValue)
+        if number > self.number:
+            self.value, self.number = record.value, number
 
 
 class OffsetWrite:
-    """Offsets on their way into the log; nothing of it shows before it is settled."""
+    """Offsets on their way into the log; nothing of it shows before it is settled.
 
-    records: Sequence[GroupRecord]
-    """What to append; if there are none, the rest need not be called."""
+    It must be settled once, whatever happens; if there are no records, it need not be.
+    """
+
+    __slots__ = ("_number", "_offsets", "records")
+
+    def __init__(self, offsets: "Offsets", records: Sequence[GroupRecord]) -> None:
+        self._offsets = offsets
+        self._number: int | None = None
+        self.records = records
+        """What to append: values, or tombstones."""
+        for record in records:
+            offsets._slot(record.key).pending += 1
 
     def appended(self) -> None:
-        """The log has taken the records: `AppendGroupRecords.appended`."""
-        raise NotImplementedError
+        """The log has taken the records: for `AppendGroupRecords.appended`."""
+        self._number = self._offsets._next_number()
 
     def settled(self, code: ErrorCode) -> None:
-        """They are committed (NONE), or were refused: to be called in `AppendGroupRecords.then`."""
-        raise NotImplementedError
+        """They are committed (NONE), or were refused: for `AppendGroupRecords.then`."""
+        for record in self.records:
+            slot = self._offsets._slot(record.key)
+            assert slot.pending > 0, "settled twice"
+            slot.pending -= 1
+            if code is ErrorCode.NONE:
+                assert self._number is not None, "never appended"
+                slot.take(record, self._number)
+            self._offsets._tidy(record.key)
 
 
 class Offsets:
     """Committed offsets by group, topic and partition."""
 
     def __init__(self, settings: Callable[[], OffsetSettings]) -> None:
-        raise NotImplementedError
+        self._settings = settings
+        self._groups: dict[str, dict[TopicPartition, _Slot]] = {}
+        self._number = 0
+
+    # -- what clients ask for
 
     def commit(
         self,
@@ -57,14 +110,51 @@ class Offsets:
         exists: Exists,
         wall_ms: int,
     ) -> list[Effect]:
-        """Keep positions, once the group has let the commit pass."""
-        raise NotImplementedError
+        """Keep positions, once the group has let the commit pass.
+
+        Any int64 is an offset, also a negative one.
+        """
+        asked = commits_in(request)
+        codes: dict[TopicPartition, ErrorCode] = {}
+        records: dict[TopicPartition, GroupRecord] = {}
+        for key, partition in asked:
+            if not exists(*key):
+                continue
+            if self._is_too_large(partition.committed_metadata):
+                codes[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                records.pop(key, None)
+            else:
+                codes[key] = ErrorCode.NONE
+                value = _value(partition, request.retention_time_ms, wall_ms)
+                records[key] = GroupRecord(_key(group_id, key), value)
+        names = [key for key, _ in asked]
+
+        def answer(code: ErrorCode) -> list[Effect]:
+            codes.update(dict.fromkeys(records, offset_code_of(code)))
+            return [Answer(reply, commit_answer(names, codes))]
+
+        return self._write(list(records.values()), answer)
 
     def fetch(
         self, group_id: str, topics: WantedTopics | None, *, require_stable: bool
     ) -> list[OffsetFetchResponseTopics]:
-        """What is committed for these partitions, or (None) for all that have an offset."""
-        raise NotImplementedError
+        """What is committed for these partitions, or (None) for all that have an offset.
+
+        With `require_stable` a partition that is being written to is not told.
+        """
+        slots = self._groups.get(group_id, {})
+        if topics is None:
+            wanted = [key for key, slot in slots.items() if slot.value is not None]
+        else:
+            wanted = [(topic.name, index) for topic in topics for index in topic.partition_indexes]
+        found: dict[TopicPartition, OffsetCommitValue | ErrorCode | None] = {}
+        for key in wanted:
+            slot = slots.get(key)
+            if slot is not None and slot.pending and require_stable:
+                found[key] = ErrorCode.UNSTABLE_OFFSET_COMMIT
+            else:
+                found[key] = slot.value if slot is not None else None
+        return fetch_answer(found)
 
     def delete(
         self,
@@ -76,15 +166,39 @@ class Offsets:
         is_subscribed: Callable[[str], bool],
     ) -> list[Effect]:
         """Delete offsets, once the group has let it pass."""
-        raise NotImplementedError
+        asked = deletes_in(request)
+        codes = {
+            key: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed(key[0]) else ErrorCode.NONE
+            for key in asked
+            if exists(*key)
+        }
+        slots = self._groups.get(group_id, {})
+        gone = [key for key, code in codes.items() if code is ErrorCode.NONE and key in slots]
+
+        def answer(code: ErrorCode) -> list[Effect]:
+            if code is not ErrorCode.NONE:
+                return [Answer(reply, refuse_delete(group_code_of(code)))]
+            return [Answer(reply, delete_answer(asked, codes))]
+
+        return self._write(_tombstones(group_id, gone), answer)
+
+    # -- what the coordinator does by itself
 
     def delete_all(self, group_id: str) -> OffsetWrite:
-        """Delete all of a group's offsets."""
-        raise NotImplementedError
+        """Delete all of a group's offsets, also those that are still on their way."""
+        return OffsetWrite(self, _tombstones(group_id, self._groups.get(group_id, ())))
 
     def forget_topic(self, topic: str) -> list[OffsetWrite]:
-        """Delete the offsets of a topic that is gone; one write for each group."""
-        raise NotImplementedError
+        """Delete the offsets of a topic that is gone; one write for each group that has any."""
+        gone = {
+            group_id: [key for key in slots if key[0] == topic]
+            for group_id, slots in self._groups.items()
+        }
+        return [
+            OffsetWrite(self, _tombstones(group_id, keys))
+            for group_id, keys in gone.items()
+            if keys
+        ]
 
     def expired(
         self,
@@ -94,44 +208,104 @@ class Offsets:
         is_subscribed: Callable[[str], bool],
         wall_ms: int,
     ) -> OffsetWrite:
-        """Delete a group's offsets that nobody has needed for too long (KIP-211)."""
-        raise NotImplementedError
+        """Delete a group's offsets that nobody has needed for too long (KIP-211).
+
+        `since_ms`: as `Group.offsets_expire_since_ms`.  Offsets that old clients gave a time of
+        their own go at that time, unless the group holds them.
+        """
+        retention_ms = self._settings().retention_ms
+
+        def is_over(value: OffsetCommitValue) -> bool:
+            since = since_ms(value.commit_timestamp)
+            if since is None:
+                return False
+            if value.expire_timestamp != NOT_SET:
+                return wall_ms >= value.expire_timestamp
+            return wall_ms - since >= retention_ms
+
+        gone = [
+            key
+            for key, slot in self._groups.get(group_id, {}).items()
+            if slot.value is not None
+            and not slot.pending
+            and not is_subscribed(key[0])
+            and is_over(slot.value)
+        ]
+        return OffsetWrite(self, _tombstones(group_id, gone))
 
     def apply(self, record: GroupRecord) -> None:
         """Take a record that is read from the log; those of other kinds are no business of this."""
-        raise NotImplementedError
+        if isinstance(record.key, OffsetCommitKey):
+            self._slot(record.key).take(record, self._next_number())
+            self._tidy(record.key)
 
     def groups(self) -> Iterable[str]:
         """The groups that have offsets, or are about to."""
-        raise NotImplementedError
+        return list(self._groups)
 
     def has(self, group_id: str) -> bool:
         """Whether a group has offsets, or is about to."""
-        raise NotImplementedError
+        return group_id in self._groups
+
+    # -- inside
+
+    def _write(
+        self, records: list[GroupRecord], answer: Callable[[ErrorCode], list[Effect]]
+    ) -> list[Effect]:
+        if not records:
+            return answer(ErrorCode.NONE)
+        write = OffsetWrite(self, records)
+
+        def then(code: ErrorCode) -> list[Effect]:
+            write.settled(code)
+            return answer(code)
+
+        return [AppendGroupRecords(records, then, write.appended)]
+
+    def _is_too_large(self, metadata: str | None) -> bool:
+        size_max = self._settings().metadata_size_max
+        return metadata is not None and len(metadata.encode("utf-16-le")) > 2 * size_max
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _slot(self, key: object) -> _Slot:
+        assert isinstance(key, OffsetCommitKey)
+        slots = self._groups.setdefault(key.group, {})
+        return slots.setdefault((key.topic, key.partition), _Slot())
+
+    def _tidy(self, key: object) -> None:
+        """Forget a slot in which nothing is, and a group that has none."""
+        assert isinstance(key, OffsetCommitKey)
+        slots = self._groups[key.group]
+        slot = slots[key.topic, key.partition]
+        if slot.value is None and not slot.pending:
+            del slots[key.topic, key.partition]
+        if not slots:
+            del self._groups[key.group]
 
 
-def is_any_there(request: OffsetCommitRequest, exists: Exists) -> bool:
-    """Whether any partition is there; if none is, Kafka answers without asking the group."""
-    raise NotImplementedError
+def _key(group_id: str, key: TopicPartition) -> OffsetCommitKey:
+    return OffsetCommitKey(group=group_id, topic=key[0], partition=key[1])
 
 
-def refuse_commit(
-    request: OffsetCommitRequest, code: ErrorCode, exists: Exists
-) -> OffsetCommitResponse:
-    """Every partition gets the group's code, but for those that are not there."""
-    raise NotImplementedError
+def _tombstones(group_id: str, keys: Iterable[TopicPartition]) -> list[GroupRecord]:
+    return [GroupRecord(_key(group_id, key), None) for key in keys]
 
 
-def refuse_delete(code: ErrorCode) -> OffsetDeleteResponse:
-    """The group's code alone."""
-    raise NotImplementedError
-
-
-def refuse_fetch(topics: WantedTopics, code: ErrorCode) -> list[OffsetFetchResponseTopic]:
-    """Every partition gets the code: before v2, when it had no place of its own."""
-    raise NotImplementedError
-
-
-def older_shape(topics: Sequence[OffsetFetchResponseTopics]) -> list[OffsetFetchResponseTopic]:
-    """What `fetch` gave, as answers before v8 have it."""
-    raise NotImplementedError
+def _value(
+    partition: OffsetCommitRequestPartition, retention_time_ms: int, wall_ms: int
+) -> OffsetCommitValue:
+    own_time = partition.commit_timestamp != NOT_SET
+    expire_timestamp = NOT_SET
+    if retention_time_ms != NOT_SET:
+        # Kafka's sum overflows when somebody wants to keep offsets for ever, and they go at once.
+        expire_timestamp = min(wall_ms + retention_time_ms, INT64_MAX)
+    return OffsetCommitValue(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp=partition.commit_timestamp if own_time else wall_ms,
+        expire_timestamp=expire_timestamp,
+    )

@@ -1,0 +1,169 @@
+"""The answers about committed offsets, in the order and with the doubles that Kafka gives.
+
+A partition that is not there is answered first, as often as it is asked for; one that is there,
+once, and the last that a request says of it holds.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.group_records.classic import OffsetCommitValue
+from odradek.protocol.messages.k08_offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from odradek.protocol.messages.k09_offset_fetch import (
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from odradek.protocol.messages.k47_offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+NO_OFFSET: Final = -1
+NO_LEADER_EPOCH: Final = -1
+
+TopicPartition = tuple[str, int]
+Exists = Callable[[str, int], bool]
+"""Whether a topic has this partition."""
+WantedTopics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics]
+Codes = Mapping[TopicPartition, ErrorCode]
+
+
+def commits_in(
+    request: OffsetCommitRequest,
+) -> list[tuple[TopicPartition, OffsetCommitRequestPartition]]:
+    """Every partition of a request, in its order."""
+    return [
+        ((topic.name, partition.partition_index), partition)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
+def deletes_in(request: OffsetDeleteRequest) -> list[TopicPartition]:
+    """Every partition of a request, in its order."""
+    return [
+        (topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
+def is_any_there(request: OffsetCommitRequest, exists: Exists) -> bool:
+    """Whether any partition is there; if none is, Kafka answers without asking the group."""
+    return any(exists(*key) for key, _ in commits_in(request))
+
+
+def refuse_commit(
+    request: OffsetCommitRequest, code: ErrorCode, exists: Exists
+) -> OffsetCommitResponse:
+    """Every partition gets the group's code, but for those that are not there."""
+    asked = [key for key, _ in commits_in(request)]
+    codes = dict.fromkeys((key for key in asked if exists(*key)), code)
+    return commit_answer(asked, codes)
+
+
+def refuse_delete(code: ErrorCode) -> OffsetDeleteResponse:
+    """The group's code alone."""
+    return OffsetDeleteResponse(error_code=code)
+
+
+def refuse_fetch(topics: WantedTopics, code: ErrorCode) -> list[OffsetFetchResponseTopic]:
+    """Every partition gets the code: before v2, when it had no place of its own."""
+    return [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=index,
+                    committed_offset=NO_OFFSET,
+                    committed_leader_epoch=NO_LEADER_EPOCH,
+                    metadata="",
+                    error_code=code,
+                )
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def older_shape(topics: Sequence[OffsetFetchResponseTopics]) -> list[OffsetFetchResponseTopic]:
+    """What `Offsets.fetch` gave, as answers before v8 have it."""
+    return [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=partition.partition_index,
+                    committed_offset=partition.committed_offset,
+                    committed_leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.metadata,
+                    error_code=partition.error_code,
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def commit_answer(asked: Iterable[TopicPartition], codes: Codes) -> OffsetCommitResponse:
+    """What is not in `codes` is not there."""
+    topics: dict[str, OffsetCommitResponseTopic] = {}
+    for (name, index), code in _in_order(asked, codes):
+        topic = topics.setdefault(name, OffsetCommitResponseTopic(name=name))
+        topic.partitions.append(
+            OffsetCommitResponsePartition(partition_index=index, error_code=code)
+        )
+    return OffsetCommitResponse(topics=list(topics.values()))
+
+
+def delete_answer(asked: Iterable[TopicPartition], codes: Codes) -> OffsetDeleteResponse:
+    """What is not in `codes` is not there."""
+    topics: dict[str, OffsetDeleteResponseTopic] = {}
+    for (name, index), code in _in_order(asked, codes):
+        topic = topics.setdefault(name, OffsetDeleteResponseTopic(name=name))
+        topic.partitions.append(
+            OffsetDeleteResponsePartition(partition_index=index, error_code=code)
+        )
+    return OffsetDeleteResponse(topics=list(topics.values()))
+
+
+def fetch_answer(
+    found: Mapping[TopicPartition, OffsetCommitValue | ErrorCode | None],
+) -> list[OffsetFetchResponseTopics]:
+    """A committed offset, the code why it can't be told, or None: there is none."""
+    topics: dict[str, OffsetFetchResponseTopics] = {}
+    for (name, index), value in found.items():
+        topic = topics.setdefault(name, OffsetFetchResponseTopics(name=name))
+        kept = value if isinstance(value, OffsetCommitValue) else None
+        topic.partitions.append(
+            OffsetFetchResponsePartitions(
+                partition_index=index,
+                committed_offset=kept.offset if kept else NO_OFFSET,
+                committed_leader_epoch=kept.leader_epoch if kept else NO_LEADER_EPOCH,
+                metadata=kept.metadata if kept else "",
+                error_code=value if isinstance(value, ErrorCode) else ErrorCode.NONE,
+            )
+        )
+    return list(topics.values())
+
+
+def _in_order(
+    asked: Iterable[TopicPartition], codes: Codes
+) -> list[tuple[TopicPartition, ErrorCode]]:
+    absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return [*((key, absent) for key in asked if key not in codes), *codes.items()]
