@@ -10,6 +10,9 @@ from odradek.protocol.messages.k02_list_offsets import (
 )
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
+from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.protocol.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -28,6 +31,7 @@ from odradek.protocol.messages.k37_create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
+from odradek.protocol.messages.k42_delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.k60_describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.k75_describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -36,6 +40,7 @@ from odradek.protocol.messages.k75_describe_topic_partitions import (
 from odradek.protocol.schema import Message
 
 from .client import TIMEOUT_S, batch_of, creatable, fetch_request, produce_request
+from .group_requests import commit, delete_offsets, fetch_offsets, join, leave, sync
 
 TOPIC: Final = "orders"
 TIMEOUT_MS: Final = TIMEOUT_S * 1000
@@ -114,7 +119,15 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     1: _fetch,
     2: lambda version, topic_id: list_offsets(TOPIC, -1),
     3: lambda version, topic_id: metadata(TOPIC),
+    8: lambda version, topic_id: commit("group", TOPIC, {0: 0}),
+    9: lambda version, topic_id: fetch_offsets("group", TOPIC, 0),
     10: _coordinator,
+    11: lambda version, topic_id: join(f"joined-{version}"),
+    12: lambda version, topic_id: HeartbeatRequest(group_id="group", member_id="nobody"),
+    13: lambda version, topic_id: leave("group", "nobody"),
+    14: lambda version, topic_id: sync("group", 1, "nobody"),
+    15: lambda version, topic_id: DescribeGroupsRequest(groups=["group"]),
+    16: lambda version, topic_id: ListGroupsRequest(),
     18: lambda version, topic_id: ApiVersionsRequest(
         client_software_name="odradek", client_software_version="1.0"
     ),
@@ -129,6 +142,8 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     32: lambda version, topic_id: describe_configs(2, TOPIC),
     35: _all_log_dirs,
     37: lambda version, topic_id: create_partitions(TOPIC, version + 2),
+    42: lambda version, topic_id: DeleteGroupsRequest(groups_names=["absent"]),
+    47: lambda version, topic_id: delete_offsets("group", TOPIC, 0),
     60: lambda version, topic_id: DescribeClusterRequest(),
     75: lambda version, topic_id: DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)]),
 }

@@ -1,25 +1,51 @@
 import pytest
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k03_metadata import MetadataRequest
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from tests.broker.running import RunningBroker, on_broker
 
 
-@pytest.mark.parametrize(
-    ("key_type", "code"),
-    [(0, ErrorCode.COORDINATOR_NOT_AVAILABLE), (1, ErrorCode.INVALID_REQUEST), (2, 42), (-1, 42)],
-)
+@on_broker({"offsets.topic.num.partitions": "3"}, both=False)
+async def test_the_first_question_makes_the_topic(broker: RunningBroker) -> None:
+    client = await broker.client()
+    for version in range(4):
+        answer = await client.ask(FindCoordinatorRequest(key="g"), version)
+        assert (answer.error_code, answer.node_id) == (0, broker.broker_id)
+        assert (answer.host, answer.port) == (broker.host, broker.port)
+    for version in range(4, 7):
+        request = FindCoordinatorRequest(coordinator_keys=["g", "h"])
+        answer = await client.ask(request, version)
+        assert [(c.key, c.error_code, c.node_id, c.port) for c in answer.coordinators] == [
+            ("g", 0, broker.broker_id, broker.port),
+            ("h", 0, broker.broker_id, broker.port),
+        ]
+    metadata = await client.ask(MetadataRequest(topics=None), 12)
+    assert [(t.name, t.is_internal, len(t.partitions)) for t in metadata.topics] == [
+        ("__consumer_offsets", True, 3)
+    ]
+    overrides = await broker.node.topics.overrides("__consumer_offsets")
+    assert overrides == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+    }
+
+
+@on_broker({"offsets.topic.replication.factor": "3"}, both=False)
+async def test_too_few_brokers_for_the_topic(broker: RunningBroker) -> None:
+    client = await broker.client()
+    answer = await client.ask(FindCoordinatorRequest(key="g"), 3)
+    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert answer.error_message
+
+
+@pytest.mark.parametrize("key_type", [1, 2, -1])
 @on_broker(both=False)
-async def test_there_is_none_yet(broker: RunningBroker, key_type: int, code: int) -> None:
+async def test_only_groups_have_one(broker: RunningBroker, key_type: int) -> None:
     client = await broker.client()
     for version in (1, 3):
         answer = await client.ask(FindCoordinatorRequest(key="g", key_type=key_type), version)
-        assert (answer.error_code, answer.node_id, answer.host, answer.port) == (code, -1, "", -1)
+        found = (answer.error_code, answer.node_id, answer.host, answer.port)
+        assert found == (ErrorCode.INVALID_REQUEST, -1, "", -1)
         assert answer.error_message
-    for version in (4, 6):
-        request = FindCoordinatorRequest(coordinator_keys=["g", "h"], key_type=key_type)
-        answer = await client.ask(request, version)
-        assert [(c.key, c.error_code, c.node_id) for c in answer.coordinators] == [
-            ("g", code, -1),
-            ("h", code, -1),
-        ]
