@@ -33,7 +33,7 @@ from .core.assignment import (
     check_manual_assignment,
 )
 from .core.partition_state import NO_LEADER
-from .core.topic_names import check_collision, check_topic_name
+from .core.topic_names import INTERNAL_TOPICS, check_collision, check_topic_name
 from .replicas import read_overrides
 
 if TYPE_CHECKING:
@@ -147,7 +147,8 @@ class Topics:
             ) from None
         except RequestTooLarge as error:
             raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
-        for config_text in topic.configs_without_effect:
+        is_internal = topic.name in INTERNAL_TOPICS  # nobody has asked for its configs
+        for config_text in () if is_internal else topic.configs_without_effect:
             log.warning("topic config has no effect yet topic=%s %s", topic.name, config_text)
         log.info("topic created topic=%s partitions=%d", topic.name, len(topic.assignment))
         await self._wait_for_leaders(topic.name, len(topic.assignment), timeout_ms)

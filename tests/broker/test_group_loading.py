@@ -1,0 +1,112 @@
+"""Reading `__consumer_offsets` back: in order, all of it, and past what cannot be read."""
+
+import logging
+
+import pytest
+
+from odradek.broker.core.partition import Partition
+from odradek.broker.group_loading import GroupLoader
+from odradek.protocol.group_records import GroupRecord, classic, encode_record
+from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
+from odradek.protocol.records import (
+    MarkerType,
+    Record,
+    build_batch,
+    control_batch,
+    read_header,
+)
+from tests.broker.running import RunningBroker, on_broker
+
+SMALL_BUFFER_BYTES = 200
+PRODUCER = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+ONE_PARTITION = {"offsets.topic.num.partitions": "1"}
+
+
+async def partition_of(broker: RunningBroker) -> Partition:
+    client = await broker.client()
+    await client.ask(FindCoordinatorRequest(key="g"), 3)
+    return broker.node.replicas.partitions["__consumer_offsets", 0]
+
+
+def offset(group: str, offset: int | None) -> GroupRecord:
+    key = classic.OffsetCommitKey(group=group, topic="t", partition=0)
+    return GroupRecord(key, None if offset is None else classic.OffsetCommitValue(offset=offset))
+
+
+def batch(*records: GroupRecord, **more: int | bool) -> bytearray:
+    kept = [Record(i, 1, *encode_record(record)) for i, record in enumerate(records)]
+    return build_batch(kept, **more)  # type: ignore[arg-type]
+
+
+def write(partition: Partition, data: bytearray) -> None:
+    partition.append(memoryview(data), read_header(data), wall_ms=1)
+
+
+async def loaded(broker: RunningBroker, partition: Partition) -> tuple[list[GroupRecord], int]:
+    """What is applied, and how many were skipped."""
+    applied: list[GroupRecord] = []
+    loader = GroupLoader(
+        partition.log,
+        applied.append,
+        buffer_bytes=SMALL_BUFFER_BYTES,
+        decompressed_bytes_max=1 << 20,
+    )
+    await loader.load(broker.node.runtime.offload)
+    return applied, loader.skipped_count
+
+
+@on_broker(ONE_PARTITION, both=False)
+async def test_all_batches_in_their_order(broker: RunningBroker) -> None:
+    partition = await partition_of(broker)
+    written = [offset(f"g{i % 3}", i) for i in range(100)]
+    for i in range(0, 100, 4):
+        write(partition, batch(*written[i : i + 4], codec=i % 5))
+    write(partition, batch(offset("g0", None)))
+    assert await loaded(broker, partition) == ([*written, offset("g0", None)], 0)
+
+
+@on_broker(ONE_PARTITION, both=False)
+async def test_records_below_the_log_start_are_gone(broker: RunningBroker) -> None:
+    partition = await partition_of(broker)
+    write(partition, batch(*(offset("g", i) for i in range(5))))
+    partition.log.advance_log_start(3)
+    assert await loaded(broker, partition) == ([offset("g", 3), offset("g", 4)], 0)
+
+
+@on_broker(ONE_PARTITION, both=False)
+async def test_offsets_of_a_transaction_count_once_it_is_committed(broker: RunningBroker) -> None:
+    partition = await partition_of(broker)
+    for producer_id, outcome in ((7, MarkerType.COMMIT), (8, MarkerType.ABORT), (9, None)):
+        given = {**PRODUCER, "producer_id": producer_id, "is_transactional": True}
+        write(partition, batch(offset(f"of {producer_id}", 1), **given))
+        if outcome is not None:
+            marker = control_batch(
+                outcome, producer_id=producer_id, producer_epoch=0, timestamp=1, coordinator_epoch=0
+            )
+            write(partition, marker)
+    assert await loaded(broker, partition) == ([offset("of 7", 1)], 0)
+
+
+@on_broker(ONE_PARTITION, both=False)
+async def test_what_cannot_be_read_is_left_out(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = await partition_of(broker)
+    key, value = encode_record(offset("g", 1))
+    for bad in (
+        Record(0, 1, None, value),  # no key
+        Record(0, 1, b"\0", value),  # no record type
+        Record(0, 1, key, b"\0\3\1"),  # a value that ends too early
+        Record(0, 1, key, b"\x7f\x7f"),  # a version of the future
+        Record(0, 1, b"\x7f\x7fnews", b""),  # a type of the future: that is no fault
+    ):
+        write(partition, build_batch([bad]))
+    broken = batch(offset("g", 2))
+    broken[-1] ^= 0xFF  # the checksum is wrong
+    write(partition, broken)
+    write(partition, batch(offset("g", 3)))
+    caplog.set_level(logging.ERROR)
+    assert await loaded(broker, partition) == ([offset("g", 3)], 5)
+    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+    places = [record.args[2] for record in errors if isinstance(record.args, tuple)]
+    assert places == [0, 1, 2, 3, 5]

@@ -1,0 +1,131 @@
+"""Appending what groups are made of: kept at once, later, or not at all."""
+
+import asyncio
+import errno
+from pathlib import Path
+
+from odradek.broker.core.partition import Partition
+from odradek.broker.group_log import GroupLog
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.group_records import GroupRecord, classic
+from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
+from odradek.storage.errors import DiskFull, StorageError
+from tests.broker.faults import FaultyFiles
+from tests.broker.running import RunningBroker, on_broker, running, until
+
+RECORD = GroupRecord(classic.GroupMetadataKey(group="g"), None)
+TWO_BROKERS = (0, 1)
+
+
+class Watched:
+    """A log of groups, and what it has told."""
+
+    def __init__(
+        self, broker: RunningBroker, partition: Partition, timeout_ms: int = 5_000
+    ) -> None:
+        self.told: list[object] = []
+        self.failures: list[StorageError] = []
+        self.partition = partition
+        self.log = GroupLog(
+            partition,
+            broker.node.clock,
+            commit_timeout_ms=timeout_ms,
+            note_failure=self.failures.append,
+        )
+
+    def append(self, *records: GroupRecord) -> None:
+        self.log.append(records, self.told.append, lambda: self.told.append("appended"))
+
+    def follow(self) -> None:
+        """A follower is in sync by now, and slow."""
+        self.partition.state = self.partition.state._replace(isr=TWO_BROKERS)
+
+    def catch_up(self) -> None:
+        """The follower has fetched everything."""
+        self.partition.log.high_watermark = self.partition.log.log_end_offset
+        self.partition.wake()
+
+
+async def watched(broker: RunningBroker, **more: int) -> Watched:
+    client = await broker.client()
+    await client.ask(FindCoordinatorRequest(key="g"), 3)
+    partition = next(
+        p for p in broker.node.replicas.partitions.values() if p.log.topic == "__consumer_offsets"
+    )
+    return Watched(broker, partition, **more)
+
+
+@on_broker(both=False)
+async def test_alone_it_is_kept_at_once(broker: RunningBroker) -> None:
+    groups = await watched(broker)
+    groups.append(RECORD, RECORD)
+    assert groups.told == ["appended", ErrorCode.NONE]
+    assert groups.partition.log.high_watermark == 2
+
+
+@on_broker(both=False)
+async def test_nothing_to_keep_is_kept(broker: RunningBroker) -> None:
+    groups = await watched(broker)
+    groups.append()
+    assert groups.told == [ErrorCode.NONE]
+    assert groups.partition.log.log_end_offset == 0
+
+
+@on_broker(both=False)
+async def test_with_a_follower_it_waits_for_the_high_watermark(broker: RunningBroker) -> None:
+    groups = await watched(broker)
+    groups.follow()
+    groups.append(RECORD)
+    groups.append(RECORD)
+    assert groups.told == ["appended", "appended"]
+    groups.catch_up()
+    assert groups.told == ["appended", "appended", ErrorCode.NONE, ErrorCode.NONE]
+    assert not groups.partition.waiters
+
+
+@on_broker(both=False)
+async def test_a_follower_that_does_not_come(broker: RunningBroker) -> None:
+    groups = await watched(broker, timeout_ms=20)
+    groups.follow()
+    groups.append(RECORD)
+    await until(lambda: groups.told == ["appended", ErrorCode.REQUEST_TIMED_OUT])
+    assert not groups.partition.waiters
+
+
+@on_broker(both=False)
+async def test_leadership_goes_before_the_follower_comes(broker: RunningBroker) -> None:
+    groups = await watched(broker)
+    groups.follow()
+    groups.append(RECORD)
+    groups.partition.is_leader = False
+    groups.partition.wake()
+    assert groups.told == ["appended", ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    groups.append(RECORD)
+    assert groups.told[2:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+@on_broker(both=False)
+async def test_too_much_for_one_batch(broker: RunningBroker) -> None:
+    groups = await watched(broker)
+    key = classic.OffsetCommitKey(group="g", topic="t", partition=0)
+    large = GroupRecord(key, classic.OffsetCommitValue(metadata="x" * 30_000))
+    groups.append(*[large] * 50)
+    assert groups.told == [ErrorCode.MESSAGE_TOO_LARGE]
+    assert groups.partition.log.log_end_offset == 0
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    files = FaultyFiles()
+
+    async def main() -> None:
+        async with running(tmp_path, files=files) as broker:
+            groups = await watched(broker)
+            files.faults = {"append": errno.ENOSPC}
+            groups.append(RECORD)
+            assert groups.told == [ErrorCode.KAFKA_STORAGE_ERROR]
+            assert [type(error) for error in groups.failures] == [DiskFull]
+            files.faults = {}
+            groups.append(RECORD)
+            assert groups.told[1:] == ["appended", ErrorCode.NONE]
+
+    asyncio.run(main())
