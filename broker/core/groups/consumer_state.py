@@ -11,6 +11,7 @@ that is, if they exist; patterns of nobody are deleted with their last member.
 """
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Final, NamedTuple
 
 from odradek.protocol.group_records import GroupRecord
@@ -43,6 +44,7 @@ class GroupState:
         "members",
         "metadata_hash",
         "owners",
+        "patterns",
         "regexes",
         "static_members",
         "target",
@@ -61,6 +63,8 @@ class GroupState:
         """Instance id -> member id."""
         self.target: dict[str, Partitions] = {}
         """What each member shall own in the end."""
+        self.patterns: dict[str, int] = {}
+        """How many members subscribe to each pattern."""
         self.regexes: dict[str, ResolvedRegex] = {}
         self.owners: dict[tuple[bytes, int], str] = {}
         """Who owns a partition, counting those that he has yet to give up."""
@@ -95,9 +99,20 @@ class GroupState:
         """The names that any member subscribes to."""
         names: set[str] = set()
         names.update(*{member.subscribed_topic_names for member in self.members.values()})
-        patterns = {member.regex for member in self.members.values()} - {None}
-        names.update(*(found.topics for text, found in self.regexes.items() if text in patterns))
+        names.update(*(self.regexes[text].topics for text in self.patterns if text in self.regexes))
         return names
+
+    @property
+    def name(self) -> str:
+        """The state as Kafka names it."""
+        if not self.members:
+            return "Empty"
+        if self.group_epoch > self.assignment_epoch:
+            return "Assigning"
+        epoch = self.assignment_epoch
+        if all(member.is_reconciled_to(epoch) for member in self.members.values()):
+            return "Stable"
+        return "Reconciling"
 
     def apply(self, record: GroupRecord) -> None:
         """Follow a record of this group; a tombstone of what is not there changes nothing."""
@@ -179,6 +194,7 @@ class GroupState:
     def _replace(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
         if old is not None:
             self.classic_count -= old.classic is not None
+            self._count_pattern(old.regex, -1)
             for owned in (old.assigned, old.pending_revocation):
                 self._release(old.member_id, owned)
             holder = self.static_members.get(old.instance_id or "")
@@ -189,6 +205,7 @@ class GroupState:
         if new is not None:
             self.members[new.member_id] = new
             self.classic_count += new.classic is not None
+            self._count_pattern(new.regex, 1)
             for owned in (new.assigned, new.pending_revocation):
                 for topic_id, epochs in owned.items():
                     self.owners.update(
@@ -196,6 +213,12 @@ class GroupState:
                     )
             if new.instance_id is not None:
                 self.static_members[new.instance_id] = new.member_id
+
+    def _count_pattern(self, text: str | None, change: int) -> None:
+        if text is not None:
+            count = self.patterns.pop(text, 0) + change
+            if count:
+                self.patterns[text] = count
 
     def _release(self, member_id: str, owned: Mapping[bytes, Mapping[int, int]]) -> None:
         """Forget that a member owns partitions, but for those that another one has by now."""
@@ -216,10 +239,19 @@ _APPLY: Final[Mapping[type, Callable[..., None]]] = {
 }
 
 
+class Timer(Enum):
+    """What a member must do in time, with what is said of it if it did not: then it is fenced."""
+
+    SESSION = "it sent no heartbeat within the session timeout"
+    REBALANCE = "it did not give up its partitions within the rebalance timeout"
+    JOIN = "it did not rejoin (classic protocol) within the rebalance timeout"
+    SYNC = "it did not ask for its assignment (classic protocol) within the rebalance timeout"
+
+
 class Draft:
     """A decision in the making: records, and the state as it will be when they are written."""
 
-    __slots__ = ("_base", "notes", "records", "state")
+    __slots__ = ("_base", "notes", "records", "state", "timers")
 
     def __init__(self, base: GroupState) -> None:
         self._base = base
@@ -227,6 +259,7 @@ class Draft:
         """To be read only; it is the group's own as long as there is no record."""
         self.records: list[GroupRecord] = []
         self.notes: list[tuple[str, str, str]] = []
+        self.timers: list[tuple[Timer, str, int | None]] = []
 
     def add(self, *added: GroupRecord) -> None:
         """Decide on records."""
@@ -239,3 +272,12 @@ class Draft:
     def note(self, event: str, reason: str, member_id: str = "") -> None:
         """What the journal shall say once the records are written: event, reason, member."""
         self.notes.append((event, reason, member_id))
+
+    def time(self, timer: Timer, member_id: str, delay_ms: int | None) -> None:
+        """What timer shall be set once the records are written; None clears it."""
+        self.timers.append((timer, member_id, delay_ms))
+
+    def clear_timers(self, member_id: str) -> None:
+        """The member is gone: nothing is expected of it any more."""
+        for timer in Timer:
+            self.time(timer, member_id, None)

@@ -1,0 +1,386 @@
+"""ConsumerGroup: one group of the next generation (KIP-848), driven by the members' heartbeats.
+
+The broker assigns the partitions. Three epochs tell how far that has come: the group epoch rises
+with every change of members, subscriptions or topics; the assignment epoch follows as soon as a
+target assignment is computed for it; each member's own epoch follows when it has given up what
+the target takes from it. In the meantime it keeps consuming the rest: nobody stops for others.
+
+    Empty        no members
+    Assigning    the target assignment is older than the group epoch
+    Reconciling  some member is not where the target wants it
+    Stable       all are
+    Dead         (the coordinator's answer for a group that is not there)
+
+A decision is a `Draft`: the records, and nothing else. They change the group when the log has
+taken them, the answer is given when the high watermark has passed them, and if they are refused
+nothing has happened.  Source: behaviour of GroupMetadataManager in Apache Kafka 4.3.1.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.group_records import GroupRecord
+from odradek.protocol.messages.k68_consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from odradek.protocol.messages.k69_consumer_group_describe import DescribedGroup
+
+from .consumer_checks import CommitCheck, check_fetch, commit_check
+from .consumer_describe import describe_group
+from .consumer_lookup import check_size, leaving_member, member_of
+from .consumer_member import (
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerMember,
+    MemberState,
+    current_assignment_record,
+)
+from .consumer_patterns import PatternChange, PatternClock, put_pattern, resolve_patterns
+from .consumer_records import group_tombstones
+from .consumer_request import (
+    answer_to,
+    check_request,
+    is_full_request,
+    owned_by,
+    refusal,
+    updated_member,
+)
+from .consumer_state import Draft, GroupState, Timer
+from .consumer_steps import (
+    Terms,
+    move_member,
+    put_member,
+    remove_members,
+    update_epoch,
+    update_target,
+)
+from .deadlines import Deadlines
+from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
+from .group import OffsetOwner, TopicsImage
+from .journal import Journal
+from .settings import ConsumerSettings
+
+RETRY_MS: Final = 500
+"""When a member that is overdue is fenced again, if the records could not be written."""
+
+Finish = Callable[[ErrorCode], Sequence[Effect]]
+"""What is done once the records are kept (NONE) or refused."""
+
+Downgrade = Callable[["ConsumerGroup", frozenset[str], Finish, int, int], Sequence[Effect] | None]
+"""Asked before members are removed: group, members, what to do then, now_ms, wall_ms.
+
+Returns what is to be done instead (the group becomes a classic one), or None.
+"""
+
+
+class ConsumerGroup:
+    """A group whose partitions the broker assigns; satisfies `Group`."""
+
+    type_name = "consumer"
+    protocol_type = "consumer"
+
+    def __init__(
+        self,
+        group_id: str,
+        settings: Callable[[], ConsumerSettings],
+        topics: TopicsImage,
+        new_member_id: Callable[[], str],
+    ) -> None:
+        self.group_id = group_id
+        self.journal = Journal()
+        self.state = GroupState(group_id)
+        self.deadlines: Deadlines[tuple[Timer, str]] = Deadlines()
+        self.downgrade: Downgrade | None = None
+        self._settings = settings
+        self._topics = topics
+        self._new_member_id = new_member_id
+        self._patterns = PatternClock()
+        # The topics' version with which the epoch was last looked at; None after loading.
+        self._epoch_version: int | None = None
+
+    @property
+    def state_name(self) -> str:
+        """The state as ListGroups names it."""
+        return self.state.name
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no member."""
+        return not self.state.members
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether it was made for a request that was refused: nothing of it is in the log."""
+        return not self.state.members and self.state.group_epoch == 0
+
+    @property
+    def wake_ms(self) -> int | None:
+        """When to call `on_time` next, or None."""
+        return self.deadlines.wake_ms
+
+    # Loading.
+
+    def apply(self, record: GroupRecord) -> None:
+        """Follow a record of this group: while loading, and while deciding."""
+        self.state.apply(record)
+
+    def loaded(self, now_ms: int) -> None:
+        """All records are applied: from now on the members must show themselves."""
+        for member in self.state.members.values():
+            self.set_timer(Timer.SESSION, member.member_id, self._session_ms(member), now_ms)
+            if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
+                delay_ms = member.rebalance_timeout_ms
+                self.set_timer(Timer.REBALANCE, member.member_id, delay_ms, now_ms)
+        self.journal.note("loaded", f"{len(self.state.members)} members, {self.state.name}")
+
+    def _session_ms(self, member: ConsumerMember) -> int:
+        if member.classic is not None:
+            return member.classic.session_timeout_ms
+        return self._settings().session_timeout_ms
+
+    # Heartbeats.
+
+    def heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        reply: Reply,
+        now_ms: int,
+        wall_ms: int,
+    ) -> Sequence[Effect]:
+        """A member joins, stays or leaves."""
+        settings = self._settings()
+        try:
+            check_request(request, caller.version, settings)
+            if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+                return self._leave(request, reply, now_ms, wall_ms)
+            draft = Draft(self.state)
+            terms = self.terms(wall_ms)
+            response = self._stay(draft, terms, request, caller)
+        except Refused as refused:
+            return [Answer(reply, refusal(refused.code, refused.message))]
+        member_id = response.member_id
+        assert member_id is not None
+        draft.time(Timer.SESSION, member_id, settings.session_timeout_ms)
+
+        def finish(code: ErrorCode) -> Sequence[Effect]:
+            if code != ErrorCode.NONE:
+                return [Answer(reply, refusal(group_code_of(code)))]
+            return [Answer(reply, response), *self.resolve(now_ms, wall_ms)]
+
+        version = self._topics.version
+
+        def after() -> None:
+            self._epoch_version = version
+
+        return self.commit(draft, finish, now_ms, after=after)
+
+    def terms(self, wall_ms: int) -> Terms:
+        """What a decision is made with."""
+        return Terms(self._settings(), self._topics, wall_ms)
+
+    def commit(
+        self,
+        draft: Draft,
+        finish: Finish,
+        now_ms: int,
+        *,
+        after: Callable[[], None] = lambda: None,
+    ) -> Sequence[Effect]:
+        """Write a decision, follow it, `after` that, then finish; at once if it is empty."""
+
+        def appended() -> None:
+            for record in draft.records:
+                self.state.apply(record)
+            for note in draft.notes:
+                self.journal.note(*note)
+            for timer, member_id, delay_ms in draft.timers:
+                self.set_timer(timer, member_id, delay_ms, now_ms)
+            after()
+
+        if draft.records:
+            return [AppendGroupRecords(draft.records, finish, appended)]
+        appended()
+        return finish(ErrorCode.NONE)
+
+    def set_timer(self, timer: Timer, member_id: str, delay_ms: int | None, now_ms: int) -> None:
+        """Expect something of a member, or (None) nothing any more."""
+        if delay_ms is None:
+            self.deadlines.clear((timer, member_id))
+        else:
+            self.deadlines.set((timer, member_id), now_ms + delay_ms)
+
+    def _stay(
+        self,
+        draft: Draft,
+        terms: Terms,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+    ) -> ConsumerGroupHeartbeatResponse:
+        """Draw up what a heartbeat does.  Raises: Refused."""
+        check_size(self.state, terms.settings, request.member_id)
+        before = member_of(draft, request, self._new_member_id)
+        after = updated_member(before, request, caller)
+        names_changed = put_member(draft, after)
+        pattern = put_pattern(draft, before.subscribed_topic_regex, after.subscribed_topic_regex)
+        self.update_assignment(
+            draft,
+            terms,
+            why=f"{after.member_id} subscribes to something else"
+            if names_changed or pattern is PatternChange.RESOLVED
+            else None,
+        )
+        member = move_member(
+            draft,
+            terms,
+            after.member_id,
+            owned_by(request),
+            subscription_changed=names_changed or pattern is not PatternChange.NONE,
+        )
+        changed = member.assigned != before.assigned
+        return answer_to(
+            member, terms.settings, with_assignment=changed or is_full_request(request)
+        )
+
+    def update_assignment(self, draft: Draft, terms: Terms, *, why: str | None) -> None:
+        """Bump the epoch for a reason, or if topics changed since, and assign if it is behind."""
+        if why is not None or self._epoch_version != self._topics.version:
+            update_epoch(draft, terms, why=why)
+        update_target(draft, terms)
+
+    # Leaving.
+
+    def _leave(
+        self, request: ConsumerGroupHeartbeatRequest, reply: Reply, now_ms: int, wall_ms: int
+    ) -> Sequence[Effect]:
+        """Raises: Refused."""
+        member = leaving_member(self.state, request)
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id, member_epoch=request.member_epoch
+        )
+
+        def finish(code: ErrorCode) -> Sequence[Effect]:
+            if code != ErrorCode.NONE:
+                return [Answer(reply, refusal(group_code_of(code)))]
+            return [Answer(reply, response)]
+
+        if request.member_epoch == LEAVE_EPOCH:
+            return self.remove({member.member_id: "left"}, finish, now_ms, wall_ms)
+        draft = Draft(self.state)
+        away = replace(
+            member,
+            member_epoch=LEAVE_STATIC_EPOCH,
+            assigned={
+                topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()
+            },
+            pending_revocation={},
+        )
+        draft.add(current_assignment_record(self.group_id, away))
+        draft.note("left", f"for a while; {member.instance_id} is expected back", member.member_id)
+        return self.commit(draft, finish, now_ms)
+
+    def remove(
+        self, reasons: dict[str, str], finish: Finish, now_ms: int, wall_ms: int
+    ) -> Sequence[Effect]:
+        """Remove members, by id why ("left", or what they failed to do)."""
+        member_ids = frozenset(reasons)
+        if self.downgrade is not None:
+            instead = self.downgrade(self, member_ids, finish, now_ms, wall_ms)
+            if instead is not None:
+                return instead
+        draft = Draft(self.state)
+        for member_id, reason in reasons.items():
+            left = reason == "left"
+            draft.note("left" if left else "fenced", "" if left else reason, member_id)
+        first = next(iter(reasons))
+        others = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+        remove_members(draft, self.terms(wall_ms), reasons, f"{first}{others} is gone")
+        return self.commit(draft, finish, now_ms)
+
+    def on_time(self, now_ms: int, wall_ms: int) -> Sequence[Effect]:
+        """Fence the members that did not do in time what is expected of them."""
+        overdue: dict[str, str] = {}
+        for timer, member_id in self.deadlines.due(now_ms):
+            member = self.state.members.get(member_id)
+            revoked = member is not None and (
+                member.is_static_and_away or member.state is not MemberState.UNREVOKED_PARTITIONS
+            )
+            if member is None or (timer is Timer.REBALANCE and revoked):
+                continue
+            overdue.setdefault(member_id, timer.value)
+            # If it cannot be written now it will be tried again; otherwise this is cleared.
+            self.set_timer(timer, member_id, RETRY_MS, now_ms)
+        if not overdue:
+            return []
+        return self.remove(overdue, lambda _code: [], now_ms, wall_ms)
+
+    # Patterns.
+
+    def resolve(self, now_ms: int, wall_ms: int) -> Sequence[Effect]:
+        """Look the patterns up, if there is need and it was not done just now.
+
+        It is a decision of its own, after the heartbeat that made it necessary was answered: as
+        in Kafka, which does it in the background, a member with a new pattern gets its
+        assignment with a later heartbeat.
+        """
+        need = self._patterns.need(self.state, self.terms(wall_ms))
+        if need is None:
+            return []
+        draft = Draft(self.state)
+        resolve_patterns(draft, self.terms(wall_ms))
+        version = self._topics.version
+
+        def after() -> None:
+            self._epoch_version = version
+            self._patterns.done(need)
+
+        return self.commit(draft, lambda _code: [], now_ms, after=after)
+
+    # What the coordinator asks.
+
+    def describe(self) -> DescribedGroup:
+        """For ConsumerGroupDescribe."""
+        return describe_group(self.state, self._settings(), self._topics)
+
+    def commit_check(self, owner: OffsetOwner) -> CommitCheck:
+        """Let a commit pass as a whole; the check that is returned then takes each partition.
+
+        Raises: Refused.
+        """
+        return commit_check(self.state, owner, self._topics)
+
+    def check_offset_commit(self, owner: OffsetOwner, now_ms: int) -> None:
+        """Let a commit pass in the member's own epoch.  Raises: Refused."""
+        check = self.commit_check(owner)
+        check.refuse_older()
+
+    def check_offset_fetch(self, owner: OffsetOwner) -> None:
+        """Let a member read offsets.  Raises: Refused."""
+        check_fetch(self.state, owner)
+
+    def check_offset_delete(self) -> None:
+        """Offsets may be deleted, but for topics that are subscribed to."""
+
+    def check_delete(self) -> None:
+        """Let the group be deleted.  Raises: Refused (NON_EMPTY_GROUP)."""
+        if self.state.members:
+            raise Refused(ErrorCode.NON_EMPTY_GROUP)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether some member consumes the topic."""
+        state = self.state
+        return any(
+            text in state.patterns and topic in found.topics
+            for text, found in state.regexes.items()
+        ) or any(topic in member.subscribed_topic_names for member in state.members.values())
+
+    def offsets_expire_since_ms(self, commit_wall_ms: int) -> int | None:
+        """An offset grows old from its own commit, if nobody subscribes to its topic."""
+        return commit_wall_ms
+
+    def tombstones(self) -> list[GroupRecord]:
+        """The records that delete the group, but for its offsets."""
+        return group_tombstones(self.state)

@@ -1,0 +1,113 @@
+"""Whose heartbeat it is, and whether he may send it: member ids, instance ids and epochs."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+from .consumer_member import LEAVE_STATIC_EPOCH, ConsumerMember
+from .consumer_reconcile import Owned
+from .consumer_request import owned_by
+from .consumer_state import Draft, GroupState
+from .consumer_steps import replace_member
+from .settings import ConsumerSettings
+
+
+def check_size(state: GroupState, settings: ConsumerSettings, member_id: str) -> None:
+    """Let a member in.  Raises: Refused (GROUP_MAX_SIZE_REACHED)."""
+    size_max = settings.group_size_max
+    if len(state.members) >= size_max and member_id not in state.members:
+        raise Refused(
+            ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has {size_max} members already."
+        )
+
+
+def member_of(
+    draft: Draft, request: ConsumerGroupHeartbeatRequest, new_member_id: Callable[[], str]
+) -> ConsumerMember:
+    """The member of a heartbeat as it was before it; a static one may take over from another.
+
+    Raises: Refused (UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
+    UNRELEASED_INSTANCE_ID).
+    """
+    if request.instance_id is None:
+        member = draft.state.members.get(request.member_id)
+        if member is not None:
+            check_epoch(member, request.member_epoch, owned_by(request))
+            return member
+        if request.member_epoch != 0:
+            raise unknown_member(draft.state, request.member_id)
+    elif request.member_epoch != 0:
+        member = static_member(draft.state, request.instance_id, request.member_id)
+        check_epoch(member, request.member_epoch, owned_by(request))
+        return member
+    return _joining(draft, request.instance_id, request.member_id or new_member_id())
+
+
+def _joining(draft: Draft, instance_id: str | None, member_id: str) -> ConsumerMember:
+    held = draft.state.static_member(instance_id)
+    if held is None:
+        draft.note("joined", "" if instance_id is None else f"as {instance_id}", member_id)
+        return draft.state.members.get(member_id) or ConsumerMember(member_id=member_id)
+    if held.classic is None and held.member_epoch != LEAVE_STATIC_EPOCH:
+        raise Refused(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Instance id {instance_id} is in use by {held.member_id}.",
+        )
+    new = replace(held, member_id=member_id, member_epoch=0, previous_member_epoch=0)
+    replace_member(draft, held, new)
+    draft.note("joined", f"again as {instance_id}, in place of {held.member_id}", member_id)
+    return new
+
+
+def leaving_member(state: GroupState, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
+    """Who leaves.  Raises: Refused (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID)."""
+    if request.instance_id is not None:
+        return static_member(state, request.instance_id, request.member_id)
+    member = state.members.get(request.member_id)
+    if member is None:
+        raise unknown_member(state, request.member_id)
+    return member
+
+
+def static_member(state: GroupState, instance_id: str, member_id: str) -> ConsumerMember:
+    """Who holds an instance id, if it is that member.
+
+    Raises: Refused (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID).
+    """
+    member = state.static_member(instance_id)
+    if member is None:
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Nobody has the instance id {instance_id}.")
+    if member.member_id != member_id:
+        raise Refused(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Instance id {instance_id} belongs to {member.member_id} now.",
+        )
+    return member
+
+
+def unknown_member(state: GroupState, member_id: str) -> Refused:
+    """The refusal for a member that is not there."""
+    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of {state.group_id}.")
+
+
+def check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
+    """Let a heartbeat pass in the member's epoch, or in the one before if its answer was lost.
+
+    Raises: Refused (FENCED_MEMBER_EPOCH).
+    """
+    if epoch in (0, member.member_epoch):
+        return
+    lost_answer = (
+        epoch == member.previous_member_epoch
+        and epoch < member.member_epoch
+        and owned is not None
+        and all(partition in member.assigned.get(topic_id, {}) for topic_id, partition in owned)
+    )
+    if not lost_answer:
+        raise Refused(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"Epoch {epoch} is not the member's, which is {member.member_epoch}; it must give up "
+            "its partitions and join again.",
+        )

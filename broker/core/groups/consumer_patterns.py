@@ -1,0 +1,119 @@
+"""Patterns that members of a consumer group subscribe to, and the topics they stand for.
+
+The topics of each pattern are kept in a record. They are looked up when a pattern is new, when
+there are new topics, and from time to time; never more often than every ten seconds, as a group
+may have many patterns and the cluster many topics.
+"""
+
+from collections.abc import Iterable
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from odradek.protocol.errors import Refused
+
+from .consumer_records import regex_record, regex_tombstone
+from .consumer_state import Draft, GroupState, ResolvedRegex
+from .consumer_steps import Terms, bump_epoch, metadata_hash, shown
+from .regex import compile_pattern, matching
+
+RESOLVE_INTERVAL_MS_MIN: Final = 10_000
+
+
+class PatternChange(Enum):
+    """What a member's new pattern means for the group."""
+
+    NONE = auto()
+    UNRESOLVED = auto()
+    """It must be looked up first; the group epoch waits for that."""
+    RESOLVED = auto()
+    """Its topics are known already, or it was taken back."""
+
+
+class PatternNeed(NamedTuple):
+    """The topics that patterns are to be looked up in."""
+
+    version: int
+    names: frozenset[str]
+
+
+class PatternClock:
+    """When the patterns of a group are to be looked up; by the wall clock of their records."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self) -> None:
+        self._done: PatternNeed | None = None  # None after loading: topics may be new since
+
+    def done(self, need: PatternNeed) -> None:
+        """They were looked up."""
+        self._done = need
+
+    def need(self, state: GroupState, terms: Terms) -> PatternNeed | None:
+        """Where to look them up, if it is time to."""
+        if not state.patterns:
+            return None
+        last_wall_ms = max((found.wall_ms for found in state.regexes.values()), default=None)
+        age_ms = None if last_wall_ms is None else terms.wall_ms - last_wall_ms
+        if age_ms is not None and 0 <= age_ms <= RESOLVE_INTERVAL_MS_MIN:
+            return None
+        refresh_ms = terms.settings.regex_refresh_interval_ms
+        is_old = age_ms is None or not 0 <= age_ms <= refresh_ms
+        if is_old or not state.patterns.keys() <= state.regexes.keys() or self._done is None:
+            return _names_now(terms)
+        if self._done.version == terms.topics.version:
+            return None
+        now = _names_now(terms)
+        if now.names <= self._done.names:
+            self._done = now
+            return None
+        return now
+
+
+def _names_now(terms: Terms) -> PatternNeed:
+    return PatternNeed(terms.topics.version, frozenset(terms.topics.names()))
+
+
+def put_pattern(draft: Draft, old: str | None, new: str | None) -> PatternChange:
+    """Follow a member, already written, from one pattern to another ("" is none, too).
+
+    Raises: Refused (INVALID_REGULAR_EXPRESSION).
+    """
+    if old == new:
+        return PatternChange.NONE
+    state = draft.state
+    if old and old in state.regexes and old not in state.patterns:
+        draft.add(regex_tombstone(state.group_id, old))
+    if new:
+        if state.patterns.get(new) == 1:
+            compile_pattern(new)
+        known = new in draft.state.regexes
+        return PatternChange.RESOLVED if known else PatternChange.UNRESOLVED
+    return PatternChange.RESOLVED if old else PatternChange.UNRESOLVED
+
+
+def resolve_patterns(draft: Draft, terms: Terms) -> None:
+    """Look up the topics of all patterns; bump the epoch if any of them has changed."""
+    state = draft.state
+    names = terms.topics.names()
+    changed: dict[str, int] = {}
+    for text in sorted(state.patterns):
+        topics = _matching(text, names)
+        known = state.regexes.get(text)
+        if topics != (frozenset() if known is None else known.topics):
+            changed[text] = len(topics)
+        resolved = ResolvedRegex(topics, terms.topics.version, terms.wall_ms)
+        draft.add(regex_record(state.group_id, text, resolved))
+    found = metadata_hash(draft.state.subscribed_topics(), terms.topics)
+    if changed:
+        text, count = next(iter(changed.items()))
+        bump_epoch(draft, found, f"{shown(changed)} matches other topics ({text!r}: {count})")
+    elif found != state.metadata_hash:
+        bump_epoch(draft, found, "its topics were created, deleted or extended")
+
+
+def _matching(text: str, names: Iterable[str]) -> frozenset[str]:
+    """A pattern that was read from a record may be too large here; then it means nothing."""
+    try:
+        return frozenset(matching(compile_pattern(text), names))
+    except Refused:
+        return frozenset()

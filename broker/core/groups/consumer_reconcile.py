@@ -1,0 +1,137 @@
+"""Incremental reconciliation (KIP-848): the next step of one member towards its target.
+
+STABLE                 it owns its target of the epoch it is in; a newer target sets it off.
+UNREVOKED_PARTITIONS   it has been told to give up partitions; it stays in its epoch until a
+                       heartbeat names its partitions and those are not among them.
+UNRELEASED_PARTITIONS  it is in the target's epoch and waits for partitions of others, which it
+                       gets one by one as they are given up.
+
+A partition is given only if nobody owns it, those who have yet to give it up included: so no two
+members ever own it.
+
+Source: behaviour of CurrentAssignmentBuilder in Apache Kafka 4.3.1.
+"""
+
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, replace
+
+from odradek.protocol.errors import ErrorCode, Refused
+
+from .consumer_member import ByEpoch, ConsumerMember, MemberState, Partitions
+
+Owned = Set[tuple[bytes, int]]
+"""Partitions a member says it owns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """Where a member shall go, and what is in its way."""
+
+    epoch: int
+    partitions: Partitions
+    topic_ids: Set[bytes]
+    """What it subscribes to now: the target may be older."""
+    is_owned: Callable[[bytes, int], bool]
+    """Whether anybody owns a partition."""
+    owned: Owned | None
+    """What the member says it owns; None: it did not say."""
+    subscription_changed: bool = False
+
+
+def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+    """The member after its next step, or itself if it has to wait.
+
+    Raises: Refused (FENCED_MEMBER_EPOCH, for a member in a state of a newer broker).
+    """
+    match member.state:
+        case MemberState.STABLE:
+            if member.member_epoch == goal.epoch:
+                return _follow_subscription(member, goal)
+        case MemberState.UNREVOKED_PARTITIONS:
+            if _still_owns(goal.owned, member.pending_revocation):
+                return _follow_subscription(member, goal)
+        case MemberState.UNRELEASED_PARTITIONS:
+            pass
+        case MemberState.UNKNOWN:
+            if goal.owned is None or goal.owned:
+                raise Refused(
+                    ErrorCode.FENCED_MEMBER_EPOCH,
+                    "The member is in a state of a newer broker; it must give up its partitions "
+                    "and join again.",
+                )
+            member = replace(member, member_epoch=goal.epoch)
+    return _next_step(member, goal)
+
+
+def _follow_subscription(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+    """Take back the partitions of topics it does not subscribe to any more."""
+    gone = {topic_id for topic_id in member.assigned if topic_id not in goal.topic_ids}
+    if not goal.subscription_changed or not gone:
+        return member
+    assigned = {
+        topic_id: epochs for topic_id, epochs in member.assigned.items() if topic_id not in gone
+    }
+    pending: dict[bytes, Mapping[int, int]] = dict(member.pending_revocation)
+    for topic_id in gone:
+        pending[topic_id] = {**pending.get(topic_id, {}), **member.assigned[topic_id]}
+    moved = member.moved_to(member.member_epoch)
+    if not _still_owns(goal.owned, pending):
+        return replace(moved, assigned=assigned)
+    return replace(
+        moved,
+        state=MemberState.UNREVOKED_PARTITIONS,
+        assigned=assigned,
+        pending_revocation=pending,
+    )
+
+
+def _next_step(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+    kept: dict[bytes, dict[int, int]] = {}
+    pending: dict[bytes, dict[int, int]] = {}
+    granted: dict[bytes, list[int]] = {}
+    waits = False
+    for topic_id in sorted({*goal.partitions, *member.assigned}):
+        target: Set[int] = frozenset()
+        if topic_id in goal.topic_ids:
+            target = goal.partitions.get(topic_id, target)
+        current = member.assigned.get(topic_id, {})
+        own_pending = member.pending_revocation.get(topic_id, {})
+        _put(kept, topic_id, {p: epoch for p, epoch in current.items() if p in target})
+        _put(pending, topic_id, {p: epoch for p, epoch in current.items() if p not in target})
+        missing = sorted(target - current.keys())
+        # What it was about to give up itself is not in its own way.
+        free = [p for p in missing if p in own_pending or not goal.is_owned(topic_id, p)]
+        waits = waits or len(free) < len(missing)
+        if free:
+            granted[topic_id] = free
+    if pending and _still_owns(goal.owned, pending):
+        return replace(
+            member.moved_to(member.member_epoch),
+            state=MemberState.UNREVOKED_PARTITIONS,
+            assigned=kept,
+            pending_revocation=pending,
+        )
+    for topic_id, partitions in granted.items():
+        kept.setdefault(topic_id, {}).update(dict.fromkeys(partitions, goal.epoch))
+    return replace(
+        member.moved_to(goal.epoch),
+        state=MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE,
+        assigned=kept,
+        pending_revocation={},
+    )
+
+
+def _put(found: dict[bytes, dict[int, int]], topic_id: bytes, epochs: dict[int, int]) -> None:
+    if epochs:
+        found[topic_id] = epochs
+
+
+def _still_owns(owned: Owned | None, pending: ByEpoch) -> bool:
+    """Whether it owns what it shall give up; a member that does not say, does."""
+    if owned is None:
+        return True
+    return any(
+        (topic_id, partition) in owned
+        for topic_id, epochs in pending.items()
+        for partition in epochs
+    )

@@ -1,0 +1,138 @@
+"""ConsumerGroupHeartbeat: what is wrong with a request in itself, what it changes, the answer."""
+
+from dataclasses import replace
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k68_consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+from .consumer_member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember
+from .consumer_reconcile import Owned
+from .effects import Caller
+from .settings import ConsumerSettings
+
+OWN_MEMBER_ID_VERSION_FIRST = 1
+
+
+def check_request(
+    request: ConsumerGroupHeartbeatRequest, version: int, settings: ConsumerSettings
+) -> None:
+    """Refuse what no group could answer.  Raises: Refused."""
+    named = version >= OWN_MEMBER_ID_VERSION_FIRST or request.member_epoch > 0
+    if named or request.member_epoch == LEAVE_EPOCH:
+        _refuse_empty(request.member_id, "MemberId")
+    _refuse_empty(request.group_id, "GroupId")
+    _refuse_empty(request.instance_id, "InstanceId")
+    _refuse_empty(request.rack_id, "RackId")
+    if request.member_epoch == 0:
+        _check_join(request)
+    elif request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
+        raise _invalid("Only a member with an InstanceId leaves with epoch -2.")
+    elif request.member_epoch < LEAVE_STATIC_EPOCH:
+        raise _invalid(f"MemberEpoch {request.member_epoch} is not one.")
+    assignor = request.server_assignor
+    if assignor is not None and assignor not in settings.assignors:
+        raise Refused(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {assignor[:200]} is not supported; these are: "
+            f"{', '.join(settings.assignors)}.",
+        )
+
+
+def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
+    if request.rebalance_timeout_ms == -1:
+        raise _invalid("A member that joins must give its RebalanceTimeoutMs.")
+    if request.topic_partitions is None or request.topic_partitions:
+        raise _invalid("A member that joins must own no TopicPartitions.")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise _invalid(
+            "A member that joins must give SubscribedTopicNames or a SubscribedTopicRegex."
+        )
+
+
+def _refuse_empty(text: str | None, name: str) -> None:
+    # Java's trim() takes away the control characters, too.
+    if text is not None and all(character <= " " for character in text):
+        raise _invalid(f"{name} must not be empty.")
+
+
+def _invalid(detail: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REQUEST, detail)
+
+
+def is_full_request(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the member says everything again, and wants to be told everything again."""
+    if request.member_epoch == 0:
+        return True
+    subscribes = (
+        request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    )
+    owns = request.topic_partitions is not None
+    return request.rebalance_timeout_ms != -1 and subscribes and owns
+
+
+def updated_member(
+    member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
+) -> ConsumerMember:
+    """The member with what the request says; null says nothing."""
+    names = request.subscribed_topic_names
+    timeout_ms = request.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=_given(request.instance_id, member.instance_id),
+        rack_id=_given(request.rack_id, member.rack_id),
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=_given(request.server_assignor, member.server_assignor),
+        subscribed_topic_names=(
+            member.subscribed_topic_names if names is None else frozenset(names)
+        ),
+        subscribed_topic_regex=_given(
+            request.subscribed_topic_regex, member.subscribed_topic_regex
+        ),
+        client_id=caller.client_id,
+        client_host=caller.client_host,
+        classic=None,
+    )
+
+
+def _given(new: str | None, old: str | None) -> str | None:
+    return old if new is None else new
+
+
+def owned_by(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
+    """What the member says it owns; None if it does not say."""
+    if request.topic_partitions is None:
+        return None
+    return {
+        (topic.topic_id, partition)
+        for topic in request.topic_partitions
+        for partition in topic.partitions
+    }
+
+
+def answer_to(
+    member: ConsumerMember, settings: ConsumerSettings, *, with_assignment: bool
+) -> ConsumerGroupHeartbeatResponse:
+    """What a member is told."""
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=member.member_id,
+        member_epoch=member.member_epoch,
+        heartbeat_interval_ms=settings.heartbeat_interval_ms,
+    )
+    if with_assignment:
+        response.assignment = Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, partitions=sorted(epochs))
+                for topic_id, epochs in sorted(member.assigned.items())
+            ]
+        )
+    return response
+
+
+def refusal(code: ErrorCode, detail: str | None = None) -> ConsumerGroupHeartbeatResponse:
+    """An answer that is nothing but an error."""
+    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=detail)
