@@ -1,4 +1,4 @@
-"""The command line: `odradek serve`, and `topics`, `produce`, `consume` for any Kafka broker.
+"""The command line: `odradek serve`, and the other commands for any Kafka broker.
 
 Each command is a module that is imported when it is called, so that starting a broker never pays
 for a Kafka client.  Exit codes: 0 done, 1 failed (one sentence on stderr), 2 wrong usage, 3 timed
@@ -16,10 +16,12 @@ from odradek import __version__
 COMMANDS: Final = {
     "serve": "Run a broker.",
     "topics": "List, create, describe, change and delete topics.",
+    "groups": "List, describe, explain, reset and delete consumer groups.",
+    "configs": "Describe and change settings of topics, brokers and groups.",
     "produce": "Write records to a topic.",
     "consume": "Read records of a topic.",
 }
-EPILOG: Final = "topics, produce and consume work against any Kafka broker: see -b."
+EPILOG: Final = "All but serve work against any Kafka broker: see -b."
 
 
 class LazyGroup(click.Group):

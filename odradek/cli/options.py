@@ -2,6 +2,8 @@
 
 import click
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
 
 def parse_pairs(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]

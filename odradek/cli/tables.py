@@ -3,10 +3,13 @@
 import json
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
 Row = Sequence[object]
+NOTHING: Final = "-"
+"""What stands in a cell for a value that is not there."""
 
 
 def show_json(data: object) -> None:
@@ -26,10 +29,7 @@ def aligned(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
     """Lines whose columns begin below each other; numbers end below each other."""
     cells = [[str(cell) for cell in row] for row in (columns, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    right = [
-        bool(rows) and all(isinstance(row[index], int) for row in rows)
-        for index in range(len(columns))
-    ]
+    right = [_is_of_numbers(rows, index) for index in range(len(columns))]
     return [
         "  ".join(
             cell.rjust(width) if flush_right else cell.ljust(width)
@@ -37,6 +37,14 @@ def aligned(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
         ).rstrip()
         for row in cells
     ]
+
+
+def _is_of_numbers(rows: Sequence[Row], index: int) -> bool:
+    """Whether a column holds numbers, and no other text than for those that are not there."""
+    cells = [row[index] for row in rows]
+    return any(isinstance(cell, int) for cell in cells) and all(
+        isinstance(cell, int) or cell == NOTHING for cell in cells
+    )
 
 
 def _show_rich(columns: Sequence[str], rows: Sequence[Row]) -> bool:
@@ -49,7 +57,7 @@ def _show_rich(columns: Sequence[str], rows: Sequence[Row]) -> bool:
         return False
     table = Table(box=box.SIMPLE_HEAD)
     for index, name in enumerate(columns):
-        numbers = bool(rows) and all(isinstance(row[index], int) for row in rows)
+        numbers = _is_of_numbers(rows, index)
         table.add_column(name, justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))

@@ -11,7 +11,7 @@ from odradek.protocol.primitives import ZERO_UUID, uuid_text
 
 from .clients import Client, Cluster, cluster_options, error_name
 from .errors import CommandError
-from .options import parse_pairs
+from .options import json_option, parse_pairs
 from .tables import show_json, show_table
 
 Topic = Mapping[str, Any]
@@ -22,7 +22,6 @@ def topics() -> None:
     """List, create, describe, change and delete topics of any Kafka cluster."""
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 config_option = click.option(
     "--config",
     "configs",

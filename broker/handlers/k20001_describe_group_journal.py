@@ -1,0 +1,60 @@
+"""DescribeGroupJournal 0: what happened in groups and why. Odradek's own, not advertised.
+
+A group that is gone has no journal any more. At most `GROUPS_MAX` groups a request: a journal may
+be 200 KB long.
+"""
+
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k20001_describe_group_journal import (
+    DescribedGroupJournal,
+    DescribeGroupJournalRequest,
+    DescribeGroupJournalResponse,
+    JournalEntry,
+)
+
+from ..call import Call
+from ..node import Node
+
+GROUPS_MAX: Final = 20
+
+
+def handle(
+    request: DescribeGroupJournalRequest, call: Call, node: Node
+) -> DescribeGroupJournalResponse:
+    """Tell each group's journal, the oldest entry first."""
+    asked = list(dict.fromkeys(request.groups))
+    told = [_told(group_id, node) for group_id in asked[:GROUPS_MAX]]
+    too_many = Refused(ErrorCode.INVALID_REQUEST, f"at most {GROUPS_MAX} groups a request")
+    refused = [_refused(group_id, too_many) for group_id in asked[GROUPS_MAX:]]
+    return DescribeGroupJournalResponse(groups=told + refused)
+
+
+def _told(group_id: str, node: Node) -> DescribedGroupJournal:
+    try:
+        group = node.groups.shard_of(group_id).groups.get(group_id)
+        if group is None:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
+    except Refused as refused:
+        return _refused(group_id, refused)
+    return DescribedGroupJournal(
+        group_id=group_id,
+        group_state=group.state_name,
+        protocol_type=group.protocol_type,
+        entries=[
+            JournalEntry(
+                timestamp_ms=entry.wall_ms,
+                event=entry.event,
+                member_id=entry.member_id,
+                reason=entry.reason,
+            )
+            for entry in group.journal.entries()
+        ],
+    )
+
+
+def _refused(group_id: str, refused: Refused) -> DescribedGroupJournal:
+    return DescribedGroupJournal(
+        group_id=group_id, error_code=refused.code, error_message=refused.message
+    )

@@ -1,0 +1,242 @@
+"""Ask a broker with our own messages, over kafka-python's connections.
+
+kafka-python's admin client lacks what the commands need: ConsumerGroupDescribe, the error of each
+config resource, the configs of all brokers together.  So its connections (bootstrap, TLS, SASL,
+choice of version) carry messages of `odradek.protocol` here.  This is the only place that touches
+what kafka-python keeps to itself.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple, TypeVar
+
+from odradek.protocol.errors import ErrorCode, MalformedMessage
+from odradek.protocol.framing import FRAME_SIZE, RequestHeader, ResponseHeader
+from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.messages.k10_find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from odradek.protocol.schema import Message
+
+from .clients import Client, Cluster, error_name, sentence
+from .errors import CommandError
+
+Response = TypeVar("Response", bound=Message)
+NODE_ANY: Final = None
+GROUP_KEY_TYPE: Final = 0
+BATCHED_FIND_COORDINATOR_FIRST: Final = 4
+NO_TOPICS_METADATA_FIRST: Final = 1  # before, an empty list means all topics
+COORDINATOR_TIMEOUT_S: Final = 20.0
+RETRY_S: Final = 0.1
+PASSING: Final = frozenset(
+    (
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    )
+)
+"""What a coordinator answers while it starts, loads or moves."""
+
+
+class BrokerLacks(CommandError):
+    """The broker does not serve this API, or not in a version that can say what is asked."""
+
+
+class BrokerHungUp(CommandError):
+    """The broker closed the connection instead of answering."""
+
+
+class BrokerNode(NamedTuple):
+    """Where a broker listens."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class Brokers:
+    """The brokers of the cluster that an admin client is connected to."""
+
+    def __init__(self, admin: Client) -> None:
+        self._manager = admin._manager
+
+    def ask(
+        self,
+        request: Message,
+        response_type: type[Response],
+        *,
+        node_id: int | None = NODE_ANY,
+        first: int | None = None,
+        advertised: bool = True,
+    ) -> Response:
+        """Send it to one broker, in the newest version both know, and wait for the answer.
+
+        `first` is the oldest version that can carry what is asked; an API that is not `advertised`
+        is sent in our newest version.  Raises: BrokerLacks, BrokerHungUp, CommandError.
+        """
+        from kafka import errors
+
+        carried = _Carried(request, response_type, first)
+        if not advertised:
+            carried.API_VERSION = carried.max_version
+
+        async def send() -> Any:
+            return await self._manager.send(carried, node_id=node_id)
+
+        try:
+            answer = self._manager.run(send)
+        except errors.IncompatibleBrokerVersion as error:
+            raise BrokerLacks(
+                f"the broker does not serve {carried.name} as it is needed here"
+            ) from error
+        except errors.UnknownBrokerIdError as error:
+            raise CommandError(f"there is no broker {node_id}") from error
+        except (errors.KafkaConnectionError, errors.Cancelled) as error:
+            raise BrokerHungUp(f"the broker closed the connection at {carried.name}") from error
+        except errors.KafkaError as error:
+            raise CommandError(f"{carried.name}: {sentence(error)}") from error
+        assert isinstance(answer, response_type)
+        return answer
+
+    def nodes(self) -> list[BrokerNode]:
+        """All brokers that are up, by id.  Raises: CommandError."""
+        answer = self.ask(
+            MetadataRequest(topics=[]), MetadataResponse, first=NO_TOPICS_METADATA_FIRST
+        )
+        return sorted(BrokerNode(b.node_id, b.host, b.port) for b in answer.brokers)
+
+    def coordinator(self, group_id: str) -> BrokerNode:
+        """The broker that coordinates a group.  Raises: CommandError."""
+        deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
+        while True:
+            code, message, node = self._find_coordinator(group_id)
+            if code == ErrorCode.NONE:
+                return node
+            if code not in PASSING or time.monotonic() > deadline:
+                raise refusal(group_id, code, message)
+            time.sleep(RETRY_S)
+
+    def ask_coordinator(
+        self,
+        group_id: str,
+        request: Message,
+        response_type: type[Response],
+        code_of: Callable[[Response], int],
+        *,
+        first: int | None = None,
+        advertised: bool = True,
+    ) -> Response:
+        """Ask a group's coordinator; again, while it loads or moves.  Raises: as `ask`.
+
+        The answer may still bear a code, which `code_of` reads from it.
+        """
+        deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
+        while True:
+            node_id = self.coordinator(group_id).node_id
+            answer = self.ask(
+                request, response_type, node_id=node_id, first=first, advertised=advertised
+            )
+            if code_of(answer) not in PASSING or time.monotonic() > deadline:
+                return answer
+            time.sleep(RETRY_S)
+
+    def _find_coordinator(self, group_id: str) -> tuple[int, str | None, BrokerNode]:
+        # Both ways to name the key: the version that is chosen carries one of them.
+        request = FindCoordinatorRequest(
+            key=group_id, key_type=GROUP_KEY_TYPE, coordinator_keys=[group_id]
+        )
+        answer = self.ask(request, FindCoordinatorResponse)
+        found = answer.coordinators[0] if answer.coordinators else answer
+        node = BrokerNode(found.node_id, found.host, found.port)
+        return found.error_code, found.error_message, node
+
+
+@contextmanager
+def brokers_of(cluster: Cluster) -> Iterator[Brokers]:
+    """The connected brokers of a cluster.  Raises: CommandError."""
+    with cluster.admin() as admin:
+        yield Brokers(admin)
+
+
+def refusal(what: str, code: int, message: str | None = None) -> CommandError:
+    """What to raise when an answer bears a code."""
+    return CommandError(f"{what}: {message or 'refused'} ({error_name(code)})")
+
+
+class _Carried:
+    """One of our messages in the shape in which kafka-python's connections take a request.
+
+    It is request, request header and response class in one, as they are asked only for these.
+    """
+
+    def __init__(
+        self, request: Message, response_type: type[Message], first: int | None = None
+    ) -> None:
+        self._request = request
+        self._response_type = response_type
+        self.name = type(request).__name__.removesuffix("Request")
+        self.API_KEY = request.API_KEY
+        self.API_VERSION: int | None = None
+        self.min_version = self._min_version = request.VERSIONS.first if first is None else first
+        self.max_version = self._max_version = request.VERSIONS.last
+        self.correlation_id = 0
+        self._client_id = ""
+
+    @property
+    def api_key(self) -> int:
+        return self.API_KEY
+
+    @property
+    def api_version(self) -> int | None:
+        return self.API_VERSION
+
+    @property
+    def header(self) -> "_Carried":
+        return self
+
+    def expect_response(self) -> bool:
+        return True
+
+    def get_response_class(self) -> "_Carried":
+        return self
+
+    def with_header(self, correlation_id: int, client_id: str) -> None:
+        self.correlation_id = correlation_id
+        self._client_id = client_id
+
+    def encode(self, *, framed: bool, header: bool) -> bytes:
+        """The whole frame."""
+        assert framed and header and self.API_VERSION is not None
+        start = RequestHeader(
+            request_api_key=self.API_KEY,
+            request_api_version=self.API_VERSION,
+            correlation_id=self.correlation_id,
+            client_id=self._client_id,
+        )
+        # Header version 2 keeps the two-byte length of the client id, so it is version 1 and tags.
+        out = start.encode(1)
+        if self._flexible:
+            out.append(0)
+        body = bytes(self._request.encode(self.API_VERSION, out))
+        return FRAME_SIZE.pack(len(body)) + body
+
+    def parse_header(self, buffer: Any) -> ResponseHeader:
+        """Read the response header from a file-like buffer."""
+        start, _ = ResponseHeader.decode(buffer.read(4), 0)
+        if self._flexible:
+            buffer.read(1)  # no tag is defined
+        return start
+
+    def decode(self, buffer: Any) -> Message:
+        """Read the rest of a file-like buffer."""
+        assert self.API_VERSION is not None
+        try:
+            return self._response_type.decode(buffer.read(), self.API_VERSION)[0]
+        except MalformedMessage as error:
+            raise ValueError(str(error)) from error
+
+    @property
+    def _flexible(self) -> bool:
+        return self.API_VERSION in self._request.FLEXIBLE

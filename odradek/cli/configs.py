@@ -1,0 +1,254 @@
+"""`odradek configs`: describe and alter settings of topics, brokers, groups and loggers."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import click
+
+from odradek.protocol.messages.k32_describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from odradek.protocol.messages.k44_incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+from .brokers import BrokerLacks, brokers_of, refusal
+from .clients import Cluster, cluster_options
+from .errors import CommandError
+from .options import json_option, parse_pairs
+from .tables import NOTHING, show_json, show_table
+
+SOURCES: Final = {
+    0: "UNKNOWN",
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    8: "DYNAMIC_GROUP_CONFIG",
+}
+TYPES: Final = (
+    "UNKNOWN",
+    "BOOLEAN",
+    "STRING",
+    "INT",
+    "SHORT",
+    "LONG",
+    "DOUBLE",
+    "LIST",
+    "CLASS",
+    "PASSWORD",
+)
+SOURCES_FIRST: Final = 1  # DescribeConfigs v0 does not say where a value comes from
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+class Resource(NamedTuple):
+    """Whose settings they are."""
+
+    type: int
+    name: str
+    own_source: int
+    """The source of what was set for this very resource."""
+    node_id: int | None = None
+    """The only broker that can answer; None: any."""
+
+    def __str__(self) -> str:
+        kind = {2: "topic", 4: "broker", 8: "broker logger", 32: "group"}[self.type]
+        return f"{kind} {self.name}" if self.name else "the default of brokers"
+
+
+def resource_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command --topic, --broker, …: it gets the one that was chosen as `resource`."""
+
+    @click.option("--topic", metavar="NAME", help="Settings of a topic.")
+    @click.option("--broker", type=click.IntRange(0), metavar="ID", help="Settings of a broker.")
+    @click.option("--broker-default", is_flag=True, help="What holds for all brokers.")
+    @click.option("--group", metavar="ID", help="Settings of a consumer group.")
+    @click.option(
+        "--broker-logger", type=click.IntRange(0), metavar="ID", help="Log levels of a broker."
+    )
+    @functools.wraps(command)
+    def with_resource(
+        topic: str | None,
+        broker: int | None,
+        broker_default: bool,
+        group: str | None,
+        broker_logger: int | None,
+        **rest: object,
+    ) -> None:
+        chosen = []
+        if topic is not None:
+            chosen.append(Resource(2, topic, 1))
+        if broker is not None:
+            chosen.append(Resource(4, str(broker), 2, broker))
+        if broker_default:
+            chosen.append(Resource(4, "", 3))
+        if group is not None:
+            chosen.append(Resource(32, group, 8))
+        if broker_logger is not None:
+            chosen.append(Resource(8, str(broker_logger), 6, broker_logger))
+        if len(chosen) != 1:
+            raise click.UsageError(
+                "name one of --topic, --broker, --broker-default, --group, --broker-logger"
+            )
+        command(resource=chosen[0], **rest)
+
+    return with_resource
+
+
+@click.group()
+def configs() -> None:
+    """Describe and change settings of topics, brokers and groups of any Kafka cluster."""
+
+
+@configs.command("describe")
+@resource_options
+@click.option("--all", "everything", is_flag=True, help="Also what was not set for it itself.")
+@json_option
+@cluster_options
+def describe(cluster: Cluster, resource: Resource, everything: bool, as_json: bool) -> None:
+    """Show the settings that were made for a topic, broker or group; with --all, every one."""
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(
+                resource_type=resource.type, resource_name=resource.name, configuration_keys=None
+            )
+        ],
+        include_synonyms=True,
+    )
+    with brokers_of(cluster) as brokers:
+        answer = brokers.ask(
+            request, DescribeConfigsResponse, node_id=resource.node_id, first=SOURCES_FIRST
+        )
+    (result,) = answer.results
+    if result.error_code:
+        raise refusal(str(resource), result.error_code, result.error_message)
+    shown = [
+        _document(config)
+        for config in sorted(result.configs, key=lambda config: config.name)
+        if everything or config.config_source == resource.own_source
+    ]
+    if as_json:
+        show_json(shown)
+    else:
+        _show(shown, everything)
+
+
+def _document(config: DescribeConfigsResourceResult) -> dict[str, Any]:
+    return {
+        "name": config.name,
+        "value": config.value,
+        "source": _source(config.config_source),
+        "type": TYPES[config.config_type] if 0 <= config.config_type < len(TYPES) else "UNKNOWN",
+        "read_only": config.read_only,
+        "sensitive": config.is_sensitive,
+        "synonyms": [
+            {"name": synonym.name, "value": synonym.value, "source": _source(synonym.source)}
+            for synonym in config.synonyms
+        ],
+    }
+
+
+def _source(number: int) -> str:
+    return SOURCES.get(number, f"SOURCE_{number}")
+
+
+def _show(documents: Sequence[dict[str, Any]], everything: bool) -> None:
+    columns = ["name", "value", "source"] + (["type", "read_only"] if everything else [])
+    rows = [[_cell(document, column) for column in columns] for document in documents]
+    if rows:
+        show_table([column.replace("_", "-").upper() for column in columns], rows)
+
+
+def _cell(document: dict[str, Any], column: str) -> object:
+    cell = document[column]
+    if column == "value" and cell is None:
+        return "(hidden)" if document["sensitive"] else NOTHING
+    return ("yes" if cell else "no") if isinstance(cell, bool) else cell
+
+
+@configs.command("alter")
+@resource_options
+@click.option(
+    "--set",
+    "to_set",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=parse_pairs,
+    help="Give a setting a value; may be repeated, as those below.",
+)
+@click.option("--delete", "to_delete", metavar="NAME", multiple=True, help="Back to the default.")
+@click.option(
+    "--append",
+    "to_append",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=parse_pairs,
+    help="Add to a setting that is a list.",
+)
+@click.option(
+    "--subtract",
+    "to_subtract",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=parse_pairs,
+    help="Take away from a setting that is a list.",
+)
+@click.option("--dry-run", is_flag=True, help="Let the cluster check it, change nothing.")
+@cluster_options
+def alter(cluster: Cluster, resource: Resource, dry_run: bool, **changes: Any) -> None:
+    """Change settings of a topic, broker or group, and leave the others as they are."""
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(
+                resource_type=resource.type,
+                resource_name=resource.name,
+                configs=_changes(**changes),
+            )
+        ],
+        validate_only=dry_run,
+    )
+    with brokers_of(cluster) as brokers:
+        try:
+            answer = brokers.ask(request, IncrementalAlterConfigsResponse, node_id=resource.node_id)
+        except BrokerLacks as error:
+            raise CommandError(
+                "the broker cannot change single settings (IncrementalAlterConfigs, Kafka 2.3)"
+            ) from error
+    (result,) = answer.responses
+    if result.error_code:
+        raise refusal(str(resource), result.error_code, result.error_message)
+    click.echo(f"{'would configure' if dry_run else 'configured'} {resource}", err=True)
+
+
+def _changes(
+    *,
+    to_set: dict[str, str],
+    to_delete: tuple[str, ...],
+    to_append: dict[str, str],
+    to_subtract: dict[str, str],
+) -> list[AlterableConfig]:
+    changes = [
+        AlterableConfig(name=name, config_operation=operation, value=value)
+        for operation, pairs in ((SET, to_set), (APPEND, to_append), (SUBTRACT, to_subtract))
+        for name, value in pairs.items()
+    ]
+    changes += [
+        AlterableConfig(name=name, config_operation=DELETE, value=None) for name in to_delete
+    ]
+    if not changes:
+        raise click.UsageError("nothing to change: give --set, --delete, --append or --subtract")
+    names = [change.name for change in changes]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise click.UsageError(f"more than one change of {', '.join(twice)}")
+    return changes

@@ -1,0 +1,148 @@
+"""`odradek groups explain`: what happened in a group and why."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k20001_describe_group_journal import (
+    DescribedGroupJournal,
+    DescribeGroupJournalRequest,
+    DescribeGroupJournalResponse,
+    JournalEntry,
+)
+
+from .brokers import BrokerHungUp, Brokers, brokers_of, refusal
+from .clients import Cluster, cluster_options
+from .errors import CommandError
+from .group_descriptions import GroupView, existing_group
+from .options import json_option
+from .tables import NOTHING, show_json, show_table
+
+REBALANCE: Final = "rebalance"
+MINUTES: Final = 10
+MINUTE_MS: Final = 60_000
+
+
+@click.command("explain")
+@click.argument("name", metavar="GROUP")
+@click.option(
+    "--minutes",
+    type=click.IntRange(1),
+    default=MINUTES,
+    show_default=True,
+    help="How far back rebalances are counted.",
+)
+@json_option
+@cluster_options
+def explain(cluster: Cluster, name: str, minutes: int, as_json: bool) -> None:
+    """Tell what happened in a group and why; only Odradek's broker keeps such a journal."""
+    with brokers_of(cluster) as brokers:
+        group = existing_group(brokers, name)
+        journal = _journal(brokers, name)
+    now_ms = round(datetime.now(UTC).timestamp() * 1000)
+    counted = rebalances_since(journal.entries, now_ms - minutes * MINUTE_MS)
+    if as_json:
+        show_json(_document(group, journal, minutes, counted))
+        return
+    for line in summary(group, journal.entries, minutes, counted):
+        click.echo(line)
+    if journal.entries:
+        click.echo()
+        rows = [_row(entry) for entry in journal.entries]
+        show_table(("TIME", "EVENT", "MEMBER", "REASON"), rows)
+
+
+def _journal(brokers: Brokers, name: str) -> DescribedGroupJournal:
+    try:
+        answer = brokers.ask_coordinator(
+            name,
+            DescribeGroupJournalRequest(groups=[name]),
+            DescribeGroupJournalResponse,
+            lambda answer: answer.groups[0].error_code,
+            advertised=False,
+        )
+    except BrokerHungUp as error:
+        raise CommandError(
+            f"only Odradek keeps a journal of its groups, and {name} is coordinated by a broker"
+            " that does not"
+        ) from error
+    (journal,) = answer.groups
+    if journal.error_code != ErrorCode.NONE:
+        raise refusal(name, journal.error_code, journal.error_message)
+    return journal
+
+
+def rebalances_since(entries: Sequence[JournalEntry], since_ms: int) -> Counter[str]:
+    """The reasons of the rebalances from that time on, with how often each was one."""
+    return Counter(
+        _general(entry)
+        for entry in entries
+        if entry.event == REBALANCE and entry.timestamp_ms >= since_ms
+    )
+
+
+def _general(entry: JournalEntry) -> str:
+    """The reason without the name of the member, so that the same reasons count as one."""
+    return entry.reason.replace(entry.member_id, "a member") if entry.member_id else entry.reason
+
+
+def summary(
+    group: GroupView, entries: Sequence[JournalEntry], minutes: int, counted: Counter[str]
+) -> list[str]:
+    """In plain words: what the group is now, how often it rebalanced and what for."""
+    epoch = "" if group.epoch is None else f" at epoch {group.epoch}"
+    lines = [
+        f"{group.group_id} is {group.state}{epoch}, with {_count(len(group.members), 'member')}."
+    ]
+    if not entries:
+        return [*lines, "Its journal is empty: nothing has happened since the broker started."]
+    lines.append(f"{_count(counted.total(), 'rebalance')} in the last {_count(minutes, 'minute')}.")
+    if counted:
+        reason, times = counted.most_common(1)[0]
+        if counted.total() > 1:
+            lines.append(f"The commonest reason ({times} of {counted.total()}): {reason}")
+        else:
+            lines.append(f"The reason: {reason}")
+    return lines
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _row(entry: JournalEntry) -> list[str]:
+    return [_local_time(entry.timestamp_ms), entry.event, entry.member_id or NOTHING, entry.reason]
+
+
+def _local_time(timestamp_ms: int) -> str:
+    when = datetime.fromtimestamp(timestamp_ms / 1000, UTC).astimezone()
+    return when.isoformat(sep=" ", timespec="milliseconds")[:-6]
+
+
+def _document(
+    group: GroupView, journal: DescribedGroupJournal, minutes: int, counted: Counter[str]
+) -> dict[str, Any]:
+    return {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "protocol_type": journal.protocol_type,
+        "epoch": group.epoch,
+        "member_count": len(group.members),
+        "minutes": minutes,
+        "rebalances": counted.total(),
+        "rebalance_reasons": dict(counted.most_common()),
+        "entries": [
+            {
+                "timestamp": entry.timestamp_ms,
+                "event": entry.event,
+                "member_id": entry.member_id or None,
+                "reason": entry.reason,
+            }
+            for entry in journal.entries
+        ],
+    }
