@@ -7,20 +7,23 @@ by the version of /controller_epoch, so that a controller that was replaced can 
 
 Events are handled one at a time by one task. The decisions themselves are in `core.elections`.
 
-Not here yet: several brokers (their coming and going, elections, reassignment).
+Not here yet: several brokers (their coming and going, reassignment).
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
+from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.primitives import ZERO_UUID
 
 from .channel import ClusterChannel
 from .coordination import znodes
 from .coordination.interface import (
+    BadVersion,
     Check,
+    CoordinationError,
     Create,
     Delete,
     MultiFailed,
@@ -30,7 +33,7 @@ from .coordination.interface import (
     Set,
     WatchEvent,
 )
-from .core.elections import first_leader
+from .core.elections import ElectionType, elect, first_leader
 from .core.partition_state import NO_LEADER, PartitionState
 from .metadata import Address, BrokerInfo
 from .runtime import Clock
@@ -41,6 +44,20 @@ OPS_PER_MULTI_MAX: Final = 500
 FENCE_INDEX: Final = 0  # in every multi
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
 _PRODUCER_ID_MAX: Final = (1 << 63) - 1
+
+TopicPartition = tuple[str, int]
+Elections = dict[TopicPartition, PartitionState | Refused]
+"""What became of partitions for which an election was asked."""
+
+
+class Reassignment(NamedTuple):
+    """A partition whose replicas are being moved."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
 
 
 class Controller:
@@ -118,6 +135,47 @@ class Controller:
                     raise
                 continue  # another broker was first
             return range(first, last + 1)
+
+    # What admin clients ask.
+
+    async def elect_leaders(
+        self, partitions: Iterable[TopicPartition] | None, kind: ElectionType
+    ) -> Elections:
+        """Hold elections, in turn with everything else; None: for all partitions.
+
+        Raises: Refused (NOT_CONTROLLER).
+        """
+        results: asyncio.Future[Elections] = asyncio.get_running_loop().create_future()
+
+        async def hold() -> None:
+            asked = self._all_partitions() if partitions is None else partitions
+            try:
+                held = await self._hold_elections(asked, kind)
+            except CoordinationError:
+                if not results.done():
+                    results.set_exception(Refused(ErrorCode.NOT_CONTROLLER))
+                raise
+            if not results.done():  # else nobody waits any more
+                results.set_result(held)
+
+        self._events.put_nowait(hold)
+        return await results
+
+    def reassignments(self) -> Iterator[Reassignment]:
+        """The partitions that somebody has begun to move."""
+        for topic, assignment in self._topics.items():
+            for partition in sorted({*assignment.adding_replicas, *assignment.removing_replicas}):
+                yield Reassignment(
+                    topic,
+                    partition,
+                    assignment.partitions.get(partition, ()),
+                    assignment.adding_replicas.get(partition, ()),
+                    assignment.removing_replicas.get(partition, ()),
+                )
+
+    def _all_partitions(self) -> list[TopicPartition]:
+        topics = self._topics.items()
+        return [(topic, partition) for topic, node in topics for partition in node.partitions]
 
     # Watches. They fire once: the handler reads again and sets the next.
 
@@ -243,6 +301,64 @@ class Controller:
             controller_epoch=self.controller_epoch,
         )
 
+    # Elections.
+
+    async def _hold_elections(
+        self, partitions: Iterable[TopicPartition], kind: ElectionType
+    ) -> Elections:
+        results: Elections = {}
+        doomed = set(await self._session.children(znodes.DELETE_TOPICS))
+        for topic, partition in partitions:
+            try:
+                results[topic, partition] = await self._elect(topic, partition, kind, doomed)
+            except Refused as refused:
+                results[topic, partition] = refused
+        states = [state for state in results.values() if isinstance(state, PartitionState)]
+        if states:
+            await self._channel.leader_and_isr(states)
+            self._channel.update_partitions(states)
+        return results
+
+    async def _elect(
+        self, topic: str, partition: int, kind: ElectionType, doomed: Container[str]
+    ) -> PartitionState:
+        """Elect a leader and write it down; the brokers are yet to be told.  Raises: Refused."""
+        assignment = self._topics.get(topic)
+        if assignment is None or partition not in assignment.partitions:
+            raise Refused(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic!r}-{partition}"
+            )
+        if topic in doomed:
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is being deleted")
+        while True:
+            state = await self._read_state(topic, assignment, partition)
+            leadership = elect(state, kind, self._live)
+            assert state is not None
+            elected = state._replace(
+                leader=leadership.leader,
+                isr=leadership.isr,
+                leader_epoch=state.leader_epoch + 1,
+                partition_epoch=state.partition_epoch + 1,
+                controller_epoch=self.controller_epoch,
+            )
+            path = znodes.partition_state_path(topic, partition)
+            data = _encode_state(elected, is_recovering=leadership.is_unclean)
+            try:
+                await self._write([Set(path, data, state.partition_epoch)])
+            except MultiFailed as failed:
+                if failed.index == FENCE_INDEX or not isinstance(failed.error, BadVersion):
+                    raise
+                continue  # the leader has changed the in-sync replicas meanwhile
+            log.info(
+                "leader elected topic=%s partition=%d leader=%d epoch=%d unclean=%s",
+                topic,
+                partition,
+                elected.leader,
+                elected.leader_epoch,
+                leadership.is_unclean,
+            )
+            return elected
+
     async def _delete_topic(self, topic: str) -> None:
         """Stop its replicas, then remove its nodes; the request to delete it goes last."""
         self._topics.pop(topic, None)
@@ -271,7 +387,8 @@ class Controller:
             await self._session.multi([fence, *ops[start : start + OPS_PER_MULTI_MAX]])
 
 
-def _encode_state(state: PartitionState) -> bytes:
+def _encode_state(state: PartitionState, *, is_recovering: bool = False) -> bytes:
+    """`is_recovering`: until the next change of the in-sync replicas (KIP-704)."""
     return znodes.PartitionStateNode(
-        state.leader, state.leader_epoch, state.isr, state.controller_epoch
+        state.leader, state.leader_epoch, state.isr, state.controller_epoch, int(is_recovering)
     ).encode()

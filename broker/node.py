@@ -1,7 +1,10 @@
 """What handlers see of the broker: its parts, and the settings that they ask for all the time."""
 
+from typing import TYPE_CHECKING
+
 from odradek.protocol.errors import ErrorCode, Refused
 
+from .client_quotas import ClientQuotas
 from .config import Config
 from .core.fetch_session import FetchSessions, PartitionFetch
 from .core.partition import Partition
@@ -12,17 +15,22 @@ from .replicas import Replicas
 from .runtime import Runtime
 from .topics import Topics
 
+if TYPE_CHECKING:
+    from .controller import Controller
+
 
 class Node:
     """One broker, as its handlers know it.
 
-    `topics`, `groups` and `producer_ids` are set once the broker has its session with the store,
+    `topics` and all up to `controller` are set once the broker has its session with the store,
     before it accepts connections.
     """
 
     topics: Topics
+    client_quotas: ClientQuotas
     groups: GroupCoordinator
     producer_ids: ProducerIds
+    controller: "Controller"
 
     def __init__(
         self,

@@ -21,6 +21,7 @@ from odradek.storage.errors import StorageError
 from odradek.storage.log_config import LogConfig
 
 from .channel import LocalChannel
+from .client_quotas import ClientQuotas
 from .config import Config, ConfigError
 from .connections import Connections
 from .controller import Controller
@@ -151,6 +152,7 @@ class Broker:
         metadata = MetadataCache(cluster_id)
         node = Node(config, runtime, broker_id=self.broker_id, metadata=metadata, replicas=replicas)
         node.topics = Topics(node, session)
+        node.client_quotas = ClientQuotas(session)
         node.groups = GroupCoordinator(node, tasks)
         self._stack.callback(node.groups.close)
         for plan in data_dir.deleted_plans():
@@ -192,6 +194,7 @@ class Broker:
         await register(session, self.broker_id, endpoints, runtime.clock.wall_ms())
         channel = LocalChannel(node, session)
         controller = Controller(session, channel, self.broker_id, runtime.clock)
+        node.controller = controller
         node.producer_ids = ProducerIds(controller.allocate_producer_ids)
         await controller.elect()
         await controller.take_over()

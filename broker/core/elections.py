@@ -1,12 +1,23 @@
 """Who leads a partition: the controller's choices, as pure functions.
 
-Source: how Kafka 3.9's controller in ZooKeeper mode brings a new partition online.
+Source: how Kafka 3.9's controller in ZooKeeper mode brings a new partition online, and how it
+answers ElectLeaders.
 """
 
 from collections.abc import Collection, Sequence
+from enum import IntEnum
 from typing import NamedTuple
 
-from .partition_state import NO_LEADER
+from odradek.protocol.errors import ErrorCode, Refused
+
+from .partition_state import NO_LEADER, PartitionState
+
+
+class ElectionType(IntEnum):
+    """Which election ElectLeaders asks for."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
 
 
 class Leadership(NamedTuple):
@@ -14,6 +25,8 @@ class Leadership(NamedTuple):
 
     leader: int
     isr: tuple[int, ...]
+    is_unclean: bool = False
+    """The leader was not in sync: records may be lost."""
 
 
 def first_leader(replicas: Sequence[int], live: Collection[int]) -> Leadership:
@@ -23,3 +36,47 @@ def first_leader(replicas: Sequence[int], live: Collection[int]) -> Leadership:
     """
     isr = tuple(replica for replica in replicas if replica in live)
     return Leadership(isr[0] if isr else NO_LEADER, isr)
+
+
+def elect(state: PartitionState | None, kind: ElectionType, live: Collection[int]) -> Leadership:
+    """The leader that an election brings; None is a partition that never had one.
+
+    Raises: Refused (ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
+    ELIGIBLE_LEADERS_NOT_AVAILABLE).
+    """
+    if kind == ElectionType.PREFERRED:
+        if state is not None:
+            return _elect_preferred(state, live)
+        raise Refused(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "no replica has ever led it")
+    if state is not None:
+        return _elect_any(state, live)
+    raise Refused(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica has ever led it")
+
+
+def _elect_preferred(state: PartitionState, live: Collection[int]) -> Leadership:
+    """The first replica, if it is alive and in sync; the in-sync replicas stay."""
+    preferred = state.replicas[0]
+    if state.leader == preferred:
+        raise Refused(ErrorCode.ELECTION_NOT_NEEDED, "the preferred replica leads already")
+    if preferred not in live or preferred not in state.isr:
+        raise Refused(
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+            f"the preferred replica {preferred} is not alive and in sync",
+        )
+    return Leadership(preferred, state.isr)
+
+
+def _elect_any(state: PartitionState, live: Collection[int]) -> Leadership:
+    """The first live replica in sync, or else the first live one: but only if there is no leader.
+
+    A live leader stays, also if it was elected uncleanly.
+    """
+    if state.leader != NO_LEADER and state.leader in live:
+        raise Refused(ErrorCode.ELECTION_NOT_NEEDED, "the leader is alive")
+    replicas = [replica for replica in state.replicas if replica in live]
+    in_sync = [replica for replica in replicas if replica in state.isr]
+    if in_sync:
+        return Leadership(in_sync[0], tuple(r for r in state.isr if r in live))
+    if replicas:
+        return Leadership(replicas[0], (replicas[0],), is_unclean=True)
+    raise Refused(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is alive")

@@ -71,8 +71,13 @@ APIS: Final[dict[int, Api]] = {
         Api(35, "DescribeLogDirs", last=4, flexible=2),
         Api(37, "CreatePartitions", last=3, flexible=2),
         Api(42, "DeleteGroups", last=2, flexible=2),
+        Api(43, "ElectLeaders", last=2, flexible=2),
+        Api(46, "ListPartitionReassignments", last=0, flexible=0),
         Api(47, "OffsetDelete", last=0, flexible=1),
+        Api(48, "DescribeClientQuotas", last=1, flexible=1),
+        Api(49, "AlterClientQuotas", last=1, flexible=1),
         Api(60, "DescribeCluster", last=1, flexible=0),
+        Api(61, "DescribeProducers", last=0, flexible=0),
         Api(75, "DescribeTopicPartitions", last=0, flexible=0),
     )
 }

@@ -32,7 +32,27 @@ from odradek.protocol.messages.k37_create_partitions import (
     CreatePartitionsTopic,
 )
 from odradek.protocol.messages.k42_delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.k43_elect_leaders import ElectLeadersRequest
+from odradek.protocol.messages.k46_list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
+from odradek.protocol.messages.k48_describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+)
+from odradek.protocol.messages.k49_alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
 from odradek.protocol.messages.k60_describe_cluster import DescribeClusterRequest
+from odradek.protocol.messages.k61_describe_producers import (
+    DescribeProducersRequest,
+)
+from odradek.protocol.messages.k61_describe_producers import (
+    TopicRequest as ProducersTopic,
+)
 from odradek.protocol.messages.k75_describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
@@ -114,6 +134,12 @@ def _all_log_dirs(version: int, topic_id: bytes) -> Message:
     return DescribeLogDirsRequest(topics=None)
 
 
+def _alter_client_quotas(version: int, topic_id: bytes) -> Message:
+    quota = OpData(key="producer_byte_rate", value=1e6)
+    user = EntityData(entity_type="user", entity_name="someone")
+    return AlterClientQuotasRequest(entries=[EntryData(entity=[user], ops=[quota])])
+
+
 SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     0: lambda version, topic_id: produce_request(TOPIC, {0: batch_of(b"value")}),
     1: _fetch,
@@ -142,9 +168,18 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     32: lambda version, topic_id: describe_configs(2, TOPIC),
     35: _all_log_dirs,
     37: lambda version, topic_id: create_partitions(TOPIC, version + 2),
+    43: lambda version, topic_id: ElectLeadersRequest(topic_partitions=None),
+    46: lambda version, topic_id: ListPartitionReassignmentsRequest(),
+    48: lambda version, topic_id: DescribeClientQuotasRequest(
+        components=[ComponentData(entity_type="user", match_type=2, match=None)]
+    ),
+    49: _alter_client_quotas,
     42: lambda version, topic_id: DeleteGroupsRequest(groups_names=["absent"]),
     47: lambda version, topic_id: delete_offsets("group", TOPIC, 0),
     60: lambda version, topic_id: DescribeClusterRequest(),
+    61: lambda version, topic_id: DescribeProducersRequest(
+        topics=[ProducersTopic(name=TOPIC, partition_indexes=[0])]
+    ),
     75: lambda version, topic_id: DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)]),
 }
 """By API key: (version, id of TOPIC) -> request."""

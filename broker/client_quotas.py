@@ -1,0 +1,140 @@
+"""Client quotas in the store: read, and changed as Kafka changes them.
+
+They are not enforced yet; every change says so in the log.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from odradek.protocol.errors import ErrorCode, Refused
+
+from .coordination import znodes
+from .coordination.interface import (
+    BadVersion,
+    Create,
+    Delete,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Op,
+    RequestTooLarge,
+    Session,
+    Set,
+)
+from .core.client_quotas import (
+    CLIENT_ID,
+    FOLDERS,
+    USER,
+    Change,
+    Entity,
+    changed,
+    decode_name,
+    entity_path,
+    quotas_in,
+)
+
+log = logging.getLogger(__name__)
+
+ABSENT = -1
+
+
+class ClientQuotas:
+    """The quotas of the whole cluster."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    # Reading.
+
+    async def all(self) -> AsyncIterator[tuple[Entity, dict[str, float]]]:
+        """Every entity that has quotas, with them."""
+        for entity_type, folder in FOLDERS.items():
+            for name in await self._children(f"/config/{folder}"):
+                path = f"/config/{folder}/{name}"
+                entity: Entity = {entity_type: decode_name(name)}
+                if quotas := quotas_in((await self._read(path))[0], entity):
+                    yield entity, quotas
+                if entity_type != USER:
+                    continue
+                for client in await self._children(f"{path}/clients"):
+                    both = {**entity, CLIENT_ID: decode_name(client)}
+                    config, _ = await self._read(f"{path}/clients/{client}")
+                    if quotas := quotas_in(config, both):
+                        yield both, quotas
+
+    async def _children(self, path: str) -> list[str]:
+        try:
+            return await self._session.children(path)
+        except NoNode:
+            return []
+
+    async def _read(self, path: str) -> tuple[dict[str, str], int]:
+        """Config and version of a node; ABSENT if it is not there."""
+        try:
+            data, stat = await self._session.get(path)
+        except NoNode:
+            return {}, ABSENT
+        return znodes.decode_config(data), stat.version
+
+    # Changing.
+
+    async def alter(
+        self, entity: Entity, changes: Sequence[Change], *, validate_only: bool
+    ) -> None:
+        """Set and remove quotas of one entity.  Raises: Refused (INVALID_REQUEST)."""
+        name = entity_path(entity)
+        path = f"/config/{name}"
+        while True:
+            old, version = await self._read(path)
+            new = changed(old, entity, changes)
+            if validate_only:
+                return
+            if new:
+                ops = await self._setting(path, new, version)
+            else:
+                ops = await self._removing(path, version)
+            notification = znodes.encode_config_change(name)
+            ops.append(Create(znodes.CONFIG_CHANGE_PREFIX, notification, sequential=True))
+            if await self._write(ops):
+                log.warning("client quotas are stored, not enforced yet entity=%s %s", name, new)
+                return
+
+    async def _setting(self, path: str, config: Mapping[str, str], version: int) -> list[Op]:
+        data = znodes.encode_config(config)
+        if version != ABSENT:
+            return [Set(path, data, version)]
+        parents = []
+        parent = path.rpartition("/")[0]
+        while await self._session.exists(parent) is None:
+            parents.append(parent)
+            parent = parent.rpartition("/")[0]
+        return [*(Create(parent) for parent in reversed(parents)), Create(path, data)]
+
+    async def _removing(self, path: str, version: int) -> list[Op]:
+        """Remove the node of an entity without quotas, and a user's with his last client."""
+        if version == ABSENT:
+            return []
+        if await self._children(path):
+            return [Set(path, znodes.encode_config({}), version)]
+        ops: list[Op] = [Delete(path, version)]
+        clients, _, client = path.rpartition("/")
+        user, _, folder = clients.rpartition("/")
+        if folder == FOLDERS[CLIENT_ID] and user != "/config":
+            config, user_version = await self._read(user)
+            is_last = await self._children(clients) == [client]
+            if is_last and not config and await self._children(user) == [folder]:
+                ops += [Delete(clients), Delete(user, user_version)]
+        return ops
+
+    async def _write(self, ops: Sequence[Op]) -> bool:
+        """Whether nobody else has changed something meanwhile.  Raises: Refused."""
+        try:
+            await self._session.multi(ops)
+        except RequestTooLarge as error:
+            raise Refused(ErrorCode.INVALID_REQUEST, str(error)) from None
+        except MultiFailed as failed:
+            if not isinstance(failed.error, BadVersion | NodeExists | NoNode | NotEmpty):
+                raise
+            return False
+        return True

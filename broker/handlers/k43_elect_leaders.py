@@ -1,0 +1,78 @@
+"""ElectLeaders 0-2: let the controller elect preferred or, at any price, live leaders.
+
+The answer waits until this broker's metadata shows the new leaders, or until its time is up. Asked
+for all partitions, it names only those that needed an election.
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k43_elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+from ..call import Call
+from ..controller import TopicPartition
+from ..core.elections import ElectionType
+from ..core.partition_state import PartitionState
+from ..node import Node
+
+
+async def handle(request: ElectLeadersRequest, call: Call, node: Node) -> ElectLeadersResponse:
+    """Elect, then wait for the outcome to be known."""
+    asked = None
+    if request.topic_partitions is not None:
+        topics = request.topic_partitions
+        asked = list(dict.fromkeys((t.topic, p) for t in topics for p in t.partitions))
+    try:
+        kind = ElectionType(request.election_type)
+    except ValueError:
+        refused = Refused(ErrorCode.INVALID_REQUEST, "there is no such type of election")
+        return _respond(dict.fromkeys(asked or (), refused), refused.code)
+    results: dict[TopicPartition, Refused | None] = {}
+    try:
+        held = await node.controller.elect_leaders(asked, kind)
+    except Refused as refused:
+        return _respond(dict.fromkeys(asked or (), refused), refused.code)
+    elected = [state for state in held.values() if isinstance(state, PartitionState)]
+    in_time = await _wait_until_shown(elected, request.timeout_ms, node)
+    for partition, outcome in held.items():
+        if isinstance(outcome, Refused):
+            if asked is not None or outcome.code != ErrorCode.ELECTION_NOT_NEEDED:
+                results[partition] = outcome
+        else:
+            late = not in_time and not _is_shown(outcome, node)
+            results[partition] = Refused(ErrorCode.REQUEST_TIMED_OUT) if late else None
+    return _respond(results)
+
+
+async def _wait_until_shown(states: Iterable[PartitionState], timeout_ms: int, node: Node) -> bool:
+    try:
+        async with asyncio.timeout(max(0, timeout_ms) / 1000):
+            await node.metadata.wait_until(lambda: all(_is_shown(s, node) for s in states))
+    except TimeoutError:
+        return False
+    return True
+
+
+def _is_shown(elected: PartitionState, node: Node) -> bool:
+    shown = node.metadata.partition(elected.topic, elected.partition)
+    return shown is not None and shown.leader == elected.leader
+
+
+def _respond(
+    results: dict[TopicPartition, Refused | None], error_code: int = ErrorCode.NONE
+) -> ElectLeadersResponse:
+    topics: dict[str, ReplicaElectionResult] = {}
+    for (topic, partition), refused in results.items():
+        result = PartitionResult(partition_id=partition, error_message=None)
+        if refused is not None:
+            result.error_code, result.error_message = refused.code, refused.message
+        topics.setdefault(topic, ReplicaElectionResult(topic=topic)).partition_result.append(result)
+    return ElectLeadersResponse(
+        error_code=error_code, replica_election_results=list(topics.values())
+    )

@@ -1,0 +1,36 @@
+"""ListPartitionReassignments 0: the partitions whose replicas are being moved.
+
+With one broker nothing ever moves; what is listed was begun by somebody else.
+"""
+
+from odradek.protocol.messages.k46_list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+from ..call import Call
+from ..node import Node
+
+
+def handle(
+    request: ListPartitionReassignmentsRequest, call: Call, node: Node
+) -> ListPartitionReassignmentsResponse:
+    """List those that are asked for, or all; what is not being moved is left out."""
+    asked = None
+    if request.topics is not None:
+        asked = {(topic.name, p) for topic in request.topics for p in topic.partition_indexes}
+    topics: dict[str, OngoingTopicReassignment] = {}
+    for moving in node.controller.reassignments():
+        if asked is None or (moving.topic, moving.partition) in asked:
+            topic = topics.setdefault(moving.topic, OngoingTopicReassignment(name=moving.topic))
+            topic.partitions.append(
+                OngoingPartitionReassignment(
+                    partition_index=moving.partition,
+                    replicas=list(moving.replicas),
+                    adding_replicas=list(moving.adding),
+                    removing_replicas=list(moving.removing),
+                )
+            )
+    return ListPartitionReassignmentsResponse(error_message="", topics=list(topics.values()))

@@ -1,0 +1,55 @@
+"""DescribeProducers 0: the producers that a partition remembers, and their open transactions."""
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k61_describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicRequest,
+    TopicResponse,
+)
+from odradek.storage.producer_state import ProducerEntry
+
+from ..call import Call
+from ..core.topic_names import check_topic_name
+from ..node import Node
+
+
+def handle(request: DescribeProducersRequest, call: Call, node: Node) -> DescribeProducersResponse:
+    """Describe the partitions asked for, in their order."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[_describe(topic, index, node) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(topic: TopicRequest, index: int, node: Node) -> PartitionResponse:
+    response = PartitionResponse(partition_index=index)
+    try:
+        check_topic_name(topic.name)
+        if topic.name not in node.metadata.topics:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic.name!r}")
+        partition = node.find(topic.name, index)
+        partition.check_leader()
+    except Refused as refused:
+        response.error_code, response.error_message = refused.code, refused.message
+    else:
+        response.active_producers = [_producer(e) for e in partition.log.producers.entries()]
+    return response
+
+
+def _producer(entry: ProducerEntry) -> ProducerState:
+    return ProducerState(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.transaction_first_offset,
+    )
