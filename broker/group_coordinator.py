@@ -19,8 +19,9 @@ from .call import Call
 from .core.groups.effects import AppendGroupRecords, Caller, Effect, Reply
 from .core.groups.group import TopicImage
 from .core.groups.member_ids import MemberIds
+from .core.groups.moment import Moment
 from .core.groups.partitioner import partition_of
-from .core.groups.shard import Moment, Shard
+from .core.groups.shard import Shard
 from .core.partition import Partition
 from .core.topic_names import GROUP_OFFSETS_TOPIC
 from .group_loading import GroupLoader
@@ -220,6 +221,7 @@ class GroupCoordinator:
                 assert isinstance(reply, asyncio.Future)
                 if not reply.done():  # else the client has hung up
                     reply.set_result(effect.response)
+        led.shard.drop_if_unused(group_id)
         self._arm(led, group_id)
 
     def _append(self, led: _Led, group_id: str, effect: AppendGroupRecords) -> None:
@@ -272,7 +274,7 @@ class GroupCoordinator:
         config = self._node.config
         shard = Shard(
             number,
-            settings=lambda: self._node.config.group_settings,
+            settings=lambda group_id: self._node.config.group_settings,
             topics=self._topics,
             member_ids=self._member_ids,
         )
@@ -301,9 +303,8 @@ class GroupCoordinator:
             return
         if self._led.get(partition) is not led:
             return  # resigned meanwhile
-        effects = led.shard.loaded(self.moment())
+        led.shard.loaded(self.moment())
         led.is_loading = False
-        self._run(led, "", effects)
         for group_id in led.shard.groups:
             self._arm(led, group_id)
         if loader.record_count or loader.skipped_count:

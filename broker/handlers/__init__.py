@@ -20,17 +20,38 @@ Answer = Message | Awaitable[Message] | None
 class Api:
     """One API key: the versions served and where its code lives."""
 
-    __slots__ = ("first", "flexible", "handle", "key", "last", "module", "name", "request")
+    __slots__ = (
+        "first",
+        "flexible",
+        "handle",
+        "is_advertised",
+        "key",
+        "last",
+        "module",
+        "name",
+        "request",
+    )
     request: type[Message]
     handle: Callable[..., Any]
 
-    def __init__(self, key: int, name: str, *, first: int = 0, last: int, flexible: int) -> None:
+    def __init__(
+        self,
+        key: int,
+        name: str,
+        *,
+        first: int = 0,
+        last: int,
+        flexible: int,
+        is_advertised: bool = True,
+    ) -> None:
         self.key = key
         self.name = name
         self.first = first
         self.last = last
         self.flexible = flexible
         """The first version with compact types, tagged fields and the longer headers."""
+        self.is_advertised = is_advertised
+        """Whether ApiVersions names it: what is our own would only confuse clients."""
         snake = "".join("_" + c.lower() if c.isupper() else c for c in name)
         self.module = f"k{key:02}{snake}"
 
@@ -65,6 +86,7 @@ APIS: Final[dict[int, Api]] = {
         Api(18, "ApiVersions", last=4, flexible=3),
         Api(19, "CreateTopics", last=7, flexible=5),
         Api(20, "DeleteTopics", last=6, flexible=4),
+        Api(21, "DeleteRecords", last=2, flexible=2),
         Api(22, "InitProducerId", last=5, flexible=2),
         Api(23, "OffsetForLeaderEpoch", last=4, flexible=4),
         Api(32, "DescribeConfigs", last=4, flexible=4),
@@ -78,6 +100,9 @@ APIS: Final[dict[int, Api]] = {
         Api(49, "AlterClientQuotas", last=1, flexible=1),
         Api(60, "DescribeCluster", last=1, flexible=0),
         Api(61, "DescribeProducers", last=0, flexible=0),
+        Api(68, "ConsumerGroupHeartbeat", last=1, flexible=0),
+        Api(69, "ConsumerGroupDescribe", last=1, flexible=0),
         Api(75, "DescribeTopicPartitions", last=0, flexible=0),
+        Api(20001, "DescribeGroupJournal", last=0, flexible=0, is_advertised=False),
     )
 }

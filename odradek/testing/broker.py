@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S: Final = 15.0
 RESET_TIMEOUT_S: Final = 10.0
+# A test has few members, and no time to wait for more of them.
+QUICK_GROUPS: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "4",
+}
 OWN_SETTINGS: Final = {"listeners": "the port is always a free one", "log.dirs": "give data_dir"}
 
 
@@ -48,7 +53,8 @@ class Broker:
         """Raises: ValueError."""
         if brokers != 1:
             raise ValueError(f"brokers={brokers}: this version of Odradek starts one broker only")
-        self._settings = {name: _text(value) for name, value in (settings or {}).items()}
+        given = {name: _text(value) for name, value in (settings or {}).items()}
+        self._settings = {**QUICK_GROUPS, **given}
         for name, hint in OWN_SETTINGS.items():
             if name in self._settings:
                 raise ValueError(f"odradek.testing.Broker sets {name} itself: {hint}")

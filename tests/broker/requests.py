@@ -16,6 +16,11 @@ from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.protocol.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.k21_delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.k23_offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -53,14 +58,24 @@ from odradek.protocol.messages.k61_describe_producers import (
 from odradek.protocol.messages.k61_describe_producers import (
     TopicRequest as ProducersTopic,
 )
+from odradek.protocol.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.k75_describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from odradek.protocol.messages.k20001_describe_group_journal import DescribeGroupJournalRequest
 from odradek.protocol.schema import Message
 
 from .client import TIMEOUT_S, batch_of, creatable, fetch_request, produce_request
-from .group_requests import commit, delete_offsets, fetch_offsets, join, leave, sync
+from .group_requests import (
+    commit,
+    consumer_heartbeat,
+    delete_offsets,
+    fetch_offsets,
+    join,
+    leave,
+    sync,
+)
 
 TOPIC: Final = "orders"
 TIMEOUT_MS: Final = TIMEOUT_S * 1000
@@ -112,6 +127,18 @@ def delete_topics(version: int, *names: str) -> DeleteTopicsRequest:
     return DeleteTopicsRequest(topics=states, timeout_ms=TIMEOUT_MS)
 
 
+def delete_records(*asked: tuple[str, int, int]) -> DeleteRecordsRequest:
+    """Delete below an offset: topic, partition, offset."""
+    topics = [
+        DeleteRecordsTopic(
+            name=topic,
+            partitions=[DeleteRecordsPartition(partition_index=partition, offset=offset)],
+        )
+        for topic, partition, offset in asked
+    ]
+    return DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
+
+
 def create_partitions(
     name: str, count: int, *, validate_only: bool = False
 ) -> CreatePartitionsRequest:
@@ -161,6 +188,7 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
         topics=[creatable(f"new-{version}")], timeout_ms=TIMEOUT_MS
     ),
     20: lambda version, topic_id: delete_topics(version, "absent"),
+    21: lambda version, topic_id: delete_records((TOPIC, 0, 0)),
     22: lambda version, topic_id: InitProducerIdRequest(
         transactional_id=None, transaction_timeout_ms=60_000
     ),
@@ -180,6 +208,9 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     61: lambda version, topic_id: DescribeProducersRequest(
         topics=[ProducersTopic(name=TOPIC, partition_indexes=[0])]
     ),
+    68: lambda version, topic_id: consumer_heartbeat(f"new-{version}", f"member-{version}"),
+    69: lambda version, topic_id: ConsumerGroupDescribeRequest(group_ids=["new-0"]),
     75: lambda version, topic_id: DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)]),
+    20001: lambda version, topic_id: DescribeGroupJournalRequest(groups=["group"]),
 }
 """By API key: (version, id of TOPIC) -> request."""

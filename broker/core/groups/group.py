@@ -67,6 +67,10 @@ class Group(Protocol):
         """Whether there is no member."""
 
     @property
+    def is_unused(self) -> bool:
+        """Whether nothing of it is worth to be kept: it was made for a request that was refused."""
+
+    @property
     def wake_ms(self) -> int | None:
         """When to call `on_time` next, or None; it may be earlier than needed."""
 

@@ -6,10 +6,10 @@ and of `Offsets`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
-from odradek.protocol.group_records import GroupRecord, classic
+from odradek.protocol.group_records import GroupRecord
 from odradek.protocol.messages.k08_offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.k09_offset_fetch import (
     OffsetFetchRequestGroup,
@@ -25,26 +25,31 @@ from odradek.protocol.messages.k42_delete_groups import (
     DeleteGroupsResponse,
 )
 from odradek.protocol.messages.k47_offset_delete import OffsetDeleteRequest
+from odradek.protocol.messages.k68_consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from odradek.protocol.messages.k69_consumer_group_describe import (
+    DescribedGroup as DescribedConsumerGroup,
+)
 
 from .classic import ClassicGroup
+from .consumer import ConsumerGroup
 from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
 from .group import Group, OffsetOwner, TopicsImage
+from .loading import LoadingGroups
+from .makers import GroupMakers
 from .member_ids import MemberIds
+from .moment import Moment
 from .offsets import Offsets, OffsetWrite
 from .offsets_answers import is_any_there, refuse_commit, refuse_delete
-from .settings import ClassicSettings, GroupSettings
+from .settings import GroupSettings
 
 NO_GENERATION: Final = -1
+JOIN_EPOCH: Final = 0
 DEAD: Final = "Dead"
 CONSUMER_GROUPS_VERSION_FIRST: Final = 9  # of OffsetCommit and OffsetFetch
 PROTOCOL_TYPE_VERSION_FIRST: Final = 7  # of JoinGroup
-
-
-class Moment(NamedTuple):
-    """Now, on both clocks."""
-
-    now_ms: int
-    wall_ms: int
 
 
 class Shard:
@@ -54,17 +59,17 @@ class Shard:
         self,
         partition: int,
         *,
-        settings: Callable[[], GroupSettings],
+        settings: Callable[[str], GroupSettings],
         topics: TopicsImage,
         member_ids: MemberIds,
     ) -> None:
+        """`settings`: those of a group."""
         self.partition = partition
         self.groups: dict[str, Group] = {}
-        self.offsets = Offsets(lambda: settings().offsets)
-        self._settings = settings
+        self.offsets = Offsets(lambda: settings("").offsets)
+        self._makers = GroupMakers(settings, topics, member_ids)
         self._topics = topics
-        self._member_ids = member_ids
-        self._loading: dict[str, classic.GroupMetadataValue] = {}
+        self._loading: LoadingGroups | None = None
 
     # Members of classic groups.
 
@@ -78,10 +83,7 @@ class Shard:
         if group is None:
             group = self._new_classic(request.group_id, moment)
         assert isinstance(group, ClassicGroup)
-        effects = group.join(request, caller, reply, *moment)
-        if group.is_unused and not self.offsets.has(group.group_id):
-            del self.groups[group.group_id]  # the request that made it was refused
-        return effects
+        return group.join(request, caller, reply, *moment)
 
     def sync(
         self, request: SyncGroupRequest, caller: Caller, reply: Reply, moment: Moment
@@ -111,6 +113,32 @@ class Shard:
         if isinstance(group, ClassicGroup):
             return group.leave(request, caller, reply, *moment)
         return [Answer(reply, LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))]
+
+    # Members of consumer groups.
+
+    def consumer_heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        reply: Reply,
+        moment: Moment,
+    ) -> Sequence[Effect]:
+        """ConsumerGroupHeartbeat."""
+        group = self._found(request.group_id, moment)
+        if group is None and request.member_epoch == JOIN_EPOCH:
+            group = self.groups[request.group_id] = self._makers.consumer(request.group_id)
+            group.journal.wall_ms = moment.wall_ms
+        if isinstance(group, ConsumerGroup):
+            return group.heartbeat(request, caller, reply, *moment)
+        code = ErrorCode.GROUP_ID_NOT_FOUND
+        return [Answer(reply, ConsumerGroupHeartbeatResponse(error_code=code))]
+
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        """ConsumerGroupDescribe of one group.  Raises: Refused."""
+        group = self.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id!r}")
+        return group.describe()
 
     # Offsets.
 
@@ -260,26 +288,15 @@ class Shard:
 
     def load(self, record: GroupRecord) -> None:
         """Take a record that was read from the log, in its order."""
-        key, value = record
-        if isinstance(key, classic.OffsetCommitKey):
-            self.offsets.apply(record)
-        elif isinstance(key, classic.GroupMetadataKey):
-            assert value is None or isinstance(value, classic.GroupMetadataValue)
-            self._loading.pop(key.group, None)
-            if value is not None:
-                self._loading[key.group] = value
+        if self._loading is None:
+            self._loading = LoadingGroups(self._makers, self.offsets)
+        self._loading.apply(record)
 
-    def loaded(self, moment: Moment) -> list[Effect]:
+    def loaded(self, moment: Moment) -> None:
         """All records were read: the groups begin to live."""
-        for group_id, value in self._loading.items():
-            self.groups[group_id] = ClassicGroup.load(
-                group_id, value, self._classic_settings, self._member_ids.classic, *moment
-            )
-        self._loading = {}
-        for group_id in self.offsets.groups():
-            if group_id not in self.groups:
-                self._new_classic(group_id, moment)
-        return []
+        if self._loading is not None:
+            self.groups = {group.group_id: group for group in self._loading.finish(moment)}
+            self._loading = None
 
     def unload(self) -> list[Effect]:
         """The groups are led elsewhere: whoever waits is told to look there."""
@@ -297,16 +314,16 @@ class Shard:
             group.journal.wall_ms = moment.wall_ms
         return group
 
-    def _new_classic(self, group_id: str, moment: Moment) -> ClassicGroup:
-        group = ClassicGroup(
-            group_id, self._classic_settings, self._member_ids.classic, moment.wall_ms
-        )
-        group.journal.wall_ms = moment.wall_ms
-        self.groups[group_id] = group
-        return group
+    def drop_if_unused(self, group_id: str) -> None:
+        """Forget a group that was made for a request that was refused."""
+        group = self.groups.get(group_id)
+        if group is not None and group.is_unused and not self.offsets.has(group_id):
+            del self.groups[group_id]
 
-    def _classic_settings(self) -> ClassicSettings:
-        return self._settings().classic
+    def _new_classic(self, group_id: str, moment: Moment) -> ClassicGroup:
+        group = self.groups[group_id] = self._makers.classic(group_id, moment)
+        group.journal.wall_ms = moment.wall_ms
+        return group
 
 
 def refused_join(request: JoinGroupRequest, code: ErrorCode, caller: Caller) -> JoinGroupResponse:

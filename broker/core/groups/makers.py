@@ -1,0 +1,56 @@
+"""Making groups: each kind with what it needs from outside."""
+
+from collections.abc import Callable
+
+from odradek.protocol.group_records.classic import GroupMetadataValue
+
+from .classic import ClassicGroup
+from .consumer import ConsumerGroup
+from .group import TopicsImage
+from .member_ids import MemberIds
+from .moment import Moment
+from .settings import GroupSettings
+
+
+class GroupMakers:
+    """Makes empty groups, and classic ones from their record."""
+
+    def __init__(
+        self,
+        settings: Callable[[str], GroupSettings],
+        topics: TopicsImage,
+        member_ids: MemberIds,
+    ) -> None:
+        """`settings`: those of a group, asked for again whenever they are needed."""
+        self._settings = settings
+        self._topics = topics
+        self._member_ids = member_ids
+
+    def classic(self, group_id: str, moment: Moment) -> ClassicGroup:
+        """A classic group without members."""
+        return ClassicGroup(
+            group_id,
+            lambda: self._settings(group_id).classic,
+            self._member_ids.classic,
+            moment.wall_ms,
+        )
+
+    def classic_of(self, group_id: str, value: GroupMetadataValue, moment: Moment) -> ClassicGroup:
+        """A classic group as its record keeps it."""
+        return ClassicGroup.load(
+            group_id,
+            value,
+            lambda: self._settings(group_id).classic,
+            self._member_ids.classic,
+            moment.now_ms,
+            moment.wall_ms,
+        )
+
+    def consumer(self, group_id: str) -> ConsumerGroup:
+        """A consumer group without members."""
+        return ConsumerGroup(
+            group_id,
+            lambda: self._settings(group_id).consumer,
+            self._topics,
+            self._member_ids.consumer,
+        )

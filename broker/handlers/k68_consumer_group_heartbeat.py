@@ -1,0 +1,34 @@
+"""ConsumerGroupHeartbeat 0-1: a member of a consumer group (KIP-848) joins, stays or leaves."""
+
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k68_consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+from ..call import Call
+from ..group_coordinator import caller_of
+from ..node import Node
+from . import Answer
+
+PROTOCOL: Final = "consumer"
+
+
+def handle(request: ConsumerGroupHeartbeatRequest, call: Call, node: Node) -> Answer:
+    """Let the group decide, if such groups are switched on."""
+    if PROTOCOL not in node.config.group_coordinator_rebalance_protocols:
+        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+    if not request.group_id:
+        return _refused(ErrorCode.INVALID_REQUEST)
+    caller = caller_of(call)
+    return node.groups.ask(
+        request.group_id,
+        lambda shard, reply, moment: shard.consumer_heartbeat(request, caller, reply, moment),
+        _refused,
+    )
+
+
+def _refused(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=code)
