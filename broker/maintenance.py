@@ -101,24 +101,37 @@ class Maintenance:
             except TimeoutError:
                 pass
             must.clear()
-            if not self._replicas.is_offline:
-                await self._checkpoint()
+            waiters, self._replicas.checkpoint_waiters = self._replicas.checkpoint_waiters, []
+            error: LogDirFailed | None
+            if self._replicas.is_offline:
+                error = LogDirFailed("the log directory is offline")
+            else:
+                error = await self._checkpoint()
+            for waiter in waiters:
+                if waiter.done():  # has hung up
+                    continue
+                if error is None:
+                    waiter.set_result(None)
+                else:
+                    waiter.set_exception(error)
 
-    async def _checkpoint(self) -> None:
+    async def _checkpoint(self) -> LogDirFailed | None:
+        """Write down what has changed; return why it could not be done."""
         ends = {
             kept: (kept.recovery_point, kept.high_watermark, kept.log_start_offset)
             for kept in self._replicas.data_dir.logs.values()
         }
         if ends == self._checkpointed_ends:
-            return
+            return None
         plan = self._replicas.data_dir.checkpoint_plan()
         try:
             await to_the_end(self._offload(plan.run))
             self._replicas.data_dir.checkpointed(plan)
         except LogDirFailed as error:
             self._replicas.take_offline(error)
-        else:
-            self._checkpointed_ends = ends
+            return error
+        self._checkpointed_ends = ends
+        return None
 
     async def _expire_producers_forever(self) -> None:
         while True:

@@ -49,6 +49,8 @@ class Replicas:
         self.is_offline = False
         self._full_silent_until_ms = 0
         self.must_checkpoint = asyncio.Event()
+        self.checkpoint_waiters: list[asyncio.Future[None]] = []
+        """Who waits for the next checkpoint; answered by `Maintenance`."""
         self._on_offline = on_offline
         self._config = config
         self._runtime = runtime
@@ -130,6 +132,16 @@ class Replicas:
         self.unmade = {key for key in self.unmade if key[0] != topic}
         for kept in [kept for kept in self.data_dir.logs.values() if kept.topic == topic]:
             self._remove(kept)
+
+    async def checkpoint(self) -> None:
+        """Have the checkpoints written as of now; return when they are safe on disk.
+
+        Raises: DiskFull, LogDirFailed.
+        """
+        written = asyncio.get_running_loop().create_future()
+        self.checkpoint_waiters.append(written)
+        self.must_checkpoint.set()
+        await written
 
     def _remove(self, kept: Log) -> None:
         try:

@@ -87,6 +87,7 @@ APIS: Final[dict[int, Api]] = {
         Api(19, "CreateTopics", last=7, flexible=5),
         Api(20, "DeleteTopics", last=6, flexible=4),
         Api(21, "DeleteRecords", last=2, flexible=2),
+        Api(21, "DeleteRecords", last=2, flexible=2),
         Api(22, "InitProducerId", last=5, flexible=2),
         Api(23, "OffsetForLeaderEpoch", last=4, flexible=4),
         Api(32, "DescribeConfigs", last=4, flexible=4),

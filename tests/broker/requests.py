@@ -21,6 +21,11 @@ from odradek.protocol.messages.k21_delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from odradek.protocol.messages.k21_delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.k23_offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -139,6 +144,18 @@ def delete_records(*asked: tuple[str, int, int]) -> DeleteRecordsRequest:
     return DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
 
 
+def delete_records(*asked: tuple[str, int, int]) -> DeleteRecordsRequest:
+    """Delete below an offset: topic, partition, offset."""
+    topics = [
+        DeleteRecordsTopic(
+            name=topic,
+            partitions=[DeleteRecordsPartition(partition_index=partition, offset=offset)],
+        )
+        for topic, partition, offset in asked
+    ]
+    return DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
+
+
 def create_partitions(
     name: str, count: int, *, validate_only: bool = False
 ) -> CreatePartitionsRequest:
@@ -188,6 +205,7 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
         topics=[creatable(f"new-{version}")], timeout_ms=TIMEOUT_MS
     ),
     20: lambda version, topic_id: delete_topics(version, "absent"),
+    21: lambda version, topic_id: delete_records((TOPIC, 0, 0)),
     21: lambda version, topic_id: delete_records((TOPIC, 0, 0)),
     22: lambda version, topic_id: InitProducerIdRequest(
         transactional_id=None, transaction_timeout_ms=60_000

@@ -56,7 +56,7 @@ def commit_of(*asked: tuple[Any, ...], retention_time_ms: int = -1) -> OffsetCom
     """Topic, partition, offset, and maybe metadata, commit timestamp, leader epoch."""
     topics = []
     for topic, partition, offset, *more in asked:
-        metadata, timestamp, epoch = (*more, *("", -1, -1)[len(more) :])
+        metadata, timestamp, epoch = more + ["", -1, -1][len(more) :]
         item = OffsetCommitRequestPartition(
             partition_index=partition,
             committed_offset=offset,
