@@ -1,0 +1,38 @@
+"""LeaveGroup: members leave, or an administrator removes them by instance id."""
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest, MemberIdentity
+
+from .classic_answers import leave_answer, leave_refused, members_of
+from .classic_rebalance import Rebalances
+from .classic_state import ClassicState
+from .effects import Answer, Reply
+
+
+def leave(group: Rebalances, request: LeaveGroupRequest, version: int, reply: Reply) -> None:
+    """Remove the members that can be removed, and answer."""
+    if group.state is ClassicState.DEAD:
+        response = leave_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    else:
+        codes = [_leave(group, identity) for identity in members_of(request, version)]
+        response = leave_answer(request, version, codes)
+    group.effects.append(Answer(reply, response))
+
+
+def _leave(group: Rebalances, identity: MemberIdentity) -> ErrorCode:
+    member_id, instance_id = identity.member_id, identity.group_instance_id
+    reason = f"the client says: {identity.reason}" if identity.reason else "no reason given"
+    if not member_id:
+        current_id = group.roster.member_id_of.get(instance_id or "")
+        if current_id is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        group.remove(group.roster.members[current_id], "left", reason)
+    elif member_id in group.roster.pending:
+        group.journal.note("left", "never joined with the id it was given", member_id)
+        group.remove_pending(member_id)
+    else:
+        code = group.check_member(member_id, instance_id)
+        if code is not ErrorCode.NONE:
+            return code
+        group.remove(group.roster.members[member_id], "left", reason)
+    return ErrorCode.NONE

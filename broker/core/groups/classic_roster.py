@@ -1,0 +1,142 @@
+"""The members of a classic group: who leads them, who is expected, and what they all can do."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from .classic_member import ClassicMember, ClassicProtocols, Parked
+
+
+class Roster:
+    """Members by id, in the order in which they came."""
+
+    __slots__ = (
+        "_joined_count",
+        "_supporters",
+        "leader_id",
+        "member_id_of",
+        "members",
+        "pending",
+        "unsynced",
+    )
+
+    def __init__(self) -> None:
+        self.members: dict[str, ClassicMember] = {}
+        self.member_id_of: dict[str, str] = {}
+        """The static members, by instance id."""
+        self.leader_id: str | None = None
+        self.pending: set[str] = set()
+        """Ids that were given out, and with which nobody has joined yet."""
+        self.unsynced: set[str] = set()
+        """Members of this generation whose SyncGroup has not come yet."""
+        self._joined_count = 0
+        self._supporters: Counter[str] = Counter()  # of each protocol
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[ClassicMember]:
+        return iter(list(self.members.values()))  # the caller may remove some
+
+    @property
+    def joined_count(self) -> int:
+        """How many members wait for the next generation."""
+        return self._joined_count
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether nobody is missing for the next generation."""
+        return self._joined_count == len(self.members) and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long the slowest member may take to join again."""
+        return max((member.rebalance_timeout_ms for member in self), default=0)
+
+    def add(self, member: ClassicMember) -> None:
+        """Take in a new member; the first one leads."""
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.member_id_of[member.instance_id] = member.member_id
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self._supporters.update(name for name, _ in member.protocols)
+        self.pending.discard(member.member_id)
+
+    def remove(self, member: ClassicMember) -> None:
+        """Strike a member off, whose requests have been answered."""
+        assert not member.is_waiting
+        del self.members[member.member_id]
+        if member.instance_id and self.member_id_of.get(member.instance_id) == member.member_id:
+            del self.member_id_of[member.instance_id]
+        if self.leader_id == member.member_id:
+            self.leader_id = next(iter(self.members), None)
+        self._forget_protocols(member)
+        self.unsynced.discard(member.member_id)
+
+    def rename(self, member: ClassicMember, new_id: str) -> None:
+        """Give a static member another id; the old one is nobody's from now on."""
+        old_id = member.member_id
+        del self.members[old_id]
+        member.member_id = new_id
+        self.members[new_id] = member
+        if member.instance_id is not None:
+            self.member_id_of[member.instance_id] = new_id
+        if self.leader_id == old_id:
+            self.leader_id = new_id
+        if old_id in self.unsynced:
+            self.unsynced.discard(old_id)
+            self.unsynced.add(new_id)
+
+    def update(
+        self,
+        member: ClassicMember,
+        protocols: ClassicProtocols,
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+    ) -> None:
+        """Note what a member says of itself when it joins again."""
+        self._forget_protocols(member)
+        member.protocols = protocols
+        member.session_timeout_ms = session_timeout_ms
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        self._supporters.update(name for name, _ in protocols)
+
+    def park_join(self, member: ClassicMember, parked: Parked) -> Parked | None:
+        """Let a JoinGroup wait; return the one that it takes the place of."""
+        before, member.join = member.join, parked
+        self._joined_count += before is None
+        return before
+
+    def take_join(self, member: ClassicMember) -> Parked | None:
+        """The JoinGroup that waits, to be answered now."""
+        parked, member.join = member.join, None
+        self._joined_count -= parked is not None
+        return parked
+
+    def elect_joined_leader(self) -> bool:
+        """Let someone lead who has joined: the leader so far, if it can be.  False: nobody has."""
+        leader = self.members.get(self.leader_id or "")
+        if leader is None or leader.join is None:
+            leader = next((member for member in self if member.join is not None), None)
+            if leader is None:
+                return False
+            self.leader_id = leader.member_id
+        return True
+
+    def can_all_do_one_of(self, protocols: ClassicProtocols) -> bool:
+        """Whether there is a protocol that every member can do, too."""
+        return any(self._supporters[name] == len(self.members) for name, _ in protocols)
+
+    def select_protocol(self) -> str:
+        """Of the protocols that all can do, the one that most prefer; there are members."""
+        candidates = {
+            name for name, count in self._supporters.items() if count == len(self.members)
+        }
+        votes = Counter(member.vote(candidates) for member in self)
+        return votes.most_common(1)[0][0]
+
+    def _forget_protocols(self, member: ClassicMember) -> None:
+        for name, _ in member.protocols:
+            self._supporters[name] -= 1
+            if not self._supporters[name]:
+                del self._supporters[name]

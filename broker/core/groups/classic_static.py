@@ -1,0 +1,107 @@
+"""A static member comes back under another id: it takes the place of its former self.
+
+If the group is Stable and would choose the same protocol, nobody else notices: the record is
+written with the new id, and then the member hears of the generation that it has been in all along.
+Otherwise there is a rebalance, or one is under way.
+"""
+
+import logging
+from typing import Final, NamedTuple
+
+from odradek.protocol.errors import ErrorCode
+
+from .classic_answers import join_refused, protocol_name_of
+from .classic_joining import Joining
+from .classic_member import ClassicMember, ClassicProtocols
+from .classic_rebalance import Rebalances
+from .classic_state import ClassicState
+from .effects import Effect
+
+log = logging.getLogger(__name__)
+
+_SKIP_ASSIGNMENT_SINCE: Final = 9
+
+
+def replace(group: Rebalances, joining: Joining, member: ClassicMember, new_id: str) -> None:
+    """Give the member its new id; whoever still waits under the old one is fenced."""
+    former = Former(
+        member.member_id,
+        group.roster.leader_id or "",
+        group.generation_id,
+        (member.protocols, member.session_timeout_ms, member.rebalance_timeout_ms),
+    )
+    group.refuse_parked(member, ErrorCode.FENCED_INSTANCE_ID, member_id=former.member_id)
+    _rename(group, member, new_id)
+    joining.update(group.roster, member)
+    group.park_join(member, joining.parked)
+    came_back = f"instance {member.instance_id} came back as {new_id}{joining.reason}"
+    group.journal.note("fenced", came_back, former.member_id)
+    if group.state is ClassicState.COMPLETING_REBALANCE:
+        group.prepare(came_back)  # the leader may be about to assign to the old id
+    elif group.state is ClassicState.STABLE:
+        if group.roster.select_protocol() == group.protocol_name:
+            _store(group, joining, member, former)
+        else:
+            group.prepare(f"{came_back} and prefers another protocol")
+
+
+class Former(NamedTuple):
+    """What was, before a static member came back."""
+
+    member_id: str
+    leader_id: str
+    generation_id: int
+    said: tuple[ClassicProtocols, int, int]
+    """Protocols, session timeout, rebalance timeout."""
+
+
+def _rename(group: Rebalances, member: ClassicMember, member_id: str) -> None:
+    group.deadlines.clear(member.member_id)
+    group.roster.rename(member, member_id)
+    group.restart_session(member)
+
+
+def _store(group: Rebalances, joining: Joining, member: ClassicMember, former: Former) -> None:
+    def stored(code: ErrorCode) -> list[Effect]:
+        if member.join is not joining.parked:
+            return []  # answered by a rebalance that came between, or fenced in its turn
+        is_same = group.state is ClassicState.STABLE and group.generation_id == former.generation_id
+        if code is not ErrorCode.NONE:
+            _undo(group, joining, member, former, code)
+            if is_same:  # else others may have come who can only do what it does now
+                group.roster.update(member, *former.said)
+        elif is_same:
+            _answer(group, joining, member, former)
+        return group.take_effects()
+
+    group.store({each.member_id: each.assignment for each in group.roster}, stored)
+
+
+def _answer(group: Rebalances, joining: Joining, member: ClassicMember, former: Former) -> None:
+    parked = joining.parked
+    group.roster.take_join(member)
+    group.restart_session(member)
+    if parked.version >= _SKIP_ASSIGNMENT_SINCE:
+        leads = member.member_id == group.roster.leader_id
+        response = group.joined(parked, member.member_id, skip=leads)
+    else:
+        # A leader of these versions cannot be told to assign nothing. It is told that its former
+        # self leads: it would assign in vain, as a Stable group spreads nothing.
+        response = group.joined(parked, member.member_id, leader=former.leader_id)
+    group.answer_join(parked, response)
+
+
+def _undo(
+    group: Rebalances, joining: Joining, member: ClassicMember, former: Former, code: ErrorCode
+) -> None:
+    parked = joining.parked
+    log.warning("store static member group=%s code=%s", group.group_id, code.name)
+    group.journal.note("not-stored", f"its return was not stored: {code.name}", member.member_id)
+    group.roster.take_join(member)
+    _rename(group, member, former.member_id)
+    response = join_refused(parked.version, code)
+    response.generation_id = group.generation_id
+    response.protocol_type = group.protocol_type
+    response.protocol_name = protocol_name_of(parked.version, group.protocol_name)
+    response.leader = former.leader_id
+    group.answer_join(parked, response)
