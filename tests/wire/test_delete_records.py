@@ -51,12 +51,12 @@ def bounds(server: Server) -> tuple[int, int]:
 
 def read(server: Server, offset: int, count: int) -> list[str]:
     """Values from `offset` on.  Raises: KafkaException where the broker does."""
-    consumer = Consumer(
-        librdkafka(
-            server.bootstrap_servers,
-            **{"group.id": "nobody", "auto.offset.reset": "error", "enable.auto.commit": False},
-        )
-    )
+    settings: dict[str, str | bool] = {
+        "group.id": "nobody",
+        "auto.offset.reset": "error",
+        "enable.auto.commit": False,
+    }
+    consumer = Consumer(librdkafka(server.bootstrap_servers, **settings))
     try:
         consumer.assign([TopicPartition(TOPIC, 0, offset)])
         values = []

@@ -13,7 +13,7 @@ from odradek.protocol.messages.k21_delete_records import (
     DeleteRecordsTopic,
 )
 from odradek.storage.checkpoint import LOG_START, read_offsets
-from tests.broker.client import Client, batch_of, records_in
+from tests.broker.client import Client, HungUp, batch_of, records_in
 from tests.broker.faults import BROKEN, FULL, FaultyFiles
 from tests.broker.requests import delete_records, list_offsets
 from tests.broker.running import RunningBroker, on_broker, running, until
@@ -123,28 +123,55 @@ async def test_several_and_doubles(broker: RunningBroker) -> None:
     assert (await client.ask(DeleteRecordsRequest(), 1)).topics == []
 
 
-def test_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
+class Gate:
+    """Holds the threads that write until it is opened."""
+
+    def __init__(self, files: FaultyFiles) -> None:
+        self.arrived, self.go_on = threading.Event(), threading.Event()
+        self._loop_thread = threading.current_thread()
+        files.before = self._pass_through
+
+    def _pass_through(self, operation: str) -> None:
+        if operation == "write" and threading.current_thread() is not self._loop_thread:
+            self.arrived.set()
+            assert self.go_on.wait(10)
+
+
+@pytest.mark.parametrize("how", ["kept", "hung up", "stopped"])
+def test_the_answer_waits_for_the_disk(tmp_path: Path, how: str) -> None:
     async def main() -> None:
         files = FaultyFiles()
         async with running(tmp_path, NEVER, files=files) as broker:
-            client = await broker.client()
-            await client.create_topic("t")
-            await client.append("t", batch_of(b"a", b"b"))
-            arrived, go_on = threading.Event(), threading.Event()
-
-            def wait(operation: str) -> None:
-                if operation == "write" and threading.current_thread() is not owner:
-                    arrived.set()
-                    assert go_on.wait(10)
-
-            owner, files.before = threading.current_thread(), wait
-            asking = asyncio.ensure_future(delete_one(client, 1))
-            await until(arrived.is_set)
-            assert not asking.done()
+            client, other = await broker.client(), await broker.client()
+            await client.create_topic("t", 2)
+            for partition in (0, 1):
+                await client.append("t", batch_of(b"a", b"b"), partition=partition)
+            gate = Gate(files)
+            first = asyncio.ensure_future(delete_one(client, 1))
+            await until(gate.arrived.is_set)
+            second = asyncio.ensure_future(delete_one(other, 2, partition=1))
+            await until(lambda: broker.node.replicas.checkpoint_waiters)
+            assert not first.done()
             assert log_starts(broker) == {}
-            go_on.set()
-            assert await asking == (1, 0)
-            assert log_starts(broker) == {("t", 0): 1}
+            if how == "hung up":
+                client.abort()
+            stopping = asyncio.ensure_future(broker.stop()) if how == "stopped" else None
+            await asyncio.sleep(0)
+            gate.go_on.set()
+            if stopping is None:
+                # It came when the first was being written: it is in the next one.
+                assert await second == (2, 0)
+                assert log_starts(broker) == {("t", 0): 1, ("t", 1): 2}
+            else:
+                await stopping
+            found = await asyncio.gather(first, second, return_exceptions=True)
+            if how == "kept":
+                assert found[0] == (1, 0)
+            else:
+                assert isinstance(found[0], HungUp)
+        async with running(tmp_path) as broker:
+            starts = [broker.node.replicas.partitions["t", p].log.log_start_offset for p in (0, 1)]
+            assert starts == [1, 2]
 
     asyncio.run(main())
 
