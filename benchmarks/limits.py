@@ -1,8 +1,8 @@
 """`python -m benchmarks.limits`: what a broker may cost at most.
 
-Idle connections, a topic with a thousand partitions (also with every fsync made 5 ms slower), and
-starts: with that topic, and after `kill -9` with a gigabyte of batches whose tail must be scanned.
-Exit code 1 when a limit is passed.
+Idle connections, members of groups, a topic with a thousand partitions (also with every fsync made
+5 ms slower), and starts: with that topic, and after `kill -9` with a gigabyte of batches whose tail
+must be scanned. Exit code 1 when a limit is passed.
 """
 
 import argparse
@@ -16,65 +16,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from . import topics, wire
-from .brokers import Kind, RunningBroker, start_kafka, start_odradek
+from .brokers import Kind, RunningBroker
 from .connection import call, call_once, connect
+from .ground import Finding, Ground
+from .group_members import heartbeats, large_group
 from .slow_fsync import SlowFsync
 
 CONNECTIONS: Final = 1_000
 PARTITIONS: Final = 1_000
 SLOW_FSYNC_US: Final = 5_000
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One number beside its limit."""
-
-    name: str
-    value: float
-    unit: str
-    limit: float
-    note: str = ""
-
-    @property
-    def met(self) -> bool:
-        """Whether it is below the limit."""
-        return self.value < self.limit
-
-    def __str__(self) -> str:
-        verdict = "met" if self.met else "MISSED"
-        line = f"{self.name:58} {self.value:9.3f} {self.unit:4} < {self.limit:g} {verdict:7}"
-        return f"{line} {self.note}".rstrip()
-
-
-class Ground:
-    """Where the broker under test keeps its files from one start to the next."""
-
-    def __init__(self, kind: Kind, directory: Path) -> None:
-        self.kind = kind
-        self.directory = directory
-
-    @contextlib.contextmanager
-    def broker(
-        self, slow: SlowFsync | None = None, *, crash: bool = False
-    ) -> Iterator[RunningBroker]:
-        """A started broker, at the end stopped or killed."""
-        env = slow.env if slow else None
-        start = start_kafka if self.kind is Kind.KAFKA else start_odradek
-        broker = start(self.directory, env=env)
-        try:
-            yield broker
-        finally:
-            broker.kill() if crash else broker.stop()
-
-    def restart_s(self) -> float:
-        """Seconds from exec to the ready line, on the files that are there."""
-        with self.broker() as broker:
-            return broker.ready_s
 
 
 def idle_connections(ground: Ground) -> Iterator[Finding]:
@@ -111,7 +66,7 @@ def many_partitions(ground: Ground) -> Iterator[Finding]:
 def many_partitions_slow_disk(ground: Ground) -> Iterator[Finding]:
     """The same with every fsync 5 ms slower, as grouped commits must bear it."""
     slow = SlowFsync(ground.directory / "shim", delay_us=SLOW_FSYNC_US)
-    with ground.broker(slow) as broker:
+    with ground.broker(env=slow.env) as broker:
         before = slow.count
         created_s, served_s = _create_wide(broker)
         fsyncs = slow.count - before
@@ -173,6 +128,8 @@ LIMITS: Final[dict[str, Callable[[Ground], Iterator[Finding]]]] = {
     "connections": idle_connections,
     "partitions": many_partitions,
     "partitions_slow_disk": many_partitions_slow_disk,
+    "heartbeats": heartbeats,
+    "large_group": large_group,
     "crash_16k": crash_16k,
     "crash_1k": crash_1k,
 }
