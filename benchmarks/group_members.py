@@ -104,8 +104,8 @@ async def _time_to_gather(address: Address) -> float:
     members = await _members(address, ["large"] * LARGE_GROUP)
     began_s = time.monotonic()
     lives = [asyncio.create_task(_settle(member)) for member in members]
-    while not _is_of_one_mind(members):
-        await asyncio.sleep(0.01)  # nobody tells when the last one is there
+    while not _is_of_one_mind(members):  # noqa: ASYNC110  # nobody tells when the last is there
+        await asyncio.sleep(0.01)
     ended_s = time.monotonic()
     for life in lives:
         life.cancel()
