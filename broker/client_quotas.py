@@ -80,7 +80,7 @@ class ClientQuotas:
     # Changing.
 
     async def alter(
-        self, entity: Entity, changes: Sequence[Change], *, validate_only: bool
+        self, entity: Entity, changes: Sequence[Change], *, validate_only: bool = False
     ) -> None:
         """Set and remove quotas of one entity.  Raises: Refused (INVALID_REQUEST)."""
         name = entity_path(entity)
