@@ -38,7 +38,9 @@ def test_help_lists_every_command() -> None:
 @pytest.mark.parametrize(
     "command",
     [[name] for name in COMMANDS]
-    + [["topics", name] for name in ("list", "create", "delete", "alter", "describe")],
+    + [["topics", name] for name in ("list", "create", "delete", "alter", "describe")]
+    + [["groups", name] for name in ("list", "describe", "reset-offsets", "delete", "explain")]
+    + [["groups", "delete-offsets"], ["configs", "describe"], ["configs", "alter"]],
 )
 def test_every_command_explains_each_option(command: list[str]) -> None:
     result = CliRunner().invoke(main, [*command, "--help"])
@@ -55,7 +57,8 @@ def test_every_command_explains_each_option(command: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("topic", "topics"), ("server", "serve"), ("consumer", "consume")]
+    ("typed", "meant"),
+    [("topic", "topics"), ("server", "serve"), ("consumer", "consume"), ("group", "groups")],
 )
 def test_a_typo_gets_a_suggestion(typed: str, meant: str) -> None:
     result = CliRunner().invoke(main, [typed])

@@ -17,3 +17,7 @@ def test_without_rows_there_is_the_header() -> None:
 
 def test_no_blanks_at_the_end() -> None:
     assert aligned(("A", "B"), [("1", ""), ("2", "xy")]) == ["A  B", "1", "2  xy"]
+
+
+def test_numbers_stay_numbers_beside_a_cell_without_one() -> None:
+    assert aligned(("N", "M"), [("-", "-"), (100, "-")]) == ["  N  M", "  -  -", "100  -"]
