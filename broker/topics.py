@@ -183,16 +183,33 @@ class Topics:
         new = assign_added(racks, existing, count) if added is None else added
         return dict(enumerate([*existing, *map(tuple, new)]))
 
+    async def check_at_rest(self, name: str) -> None:
+        """Let a topic pass that is neither being deleted nor moved.
+
+        Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
+        REASSIGNMENT_IN_PROGRESS).
+        """
+        if await self._session.exists(znodes.delete_topic_path(name)) is not None:
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {name!r} is being deleted")
+        try:
+            data, _ = await self._session.get(znodes.topic_path(name))
+        except NoNode:
+            raise _unknown(name) from None
+        node = znodes.TopicAssignment.decode(data)
+        if node.adding_replicas or node.removing_replicas:
+            raise Refused(
+                ErrorCode.REASSIGNMENT_IN_PROGRESS, f"replicas of topic {name!r} are being moved"
+            )
+
     async def extend(
         self, name: str, assignment: dict[int, tuple[int, ...]], *, timeout_ms: int
     ) -> None:
         """Write the new assignment; return when the new partitions have leaders.
 
-        Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS,
-        REQUEST_TIMED_OUT).
+        Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
+        REASSIGNMENT_IN_PROGRESS, INVALID_PARTITIONS, REQUEST_TIMED_OUT).
         """
-        if await self._session.exists(znodes.delete_topic_path(name)) is not None:
-            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {name!r} is being deleted")
+        await self.check_at_rest(name)
         while not await self._write_extension(name, assignment):
             pass  # somebody else has changed the topic meanwhile
         await self._wait_for_leaders(name, len(assignment), timeout_ms, exists=True)

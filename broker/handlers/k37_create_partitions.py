@@ -29,7 +29,7 @@ async def handle(
         try:
             if named[asked.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, f"topic {asked.name!r} is named twice")
-            valid.append((result, _validate(asked, node)))
+            valid.append((result, await _validate(asked, node)))
         except Refused as refused:
             result.error_code, result.error_message = refused.code, refused.message
     if not request.validate_only:
@@ -37,11 +37,13 @@ async def handle(
     return CreatePartitionsResponse(results=results)
 
 
-def _validate(asked: CreatePartitionsTopic, node: Node) -> Assignment:
+async def _validate(asked: CreatePartitionsTopic, node: Node) -> Assignment:
     added = None
     if asked.assignments is not None:
         added = [assignment.broker_ids for assignment in asked.assignments]
-    return node.topics.validate_extension(asked.name, asked.count, added)
+    assignment = node.topics.validate_extension(asked.name, asked.count, added)
+    await node.topics.check_at_rest(asked.name)
+    return assignment
 
 
 async def _extend(

@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from odradek.broker.coordination import znodes
 from odradek.broker.coordination.interface import BadVersion
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k37_create_partitions import (
@@ -143,3 +144,17 @@ async def test_a_topic_that_is_being_deleted(
     with pytest.raises(Refused) as refused:
         await waiting
     assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@on_broker(both=False)
+async def test_a_topic_that_is_being_moved(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    path = znodes.topic_path("t")
+    node = znodes.TopicAssignment.decode((await broker.session.get(path))[0])
+    moving = node._replace(adding_replicas={0: (7,)}).encode()
+    await broker.session.set(path, moving)
+    assert (await extend(client, "t", 2)).error_code == ErrorCode.REASSIGNMENT_IN_PROGRESS
+    answer = await client.ask(create_partitions("t", 2, validate_only=True), 3)
+    assert answer.results[0].error_code == ErrorCode.REASSIGNMENT_IN_PROGRESS
+    assert (await broker.session.get(path))[0] == moving
