@@ -1,5 +1,6 @@
 """OffsetDelete 0: delete committed offsets of a group, of topics that it does not consume."""
 
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k47_offset_delete import OffsetDeleteRequest
 
 from ..call import Call
@@ -10,6 +11,8 @@ from . import Answer
 
 def handle(request: OffsetDeleteRequest, call: Call, node: Node) -> Answer:
     """Let the group decide."""
+    if not request.group_id:
+        return refuse_delete(ErrorCode.INVALID_GROUP_ID)
     return node.groups.ask(
         request.group_id,
         lambda shard, reply, moment: shard.delete_offsets(request, reply, moment),
