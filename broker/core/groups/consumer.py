@@ -48,7 +48,7 @@ from .consumer_request import (
     refusal,
     updated_member,
 )
-from .consumer_state import Draft, GroupState, Timer
+from .consumer_state import INITIAL_EPOCH, Draft, GroupState, Timer
 from .consumer_steps import (
     Terms,
     move_member,
@@ -114,7 +114,7 @@ class ConsumerGroup:
     @property
     def is_unused(self) -> bool:
         """Whether it was made for a request that was refused: nothing of it is in the log."""
-        return not self.state.members and self.state.group_epoch == 0
+        return not self.state.members and self.state.group_epoch == INITIAL_EPOCH
 
     @property
     def wake_ms(self) -> int | None:
@@ -165,11 +165,15 @@ class ConsumerGroup:
         member_id = response.member_id
         assert member_id is not None
         draft.time(Timer.SESSION, member_id, settings.session_timeout_ms)
+        # Asked before the records are written: they may delete the pattern that was last looked
+        # up, and with it the time.
+        may_resolve = self._patterns.is_rested(self.state, terms)
 
         def finish(code: ErrorCode) -> Sequence[Effect]:
             if code != ErrorCode.NONE:
                 return [Answer(reply, refusal(group_code_of(code)))]
-            return [Answer(reply, response), *self.resolve(now_ms, wall_ms)]
+            resolving = self.resolve(now_ms, wall_ms) if may_resolve else ()
+            return [Answer(reply, response), *resolving]
 
         version = self._topics.version
 

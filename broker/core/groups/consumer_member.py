@@ -46,8 +46,8 @@ class ConsumerMember:
     client_host: str = ""
     rebalance_timeout_ms: int = -1
     subscribed_topic_names: frozenset[str] = frozenset()
-    subscribed_topic_regex: str | None = None
-    """Empty is the same as None: a member writes "" to take its pattern back."""
+    subscribed_topic_regex: str | None = ""
+    """Empty, and in some records None: no pattern."""
     server_assignor: str | None = None
     assigned: ByEpoch = field(default_factory=dict)
     pending_revocation: ByEpoch = field(default_factory=dict)

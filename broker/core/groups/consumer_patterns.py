@@ -48,14 +48,16 @@ class PatternClock:
         """They were looked up."""
         self._done = need
 
+    def is_rested(self, state: GroupState, terms: Terms) -> bool:
+        """Whether the last time is long enough ago."""
+        age_ms = _age_ms(state, terms)
+        return age_ms is None or not 0 <= age_ms <= RESOLVE_INTERVAL_MS_MIN
+
     def need(self, state: GroupState, terms: Terms) -> PatternNeed | None:
         """Where to look them up, if it is time to."""
-        if not state.patterns:
+        if not state.patterns or not self.is_rested(state, terms):
             return None
-        last_wall_ms = max((found.wall_ms for found in state.regexes.values()), default=None)
-        age_ms = None if last_wall_ms is None else terms.wall_ms - last_wall_ms
-        if age_ms is not None and 0 <= age_ms <= RESOLVE_INTERVAL_MS_MIN:
-            return None
+        age_ms = _age_ms(state, terms)
         refresh_ms = terms.settings.regex_refresh_interval_ms
         is_old = age_ms is None or not 0 <= age_ms <= refresh_ms
         if is_old or not state.patterns.keys() <= state.regexes.keys() or self._done is None:
@@ -67,6 +69,11 @@ class PatternClock:
             self._done = now
             return None
         return now
+
+
+def _age_ms(state: GroupState, terms: Terms) -> int | None:
+    last_wall_ms = max((found.wall_ms for found in state.regexes.values()), default=None)
+    return None if last_wall_ms is None else terms.wall_ms - last_wall_ms
 
 
 def _names_now(terms: Terms) -> PatternNeed:

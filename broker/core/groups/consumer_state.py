@@ -19,6 +19,8 @@ from odradek.protocol.group_records import consumer as records
 
 from .consumer_member import ConsumerMember, Partitions
 
+INITIAL_EPOCH: Final = 1
+"""Of a group that has no record of its own yet: ahead of its assignment, so one is computed."""
 _NO_PARTITIONS: Final[Partitions] = {}
 
 
@@ -52,7 +54,7 @@ class GroupState:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.group_epoch = 0
+        self.group_epoch = INITIAL_EPOCH
         self.metadata_hash = 0
         self.assignment_epoch = 0
         self.assignment_wall_ms = 0
@@ -123,7 +125,7 @@ class GroupState:
         _key: records.ConsumerGroupMetadataKey,
         value: records.ConsumerGroupMetadataValue | None,
     ) -> None:
-        self.group_epoch = 0 if value is None else value.epoch
+        self.group_epoch = INITIAL_EPOCH if value is None else value.epoch
         self.metadata_hash = 0 if value is None else value.metadata_hash
 
     def _partition_metadata(
