@@ -10,8 +10,11 @@ form and compared.  ODRADEK_FLUSH_BYTES is odradek.flush.bytes: the prefix is no
 
 import logging
 from collections.abc import Collection, Mapping
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from odradek.protocol.errors import ErrorCode, Refused
 
 from .endpoints import (
     Endpoint,
@@ -20,9 +23,18 @@ from .endpoints import (
     parse_endpoints,
     parse_protocol_map,
 )
+from .settings import changes
 from .settings.built import GROUPS, BrokerSettings
 from .settings.declaration import ConfigError, Setting, Value, declared_in
-from .settings.described import Described, describe_broker, describe_topic
+from .settings.described import (
+    Described,
+    Layers,
+    all_declared,
+    describe_broker,
+    describe_cluster,
+    describe_group,
+    describe_topic,
+)
 from .settings.groups import check_group_settings
 from .settings.properties import parse_properties
 from .settings.topic_config import TopicConfig, check_overrides, read_overrides
@@ -54,6 +66,9 @@ class Given(NamedTuple):
 class Config(BrokerSettings):
     """The settings of one broker, checked: `config.num_partitions`.
 
+    Some may change while the broker runs: whoever needs one reads it here each time, or wants to be
+    told (`DynamicConfigs.on_broker_changed`).
+
     Raises: ConfigError when made of something that cannot be used.
     """
 
@@ -62,6 +77,8 @@ class Config(BrokerSettings):
     advertised_endpoints: tuple[Endpoint, ...]
     """Where clients shall connect to.  Port 0 stands for the bound port of the listener of this
     name, an empty host for this machine's name."""
+    layers: Layers
+    """What is set, by where it is set."""
     data_dir: str
     connection_limits: dict[str, int]
     """max.connections.per.ip.overrides: client address -> connections."""
@@ -71,20 +88,28 @@ class Config(BrokerSettings):
     def __init__(self, given: Mapping[str, Given | str] | None = None) -> None:
         """`given`: what differs from the defaults, by name."""
         warnings: list[str] = []
-        self._given: dict[str, Value] = {}
+        static: dict[str, Value] = {}
         for name, entry in (given or {}).items():
             text, origin = entry if isinstance(entry, Given) else Given(entry)
-            self._take(name, text, origin, warnings)
+            self._take(name, text, origin, static, warnings)
+        self._use(Layers({}, {}, static))
+        self.warnings = tuple(warnings)
+
+    def _use(self, layers: Layers) -> None:
+        """Raises: ConfigError."""
+        self.layers = layers
+        self._given = layers.merged()
         for name, setting in BUILT.items():
             self.__dict__[setting.attribute] = self._given.get(name, setting.default)
         self._check()
         self._plain_topic_config: TopicConfig | None = None
-        self.warnings = tuple(warnings)
 
-    def _take(self, name: str, text: str, origin: str, warnings: list[str]) -> None:
+    def _take(
+        self, name: str, text: str, origin: str, static: dict[str, Value], warnings: list[str]
+    ) -> None:
         setting = BUILT.get(name)
         if setting is not None:
-            self._given[name] = setting.parse(text, origin)
+            static[name] = setting.parse(text, origin)
             return
         from .settings.known import (  # 270 settings, rarely needed
             UNBUILT,
@@ -96,7 +121,7 @@ class Config(BrokerSettings):
         if setting is None:
             warnings.append(unknown_warning(name, BUILT))
             return
-        value = self._given[name] = setting.parse(text, origin)
+        value = static[name] = setting.parse(text, origin)
         if value == setting.default:
             return
         if setting.refused_because:
@@ -191,15 +216,84 @@ class Config(BrokerSettings):
         """
         return check_overrides(overrides, self._given)
 
+    # Changes while the broker runs.
+
+    def check_topic_change(self, current: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+        """Let other settings of a topic pass.  Raises: Refused with INVALID_CONFIG."""
+        changes.check_topic(current, wanted, self._given)
+
+    def check_broker_change(
+        self, current: Mapping[str, str], wanted: Mapping[str, str], *, is_cluster: bool
+    ) -> None:
+        """Let other settings of this broker pass, or (`is_cluster`) of all brokers.
+
+        Raises: Refused (INVALID_REQUEST, INVALID_CONFIG).
+        """
+        declared = all_declared(BUILT)
+        changes.check_broker(current, wanted, declared, self.layers, is_cluster=is_cluster)
+        try:
+            self._changed(**{"cluster" if is_cluster else "own": wanted})
+        except ConfigError as error:
+            raise Refused(ErrorCode.INVALID_REQUEST, str(error)) from None
+
+    def check_group_change(self, wanted: Mapping[str, str]) -> None:
+        """Let other settings of a group pass.  Raises: Refused with INVALID_CONFIG."""
+        from .group_settings import check_group_configs
+
+        try:
+            check_group_configs(wanted, self)
+        except ConfigError as error:
+            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+    def change(self, **layer: Mapping[str, str]) -> None:
+        """Use what is set for this broker (`own`) or for all brokers (`cluster`) from now on.
+
+        Nothing changes if the settings together can't be used.  Raises: ConfigError.
+        """
+        self._use(self._changed(**layer).layers)
+
+    def _changed(self, **layer: Mapping[str, str]) -> "Config":
+        layers = self.layers._replace(
+            **{where: _readable(texts, where) for where, texts in layer.items()}
+        )
+        config = copy(self)
+        config._use(layers)
+        return config
+
     def describe_broker(self, names: Collection[str] | None = None) -> list[Described]:
         """DescribeConfigs of this broker, by name; no `names`: all, as in Kafka."""
-        return describe_broker(BUILT, self._given, names)
+        return describe_broker(BUILT, self.layers, names)
+
+    def describe_cluster(self, names: Collection[str] | None = None) -> list[Described]:
+        """DescribeConfigs of what is set for all brokers, by name."""
+        return describe_cluster(BUILT, self.layers, names)
+
+    def describe_group(
+        self, overrides: Mapping[str, str], names: Collection[str] | None = None
+    ) -> list[Described]:
+        """DescribeConfigs of a consumer group that has set `overrides`, by name."""
+        return describe_group(overrides, BUILT, self.layers, names)
 
     def describe_topic(
         self, overrides: Mapping[str, str], names: Collection[str] | None = None
     ) -> list[Described]:
         """DescribeConfigs of a topic that has set `overrides`, by name; no `names`: all."""
-        return describe_topic(overrides, BUILT, self._given, names)
+        return describe_topic(overrides, BUILT, self.layers, names)
+
+
+def _readable(texts: Mapping[str, str], where: str) -> dict[str, Value]:
+    """What can be used of the texts in the store, which others may have written."""
+    declared, values = all_declared(BUILT), {}
+    for name, text in texts.items():
+        setting = declared.get(name)
+        if setting is None:
+            log.warning("broker config left out: there is none named %.100r layer=%s", name, where)
+            continue
+        try:
+            values[name] = setting.parse(text)
+        except ConfigError as error:
+            log.warning("broker config left out: %s layer=%s", error, where)
+    return values
 
 
 def load_config(

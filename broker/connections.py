@@ -34,9 +34,7 @@ class Connections:
         self.frame_bytes_max: int = config.socket_request_max_bytes
         self.budget = ReceiveBudget(config.queued_max_request_bytes, on_freed=self._on_memory_freed)
         self._idle_ms_max: int = config.connections_max_idle_ms
-        self._count_max: int = config.max_connections
-        self._per_host_max: int = config.max_connections_per_ip
-        self._per_host_overrides = config.connection_limits
+        self._config = config
         self._send_buffer_bytes = config.socket_send_buffer_bytes
         self._receive_buffer_bytes = config.socket_receive_buffer_bytes
         self._offload = runtime.offload
@@ -48,8 +46,7 @@ class Connections:
         self._close_lines = 0
         self._can_probe = hasattr(os, "RWF_NOWAIT")
         self._slot_free = asyncio.Event()
-        if self.has_slot():
-            self._slot_free.set()
+        self.limits_changed()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -62,11 +59,11 @@ class Connections:
 
     def has_slot(self) -> bool:
         """Whether `max.connections` leaves room for one more."""
-        return len(self._open) < self._count_max
+        return len(self._open) < self._config.max_connections
 
     def refuses(self, host: str) -> bool:
         """Whether `max.connections.per.ip` is used up for this client."""
-        limit = self._per_host_overrides.get(host, self._per_host_max)
+        limit = self._config.connection_limits.get(host, self._config.max_connections_per_ip)
         if self._per_host[host] < limit:
             return False
         self._log_limited(
@@ -87,7 +84,13 @@ class Connections:
         """A connection has been accepted."""
         self._open.add(connection)
         self._per_host[connection.host] += 1
-        if not self.has_slot():
+        self.limits_changed()
+
+    def limits_changed(self) -> None:
+        """There are more or fewer connections, or as many others are allowed."""
+        if self.has_slot():
+            self._slot_free.set()
+        else:
             self._slot_free.clear()
 
     def forget(self, connection: Connection) -> None:
@@ -96,8 +99,7 @@ class Connections:
         self._per_host[connection.host] -= 1
         if self._per_host[connection.host] <= 0:
             del self._per_host[connection.host]
-        if self.has_slot():
-            self._slot_free.set()
+        self.limits_changed()
 
     def close_all(self) -> None:
         """The broker stops."""

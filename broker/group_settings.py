@@ -1,9 +1,11 @@
 """From the broker's settings to what the group coordinator asks for."""
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from .core.groups.settings import ClassicSettings, ConsumerSettings, GroupSettings, OffsetSettings
-from .settings.groups import ASSIGNORS
+from .settings.declaration import ConfigError
+from .settings.groups import ASSIGNORS, GROUP_CONFIGS
 
 if TYPE_CHECKING:
     from .config import Config
@@ -35,30 +37,31 @@ def group_settings(config: "Config") -> GroupSettings:
     )
 
 
-class GroupConfigSetting(NamedTuple):
-    """What one group may set for itself, and between which bounds, both inclusive."""
+def check_group_configs(configs: Mapping[str, str], config: "Config") -> None:
+    """Let what one group has set for itself pass.
 
-    name: str
-    synonym: str
-    """The broker's setting, which counts where the group has set nothing."""
-    at_least: int
-    at_most: int
-
-
-def group_config_settings(config: "Config") -> dict[str, GroupConfigSetting]:
-    """The settings of a GROUP resource, by name."""
-    settings = (
-        GroupConfigSetting(
-            "consumer.heartbeat.interval.ms",
-            "group.consumer.heartbeat.interval.ms",
+    Raises: ConfigError.  Source: GroupConfig.validate of Kafka 4.3.1.
+    """
+    bounds = {
+        "consumer.heartbeat.interval.ms": (
             config.group_consumer_min_heartbeat_interval_ms,
             config.group_consumer_max_heartbeat_interval_ms,
         ),
-        GroupConfigSetting(
-            "consumer.session.timeout.ms",
-            "group.consumer.session.timeout.ms",
+        "consumer.session.timeout.ms": (
             config.group_consumer_min_session_timeout_ms,
             config.group_consumer_max_session_timeout_ms,
         ),
-    )
-    return {setting.name: setting for setting in settings}
+    }
+    values = {name: config[f"group.{name}"] for name in bounds}
+    for name, text in configs.items():
+        if name not in bounds:
+            raise ConfigError(f"there is no group config named {name[:100]!r}")
+        value = values[name] = GROUP_CONFIGS[name].parse(text)
+        lower, upper = bounds[name]
+        if not lower <= value <= upper:
+            raise ConfigError(
+                f"{name}={value} is not allowed: this broker allows {lower} to {upper}"
+            )
+    if values["consumer.heartbeat.interval.ms"] >= values["consumer.session.timeout.ms"]:
+        settings = ", ".join(f"{name}={value}" for name, value in values.items())
+        raise ConfigError(f"a heartbeat must come within the session: {settings}")

@@ -39,7 +39,7 @@ class Maintenance:
             config.log_flush_start_offset_checkpoint_interval_ms,
             config.replica_high_watermark_checkpoint_interval_ms,
         )
-        self._producer_expiration_ms = config.producer_id_expiration_ms
+        self._config = config
         self._dirty_since_ms: dict[Log, int] = {}
         self._checkpointed_ends: dict[Log, tuple[int, int, int]] = {}
 
@@ -143,7 +143,7 @@ class Maintenance:
         wall_ms = self._clock.wall_ms()
         return sum(
             partition.log.producers.expire(
-                wall_ms, producer_id_expiration_ms=self._producer_expiration_ms
+                wall_ms, producer_id_expiration_ms=self._config.producer_id_expiration_ms
             )
             for partition in self._replicas.partitions.values()
         )

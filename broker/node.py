@@ -8,7 +8,9 @@ from .client_quotas import ClientQuotas
 from .config import Config
 from .core.fetch_session import FetchSessions, PartitionFetch
 from .core.partition import Partition
+from .dynamic_configs import DynamicConfigs
 from .group_coordinator import GroupCoordinator
+from .loggers import Loggers
 from .metadata import MetadataCache
 from .producer_ids import ProducerIds
 from .replicas import Replicas
@@ -27,6 +29,7 @@ class Node:
     """
 
     topics: Topics
+    dynamic_configs: DynamicConfigs
     client_quotas: ClientQuotas
     groups: GroupCoordinator
     producer_ids: ProducerIds
@@ -47,6 +50,7 @@ class Node:
         self.broker_id = broker_id
         self.metadata = metadata
         self.replicas = replicas
+        self.loggers = Loggers()
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots,
             partitions_max=config.odradek_fetch_session_partitions_max,

@@ -6,7 +6,7 @@ has named its leader. A directory that the controller never names is left untouc
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from odradek.storage.data_dir import CreatePlan, DataDir
@@ -51,6 +51,8 @@ class Replicas:
         self.must_checkpoint = asyncio.Event()
         self.checkpoint_waiters: list[asyncio.Future[None]] = []
         """Who waits for the next checkpoint; answered by `Maintenance`."""
+        self._overrides: dict[str, Mapping[str, str]] = {}
+        self._topic_configs: dict[str, TopicConfig] = {}
         self._on_offline = on_offline
         self._config = config
         self._runtime = runtime
@@ -59,25 +61,55 @@ class Replicas:
 
     async def leader_and_isr(self, states: Sequence[PartitionState], session: Session) -> None:
         """Lead the partitions as the controller says; make the logs that do not exist yet."""
-        configs: dict[str, TopicConfig] = {}
-        missing: list[tuple[PartitionState, TopicConfig]] = []
+        read: set[str] = set()
+        missing: list[PartitionState] = []
         for state in states:
             if self._broker_id not in state.replicas:
                 continue
-            config = configs.get(state.topic)
-            if config is None:
-                config = configs[state.topic] = await self._topic_config(state.topic, session)
+            if state.topic not in read:
+                read.add(state.topic)
+                self.set_overrides(state.topic, await read_overrides(state.topic, session))
             partition = self.partitions.get((state.topic, state.partition))
             if partition is not None:
                 partition.become(state)
             elif (kept := self._kept_log(state)) is not None:
-                kept.config = config.log_config
-                self._serve(kept, config, state)
+                self._serve(kept, state)
             else:
-                missing.append((state, config))
+                missing.append(state)
         # Thousands of files may have to be made: in threads, and some for each turn of the loop.
         starts = range(0, len(missing), MADE_AT_ONCE)
         await asyncio.gather(*(self._make(missing[i : i + MADE_AT_ONCE]) for i in starts))
+
+    # Settings, which may change at any time: here they are as they were last read.
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        """The settings of a topic on this broker."""
+        config = self._topic_configs.get(topic)
+        if config is None:
+            config = self._config.topic_config(self._overrides.get(topic))
+            self._topic_configs[topic] = config
+        return config
+
+    def set_overrides(self, topic: str, overrides: Mapping[str, str]) -> None:
+        """These are the settings that a topic has of its own; they count from now on."""
+        if self._overrides.get(topic) == overrides:
+            return
+        self._overrides[topic] = overrides
+        self._topic_configs.pop(topic, None)
+        for (name, _), partition in self.partitions.items():
+            if name == topic:
+                partition.configure(self.topic_config(topic))
+
+    def update_overrides(self, topic: str, overrides: Mapping[str, str]) -> None:
+        """The same for a topic that may have no replica on this broker."""
+        if topic in self._overrides:
+            self.set_overrides(topic, overrides)
+
+    def reconfigure(self) -> None:
+        """The broker's own settings have changed, from which topics take what they do not set."""
+        self._topic_configs.clear()
+        for (topic, _), partition in self.partitions.items():
+            partition.configure(self.topic_config(topic))
 
     def _kept_log(self, state: PartitionState) -> Log | None:
         """The log that was loaded, if it is of this very topic; one of another is set aside."""
@@ -93,35 +125,32 @@ class Replicas:
             log.error("log of another topic with this name is set aside directory=%s", directory)
         return None
 
-    async def _make(self, missing: Sequence[tuple[PartitionState, TopicConfig]]) -> None:
+    async def _make(self, missing: Sequence[PartitionState]) -> None:
         plans = [
             self.data_dir.create_plan(
                 state.topic,
                 state.partition,
                 topic_id=state.topic_id,
-                config=config.log_config,
+                config=self.topic_config(state.topic).log_config,
                 leader_epoch=state.leader_epoch,
             )
-            for state, config in missing
+            for state in missing
         ]
         await self._runtime.offload(_run_all, plans)
-        for plan, (state, config) in zip(plans, missing, strict=True):
+        for plan, state in zip(plans, missing, strict=True):
             if plan.error is None:
-                self._serve(self.data_dir.created(plan), config, state)
+                self._serve(self.data_dir.created(plan), state)
             else:
                 self.unmade.add((state.topic, state.partition))
                 self.take_offline(plan.error)
 
-    def _serve(self, kept: Log, config: TopicConfig, state: PartitionState) -> None:
+    def _serve(self, kept: Log, state: PartitionState) -> None:
         try:
-            partition = Partition(kept, config, state, self._broker_id)
+            partition = Partition(kept, self.topic_config(state.topic), state, self._broker_id)
         except LogDirFailed as error:
             self.take_offline(error)
             return
         self.partitions[state.topic, state.partition] = partition
-
-    async def _topic_config(self, topic: str, session: Session) -> TopicConfig:
-        return self._config.topic_config(await read_overrides(topic, session))
 
     async def stop_replicas(self, topic: str) -> None:
         """Stop serving a topic; its logs are out of the way at once and unlinked in a thread."""
@@ -129,6 +158,8 @@ class Replicas:
             partition = self.partitions.pop(key)
             partition.is_leader = False
             partition.wake()
+        self._overrides.pop(topic, None)
+        self._topic_configs.pop(topic, None)
         self.unmade = {key for key in self.unmade if key[0] != topic}
         for kept in [kept for kept in self.data_dir.logs.values() if kept.topic == topic]:
             self._remove(kept)

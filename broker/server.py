@@ -28,6 +28,7 @@ from .controller import Controller
 from .coordination import znodes
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import CoordinationError, Session
+from .dynamic_configs import DynamicConfigs, load_broker_configs
 from .group_coordinator import GroupCoordinator
 from .listener import Listener, PlainListener, StreamListener
 from .maintenance import Maintenance
@@ -107,6 +108,7 @@ class Broker:
         session = await store.open_session(SESSION_TIMEOUT_MS, self._on_session_end)
         stack.push_async_callback(session.close)
         await make_startup_paths(session)
+        await load_broker_configs(self.config, session, self.broker_id)
         owner = data_dir.stored_owner()
         cluster_id = await agree_on_cluster_id(
             session, None if owner is None else owner.cluster_id, runtime.random.randbytes
@@ -151,7 +153,9 @@ class Broker:
         )
         metadata = MetadataCache(cluster_id)
         node = Node(config, runtime, broker_id=self.broker_id, metadata=metadata, replicas=replicas)
+        self._stack.callback(node.loggers.reset_all)
         node.topics = Topics(node, session)
+        node.dynamic_configs = DynamicConfigs(node, session)
         node.client_quotas = ClientQuotas(session)
         node.groups = GroupCoordinator(node, tasks)
         self._stack.callback(node.groups.close)
@@ -163,6 +167,7 @@ class Broker:
         connections = Connections(self.config, self._runtime, node)
         self._stack.callback(connections.close_all)
         self._tasks.spawn(connections.sweep_forever(), "sweep connections")
+        node.dynamic_configs.on_broker_changed.append(connections.limits_changed)
         listeners: list[Listener] = []
         for endpoint in self.config.listener_endpoints:
             kind = StreamListener if self._portable else PlainListener
@@ -196,6 +201,8 @@ class Broker:
         controller = Controller(session, channel, self.broker_id, runtime.clock)
         node.controller = controller
         node.producer_ids = ProducerIds(controller.allocate_producer_ids)
+        await node.dynamic_configs.load()
+        self._tasks.spawn(node.dynamic_configs.run(), "config changes")
         await controller.elect()
         await controller.take_over()
         self._tasks.spawn(controller.run(), "controller")

@@ -11,6 +11,7 @@ any program that can reach ZooKeeper: whatever is wrong with it is one Malformed
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Self
+from urllib.parse import quote, unquote
 
 from odradek.protocol.primitives import uuid_bytes, uuid_text
 
@@ -25,6 +26,7 @@ BROKER_TOPICS: Final = "/brokers/topics"
 CLUSTER_ID: Final = "/cluster/id"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES}/config_change_"
+CONFIG_GROUPS: Final = "/config/groups"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 DEFAULT_ENTITY: Final = "<default>"
@@ -51,6 +53,7 @@ STARTUP_PATHS: Final = (
     "/config/users",
     "/config/brokers",
     "/config/ips",
+    CONFIG_GROUPS,  # not Kafka's, which keeps the configs of groups only in KRaft mode
 )
 """Persistent nodes without data that every broker makes sure of when it starts."""
 
@@ -97,6 +100,22 @@ def topic_config_path(topic: str) -> str:
 def broker_config_path(broker_id: int | None) -> str:
     """A config; None means the default of all brokers."""
     return f"/config/brokers/{DEFAULT_ENTITY if broker_id is None else broker_id}"
+
+
+def group_config_path(group_id: str) -> str:
+    """A config."""
+    return f"{CONFIG_GROUPS}/{_node_name(group_id)}"
+
+
+def group_of_config(name: str) -> str:
+    """The group whose config a node of this name below CONFIG_GROUPS is."""
+    return unquote(name)
+
+
+def _node_name(text: str) -> str:
+    """Any text as the name of a node; as Kafka writes names of clients and users."""
+    quoted = quote(text, safe="")
+    return quoted.replace(".", "%2E") if text in (".", "..") else quoted
 
 
 def delete_topic_path(topic: str) -> str:

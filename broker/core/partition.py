@@ -25,12 +25,17 @@ class Partition:
 
     def __init__(self, log: Log, config: TopicConfig, state: PartitionState, node_id: int) -> None:
         self.log = log
-        self.config = config
+        self.configure(config)
         self.node_id = node_id
         self.waiters: set[Waiter] = set()
         self.is_leader = False
         self.state = state
         self.become(state)
+
+    def configure(self, config: TopicConfig) -> None:
+        """Use these settings from now on."""
+        self.config = config
+        self.log.config = config.log_config
 
     def become(self, state: PartitionState) -> None:
         """Take the controller's decision; an older leader epoch is ignored."""

@@ -1,6 +1,4 @@
-"""DescribeConfigs 0-4: read the configurations of topics and of this broker."""
-
-from typing import Final
+"""DescribeConfigs 0-4: read the configs of topics, of brokers, of loggers and of groups."""
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k32_describe_configs import (
@@ -14,11 +12,12 @@ from odradek.protocol.messages.k32_describe_configs import (
 
 from ..call import Call
 from ..config import Described
+from ..config_resources import check_broker_id
 from ..core.topic_names import check_topic_name
+from ..loggers import logger_levels
 from ..node import Node
-
-TOPIC: Final = 2
-BROKER: Final = 4
+from ..settings.described import describe_logger
+from ..settings.resources import ResourceType
 
 
 async def handle(
@@ -48,23 +47,27 @@ async def _describe(
 
 async def _configs(resource: DescribeConfigsResource, node: Node) -> list[Described]:
     """Raises: Refused."""
-    name, keys = resource.resource_name, resource.configuration_keys
-    if resource.resource_type == TOPIC:
+    kind, name, keys = resource.resource_type, resource.resource_name, resource.configuration_keys
+    if kind == ResourceType.TOPIC:
         check_topic_name(name)
         if name not in node.metadata.topics:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return node.config.describe_topic(await node.topics.overrides(name), keys)
-    if resource.resource_type != BROKER:
-        raise Refused(
-            ErrorCode.INVALID_REQUEST, f"unsupported resource type {resource.resource_type}"
-        )
-    if name == "":
-        return []  # the cluster-wide defaults, of which none can be set yet
-    if name != str(node.broker_id):
-        raise Refused(
-            ErrorCode.INVALID_REQUEST, f"this is broker {node.broker_id}, not {name[:100]!r}"
-        )
-    return node.config.describe_broker(keys)
+    if kind == ResourceType.BROKER:
+        if name == "":
+            return node.config.describe_cluster(keys)
+        check_broker_id(name, node)
+        return node.config.describe_broker(keys)
+    if kind == ResourceType.BROKER_LOGGER:
+        check_broker_id(name, node)
+        levels = logger_levels()
+        chosen = sorted(set(keys) & levels.keys() if keys else levels)
+        return [describe_logger(logger, levels[logger]) for logger in chosen]
+    if kind == ResourceType.GROUP:
+        if not name:
+            raise Refused(ErrorCode.INVALID_REQUEST, "there are no configs of all groups: name one")
+        return node.config.describe_group(node.dynamic_configs.group_overrides(name), keys)
+    raise Refused(ErrorCode.INVALID_REQUEST, f"unsupported resource type {kind}")
 
 
 def _result(one: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

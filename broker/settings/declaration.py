@@ -22,6 +22,10 @@ class ConfigError(Exception):
     """A setting cannot be used; the text is one sentence for the user."""
 
 
+class NotBuilt(ConfigError):
+    """The value is one of Kafka's, but has no effect here so far."""
+
+
 class Kind(Generic[T_co]):
     """A type of Kafka's `ConfigDef`.
 
@@ -187,15 +191,20 @@ class Setting(Generic[T_co]):
     def parse(self, text: str, origin: str = "") -> T_co:
         """The value that `text` stands for.
 
-        Raises: ConfigError; `origin`, if given, says in it where the text was found.
+        Raises: ConfigError, NotBuilt; `origin`, if given, says in it where the text was found.
         """
         text = text.strip()
+        shown = "" if self.is_sensitive else f"={text}"
+        where = f" ({origin})" if origin else ""
         fault = self._fault(text)
         if fault is not None:
-            shown = "" if self.is_sensitive else f"={text}"
-            where = f" ({origin})" if origin else ""
             raise ConfigError(f"{self.name}{shown}{where} {fault}")
-        return self.kind.parse(text)
+        value = self.kind.parse(text)
+        if self.built and value not in self.built:
+            raise NotBuilt(
+                f"{self.name}{shown}{where} is not built yet: only {self.built_text()} is"
+            )
+        return value
 
     def _fault(self, text: str) -> str | None:
         try:
@@ -210,11 +219,7 @@ class Setting(Generic[T_co]):
             if too_small or (self.at_most is not None and value > self.at_most):
                 return f"is not allowed: it must be {self.allowed()}"
         wanted = self.check(text) if self.check else None
-        if wanted is not None:
-            return f"is not allowed: it must be {wanted}"
-        if self.built and value not in self.built:
-            return f"is not built yet: only {self.built_text()} is"
-        return None
+        return None if wanted is None else f"is not allowed: it must be {wanted}"
 
     def allowed(self) -> str:
         """What may be written, as the end of a sentence that begins with "it must be"."""

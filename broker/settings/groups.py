@@ -192,6 +192,28 @@ class GroupSettings:
     )
 
 
+GROUP_CONFIGS: Final = {
+    setting.name: setting
+    for setting in (
+        Setting(
+            "consumer.heartbeat.interval.ms",
+            INT,
+            5_000,
+            "How often members of this consumer group shall report.",
+            at_least=1,
+        ),
+        Setting(
+            "consumer.session.timeout.ms",
+            INT,
+            45_000,
+            "A member of this consumer group that is silent for this long is dropped.",
+            at_least=1,
+        ),
+    )
+}
+"""What one group may set for itself, by name; the broker's setting has `group.` before it."""
+
+
 class ByName(Protocol):
     """Settings by Kafka's names."""
 

@@ -49,6 +49,21 @@ transaction.partition.verification.enable unclean.leader.election.enable
 """
 DYNAMIC: Final = frozenset(_DYNAMIC_NAMES.split())
 
+_PER_LISTENER_NAMES: Final = """
+ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
+ssl.keystore.password ssl.keystore.type ssl.truststore.certificates ssl.truststore.location
+ssl.truststore.password ssl.truststore.type
+"""
+PER_LISTENER: Final = frozenset(_PER_LISTENER_NAMES.split())
+"""Of these, what may be changed only for one listener, by its prefix."""
+
+PER_BROKER: Final = frozenset(
+    name
+    for name in DYNAMIC
+    if name.startswith(("ssl.", "sasl.", "listener", "advertised.", "principal."))
+)
+"""Of these, what may be changed only for one broker."""
+
 
 def unbuilt_warning(setting: Setting[Value], text: str) -> str:
     """The line about a known setting whose value has no effect."""

@@ -88,15 +88,27 @@ def check_overrides(overrides: Mapping[str, str | None], given: Mapping[str, Val
                 raise _refuse(f"{name}={text} is not built yet: only {shown}, the default, is")
             if setting.effect == STORED:
                 stored.append(f"{name}={text_of(value)}")
-        values[name] = value
+    try:
+        check_compaction_lags(overrides, given)
+    except ConfigError as error:
+        raise _refuse(str(error)) from None
+    return stored
+
+
+def check_compaction_lags(overrides: Mapping[str, str | None], given: Mapping[str, Value]) -> None:
+    """Let a topic's bounds of compaction pass, of which one must not exceed the other.
+
+    Raises: ConfigError.
+    """
+    texts = {name: text for name, text in overrides.items() if text is not None}
+    values, _ = read_overrides(texts, given)
     lag_min, lag_max = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
     assert isinstance(lag_min, int)
     assert isinstance(lag_max, int)
     if lag_min > lag_max:
-        raise _refuse(
+        raise ConfigError(
             f"min.compaction.lag.ms={lag_min} must not be above max.compaction.lag.ms={lag_max}"
         )
-    return stored
 
 
 def read_overrides(

@@ -1,6 +1,6 @@
 """A sensible request of every API, for a broker that has the topic TOPIC with one partition."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from odradek.protocol.messages.k02_list_offsets import (
@@ -21,11 +21,6 @@ from odradek.protocol.messages.k21_delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from odradek.protocol.messages.k21_delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
 from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.k23_offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -36,6 +31,9 @@ from odradek.protocol.messages.k32_describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+from odradek.protocol.messages.k33_alter_configs import AlterableConfig as ReplacedConfig
+from odradek.protocol.messages.k33_alter_configs import AlterConfigsRequest
+from odradek.protocol.messages.k33_alter_configs import AlterConfigsResource as ReplacedResource
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.messages.k37_create_partitions import (
     CreatePartitionsRequest,
@@ -43,6 +41,11 @@ from odradek.protocol.messages.k37_create_partitions import (
 )
 from odradek.protocol.messages.k42_delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.k43_elect_leaders import ElectLeadersRequest
+from odradek.protocol.messages.k44_incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.protocol.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
@@ -124,24 +127,33 @@ def describe_configs(kind: int, name: str, *keys: str) -> DescribeConfigsRequest
     )
 
 
+def alter_configs(
+    kind: int, name: str, configs: Mapping[str, str | None], *, validate_only: bool = False
+) -> AlterConfigsRequest:
+    """Replace all settings of a resource."""
+    replaced = [ReplacedConfig(name=key, value=value) for key, value in configs.items()]
+    resource = ReplacedResource(resource_type=kind, resource_name=name, configs=replaced)
+    return AlterConfigsRequest(resources=[resource], validate_only=validate_only)
+
+
+def change_configs(
+    kind: int, name: str, *changes: tuple[str, int, str | None], validate_only: bool = False
+) -> IncrementalAlterConfigsRequest:
+    """Change single settings of a resource: name, operation, value."""
+    configs = [
+        AlterableConfig(name=key, config_operation=operation, value=value)
+        for key, operation, value in changes
+    ]
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+
+
 def delete_topics(version: int, *names: str) -> DeleteTopicsRequest:
     """Delete topics by name."""
     if version < 6:
         return DeleteTopicsRequest(topic_names=list(names), timeout_ms=TIMEOUT_MS)
     states = [DeleteTopicState(name=name) for name in names]
     return DeleteTopicsRequest(topics=states, timeout_ms=TIMEOUT_MS)
-
-
-def delete_records(*asked: tuple[str, int, int]) -> DeleteRecordsRequest:
-    """Delete below an offset: topic, partition, offset."""
-    topics = [
-        DeleteRecordsTopic(
-            name=topic,
-            partitions=[DeleteRecordsPartition(partition_index=partition, offset=offset)],
-        )
-        for topic, partition, offset in asked
-    ]
-    return DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
 
 
 def delete_records(*asked: tuple[str, int, int]) -> DeleteRecordsRequest:
@@ -206,12 +218,12 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     ),
     20: lambda version, topic_id: delete_topics(version, "absent"),
     21: lambda version, topic_id: delete_records((TOPIC, 0, 0)),
-    21: lambda version, topic_id: delete_records((TOPIC, 0, 0)),
     22: lambda version, topic_id: InitProducerIdRequest(
         transactional_id=None, transaction_timeout_ms=60_000
     ),
     23: lambda version, topic_id: offset_for_leader_epoch(TOPIC, 0),
     32: lambda version, topic_id: describe_configs(2, TOPIC),
+    33: lambda version, topic_id: alter_configs(2, TOPIC, {"segment.bytes": f"{version + 2000}"}),
     35: _all_log_dirs,
     37: lambda version, topic_id: create_partitions(TOPIC, version + 2),
     43: lambda version, topic_id: ElectLeadersRequest(topic_partitions=None),
@@ -222,6 +234,7 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     49: _alter_client_quotas,
     42: lambda version, topic_id: DeleteGroupsRequest(groups_names=["absent"]),
     47: lambda version, topic_id: delete_offsets("group", TOPIC, 0),
+    44: lambda version, topic_id: change_configs(2, TOPIC, ("segment.ms", 0, "86400000")),
     60: lambda version, topic_id: DescribeClusterRequest(),
     61: lambda version, topic_id: DescribeProducersRequest(
         topics=[ProducersTopic(name=TOPIC, partition_indexes=[0])]

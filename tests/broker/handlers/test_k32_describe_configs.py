@@ -9,7 +9,7 @@ from tests.broker.client import Client
 from tests.broker.requests import describe_configs
 from tests.broker.running import RunningBroker, on_broker
 
-TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 DYNAMIC_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5
 
 
@@ -70,7 +70,9 @@ async def test_the_broker(broker: RunningBroker) -> None:
         (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "1", ErrorCode.INVALID_REQUEST),
         (BROKER, "x", ErrorCode.INVALID_REQUEST),
-        (BROKER_LOGGER, "0", ErrorCode.INVALID_REQUEST),
+        (BROKER_LOGGER, "1", ErrorCode.INVALID_REQUEST),
+        (GROUP, "", ErrorCode.INVALID_REQUEST),
+        (CLIENT_METRICS, "x", ErrorCode.INVALID_REQUEST),
         (0, "0", ErrorCode.INVALID_REQUEST),
         (-1, "0", ErrorCode.INVALID_REQUEST),
     ],

@@ -1,0 +1,106 @@
+"""From a request that changes configs to what it changes: topics, brokers, loggers, groups.
+
+AlterConfigs and IncrementalAlterConfigs differ in how the new settings are worked out from those
+that are there; who may be asked, in which order the faults are found, and what is done is the same.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from odradek.protocol.errors import ErrorCode, Refused
+
+from .config import BUILT
+from .dynamic_configs import Texts
+from .node import Node
+from .settings.changes import ConfigChange, Operation, changed, check_form
+from .settings.described import Declared, all_declared
+from .settings.groups import GROUP_CONFIGS
+from .settings.resources import ResourceType
+from .settings.topic_config import TOPIC_SETTINGS
+
+
+class ResourceChange(NamedTuple):
+    """What a request wants of one resource."""
+
+    resource_type: int
+    name: str
+    changes: Sequence[ConfigChange]
+    replaces: bool
+    """Whether everything that is not named is to be deleted."""
+
+
+async def change_resources(
+    all_asked: Sequence[ResourceChange], node: Node, *, validate_only: bool
+) -> list[Refused | None]:
+    """Do it, one after the other; return why not, for each, once this broker works so."""
+    named = Counter((asked.resource_type, asked.name) for asked in all_asked)
+    outcomes: list[Refused | None] = []
+    for asked in all_asked:
+        try:
+            if named[asked.resource_type, asked.name] > 1:
+                raise _refused("this resource is named twice")
+            await _change_resource(asked, node, validate_only=validate_only)
+            outcomes.append(None)
+        except Refused as refused:
+            outcomes.append(refused)
+    return outcomes
+
+
+async def _change_resource(asked: ResourceChange, node: Node, *, validate_only: bool) -> None:
+    check_form(asked.changes)
+    kind = asked.resource_type
+    if kind == ResourceType.TOPIC:
+        if not asked.name:
+            raise _refused("there are no configs of all topics: name one")
+        change = _change(asked, TOPIC_SETTINGS)
+        await node.dynamic_configs.change_topic(asked.name, change, validate_only=validate_only)
+    elif kind == ResourceType.BROKER:
+        is_cluster = asked.name == ""
+        if not is_cluster:
+            check_broker_id(asked.name, node)
+        await node.dynamic_configs.change_broker(
+            _change(asked, all_declared(BUILT)), is_cluster=is_cluster, validate_only=validate_only
+        )
+    elif kind == ResourceType.GROUP:
+        if not asked.name:
+            raise _refused("there are no configs of all groups: name one")
+        change = _change(asked, GROUP_CONFIGS)
+        await node.dynamic_configs.change_group(asked.name, change, validate_only=validate_only)
+    elif kind == ResourceType.BROKER_LOGGER and not asked.replaces:
+        check_broker_id(asked.name, node)
+        _change_loggers(asked.changes, node, validate_only=validate_only)
+    else:
+        raise _refused(f"configs of resource type {kind} cannot be changed by this request")
+
+
+def check_broker_id(name: str, node: Node) -> None:
+    """Let the name of this broker pass, written in any way.  Raises: Refused."""
+    digits = name[1:] if name[:1] in ("-", "+") else name
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
+        raise _refused(f"a broker is named by its number, not by {name[:100]!r}")
+    if int(name) != node.broker_id:
+        raise _refused(f"this is broker {node.broker_id}, not {name}: ask that one")
+
+
+def _change(asked: ResourceChange, declared: Declared) -> Callable[[Texts], Texts]:
+    if asked.replaces:
+        return lambda current: changed({}, asked.changes, declared)
+    return lambda current: changed(current, asked.changes, declared)
+
+
+def _change_loggers(changes: Sequence[ConfigChange], node: Node, *, validate_only: bool) -> None:
+    for name, operation, level in changes:
+        if operation not in (Operation.SET, Operation.DELETE):
+            raise _refused("the level of a logger can only be set or deleted")
+        node.loggers.check(name, None if operation == Operation.DELETE else level)
+    for name, operation, level in () if validate_only else changes:
+        if operation == Operation.DELETE:
+            node.loggers.reset(name)
+        else:
+            assert level is not None
+            node.loggers.set_level(name, level)
+
+
+def _refused(message: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,288 @@
+"""Configs that change while the broker runs: written to the store by admin clients, applied here.
+
+As in Kafka, a resource's own settings lie in one node (/config/topics/T, /config/brokers/N,
+/config/brokers/<default>), and whoever has changed it leaves a notification below /config/changes,
+which every broker watches: it reads the node again and uses what it finds.  A change is answered
+once this broker has done so.  Kafka has no place for a group's settings in ZooKeeper; here they lie
+in /config/groups/G.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from odradek.protocol.errors import ErrorCode, Refused
+
+from .config import Config, ConfigError
+from .coordination import znodes
+from .coordination.interface import (
+    BadArguments,
+    BadVersion,
+    Check,
+    Create,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    Op,
+    RequestTooLarge,
+    Session,
+    Set,
+    WatchEvent,
+)
+from .coordination.json_fields import MalformedZnode
+
+if TYPE_CHECKING:
+    from .node import Node
+
+log = logging.getLogger(__name__)
+
+NOTIFICATION_AGE_MS: Final = 15 * 60_000
+
+Texts = Mapping[str, str]
+Change = Callable[[Texts], Texts]
+"""From what a resource has set to what it shall have set.  Raises: Refused."""
+
+
+async def read_config(session: Session, path: str) -> dict[str, str]:
+    """What a resource has set; what cannot be read is logged, and counts as nothing."""
+    try:
+        data, _ = await session.get(path)
+        return znodes.decode_config(data)
+    except NoNode:
+        return {}
+    except MalformedZnode as error:
+        log.error("config left out path=%s error=%s", path, error)
+        return {}
+
+
+async def load_broker_configs(config: Config, session: Session, broker_id: int) -> None:
+    """Use what is set for all brokers and for this one; nothing of it if it can't be used."""
+    cluster = await read_config(session, znodes.broker_config_path(None))
+    own = await read_config(session, znodes.broker_config_path(broker_id))
+    try:
+        config.change(cluster=cluster, own=own)
+    except ConfigError as error:
+        log.error("broker configs left out error=%s", error)
+
+
+class DynamicConfigs:
+    """The configs of this broker, of its topics and of groups, as far as they can change."""
+
+    def __init__(self, node: "Node", session: Session) -> None:
+        self._node = node
+        self._session = session
+        self._groups: dict[str, Texts] = {}
+        self._changed = asyncio.Event()
+        self._changed.set()
+        self._handled = -1  # the number of the last notification
+        self._waiters: set[tuple[int, asyncio.Future[None]]] = set()
+        self.on_broker_changed: list[Callable[[], None]] = []
+        """Called when settings of this broker have changed, which are then in `node.config`."""
+        self.on_group_changed: list[Callable[[str], None]] = []
+        """Called with the group whose settings have changed."""
+
+    # Applying.
+
+    async def load(self) -> None:
+        """Read the settings of groups, and note which notifications are old."""
+        notifications = _numbered(await self._session.children(znodes.CONFIG_CHANGES))
+        self._handled = max([number for number, _ in notifications], default=-1)
+        for path in (znodes.broker_config_path(None), znodes.broker_config_path(self._broker_id)):
+            await self._apply(path.removeprefix("/config/"))
+        for name in await self._session.children(znodes.CONFIG_GROUPS):
+            await self._apply(f"groups/{name}")
+
+    @property
+    def _broker_id(self) -> int:
+        return self._node.broker_id
+
+    async def run(self) -> None:
+        """Apply changes, for ever."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self._handle_notifications()
+
+    def _on_changes_event(self, event: WatchEvent) -> None:
+        self._changed.set()
+
+    async def _handle_notifications(self) -> None:
+        names = await self._session.children(znodes.CONFIG_CHANGES, self._on_changes_event)
+        notifications = _numbered(names)
+        for number, path in notifications:
+            if number > self._handled:
+                await self._handle_notification(path)
+                self._handled = number
+                self._wake_waiters()
+        await self._purge([path for _, path in notifications])
+
+    async def _handle_notification(self, path: str) -> None:
+        try:
+            data, _ = await self._session.get(path)
+            await self._apply(znodes.decode_config_change(data))
+        except NoNode:  # purged: it was left long before this broker watched
+            pass
+        except (MalformedZnode, BadArguments) as error:
+            log.error("config change left out path=%s error=%s", path, error)
+
+    async def _purge(self, paths: list[str]) -> None:
+        """Every broker does it, once all must have seen them (ZkNodeChangeNotificationListener)."""
+        now_ms = self._node.clock.wall_ms()
+        for path in paths:
+            stat = await self._session.exists(path)
+            if stat is not None and now_ms - stat.ctime_ms > NOTIFICATION_AGE_MS:
+                with contextlib.suppress(NoNode):
+                    await self._session.delete(path)
+
+    async def _apply(self, entity_path: str) -> None:
+        """Read a resource's settings again and use them."""
+        kind, _, name = entity_path.partition("/")
+        texts = await read_config(self._session, f"/config/{entity_path}")
+        if kind == "topics":
+            self._node.replicas.update_overrides(name, texts)
+        elif kind == "groups":
+            self._apply_group(znodes.group_of_config(name), texts)
+        elif kind == "brokers" and name == znodes.DEFAULT_ENTITY:
+            self._apply_broker(cluster=texts)
+        elif kind == "brokers" and name == str(self._broker_id):
+            self._apply_broker(own=texts)
+
+    def _apply_broker(self, **layer: Texts) -> None:
+        before = self._node.config.layers
+        try:
+            self._node.config.change(**layer)
+        except ConfigError as error:
+            log.error("broker configs left out error=%s", error)
+            return
+        if self._node.config.layers == before:
+            return
+        log.info("broker configs changed layer=%s names=%s", *_layer_and_names(layer))
+        self._node.replicas.reconfigure()
+        for notify in self.on_broker_changed:
+            notify()
+
+    def _apply_group(self, group_id: str, texts: Texts) -> None:
+        if self._groups.get(group_id, {}) == texts:
+            return
+        if texts:
+            self._groups[group_id] = texts
+        else:
+            self._groups.pop(group_id, None)
+        log.info("group configs changed group=%s names=%s", group_id, ",".join(texts))
+        for notify in self.on_group_changed:
+            notify(group_id)
+
+    # Asking and changing.
+
+    def group_overrides(self, group_id: str) -> Texts:
+        """What a group has set for itself, by name: `consumer.session.timeout.ms`."""
+        return self._groups.get(group_id, {})
+
+    async def change_topic(self, topic: str, change: Change, *, validate_only: bool) -> None:
+        """Raises: Refused."""
+        if topic not in self._node.metadata.topics:
+            raise Refused(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic[:250]!r}"
+            )
+
+        def check(current: Texts) -> Texts:
+            wanted = change(current)
+            self._node.config.check_topic_change(current, wanted)
+            return wanted
+
+        exists = Check(znodes.topic_path(topic))
+        await self._change(f"topics/{topic}", check, exists, validate_only=validate_only)
+
+    async def change_broker(self, change: Change, *, is_cluster: bool, validate_only: bool) -> None:
+        """Change what is set for this broker or (`is_cluster`) for all.  Raises: Refused."""
+
+        def check(current: Texts) -> Texts:
+            wanted = change(current)
+            self._node.config.check_broker_change(current, wanted, is_cluster=is_cluster)
+            return wanted
+
+        name = znodes.DEFAULT_ENTITY if is_cluster else self._broker_id
+        await self._change(f"brokers/{name}", check, validate_only=validate_only)
+
+    async def change_group(self, group_id: str, change: Change, *, validate_only: bool) -> None:
+        """Raises: Refused."""
+
+        def check(current: Texts) -> Texts:
+            wanted = change(current)
+            self._node.config.check_group_change(wanted)
+            return wanted
+
+        entity_path = znodes.group_config_path(group_id).removeprefix("/config/")
+        await self._change(entity_path, check, validate_only=validate_only)
+
+    async def _change(
+        self, entity_path: str, change: Change, *conditions: Op, validate_only: bool
+    ) -> None:
+        while (number := await self._write(entity_path, change, conditions, validate_only)) is None:
+            pass  # somebody else has changed it meanwhile
+        if number > self._handled:
+            handled = asyncio.get_running_loop().create_future()
+            self._waiters.add((number, handled))
+            await handled
+
+    async def _write(
+        self, entity_path: str, change: Change, conditions: tuple[Op, ...], validate_only: bool
+    ) -> int | None:
+        """The number of the notification that was left; None if it has to be done again."""
+        path = f"/config/{entity_path}"
+        write: Op
+        try:
+            data, stat = await self._session.get(path)
+            texts = change(_decoded(data))
+            write = Set(path, znodes.encode_config(texts), stat.version)
+        except NoNode:
+            write = Create(path, znodes.encode_config(change({})))
+        if validate_only:
+            return -1
+        notification = Create(
+            znodes.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity_path), sequential=True
+        )
+        try:
+            results = await self._session.multi([*conditions, write, notification])
+        except RequestTooLarge as error:
+            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+        except MultiFailed as failed:
+            if failed.index < len(conditions):
+                raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
+            if isinstance(failed.error, BadVersion | NoNode | NodeExists):
+                return None
+            raise
+        created = results[-1]
+        assert isinstance(created, str)
+        return znodes.sequence_number(created)
+
+    def _wake_waiters(self) -> None:
+        for waiter in [waiter for waiter in self._waiters if waiter[0] <= self._handled]:
+            self._waiters.discard(waiter)
+            if not waiter[1].done():
+                waiter[1].set_result(None)
+
+
+def _decoded(data: bytes) -> dict[str, str]:
+    try:
+        return znodes.decode_config(data)
+    except MalformedZnode:
+        return {}  # nobody could use it; it is replaced
+
+
+def _layer_and_names(layer: Mapping[str, Texts]) -> tuple[str, str]:
+    (where, texts), *_ = layer.items()
+    return where, ",".join(texts)
+
+
+def _numbered(names: list[str]) -> list[tuple[int, str]]:
+    """Notifications in order: number and path.  What else somebody has put there is left alone."""
+    prefix = znodes.CONFIG_CHANGE_PREFIX.rpartition("/")[2]
+    numbered = []
+    for name in names:
+        with contextlib.suppress(MalformedZnode):
+            if name.startswith(prefix):
+                numbered.append((znodes.sequence_number(name), f"{znodes.CONFIG_CHANGES}/{name}"))
+    return sorted(numbered)

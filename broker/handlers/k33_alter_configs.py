@@ -1,0 +1,40 @@
+"""AlterConfigs 0-2: replace all settings that a topic, a broker or a group has of its own.
+
+What is not named loses its own value.  Loggers have no such request.
+"""
+
+from odradek.protocol.messages.k33_alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+from ..call import Call
+from ..config_resources import ResourceChange, change_resources
+from ..node import Node
+from ..settings.changes import ConfigChange, Operation
+
+
+async def handle(request: AlterConfigsRequest, call: Call, node: Node) -> AlterConfigsResponse:
+    """Change one resource after the other."""
+    changes = [
+        ResourceChange(
+            asked.resource_type,
+            asked.resource_name,
+            [ConfigChange(c.name, Operation.SET, c.value) for c in asked.configs],
+            replaces=True,
+        )
+        for asked in request.resources
+    ]
+    outcomes = await change_resources(changes, node, validate_only=request.validate_only)
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=refused.code if refused else 0,
+                error_message=refused.message if refused else None,
+                resource_type=change.resource_type,
+                resource_name=change.name,
+            )
+            for change, refused in zip(changes, outcomes, strict=True)
+        ]
+    )

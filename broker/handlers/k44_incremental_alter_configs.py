@@ -1,0 +1,42 @@
+"""IncrementalAlterConfigs 0-1: change single settings of a topic, a broker, a logger or a group.
+
+What is not named stays as it is.
+"""
+
+from odradek.protocol.messages.k44_incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+from ..call import Call
+from ..config_resources import ResourceChange, change_resources
+from ..node import Node
+from ..settings.changes import ConfigChange
+
+
+async def handle(
+    request: IncrementalAlterConfigsRequest, call: Call, node: Node
+) -> IncrementalAlterConfigsResponse:
+    """Change one resource after the other."""
+    changes = [
+        ResourceChange(
+            asked.resource_type,
+            asked.resource_name,
+            [ConfigChange(c.name, c.config_operation, c.value) for c in asked.configs],
+            replaces=False,
+        )
+        for asked in request.resources
+    ]
+    outcomes = await change_resources(changes, node, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=refused.code if refused else 0,
+                error_message=refused.message if refused else None,
+                resource_type=change.resource_type,
+                resource_name=change.name,
+            )
+            for change, refused in zip(changes, outcomes, strict=True)
+        ]
+    )

@@ -1,0 +1,189 @@
+"""Changes of configs while the broker runs: what is asked for, worked out and checked.
+
+A resource (a topic, a broker, all brokers, a group) has a few settings of its own, kept as texts. A
+change is worked out from the texts that are there, then the outcome is checked; only what has
+changed is looked at, so that a setting without an effect, once stored, hinders no other change.
+
+The rule: what is accepted has its effect. A setting that is Kafka's but not built is accepted at
+its default only, or at the value that it has anyway.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from odradek.protocol.errors import ErrorCode, Refused
+
+from .declaration import LIST, ConfigError, NotBuilt, Setting, Value, text_of
+from .described import Declared, Layers
+from .topic_config import TOPIC_SETTINGS, broker_value, check_compaction_lags
+from .topic_declaration import BUILT, TopicSetting
+
+Texts = Mapping[str, str]
+
+_NAMES_SHOWN_MAX: Final = 10
+_FIXED_LISTENERS: Final = frozenset(
+    {"listeners", "advertised.listeners", "listener.security.protocol.map"}
+)
+"""Changed by a restart only, so far."""
+
+
+class Operation(IntEnum):
+    """What IncrementalAlterConfigs does with one setting."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    """One setting to change; `operation` is what the client sent."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def check_form(changes: Iterable[ConfigChange]) -> None:
+    """Let changes pass that say what they want, each once.  Raises: Refused (INVALID_REQUEST)."""
+    changes = list(changes)
+    names = {change.name for change in changes}
+    no_values = [c.name for c in changes if c.value is None and c.operation != Operation.DELETE]
+    if no_values:
+        raise _refused(f"there is no value for {_listed(no_values)}")
+    if len(names) != len(changes):
+        raise _refused("a config is named twice")
+    unknown = [change.name for change in changes if change.operation not in tuple(Operation)]
+    if unknown:
+        raise _refused(f"there is no such operation as that for {_listed(unknown)}")
+
+
+def changed(current: Texts, changes: Iterable[ConfigChange], declared: Declared) -> dict[str, str]:
+    """What is set after `changes` that have passed `check_form`.
+
+    Raises: Refused (INVALID_CONFIG) for lists' operations on what is no list.
+    """
+    texts = dict(current)
+    for name, operation, value in changes:
+        if operation == Operation.DELETE:
+            texts.pop(name, None)
+            continue
+        assert value is not None
+        if operation == Operation.SET:
+            texts[name] = value
+        else:
+            texts[name] = _changed_list(
+                texts.get(name), Operation(operation), value, name, declared
+            )
+    return texts
+
+
+def _changed_list(
+    current: str | None, operation: Operation, value: str, name: str, declared: Declared
+) -> str:
+    setting = declared.get(name)
+    if setting is None or setting.kind.code != LIST.code:
+        raise _invalid(f"{name[:100]} is no list: {operation.name} is not possible")
+    default = setting.default
+    assert default is None or isinstance(default, tuple)
+    items = list(default or ()) if current is None else list(LIST.parse(current))
+    for item in LIST.parse(value):
+        if operation == Operation.SUBTRACT:
+            items = [kept for kept in items if kept != item]
+        elif item not in items:
+            items.append(item)
+    return ",".join(items)
+
+
+def check_topic(current: Texts, wanted: Texts, given: Mapping[str, Value]) -> None:
+    """Let the settings of a topic pass.  Raises: Refused (INVALID_CONFIG)."""
+    for name, text in _news(current, wanted):
+        setting = TOPIC_SETTINGS.get(name)
+        if setting is None:
+            raise _invalid(f"there is no topic config named {name[:100]!r}")
+        try:
+            value = setting.parse(text)
+        except ConfigError as error:
+            raise _invalid(str(error)) from None
+        if setting.effect != BUILT and value not in _harmless(setting, current.get(name), given):
+            raise _not_built(setting, text, broker_value(setting, given))
+    try:
+        check_compaction_lags(wanted, given)
+    except ConfigError as error:
+        raise _invalid(str(error)) from None
+
+
+def _harmless(
+    setting: TopicSetting[Value], current: str | None, given: Mapping[str, Value]
+) -> list[Value]:
+    values = [setting.default, broker_value(setting, given)]
+    try:
+        return values if current is None else [*values, setting.parse(current)]
+    except ConfigError:  # another broker can do more, and has stored it
+        return values
+
+
+def check_broker(
+    current: Texts, wanted: Texts, declared: Declared, layers: Layers, *, is_cluster: bool
+) -> None:
+    """Let the settings of a broker pass, or those of all brokers, as far as each is by itself.
+
+    Raises: Refused (INVALID_REQUEST, INVALID_CONFIG).
+    """
+    from .known import DYNAMIC, PER_BROKER, PER_LISTENER
+
+    news = dict(_news(current, wanted))
+    for name in news:
+        if name not in declared:
+            raise _invalid(f"there is no config named {name[:100]!r} that could be changed")
+    static = sorted(news.keys() - DYNAMIC)
+    if static:
+        raise _refused(f"a running broker cannot change {_listed(static)}")
+    for_listeners = sorted(news.keys() & PER_LISTENER)
+    if for_listeners:
+        raise _refused(f"only of a single listener can be changed: {_listed(for_listeners)}")
+    for_brokers = sorted(news.keys() & PER_BROKER)
+    if for_brokers and is_cluster:
+        raise _refused(f"only of a single broker can be changed: {_listed(for_brokers)}")
+    given = layers.merged()
+    for name, text in news.items():
+        _check_dynamic(declared[name], text, given)
+
+
+def _check_dynamic(setting: Setting[Value], text: str, given: Mapping[str, Value]) -> None:
+    from .known import UNBUILT
+
+    try:
+        value = setting.parse(text)
+    except NotBuilt as error:
+        raise _invalid(str(error)) from None
+    except ConfigError as error:
+        raise _refused(str(error)) from None
+    now = given.get(setting.name, setting.default)
+    is_fixed = setting.name in UNBUILT or setting.name in _FIXED_LISTENERS
+    if is_fixed and value not in (now, setting.default):
+        raise _not_built(setting, text, now)
+
+
+def _news(current: Texts, wanted: Texts) -> list[tuple[str, str]]:
+    return [(name, text) for name, text in wanted.items() if current.get(name) != text]
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(name[:100] for name in names[:_NAMES_SHOWN_MAX])
+    return shown if len(names) <= _NAMES_SHOWN_MAX else f"{shown} and others"
+
+
+def _not_built(setting: Setting[Value], text: str, now: Value) -> Refused:
+    asked = setting.name if setting.is_sensitive else f"{setting.name}={text[:100]}"
+    shown = "the present value" if setting.is_sensitive else text_of(now)
+    return _invalid(f"to change to {asked} is not built yet: only {shown} is")
+
+
+def _refused(message: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REQUEST, message)
+
+
+def _invalid(message: str) -> Refused:
+    return Refused(ErrorCode.INVALID_CONFIG, message)
