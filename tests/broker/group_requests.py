@@ -67,6 +67,8 @@ def sync(
         group_id=group_id,
         generation_id=generation_id,
         member_id=member_id,
+        protocol_type="consumer",
+        protocol_name="range",
         assignments=[
             SyncGroupRequestAssignment(member_id=other, assignment=assignment)
             for other, assignment in (assignments or {}).items()

@@ -242,6 +242,6 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     68: lambda version, topic_id: consumer_heartbeat(f"new-{version}", f"member-{version}"),
     69: lambda version, topic_id: ConsumerGroupDescribeRequest(group_ids=["new-0"]),
     75: lambda version, topic_id: DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)]),
-    20001: lambda version, topic_id: DescribeGroupJournalRequest(groups=["group"]),
+    20001: lambda version, topic_id: DescribeGroupJournalRequest(groups=["joined-0"]),
 }
 """By API key: (version, id of TOPIC) -> request."""
