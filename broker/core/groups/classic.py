@@ -58,7 +58,7 @@ class ClassicGroup(Rebalances):
         """The group as a record keeps it; its members' sessions begin now."""
         group = cls(group_id, settings, new_member_id, wall_ms)
         group.begin(now_ms, wall_ms)
-        members = members_from(value)
+        members = list({member.member_id: member for member in members_from(value)}.values())
         group.state = ClassicState.STABLE if members else ClassicState.EMPTY
         since_ms = value.current_state_timestamp
         group.state_since_wall_ms = None if since_ms == -1 else since_ms

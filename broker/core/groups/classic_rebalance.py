@@ -31,6 +31,8 @@ from .settings import ClassicSettings
 log = logging.getLogger(__name__)
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
+IDLE_WAIT_MS_MIN: Final = 1_000
+"""So that members with a rebalance timeout of 0 do not keep us busy while they are silent."""
 
 
 class Rebalances(ClassicBase):
@@ -114,7 +116,7 @@ class Rebalances(ClassicBase):
         if len(self.roster) and not self.roster.elect_joined_leader():
             # Static members only, all of them silent: their sessions will end this.
             self.journal.note("rebalance", "nobody has joined; waiting for the static members")
-            wait_ms = max(self.roster.rebalance_timeout_ms, 1)
+            wait_ms = max(self.roster.rebalance_timeout_ms, IDLE_WAIT_MS_MIN)
             self.deadlines.set(Phase.JOIN, self.now_ms + wait_ms)
             return
         self.generation_id += 1
