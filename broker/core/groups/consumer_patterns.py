@@ -13,7 +13,7 @@ from odradek.protocol.errors import Refused
 
 from .consumer_records import regex_record, regex_tombstone
 from .consumer_state import Draft, GroupState, ResolvedRegex
-from .consumer_steps import Terms, bump_epoch, metadata_hash, shown
+from .consumer_steps import Terms, bump_epoch, hash_of, shown
 from .regex import compile_pattern, matching
 
 RESOLVE_INTERVAL_MS_MIN: Final = 10_000
@@ -110,7 +110,7 @@ def resolve_patterns(draft: Draft, terms: Terms) -> None:
             changed[text] = len(topics)
         resolved = ResolvedRegex(topics, terms.topics.version, terms.wall_ms)
         draft.add(regex_record(state.group_id, text, resolved))
-    found = metadata_hash(draft.state.subscribed_topics(), terms.topics)
+    found = hash_of(draft.state.subscribed_topics(), terms.topics)
     if changed:
         text, count = next(iter(changed.items()))
         bump_epoch(draft, found, f"{shown(changed)} matches other topics ({text!r}: {count})")

@@ -20,7 +20,7 @@ from odradek.protocol.group_records import consumer as records
 from .consumer_member import ConsumerMember, Partitions
 
 INITIAL_EPOCH: Final = 1
-"""Of a group that has no record of its own yet: ahead of its assignment, so one is computed."""
+"""Of a group that has no record of its own yet, and of its empty assignment."""
 _NO_PARTITIONS: Final[Partitions] = {}
 
 
@@ -56,7 +56,7 @@ class GroupState:
         self.group_id = group_id
         self.group_epoch = INITIAL_EPOCH
         self.metadata_hash = 0
-        self.assignment_epoch = 0
+        self.assignment_epoch = INITIAL_EPOCH
         self.assignment_wall_ms = 0
         self.has_partition_metadata = False
         """A record of Kafka before 4.1 is there, to be deleted by the next hash."""
@@ -164,7 +164,7 @@ class GroupState:
         _key: records.ConsumerGroupTargetAssignmentMetadataKey,
         value: records.ConsumerGroupTargetAssignmentMetadataValue | None,
     ) -> None:
-        self.assignment_epoch = 0 if value is None else value.assignment_epoch
+        self.assignment_epoch = INITIAL_EPOCH if value is None else value.assignment_epoch
         self.assignment_wall_ms = 0 if value is None else value.assignment_timestamp
 
     def _target_member(

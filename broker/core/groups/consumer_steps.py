@@ -6,7 +6,6 @@ Each step writes its records into the draft and reads what the steps before it h
 """
 
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from .assignors import ASSIGNORS, GroupSpec, MemberSpec
@@ -28,9 +27,9 @@ from .consumer_records import (
 )
 from .consumer_state import Draft, GroupState, Timer
 from .group import TopicsImage
+from .metadata_hash import metadata_hash
 from .settings import ConsumerSettings
 
-_HASH_BYTES: Final = 8
 NAMES_SHOWN_MAX: Final = 5
 
 
@@ -58,7 +57,7 @@ def put_member(draft: Draft, new: ConsumerMember) -> bool:
 def update_epoch(draft: Draft, terms: Terms, *, why: str | None) -> bool:
     """Bump the group epoch if there is a reason, or if the topics have changed; whether it was."""
     state = draft.state
-    found = metadata_hash(state.subscribed_topics(), terms.topics)
+    found = hash_of(state.subscribed_topics(), terms.topics)
     if why is None and found != state.metadata_hash:
         why = "its topics were created, deleted or extended"
     if why is None:
@@ -76,19 +75,10 @@ def bump_epoch(draft: Draft, found_hash: int, why: str) -> None:
     draft.note("rebalance", f"group epoch {epoch}: {why}")
 
 
-def metadata_hash(names: Iterable[str], topics: TopicsImage) -> int:
-    """Tells when one of these topics is created, deleted or extended; 0 if there is none.
-
-    Not Kafka's own function: a broker that finds another one's hash bumps the epoch once.
-    """
-    digest = blake2b(digest_size=_HASH_BYTES)
-    any_topic = False
-    for name in sorted(names):
-        image = topics.get(name)
-        if image is not None:
-            any_topic = True
-            digest.update(image.topic_id + image.partition_count.to_bytes(8))
-    return int.from_bytes(digest.digest(), signed=True) if any_topic else 0
+def hash_of(names: Iterable[str], topics: TopicsImage) -> int:
+    """Tells when one of these topics is created, deleted or extended."""
+    images = ((name, topics.get(name)) for name in names)
+    return metadata_hash({name: image for name, image in images if image is not None})
 
 
 def preferred_assignor(state: GroupState, settings: ConsumerSettings) -> str:
@@ -198,7 +188,7 @@ def remove_members(draft: Draft, terms: Terms, member_ids: Iterable[str], why: s
         draft.clear_timers(member_id)
     unused = [text for text in draft.state.regexes if text not in draft.state.patterns]
     draft.add(*(regex_tombstone(group_id, text) for text in unused))
-    bump_epoch(draft, metadata_hash(draft.state.subscribed_topics(), terms.topics), why)
+    bump_epoch(draft, hash_of(draft.state.subscribed_topics(), terms.topics), why)
 
 
 def replace_member(draft: Draft, old: ConsumerMember, new: ConsumerMember) -> None:
