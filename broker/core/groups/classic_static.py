@@ -6,6 +6,7 @@ Otherwise there is a rebalance, or one is under way.
 """
 
 import logging
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
@@ -70,11 +71,17 @@ def _store(group: Rebalances, joining: Joining, member: ClassicMember, former: F
             _undo(group, joining, member, former, code)
             if is_same:  # else others may have come who can only do what it does now
                 group.roster.update(member, *former.said)
+                # A record that was begun meanwhile has the id that is taken back: write again.
+                _store_all(group, lambda _code: [])
         elif is_same:
             _answer(group, joining, member, former)
         return group.take_effects()
 
-    group.store({each.member_id: each.assignment for each in group.roster}, stored)
+    _store_all(group, stored)
+
+
+def _store_all(group: Rebalances, then: Callable[[ErrorCode], list[Effect]]) -> None:
+    group.store({each.member_id: each.assignment for each in group.roster}, then)
 
 
 def _answer(group: Rebalances, joining: Joining, member: ClassicMember, former: Former) -> None:

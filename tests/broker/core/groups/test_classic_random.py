@@ -62,6 +62,8 @@ class Life:
         ]
         self.waiting: list[tuple[JoinWaiting | SyncWaiting, int]] = []
         self.oldest_append_ms = 0
+        self.is_refused = False
+        """What became of the last append."""
         self.owners: dict[tuple[int, int], str] = {}
         self.generation_id = 0
         self.syncs = 0
@@ -101,8 +103,9 @@ class Life:
                 self.oldest_append_ms = self.run.now_ms
 
     def finish_append(self) -> None:
-        refused = self.random.random() < 0.2
-        self.run.finish_append(ErrorCode.NOT_ENOUGH_REPLICAS if refused else ErrorCode.NONE)
+        self.is_refused = self.random.random() < 0.2
+        code = ErrorCode.NOT_ENOUGH_REPLICAS if self.is_refused else ErrorCode.NONE
+        self.run.finish_append(code)
 
     def finish_appends(self) -> None:
         while self.run.appends:
@@ -209,7 +212,7 @@ class Life:
         assert set(roster.member_id_of.values()) == {
             member.member_id for member in roster if member.instance_id is not None
         }
-        if group.state_name == "Stable" and not self.run.appends:
+        if group.state_name == "Stable" and not self.run.appends and not self.is_refused:
             kept = {member.member_id for member in self.run.written[-1].members}
             assert kept == set(roster.members), "the record does not have the members"
 

@@ -114,6 +114,19 @@ def test_if_its_return_is_not_written_it_has_not_come_back() -> None:
     assert run.heartbeat(b, instance_id="j") is ErrorCode.NONE
 
 
+def test_a_return_that_is_not_written_is_taken_back_out_of_the_next_record() -> None:
+    run = Running()
+    a, _ = stable(run)
+    run.holds_appends = True
+    run.join("a", instance_id="i")
+    back = run.join("b", instance_id="j")
+    run.finish_append(ErrorCode.NOT_ENOUGH_REPLICAS)
+    run.finish_append()  # begun with a's new id
+    run.finish_append()
+    kept = [member.member_id for member in run.written[-1].members]
+    assert sorted(kept) == sorted([a, back.now.member_id])
+
+
 def test_a_rebalance_that_comes_between_answers_it() -> None:
     run = Running()
     _, b = stable(run)
