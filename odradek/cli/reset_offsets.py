@@ -33,8 +33,8 @@ from .options import json_option
 from .positions import parse_time_ms
 from .tables import NOTHING, show_json, show_table
 
-OFFSET_LAST: Final = (1 << 63) - 1
-TOO_LONG_AGO_MS: Final = 0  # negative timestamps mean other things to ListOffsets
+TIME_FIRST_MS: Final = 0  # negative timestamps mean other things to ListOffsets
+TIME_LAST_MS: Final = (1 << 63) - 1
 
 Topics = Sequence[tuple[str, list[int] | None]]
 
@@ -61,7 +61,7 @@ def parse_since(ctx: click.Context, param: click.Parameter, text: str | None) ->
         raise click.BadParameter(str(error), ctx, param) from None
     except OverflowError:
         raise click.BadParameter(f"{text!r} is too long ago", ctx, param) from None
-    return max(since_ms, TOO_LONG_AGO_MS)
+    return min(max(since_ms, TIME_FIRST_MS), TIME_LAST_MS)
 
 
 @click.command("reset-offsets")
@@ -94,10 +94,10 @@ def parse_since(ctx: click.Context, param: click.Parameter, text: str | None) ->
     callback=parse_since,
     help="To the first record since that long ago, as in PT15M or P2DT12H.",
 )
-@click.option("--to-offset", type=click.IntRange(0, OFFSET_LAST), help="To this offset.")
+@click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
 @click.option(
     "--shift-by",
-    type=click.IntRange(-OFFSET_LAST, OFFSET_LAST),
+    type=int,
     help="By so many records: on, or back if negative.",
 )
 @click.option(
