@@ -23,7 +23,7 @@ def _leave(group: Rebalances, identity: MemberIdentity) -> ErrorCode:
     member_id, instance_id = identity.member_id, identity.group_instance_id
     reason = f"the client says: {identity.reason}" if identity.reason else "no reason given"
     if not member_id:
-        current_id = group.roster.member_id_of.get(instance_id or "")
+        current_id = None if instance_id is None else group.roster.member_id_of.get(instance_id)
         if current_id is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         group.remove(group.roster.members[current_id], "left", reason)

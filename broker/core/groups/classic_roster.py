@@ -66,8 +66,9 @@ class Roster:
         """Strike a member off, whose requests have been answered."""
         assert not member.is_waiting
         del self.members[member.member_id]
-        if member.instance_id and self.member_id_of.get(member.instance_id) == member.member_id:
-            del self.member_id_of[member.instance_id]
+        instance_id = member.instance_id  # may be empty, too: that is an id like any other
+        if instance_id is not None and self.member_id_of.get(instance_id) == member.member_id:
+            del self.member_id_of[instance_id]
         if self.leader_id == member.member_id:
             self.leader_id = next(iter(self.members), None)
         self._forget_protocols(member)
