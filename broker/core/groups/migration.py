@@ -1,0 +1,381 @@
+"""Classic groups become consumer groups, and the other way round (KIP-848).
+
+empty       the group simply becomes what the next member that comes speaks.
+upgrade     a ConsumerGroupHeartbeat comes to a classic group with members: they stay, as members
+            with the classic protocol, in the epoch of their generation and with what they have.
+            With the epochs that follow they are moved as any member (`consumer_classic`).
+downgrade   the last member with the new protocol goes, or its instance id comes back with the
+            classic one: those who stay become a classic group again, and rebalance.
+
+The records of both kinds are written as one batch; the groups change place once the log has them.
+
+Source: behaviour of GroupMetadataManager in Apache Kafka 4.3.1.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
+from odradek.protocol.group_records import GroupRecord
+from odradek.protocol.group_records.classic import GroupMetadataKey
+from odradek.protocol.group_records.consumer import ClassicMemberMetadata, ClassicProtocol
+from odradek.protocol.messages.k11_join_group import JoinGroupRequest
+from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+from .classic import ClassicGroup
+from .classic_answers import join_refused
+from .classic_member import ClassicMember
+from .classic_records import CONSUMER, subscribed_topics
+from .classic_state import ClassicState
+from .consumer import ConsumerGroup, Finish
+from .consumer_member import (
+    ConsumerMember,
+    current_assignment_record,
+    member_record,
+    partitions_of,
+)
+from .consumer_records import (
+    group_epoch_record,
+    group_tombstones,
+    target_epoch_record,
+    target_record,
+)
+from .consumer_request import refusal
+from .consumer_state import Draft, GroupState, Timer
+from .consumer_steps import hash_of
+from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
+from .embedded import read_assignment, read_subscription, read_version, write_assignment
+from .group import Group, TopicsImage
+from .member_ids import MemberIds
+from .settings import GroupSettings
+
+log = logging.getLogger(__name__)
+
+_UPGRADES: Final = frozenset({"upgrade", "bidirectional"})
+_DOWNGRADES: Final = frozenset({"downgrade", "bidirectional"})
+
+
+class Migration:
+    """Makes groups of either kind, and one out of the other, in `groups`."""
+
+    def __init__(
+        self,
+        groups: dict[str, Group],
+        *,
+        settings: Callable[[], GroupSettings],
+        topics: TopicsImage,
+        member_ids: MemberIds,
+    ) -> None:
+        self.settings = settings
+        self.topics = topics
+        self._groups = groups
+        self._member_ids = member_ids
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup:
+        """A new consumer group, not yet in `groups`."""
+        group = ConsumerGroup(
+            group_id, lambda: self.settings().consumer, self.topics, self._member_ids.consumer
+        )
+        group.downgrade = self.downgrade
+        return group
+
+    def classic_group(self, group_id: str, wall_ms: int) -> ClassicGroup:
+        """A new classic group, not yet in `groups`."""
+        new_member_id = self._member_ids.classic
+        return ClassicGroup(group_id, lambda: self.settings().classic, new_member_id, wall_ms)
+
+    def new_member_id(self) -> str:
+        """An id for a classic member of a consumer group."""
+        return self._member_ids.consumer()
+
+    # Classic groups become consumer groups.
+
+    def upgrade(
+        self,
+        classic: ClassicGroup,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        reply: Reply,
+        now_ms: int,
+        wall_ms: int,
+    ) -> Sequence[Effect]:
+        """A heartbeat, whose member joins (epoch 0), comes to a classic group."""
+        try:
+            before = self._upgrade_records(classic)
+        except Refused as refused:
+            return [Answer(reply, refusal(refused.code, refused.message))]
+        group = self.consumer_group(classic.group_id)
+        group.journal = classic.journal
+        for record in before[1:]:
+            group.apply(record)
+        effects = group.heartbeat(request, caller, reply, now_ms, wall_ms)
+
+        def appended() -> None:
+            self._groups[group.group_id] = group
+            for member in group.state.members.values():
+                if member.classic is not None:
+                    session_ms = member.classic.session_timeout_ms
+                    group.set_timer(Timer.SESSION, member.member_id, session_ms, now_ms)
+            group.journal.note("upgraded", "from a classic group to a consumer group")
+
+        def answers() -> list[Effect]:
+            return classic.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
+
+        return _with_conversion(effects, before, appended, answers)
+
+    def _upgrade_records(self, classic: ClassicGroup) -> list[GroupRecord]:
+        """The tombstone of the classic group, then the consumer group.  Raises: Refused."""
+        tombstone = GroupRecord(GroupMetadataKey(group=classic.group_id), None)
+        if classic.is_empty:
+            return [tombstone]
+        settings = self.settings().consumer
+        why: str | None = None
+        if settings.migration_policy not in _UPGRADES:
+            why = "online upgrade is disabled"
+        elif classic.protocol_type != CONSUMER:
+            why = "the group does not use the consumer embedded protocol"
+        elif len(classic.roster) > settings.group_size_max:
+            why = "the group size exceeds the consumer group maximum size"
+        if why is not None:
+            raise _not_upgradable(classic, why)
+        try:
+            return [tombstone, *self._members_as_records(classic)]
+        except MalformedMessage as error:
+            log.warning("upgrade refused group=%s reason=%s", classic.group_id, error)
+            raise _not_upgradable(classic, "the embedded consumer protocol is malformed") from error
+
+    def _members_as_records(self, classic: ClassicGroup) -> list[GroupRecord]:
+        """Raises: MalformedMessage, Refused."""
+        group_id, epoch = classic.group_id, classic.generation_id
+        members = [self._upgraded(classic, member) for member in classic.roster]
+        names = {name for member in members for name in member.subscribed_topic_names}
+        return [
+            *(member_record(group_id, member) for member in members),
+            group_epoch_record(group_id, epoch, hash_of(names, self.topics)),
+            *(
+                target_record(group_id, member.member_id, partitions_of(member.assigned))
+                for member in members
+            ),
+            target_epoch_record(group_id, epoch, 0),
+            *(current_assignment_record(group_id, member) for member in members),
+        ]
+
+    def _upgraded(self, classic: ClassicGroup, member: ClassicMember) -> ConsumerMember:
+        """Raises: MalformedMessage, Refused."""
+        assigned: dict[bytes, dict[int, int]] = {}
+        if member.assignment:
+            assignment = read_assignment(member.assignment)
+            if assignment.user_data:
+                raise _not_upgradable(
+                    classic, "an unsupported custom assignor is in use: its user data would be lost"
+                )
+            for topic in assignment.assigned_partitions:
+                image = self.topics.get(topic.topic)
+                if image is not None and topic.partitions:
+                    epochs = dict.fromkeys(topic.partitions, classic.generation_id)
+                    assigned[image.topic_id] = epochs
+        # Before the first generation no protocol is chosen; all say the same in each of theirs.
+        protocol = classic.protocol_name or member.protocols[0][0]
+        subscription = read_subscription(member.metadata(protocol))
+        return ConsumerMember(
+            member_id=member.member_id,
+            member_epoch=classic.generation_id,
+            previous_member_epoch=classic.generation_id,
+            instance_id=member.instance_id,
+            rack_id=subscription.rack_id or None,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            subscribed_topic_names=frozenset(subscription.topics),
+            assigned=assigned,
+            classic=ClassicMemberMetadata(
+                session_timeout_ms=member.session_timeout_ms,
+                supported_protocols=[
+                    ClassicProtocol(name=name, metadata=data) for name, data in member.protocols
+                ],
+            ),
+        )
+
+    # Consumer groups become classic groups.
+
+    def join_empty(
+        self,
+        group: ConsumerGroup,
+        request: JoinGroupRequest,
+        caller: Caller,
+        reply: Reply,
+        now_ms: int,
+        wall_ms: int,
+    ) -> Sequence[Effect]:
+        """A JoinGroup comes to an empty consumer group: it becomes a classic one."""
+        assert group.is_empty
+        if request.member_id:
+            code = ErrorCode.UNKNOWN_MEMBER_ID
+            return [Answer(reply, join_refused(caller.version, code, request.member_id))]
+        classic = self.classic_group(group.group_id, wall_ms)
+        classic.journal = group.journal
+
+        def appended() -> None:
+            self._groups[classic.group_id] = classic
+            classic.journal.note("downgraded", "from an empty consumer group to a classic group")
+
+        def then(code: ErrorCode) -> Sequence[Effect]:
+            if code is not ErrorCode.NONE:
+                return [Answer(reply, join_refused(caller.version, group_code_of(code)))]
+            return classic.join(request, caller, reply, max(now_ms, classic.now_ms), wall_ms)
+
+        return [AppendGroupRecords(group_tombstones(group.state), then, appended)]
+
+    def downgrade(
+        self,
+        group: ConsumerGroup,
+        leaving: frozenset[str],
+        finish: Finish,
+        now_ms: int,
+        wall_ms: int,
+    ) -> Sequence[Effect] | None:
+        """The hook of ConsumerGroup: what is done instead of removing members, if they were the
+        last with the new protocol and others stay."""
+        state = group.state
+        stay = [member for member_id, member in state.members.items() if member_id not in leaving]
+        if not stay or any(member.classic is None for member in stay):
+            return None
+        if not self._may_downgrade(len(stay)):
+            return None
+        reason = f"{', '.join(sorted(leaving))} left, the last with the new protocol"
+        return self.convert(group, Draft(state), stay, finish, now_ms, wall_ms, rebalance=reason)
+
+    def may_replace_last(self, state: GroupState, held: ConsumerMember | None) -> bool:
+        """Whether the group becomes classic if this static member comes back as a classic one."""
+        return (
+            held is not None
+            and held.classic is None
+            and state.classic_count == len(state.members) - 1
+            and self._may_downgrade(len(state.members))
+        )
+
+    def _may_downgrade(self, size: int) -> bool:
+        settings = self.settings()
+        enabled = settings.consumer.migration_policy in _DOWNGRADES
+        return enabled and size <= settings.classic.group_size_max
+
+    def convert(
+        self,
+        group: ConsumerGroup,
+        draft: Draft,
+        members: Sequence[ConsumerMember],
+        finish: Finish,
+        now_ms: int,
+        wall_ms: int,
+        *,
+        rebalance: str | None,
+    ) -> Sequence[Effect] | None:
+        """Make a classic group of members with the classic protocol, behind what `draft` has done.
+
+        `rebalance`: why they have to agree anew; None: they keep what they have.
+        Returns None if a member's bytes, which an older broker wrote, cannot be read.
+        """
+        classic = self.classic_group(group.group_id, wall_ms)
+        try:
+            self._fill(classic, group, draft.state, members)
+        except MalformedMessage as error:
+            log.warning("downgrade refused group=%s reason=%s", group.group_id, error)
+            return None
+        kept = {member.member_id: member.assignment for member in classic.roster}
+        written = classic.record(kept)
+
+        def appended() -> None:
+            self._groups[classic.group_id] = classic
+            classic.journal = group.journal
+            for note in draft.notes:
+                classic.journal.note(*note)
+            classic.journal.note("downgraded", "from a consumer group to a classic group")
+            classic.begin(now_ms, wall_ms)
+            for member in classic.roster:
+                classic.restart_session(member)
+            if rebalance is not None:
+                classic.prepare(rebalance)
+
+        def then(code: ErrorCode) -> Sequence[Effect]:
+            return [*classic.take_effects(), *finish(code)]
+
+        tombstones = group_tombstones(draft.state)
+        return [AppendGroupRecords([*draft.records, *tombstones, written], then, appended)]
+
+    def _fill(
+        self,
+        classic: ClassicGroup,
+        group: ConsumerGroup,
+        state: GroupState,
+        members: Sequence[ConsumerMember],
+    ) -> None:
+        """Raises: MalformedMessage."""
+        classic.state = ClassicState.STABLE
+        classic.generation_id = group.state.group_epoch
+        classic.protocol_type = CONSUMER
+        for member in members:
+            classic.roster.add(_as_classic(member))
+        classic.protocol_name = classic.roster.select_protocol()
+        for one in classic.roster:
+            version = read_version(one.metadata(classic.protocol_name))
+            target = state.target_of(one.member_id)
+            one.assignment = write_assignment(target, version, self.topics)
+        classic.topics = subscribed_topics(CONSUMER, classic.protocol_name, classic.roster)
+
+
+def _as_classic(member: ConsumerMember) -> ClassicMember:
+    assert member.classic is not None
+    return ClassicMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        protocol_type=CONSUMER,
+        protocols=[(one.name, one.metadata) for one in member.classic.supported_protocols],
+    )
+
+
+def _not_upgradable(classic: ClassicGroup, why: str) -> Refused:
+    return Refused(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}.",
+    )
+
+
+def _with_conversion(
+    effects: Sequence[Effect],
+    before: Sequence[GroupRecord],
+    converted: Callable[[], None],
+    answers: Callable[[], Sequence[Effect]],
+) -> Sequence[Effect]:
+    """Put records in front of those of a decision; without such records nothing is converted."""
+    found: list[Effect] = []
+    for effect in effects:
+        if isinstance(effect, AppendGroupRecords):
+            effect = _converting(effect, before, converted, answers)
+        found.append(effect)
+    return found
+
+
+def _converting(
+    append: AppendGroupRecords,
+    before: Sequence[GroupRecord],
+    converted: Callable[[], None],
+    answers: Callable[[], Sequence[Effect]],
+) -> AppendGroupRecords:
+    is_converted = False
+
+    def appended() -> None:
+        nonlocal is_converted
+        is_converted = True
+        converted()
+        if append.appended is not None:
+            append.appended()
+
+    def then(code: ErrorCode) -> Sequence[Effect]:
+        return [*(answers() if is_converted else ()), *append.then(code)]
+
+    return AppendGroupRecords([*before, *append.records], then, appended)
