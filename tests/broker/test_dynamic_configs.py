@@ -1,0 +1,299 @@
+"""A changed config counts at once, and after a restart."""
+
+import asyncio
+import itertools
+import logging
+from pathlib import Path
+
+import pytest
+
+from odradek.broker.config import BUILT
+from odradek.broker.coordination import znodes
+from odradek.broker.core.partition import Partition
+from odradek.broker.dynamic_configs import NOTIFICATION_AGE_MS
+from odradek.broker.maintenance import Maintenance
+from odradek.broker.settings.known import DYNAMIC
+from odradek.broker.settings.topic_config import TOPIC_SETTINGS
+from odradek.protocol.errors import ErrorCode
+
+from .client import Client, HungUp, batch_of
+from .requests import alter_configs, change_configs, delete_topics, metadata
+from .running import RunningBroker, on_broker, running, until
+
+TOPIC, BROKER, GROUP = 2, 4, 32
+SET = 0
+
+
+async def change(client: Client, kind: int, name: str, **configs: str) -> None:
+    changes = [(key.replace("_", "."), SET, value) for key, value in configs.items()]
+    (response,) = (await client.ask(change_configs(kind, name, *changes), 1)).responses
+    assert response.error_code == 0, response.error_message
+
+
+async def produced(client: Client, topic: str, size_bytes: int = 100) -> int:
+    """The error code."""
+    answer = await client.produce(topic, batch_of(b"x" * size_bytes))
+    code: int = answer.error_code
+    return code
+
+
+def partition(broker: RunningBroker, topic: str) -> Partition:
+    return broker.node.replicas.partitions[topic, 0]
+
+
+@on_broker(both=False)
+async def test_a_topic_s_settings_count_at_once(broker: RunningBroker) -> None:
+    client = await broker.client()
+    for topic in ("t", "u"):
+        await client.create_topic(topic)
+    await change(client, TOPIC, "t", max_message_bytes="500", segment_bytes="400")
+    assert await produced(client, "t", 600) == ErrorCode.MESSAGE_TOO_LARGE
+    assert await produced(client, "u", 600) == 0
+    for _ in range(3):
+        assert await produced(client, "t", 200) == 0
+    assert len(partition(broker, "t").log.segments) == 3
+    await change(client, TOPIC, "t", message_timestamp_type="LogAppendTime")
+    answer = await client.produce("t", batch_of(b"x"))
+    assert answer.log_append_time_ms > 0
+    await client.ask(alter_configs(TOPIC, "t", {}), 2)
+    assert await produced(client, "t", 600) == 0
+
+
+@pytest.mark.parametrize("name", ["", "0"])
+@on_broker(both=False)
+async def test_a_broker_s_settings_count_at_once_for_its_topics(
+    broker: RunningBroker, name: str
+) -> None:
+    client = await broker.client()
+    await client.create_topic("plain")
+    await client.create_topic("own", configs={"max.message.bytes": "2000"})
+    await change(
+        client,
+        BROKER,
+        name,
+        message_max_bytes="500",
+        log_segment_bytes="400",
+        producer_id_expiration_ms="77",
+    )
+    await client.create_topic("later")
+    for topic in ("plain", "later"):
+        assert await produced(client, topic, 600) == ErrorCode.MESSAGE_TOO_LARGE
+        for _ in range(3):
+            assert await produced(client, topic, 200) == 0
+        assert len(partition(broker, topic).log.segments) == 3
+        assert partition(broker, topic).log.config.producer_id_expiration_ms == 77
+    assert await produced(client, "own", 300) == 0
+    assert broker.node.config.producer_id_expiration_ms == 77
+    await client.ask(alter_configs(BROKER, name, {}), 2)
+    assert await produced(client, "plain", 600) == 0
+
+
+OTHER_VALUES = {
+    "compression.type": None,  # only one is built
+    "log.message.downconversion.enable": None,
+    "log.message.timestamp.type": "LogAppendTime",
+}
+OF_TOPICS = {
+    synonym: setting
+    for setting in TOPIC_SETTINGS.values()
+    for synonym, _ in setting.synonyms
+    if synonym in BUILT and synonym in DYNAMIC
+}
+
+
+@on_broker(both=False)
+async def test_every_setting_of_topics_reaches_them(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    tried = 0
+    for synonym, setting in OF_TOPICS.items():
+        value = OTHER_VALUES.get(synonym, "12345")
+        if value is None:
+            continue
+        request = change_configs(BROKER, "", (synonym, SET, value))
+        assert (await client.ask(request, 1)).responses[0].error_code == 0
+        assert getattr(partition(broker, "t").config, setting.attribute) == setting.parse(value)
+        await client.ask(alter_configs(BROKER, "", {}), 2)  # one bound of time is another's default
+        tried += 1
+    assert tried == 11
+
+
+def test_every_other_setting_is_tried_here() -> None:
+    assert (BUILT.keys() & DYNAMIC) - OF_TOPICS.keys() == {
+        "advertised.listeners",  # these three are refused
+        "listeners",
+        "listener.security.protocol.map",
+        "max.connections",
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
+        "producer.id.expiration.ms",
+    }
+
+
+@on_broker()
+async def test_limits_of_connections_count_at_once(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await change(client, BROKER, "0", max_connections_per_ip="1")
+    with pytest.raises((HungUp, ConnectionResetError)):
+        await (await broker.client()).ask(metadata(), 12)
+    await change(client, BROKER, "0", max_connections_per_ip_overrides="127.0.0.1:2")
+    second = await broker.client()
+    assert (await second.ask(metadata(), 12)).cluster_id
+    await client.ask(alter_configs(BROKER, "0", {}), 2)
+    assert (await (await broker.client()).ask(metadata(), 12)).cluster_id
+
+
+@on_broker(both=False)
+async def test_who_waits_for_a_connection_is_let_in(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await change(client, BROKER, "0", max_connections="1")
+    waiting = await broker.client()
+    asked = asyncio.ensure_future(waiting.ask(metadata(), 12))
+    await client.ask(metadata(), 12)
+    assert not asked.done()
+    await change(client, BROKER, "0", max_connections="2")
+    assert (await asked).cluster_id
+
+
+@on_broker(both=False)
+async def test_producers_expire_by_the_new_time(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    now_ms = broker.clock.wall_ms()
+    batch = batch_of(b"x", timestamp=now_ms, producer_id=1, producer_epoch=0, base_sequence=0)
+    assert (await client.produce("t", batch)).error_code == 0
+    broker.clock.moved_ms = 60_000
+    maintenance = Maintenance(broker.node.replicas, broker.config, broker._runtime)
+    assert maintenance.expire_producers() == 0
+    await change(client, BROKER, "", producer_id_expiration_ms="1000")
+    assert maintenance.expire_producers() == 1
+
+
+def test_settings_survive_a_restart(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path, {"log.roll.ms": "5"}) as broker:
+            client = await broker.client()
+            await client.create_topic("t")
+            await change(client, TOPIC, "t", max_message_bytes="500")
+            await change(client, BROKER, "0", log_roll_ms="7")
+            await change(client, BROKER, "", log_roll_ms="6", log_index_interval_bytes="99")
+            await change(client, GROUP, "g", consumer_session_timeout_ms="50000")
+        async with running(tmp_path, {"log.roll.ms": "5"}) as broker:
+            client = await broker.client()
+            assert await produced(client, "t", 600) == ErrorCode.MESSAGE_TOO_LARGE
+            config = partition(broker, "t").config
+            assert (config.segment_ms, config.index_interval_bytes) == (7, 99)
+            groups = broker.node.dynamic_configs.group_overrides("g")
+            assert groups == {"consumer.session.timeout.ms": "50000"}
+            await change(client, TOPIC, "t", max_message_bytes="5000")  # it still hears of changes
+            assert await produced(client, "t", 600) == 0
+
+    asyncio.run(main())
+
+
+@on_broker(both=False)
+async def test_changes_at_the_same_time_lose_nothing(broker: RunningBroker) -> None:
+    clients = [await broker.client() for _ in range(4)]
+    await clients[0].create_topic("t")
+    keys = ["segment.ms", "segment.bytes", "max.message.bytes", "index.interval.bytes"]
+    for round_ in range(5):
+        value = str(1000 + round_)
+        requests = [change_configs(TOPIC, "t", (key, SET, value)) for key in keys]
+        await asyncio.gather(*(c.ask(r, 1) for c, r in zip(clients, requests, strict=True)))
+        assert await broker.node.topics.overrides("t") == dict.fromkeys(keys, value)
+
+
+# The store, which others write to as well.
+
+
+async def notify(broker: RunningBroker, data: bytes) -> None:
+    """Leave a notification, and wait until it has been looked at."""
+    path = await broker.session.create(znodes.CONFIG_CHANGE_PREFIX, data, sequential=True)
+    number = znodes.sequence_number(path)
+    await until(lambda: broker.node.dynamic_configs._handled >= number)
+
+
+@on_broker(both=False)
+async def test_what_another_broker_changes_counts_here(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    texts = znodes.encode_config({"max.message.bytes": "500", "remote.storage.enable": "true"})
+    await broker.session.set(znodes.topic_config_path("t"), texts)
+    await notify(broker, znodes.encode_config_change("topics/t"))
+    assert await produced(client, "t", 600) == ErrorCode.MESSAGE_TOO_LARGE
+    texts = znodes.encode_config({"log.roll.ms": "9", "my.own": "1", "log.segment.bytes": "x"})
+    await broker.session.create(znodes.broker_config_path(None), texts)
+    old = b'{"version":1,"entity_type":"brokers","entity_name":"<default>"}'
+    await notify(broker, old)
+    assert partition(broker, "t").config.segment_ms == 9
+    await change(client, BROKER, "", log_segment_bytes="400")  # what is not understood stays
+    data, _ = await broker.session.get(znodes.broker_config_path(None))
+    assert znodes.decode_config(data)["my.own"] == "1"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"no json",
+        b'{"version":2}',
+        b'{"version":2,"entity_path":"topics/absent"}',
+        b'{"version":2,"entity_path":"topics/"}',
+        b'{"version":2,"entity_path":"topics"}',
+        b'{"version":2,"entity_path":"../.."}',
+        b'{"version":2,"entity_path":"users/u"}',
+        b'{"version":2,"entity_path":"brokers/17"}',
+        b'{"version":2,"entity_path":"topics/\\u0000"}',
+    ],
+)
+@on_broker(both=False)
+async def test_notifications_that_mean_nothing(broker: RunningBroker, data: bytes) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    await broker.session.create(f"{znodes.CONFIG_CHANGES}/something else")
+    await notify(broker, data)
+    await change(client, TOPIC, "t", max_message_bytes="500")
+    assert await produced(client, "t", 600) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@on_broker(both=False)
+async def test_settings_that_cannot_be_used_together_are_left_out(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = znodes.encode_config({"max.connections.per.ip": "0", "log.roll.ms": "9"})
+    await broker.session.create(znodes.broker_config_path(0), texts)
+    with caplog.at_level(logging.ERROR):
+        await notify(broker, znodes.encode_config_change("brokers/0"))
+    assert "lets nobody in" in caplog.text
+    assert broker.node.config.log_roll_ms is None
+
+
+@on_broker(both=False)
+async def test_old_notifications_are_purged(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    for value in ("1", "2"):
+        await change(client, TOPIC, "t", segment_ms=value)
+    changes = znodes.CONFIG_CHANGES
+    await until_children(broker, changes, 2)
+    broker.clock.moved_ms = NOTIFICATION_AGE_MS + 1000
+    await change(client, TOPIC, "t", segment_ms="3")
+    await until_children(broker, changes, 1)
+
+
+async def until_children(broker: RunningBroker, path: str, count: int) -> None:
+    for _ in itertools.count():
+        if len(await broker.session.children(path)) == count:
+            return
+        await asyncio.sleep(0.001)
+
+
+@on_broker(both=False)
+async def test_a_topic_that_goes_leaves_no_config(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    await change(client, TOPIC, "t", max_message_bytes="500")
+    await client.ask(delete_topics(6, "t"), 6)
+    assert await broker.session.exists(znodes.topic_config_path("t")) is None
+    await client.create_topic("t")
+    assert await produced(client, "t", 600) == 0
