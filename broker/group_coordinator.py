@@ -21,11 +21,13 @@ from .core.groups.group import TopicImage
 from .core.groups.member_ids import MemberIds
 from .core.groups.moment import Moment
 from .core.groups.partitioner import partition_of
+from .core.groups.settings import GroupSettings
 from .core.groups.shard import Shard
 from .core.partition import Partition
 from .core.topic_names import GROUP_OFFSETS_TOPIC
 from .group_loading import GroupLoader
 from .group_log import GroupLog
+from .group_settings import group_settings
 from .metadata import BrokerInfo, MetadataCache
 from .tasks import TaskSupervisor
 
@@ -274,7 +276,7 @@ class GroupCoordinator:
         config = self._node.config
         shard = Shard(
             number,
-            settings=lambda group_id: self._node.config.group_settings,
+            settings=self._settings,
             topics=self._topics,
             member_ids=self._member_ids,
         )
@@ -316,6 +318,10 @@ class GroupCoordinator:
                 loader.skipped_count,
                 self._clock.now_ms() - started_ms,
             )
+
+    def _settings(self, group_id: str) -> GroupSettings:
+        config, overrides = self._node.config, self._node.dynamic_configs.group_overrides(group_id)
+        return group_settings(config, overrides) if overrides else config.group_settings
 
     def resign(self, topic: str) -> None:
         """This broker serves the topic no longer; its groups are to be found elsewhere."""

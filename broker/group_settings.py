@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 _MINUTE_MS: Final = 60_000
 
 
-def group_settings(config: "Config") -> GroupSettings:
-    """The settings of the group machines."""
+def group_settings(config: "Config", overrides: Mapping[str, str] | None = None) -> GroupSettings:
+    """The settings of the group machines; `overrides`: what one group has set for itself."""
+    own = {name: GROUP_CONFIGS[name].parse(text) for name, text in (overrides or {}).items()}
     return GroupSettings(
         classic=ClassicSettings(
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
@@ -27,8 +28,12 @@ def group_settings(config: "Config") -> GroupSettings:
             retention_ms=config.offsets_retention_minutes * _MINUTE_MS,
         ),
         consumer=ConsumerSettings(
-            session_timeout_ms=config.group_consumer_session_timeout_ms,
-            heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+            session_timeout_ms=own.get(
+                "consumer.session.timeout.ms", config.group_consumer_session_timeout_ms
+            ),
+            heartbeat_interval_ms=own.get(
+                "consumer.heartbeat.interval.ms", config.group_consumer_heartbeat_interval_ms
+            ),
             group_size_max=config.group_consumer_max_size,
             assignors=tuple(ASSIGNORS[name] for name in config.group_consumer_assignors),
             migration_policy=config.group_consumer_migration_policy,
