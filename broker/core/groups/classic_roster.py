@@ -50,7 +50,7 @@ class Roster:
     @property
     def rebalance_timeout_ms(self) -> int:
         """How long the slowest member may take to join again."""
-        return max((member.rebalance_timeout_ms for member in self), default=0)
+        return max((0, *(member.rebalance_timeout_ms for member in self)))
 
     def add(self, member: ClassicMember) -> None:
         """Take in a new member; the first one leads."""

@@ -3,6 +3,7 @@
 import pytest
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k13_leave_group import MemberIdentity
 
 from .classic_running import Running
 
@@ -183,3 +184,20 @@ def test_who_comes_back_before_it_has_synced_is_not_waited_for_twice() -> None:
         run.heartbeat(a)
         run.heartbeat(back.now.member_id)
     assert run.state == "Stable"
+
+
+def test_an_empty_instance_id_is_one_like_any_other() -> None:
+    run = Running()
+    a = run.join("a", instance_id="").now.member_id
+    assert run.leave(MemberIdentity(member_id="")).members[0].error_code
+    assert run.heartbeat(a, instance_id="") is ErrorCode.NONE
+    left = run.leave(MemberIdentity(member_id="", group_instance_id=""))
+    assert left.members[0].error_code == 0
+    assert run.group.roster.member_id_of == {}
+
+
+def test_a_negative_rebalance_timeout_is_none_at_all() -> None:
+    run = Running()
+    (a,) = run.stable("a", rebalance_ms=-5)
+    assert run.group.roster.rebalance_timeout_ms == 0
+    assert run.join("a", a, rebalance_ms=-5).now.generation_id == 2
