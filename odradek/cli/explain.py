@@ -1,5 +1,6 @@
 """`odradek groups explain`: what happened in a group and why."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -23,6 +24,9 @@ from .options import json_option
 from .tables import NOTHING, show_json, show_table
 
 REBALANCE: Final = "rebalance"
+GENERATION_EVENTS: Final = ("generation", "assigned", "empty", "loaded")
+EPOCH: Final = re.compile(r"^group epoch \d+: ")
+GENERATION: Final = re.compile(r"generation (\d+)")
 MINUTES: Final = 10
 MINUTE_MS: Final = 60_000
 
@@ -78,26 +82,36 @@ def _journal(brokers: Brokers, name: str) -> DescribedGroupJournal:
 
 def rebalances_since(entries: Sequence[JournalEntry], since_ms: int) -> Counter[str]:
     """The reasons of the rebalances from that time on, with how often each was one."""
-    return Counter(
-        _general(entry)
-        for entry in entries
-        if entry.event == REBALANCE and entry.timestamp_ms >= since_ms
-    )
+    names = "|".join(re.escape(name) for name in {e.member_id for e in entries} if name)
+    member = re.compile(rf"(?<![\w-])(?:member )?(?:{names})(?![\w-])") if names else None
+    counted: Counter[str] = Counter()
+    for entry in entries:
+        if entry.event == REBALANCE and entry.timestamp_ms >= since_ms:
+            # A reason is the same whoever the member is, and whatever the epoch.
+            reason = EPOCH.sub("", entry.reason)
+            counted[member.sub("a member", reason) if member else reason] += 1
+    return counted
 
 
-def _general(entry: JournalEntry) -> str:
-    """The reason without the name of the member, so that the same reasons count as one."""
-    return entry.reason.replace(entry.member_id, "a member") if entry.member_id else entry.reason
+def generation_of(entries: Sequence[JournalEntry]) -> int | None:
+    """The last generation that a classic group's journal names."""
+    for entry in reversed(entries):
+        found = GENERATION.match(entry.reason) if entry.event in GENERATION_EVENTS else None
+        if found:
+            return int(found[1])
+    return None
 
 
 def summary(
     group: GroupView, entries: Sequence[JournalEntry], minutes: int, counted: Counter[str]
 ) -> list[str]:
     """In plain words: what the group is now, how often it rebalanced and what for."""
-    epoch = "" if group.epoch is None else f" at epoch {group.epoch}"
-    lines = [
-        f"{group.group_id} is {group.state}{epoch}, with {_count(len(group.members), 'member')}."
-    ]
+    generation = generation_of(entries)
+    at = "" if generation is None else f" in generation {generation}"
+    if group.epoch is not None:
+        at = f" at epoch {group.epoch}"
+    members = _count(len(group.members), "member")
+    lines = [f"{group.group_id} is {group.state}{at}, with {members}."]
     if not entries:
         return [*lines, "Its journal is empty: nothing has happened since the broker started."]
     lines.append(f"{_count(counted.total(), 'rebalance')} in the last {_count(minutes, 'minute')}.")
@@ -132,6 +146,7 @@ def _document(
         "state": group.state,
         "protocol_type": journal.protocol_type,
         "epoch": group.epoch,
+        "generation": None if group.epoch is not None else generation_of(journal.entries),
         "member_count": len(group.members),
         "minutes": minutes,
         "rebalances": counted.total(),

@@ -31,10 +31,12 @@ def told(entries: list[JournalEntry], *, since_ms: int = 0, epoch: int | None = 
 
 def test_the_same_reason_counts_as_one_whoever_the_member_is() -> None:
     entries = [
-        entry(1, "rebalance", "c-7 joined", "c-7"),
-        entry(2, "rebalance", "c-8 timed out", "c-8"),
-        entry(3, "joined", "", "c-9"),
-        entry(4, "rebalance", "c-9 timed out", "c-9"),
+        entry(1, "joined", "", "c-7"),
+        entry(1, "rebalance", "member c-7 joined"),
+        entry(2, "timed-out", "", "c"),
+        entry(2, "rebalance", "group epoch 3: member c timed out"),
+        entry(3, "left", "", "c-9"),
+        entry(4, "rebalance", "group epoch 4: c-9 timed out"),
     ]
     assert told(entries) == [
         "orders is Stable, with 0 members.",
@@ -57,3 +59,12 @@ def test_a_consumer_group_has_an_epoch() -> None:
         "orders is Stable at epoch 7, with 0 members.",
         "Its journal is empty: nothing has happened since the broker started.",
     ]
+
+
+def test_a_classic_group_has_the_generation_that_its_coordinator_named_last() -> None:
+    entries = [
+        entry(1, "generation", "generation 3 with 2 members"),
+        entry(2, "empty", "generation 4 has no members"),
+        entry(3, "left", "generation 99 is what a client may say", "c"),
+    ]
+    assert told(entries)[0] == "orders is Stable in generation 4, with 0 members."
