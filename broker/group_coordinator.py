@@ -228,6 +228,7 @@ class GroupCoordinator:
 
     def _append(self, led: _Led, group_id: str, effect: AppendGroupRecords) -> None:
         def then(code: ErrorCode) -> None:
+            led.shard.set_clocks(group_id, self.moment())
             self._run(led, group_id, effect.then(code))
 
         led.log.append(effect.records, then, effect.appended)

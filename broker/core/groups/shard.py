@@ -314,6 +314,12 @@ class Shard:
             group.journal.wall_ms = moment.wall_ms
         return group
 
+    def set_clocks(self, group_id: str, moment: Moment) -> None:
+        """Tell a group what time it is, before the `then` of an effect of its goes on with it."""
+        group = self._found(group_id, moment)
+        if isinstance(group, ClassicGroup):
+            group.now_ms = moment.now_ms
+
     def drop_if_unused(self, group_id: str) -> None:
         """Forget a group that was made for a request that was refused."""
         group = self.groups.get(group_id)
