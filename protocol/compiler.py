@@ -258,6 +258,8 @@ def _value_decoder(type: FieldType, version: int, nullable: bool) -> Decoder:
     source = _Source("decode(b, p)")
     source.scope.update(_DECODING)
     source.add("end = len(b)", f"left = {ELEMENTS_MAX}")
+    if nullable and not isinstance(type, str | ArrayOf):
+        source.add("if not b[p]: return None, p + 1")  # 0 in a tagged field, -1 elsewhere
     _read(source, "value", type, version, True, nullable)
     source.add("return value, p")
     return source.compile(f"decode tagged v{version}")

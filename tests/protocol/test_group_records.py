@@ -3,7 +3,13 @@
 import pytest
 
 from odradek.protocol.errors import MalformedMessage, UnsupportedVersion
-from odradek.protocol.group_records import GroupRecord, classic, decode_record, encode_record
+from odradek.protocol.group_records import (
+    GroupRecord,
+    classic,
+    consumer,
+    decode_record,
+    encode_record,
+)
 
 COMMIT = GroupRecord(
     classic.OffsetCommitKey(group="g", topic="t", partition=3),
@@ -47,3 +53,16 @@ def test_broken_bytes_are_malformed(key: bytes, value: bytes | None) -> None:
 def test_a_value_of_a_newer_version_is_refused() -> None:
     with pytest.raises(UnsupportedVersion):
         decode_record(b"\0\2\0\1g", b"\0\x63")
+
+
+def test_a_member_without_classic_metadata_is_read_as_kafka_writes_it() -> None:
+    # As Kafka 4.3.1 wrote it: the tagged struct is there, and null.
+    key = bytes.fromhex("000500046f672d3100036e6577")
+    value = bytes.fromhex(
+        "00000000076d6f6465726e0b2f3132372e302e302e3102037430010000ea600001000100"
+    )
+    record = decode_record(key, value)
+    assert record is not None
+    assert isinstance(record.value, consumer.ConsumerGroupMemberMetadataValue)
+    assert record.value.classic_member_metadata is None
+    assert record.value.subscribed_topic_names == ["t0"]
