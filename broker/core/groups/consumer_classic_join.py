@@ -15,6 +15,7 @@ from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
 from odradek.protocol.group_records.consumer import ClassicMemberMetadata, ClassicProtocol
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
 
+from .classic_answers import join_refused
 from .classic_joining import Joining
 from .classic_records import CONSUMER
 from .consumer import ConsumerGroup
@@ -49,8 +50,7 @@ def join(
         required = caller.version >= _MEMBER_ID_REQUIRED_SINCE
         if required and joining.instance_id is None and not joining.member_id:
             code = ErrorCode.MEMBER_ID_REQUIRED
-            response = JoinGroupResponse(error_code=code, member_id=member_id, protocol_name="")
-            return [Answer(reply, response)]
+            return [Answer(reply, join_refused(caller.version, code, member_id))]
         return _join(group, migration, joining, member_id, now_ms, wall_ms)
     except Refused as refused:
         return [Answer(reply, _join_refused(refused.code, joining))]
@@ -58,7 +58,7 @@ def join(
 
 def _check_join(state: GroupState, migration: Migration, joining: Joining, member_id: str) -> None:
     """Raises: Refused."""
-    settings = migration.settings()
+    settings = migration.settings(state.group_id)
     classic, consumer = settings.classic, settings.consumer
     timeouts_ms = range(classic.session_timeout_ms_min, classic.session_timeout_ms_max + 1)
     if joining.session_timeout_ms not in timeouts_ms:
@@ -227,6 +227,4 @@ def _join_answer(code: ErrorCode, member: ConsumerMember, joining: Joining) -> A
 
 def _join_refused(code: ErrorCode, joining: Joining) -> JoinGroupResponse:
     named = code is ErrorCode.INVALID_SESSION_TIMEOUT
-    return JoinGroupResponse(
-        error_code=code, protocol_name="", member_id=joining.member_id if named else ""
-    )
+    return join_refused(joining.parked.version, code, joining.member_id if named else "")

@@ -55,5 +55,5 @@ class LoadingGroups:
             groups[group_id] = self._makers.classic_of(group_id, value, moment)
         for group_id in self._offsets.groups():
             if group_id not in groups:
-                groups[group_id] = self._makers.classic(group_id, moment)
+                groups[group_id] = self._makers.classic(group_id, moment.wall_ms)
         yield from groups.values()

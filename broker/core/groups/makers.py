@@ -22,17 +22,17 @@ class GroupMakers:
         member_ids: MemberIds,
     ) -> None:
         """`settings`: those of a group, asked for again whenever they are needed."""
-        self._settings = settings
-        self._topics = topics
-        self._member_ids = member_ids
+        self.settings = settings
+        self.topics = topics
+        self.member_ids = member_ids
 
-    def classic(self, group_id: str, moment: Moment) -> ClassicGroup:
+    def classic(self, group_id: str, wall_ms: int) -> ClassicGroup:
         """A classic group without members."""
         return ClassicGroup(
             group_id,
-            lambda: self._settings(group_id).classic,
-            self._member_ids.classic,
-            moment.wall_ms,
+            lambda: self.settings(group_id).classic,
+            self.member_ids.classic,
+            wall_ms,
         )
 
     def classic_of(self, group_id: str, value: GroupMetadataValue, moment: Moment) -> ClassicGroup:
@@ -40,8 +40,8 @@ class GroupMakers:
         return ClassicGroup.load(
             group_id,
             value,
-            lambda: self._settings(group_id).classic,
-            self._member_ids.classic,
+            lambda: self.settings(group_id).classic,
+            self.member_ids.classic,
             moment.now_ms,
             moment.wall_ms,
         )
@@ -50,7 +50,7 @@ class GroupMakers:
         """A consumer group without members."""
         return ConsumerGroup(
             group_id,
-            lambda: self._settings(group_id).consumer,
-            self._topics,
-            self._member_ids.consumer,
+            lambda: self.settings(group_id).consumer,
+            self.topics,
+            self.member_ids.consumer,
         )

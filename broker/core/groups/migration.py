@@ -46,9 +46,8 @@ from .consumer_state import Draft, GroupState, Timer
 from .consumer_steps import hash_of
 from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
 from .embedded import read_assignment, read_subscription, read_version, write_assignment
-from .group import Group, TopicsImage
-from .member_ids import MemberIds
-from .settings import GroupSettings
+from .group import Group
+from .makers import GroupMakers
 
 log = logging.getLogger(__name__)
 
@@ -59,35 +58,25 @@ _DOWNGRADES: Final = frozenset({"downgrade", "bidirectional"})
 class Migration:
     """Makes groups of either kind, and one out of the other, in `groups`."""
 
-    def __init__(
-        self,
-        groups: dict[str, Group],
-        *,
-        settings: Callable[[], GroupSettings],
-        topics: TopicsImage,
-        member_ids: MemberIds,
-    ) -> None:
-        self.settings = settings
-        self.topics = topics
+    def __init__(self, groups: dict[str, Group], makers: GroupMakers) -> None:
         self._groups = groups
-        self._member_ids = member_ids
+        self.makers = makers
+        self.settings = makers.settings
+        self.topics = makers.topics
 
     def consumer_group(self, group_id: str) -> ConsumerGroup:
         """A new consumer group, not yet in `groups`."""
-        group = ConsumerGroup(
-            group_id, lambda: self.settings().consumer, self.topics, self._member_ids.consumer
-        )
-        group.downgrade = self.downgrade
+        group = self.makers.consumer(group_id)
+        self.watch(group)
         return group
 
-    def classic_group(self, group_id: str, wall_ms: int) -> ClassicGroup:
-        """A new classic group, not yet in `groups`."""
-        new_member_id = self._member_ids.classic
-        return ClassicGroup(group_id, lambda: self.settings().classic, new_member_id, wall_ms)
+    def watch(self, group: ConsumerGroup) -> None:
+        """Be asked before members of the group are removed."""
+        group.downgrade = self.downgrade
 
     def new_member_id(self) -> str:
         """An id for a classic member of a consumer group."""
-        return self._member_ids.consumer()
+        return self.makers.member_ids.consumer()
 
     # Classic groups become consumer groups.
 
@@ -129,21 +118,21 @@ class Migration:
         tombstone = GroupRecord(GroupMetadataKey(group=classic.group_id), None)
         if classic.is_empty:
             return [tombstone]
-        settings = self.settings().consumer
+        settings = self.settings(classic.group_id).consumer
         why: str | None = None
         if settings.migration_policy not in _UPGRADES:
-            why = "online upgrade is disabled"
+            why = "its group.consumer.migration.policy does not allow it while it has members"
         elif classic.protocol_type != CONSUMER:
-            why = "the group does not use the consumer embedded protocol"
+            why = "its members are no consumers"
         elif len(classic.roster) > settings.group_size_max:
-            why = "the group size exceeds the consumer group maximum size"
+            why = "it has more members than group.consumer.max.size"
         if why is not None:
             raise _not_upgradable(classic, why)
         try:
             return [tombstone, *self._members_as_records(classic)]
         except MalformedMessage as error:
             log.warning("upgrade refused group=%s reason=%s", classic.group_id, error)
-            raise _not_upgradable(classic, "the embedded consumer protocol is malformed") from error
+            raise _not_upgradable(classic, "what its members wrote cannot be read") from error
 
     def _members_as_records(self, classic: ClassicGroup) -> list[GroupRecord]:
         """Raises: MalformedMessage, Refused."""
@@ -167,9 +156,7 @@ class Migration:
         if member.assignment:
             assignment = read_assignment(member.assignment)
             if assignment.user_data:
-                raise _not_upgradable(
-                    classic, "an unsupported custom assignor is in use: its user data would be lost"
-                )
+                raise _not_upgradable(classic, "its assignor keeps user data, which would be lost")
             for topic in assignment.assigned_partitions:
                 image = self.topics.get(topic.topic)
                 if image is not None and topic.partitions:
@@ -213,7 +200,7 @@ class Migration:
         if request.member_id:
             code = ErrorCode.UNKNOWN_MEMBER_ID
             return [Answer(reply, join_refused(caller.version, code, request.member_id))]
-        classic = self.classic_group(group.group_id, wall_ms)
+        classic = self.makers.classic(group.group_id, wall_ms)
         classic.journal = group.journal
 
         def appended() -> None:
@@ -241,7 +228,7 @@ class Migration:
         stay = [member for member_id, member in state.members.items() if member_id not in leaving]
         if not stay or any(member.classic is None for member in stay):
             return None
-        if not self._may_downgrade(len(stay)):
+        if not self._may_downgrade(group.group_id, len(stay)):
             return None
         reason = f"{', '.join(sorted(leaving))} left, the last with the new protocol"
         return self.convert(group, Draft(state), stay, finish, now_ms, wall_ms, rebalance=reason)
@@ -252,11 +239,11 @@ class Migration:
             held is not None
             and held.classic is None
             and state.classic_count == len(state.members) - 1
-            and self._may_downgrade(len(state.members))
+            and self._may_downgrade(state.group_id, len(state.members))
         )
 
-    def _may_downgrade(self, size: int) -> bool:
-        settings = self.settings()
+    def _may_downgrade(self, group_id: str, size: int) -> bool:
+        settings = self.settings(group_id)
         enabled = settings.consumer.migration_policy in _DOWNGRADES
         return enabled and size <= settings.classic.group_size_max
 
@@ -276,7 +263,7 @@ class Migration:
         `rebalance`: why they have to agree anew; None: they keep what they have.
         Returns None if a member's bytes, which an older broker wrote, cannot be read.
         """
-        classic = self.classic_group(group.group_id, wall_ms)
+        classic = self.makers.classic(group.group_id, wall_ms)
         try:
             self._fill(classic, group, draft.state, members)
         except MalformedMessage as error:
@@ -341,7 +328,7 @@ def _as_classic(member: ConsumerMember) -> ClassicMember:
 def _not_upgradable(classic: ClassicGroup, why: str) -> Refused:
     return Refused(
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}.",
+        f"classic group {classic.group_id!r} cannot become a consumer group: {why}",
     )
 
 

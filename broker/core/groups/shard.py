@@ -33,6 +33,7 @@ from odradek.protocol.messages.k69_consumer_group_describe import (
     DescribedGroup as DescribedConsumerGroup,
 )
 
+from . import consumer_classic, consumer_classic_join
 from .classic import ClassicGroup
 from .consumer import ConsumerGroup
 from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
@@ -40,6 +41,7 @@ from .group import Group, OffsetOwner, TopicsImage
 from .loading import LoadingGroups
 from .makers import GroupMakers
 from .member_ids import MemberIds
+from .migration import Migration
 from .moment import Moment
 from .offsets import Offsets, OffsetWrite
 from .offsets_answers import is_any_there, refuse_commit, refuse_delete
@@ -68,6 +70,7 @@ class Shard:
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets(lambda: settings("").offsets)
         self._makers = GroupMakers(settings, topics, member_ids)
+        self._migration = Migration(self.groups, self._makers)
         self._topics = topics
         self._loading: LoadingGroups | None = None
 
@@ -78,6 +81,12 @@ class Shard:
     ) -> Sequence[Effect]:
         """JoinGroup."""
         group = self._found(request.group_id, moment)
+        if isinstance(group, ConsumerGroup):
+            if group.is_empty:
+                return self._migration.join_empty(group, request, caller, reply, *moment)
+            return consumer_classic_join.join(
+                group, self._migration, request, caller, reply, *moment
+            )
         if group is None and request.member_id:
             return [Answer(reply, refused_join(request, ErrorCode.UNKNOWN_MEMBER_ID, caller))]
         if group is None:
@@ -92,6 +101,8 @@ class Shard:
         group = self._found(request.group_id, moment)
         if isinstance(group, ClassicGroup):
             return group.sync(request, caller, reply, *moment)
+        if isinstance(group, ConsumerGroup):
+            return consumer_classic.sync(group, request, reply, *moment)
         return [Answer(reply, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))]
 
     def heartbeat(
@@ -101,6 +112,8 @@ class Shard:
         group = self._found(request.group_id, moment)
         if isinstance(group, ClassicGroup):
             code = group.heartbeat(request, moment.now_ms)
+        elif isinstance(group, ConsumerGroup):
+            code = consumer_classic.heartbeat(group, request, moment.now_ms)
         else:
             code = ErrorCode.UNKNOWN_MEMBER_ID
         return [Answer(reply, HeartbeatResponse(error_code=code))]
@@ -112,6 +125,8 @@ class Shard:
         group = self._found(request.group_id, moment)
         if isinstance(group, ClassicGroup):
             return group.leave(request, caller, reply, *moment)
+        if isinstance(group, ConsumerGroup):
+            return consumer_classic.leave(group, request, caller, reply, *moment)
         return [Answer(reply, LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))]
 
     # Members of consumer groups.
@@ -125,9 +140,13 @@ class Shard:
     ) -> Sequence[Effect]:
         """ConsumerGroupHeartbeat."""
         group = self._found(request.group_id, moment)
-        if group is None and request.member_epoch == JOIN_EPOCH:
-            group = self.groups[request.group_id] = self._makers.consumer(request.group_id)
-            group.journal.wall_ms = moment.wall_ms
+        if request.member_epoch == JOIN_EPOCH:
+            if isinstance(group, ClassicGroup):
+                return self._migration.upgrade(group, request, caller, reply, *moment)
+            if group is None:
+                group = self._migration.consumer_group(request.group_id)
+                group.journal.wall_ms = moment.wall_ms
+                self.groups[group.group_id] = group
         if isinstance(group, ConsumerGroup):
             return group.heartbeat(request, caller, reply, *moment)
         code = ErrorCode.GROUP_ID_NOT_FOUND
@@ -295,15 +314,19 @@ class Shard:
     def loaded(self, moment: Moment) -> None:
         """All records were read: the groups begin to live."""
         if self._loading is not None:
-            self.groups = {group.group_id: group for group in self._loading.finish(moment)}
+            for group in self._loading.finish(moment):
+                self.groups[group.group_id] = group
+                if isinstance(group, ConsumerGroup):
+                    self._migration.watch(group)
             self._loading = None
 
     def unload(self) -> list[Effect]:
         """The groups are led elsewhere: whoever waits is told to look there."""
-        groups, self.groups = self.groups, {}
+        groups = list(self.groups.values())
+        self.groups.clear()
         return [
             effect
-            for group in groups.values()
+            for group in groups
             if isinstance(group, ClassicGroup)
             for effect in group.answer_all(ErrorCode.NOT_COORDINATOR)
         ]
@@ -327,7 +350,7 @@ class Shard:
             del self.groups[group_id]
 
     def _new_classic(self, group_id: str, moment: Moment) -> ClassicGroup:
-        group = self.groups[group_id] = self._makers.classic(group_id, moment)
+        group = self.groups[group_id] = self._makers.classic(group_id, moment.wall_ms)
         group.journal.wall_ms = moment.wall_ms
         return group
 

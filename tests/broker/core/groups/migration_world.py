@@ -10,6 +10,7 @@ from odradek.broker.core.groups.consumer import ConsumerGroup
 from odradek.broker.core.groups.consumer_classic_join import join
 from odradek.broker.core.groups.effects import Answer, AppendGroupRecords, Caller, Effect
 from odradek.broker.core.groups.group import Group, TopicImage
+from odradek.broker.core.groups.makers import GroupMakers
 from odradek.broker.core.groups.member_ids import MemberIds
 from odradek.broker.core.groups.migration import Migration
 from odradek.broker.core.groups.settings import ClassicSettings, ConsumerSettings, GroupSettings
@@ -100,9 +101,11 @@ class World:
         self.now_ms = 1_000
         self.migration = Migration(
             self.groups,
-            settings=lambda: self.settings,
-            topics=self.topics,
-            member_ids=MemberIds(random.Random(1).randbytes),
+            GroupMakers(
+                lambda group_id: self.settings,
+                self.topics,
+                MemberIds(random.Random(1).randbytes),
+            ),
         )
         self.answers: dict[object, Message] = {}
         self._replies = 0
@@ -181,7 +184,7 @@ class World:
         )
         caller, reply = Caller("classic", "/127.0.0.1", version), self._reply()
         if GROUP not in self.groups:
-            self.groups[GROUP] = self.migration.classic_group(GROUP, WALL_MS)
+            self.groups[GROUP] = self.migration.makers.classic(GROUP, WALL_MS)
         group, clocks = self.group, (self.now_ms, WALL_MS)
         if isinstance(group, ClassicGroup):
             self.run(group.join(request, caller, reply, *clocks))

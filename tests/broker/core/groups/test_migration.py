@@ -28,7 +28,7 @@ TARGET, TARGET_EPOCH = (
     "ConsumerGroupTargetAssignmentMember",
     "ConsumerGroupTargetAssignmentMetadata",
 )
-CURRENT = "ConsumerGroupCurrentMemberAssignment"
+CURRENT, PARTITIONS = "ConsumerGroupCurrentMemberAssignment", "ConsumerGroupPartitionMetadata"
 
 
 def state_of_log(world: World) -> GroupState:
@@ -50,7 +50,7 @@ def events(entries: list[JournalEntry]) -> set[str]:
 @pytest.mark.parametrize("policy", ["disabled", "bidirectional"])
 def test_an_empty_classic_group_becomes_a_consumer_group_always(policy: str) -> None:
     world = World(policy=policy)
-    world.groups[GROUP] = world.migration.classic_group(GROUP, 0)
+    world.groups[GROUP] = world.migration.makers.classic(GROUP, 0)
     answer = world.heartbeat()
     assert (answer.error_code, answer.member_epoch) == (ErrorCode.NONE, 2)
     assert world.owned_by(answer) == {"t0": [0, 1, 2, 3]}
@@ -71,7 +71,7 @@ def test_an_empty_consumer_group_becomes_a_classic_group_with_the_next_join() ->
     first = world.join()
     assert (first.error_code, first.generation_id) == (ErrorCode.NONE, 1)
     assert first.leader == first.member_id
-    assert world.names(since) == [f"-{TARGET_EPOCH}", f"-{EPOCH}"]
+    assert world.names(since) == [f"-{TARGET_EPOCH}", f"-{PARTITIONS}", f"-{EPOCH}"]
     assert world.group.type_name == "classic"
     assert "downgraded" in events(world.group.journal.entries())
 
@@ -156,20 +156,20 @@ def test_a_group_that_has_no_generation_yet_can_be_upgraded() -> None:
 def test_no_upgrade_without_the_policy(policy: str) -> None:
     world = World(policy=policy)
     world.two_classic_members()
-    refused_upgrade(world, "disabled")
+    refused_upgrade(world, "migration.policy")
 
 
 def test_no_upgrade_of_groups_that_are_not_of_consumers() -> None:
     world = World()
     world.join(protocol_type="connect", metadata=b"anything")
-    refused_upgrade(world, "does not use the consumer embedded protocol")
+    refused_upgrade(world, "no consumers")
 
 
 def test_no_upgrade_of_groups_that_are_too_large() -> None:
     world = World()
     world.two_classic_members()
     world.set_consumer(lambda settings: replace(settings, group_size_max=1))
-    refused_upgrade(world, "maximum size")
+    refused_upgrade(world, "group.consumer.max.size")
 
 
 @pytest.mark.parametrize(
@@ -179,14 +179,14 @@ def test_no_upgrade_of_groups_that_are_too_large() -> None:
 def test_no_upgrade_if_a_subscription_cannot_be_read(metadata: bytes) -> None:
     world = World()
     world.join(metadata=metadata)
-    refused_upgrade(world, "malformed")
+    refused_upgrade(world, "cannot be read")
 
 
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"\0\1\0\0\0\1", "malformed"),
-        (assignment({"t0": [0]}, user_data=b"of an assignor"), "custom assignor"),
+        (b"\0\1\0\0\0\1", "cannot be read"),
+        (assignment({"t0": [0]}, user_data=b"of an assignor"), "user data"),
     ],
 )
 def test_no_upgrade_if_an_assignment_would_be_lost(data: bytes, why: str) -> None:
@@ -258,7 +258,7 @@ def test_the_last_new_member_leaves_a_classic_group_behind() -> None:
     assert world.heartbeat(epoch=-1).member_epoch == -1
     assert world.names(since) == [
         *(f"-{CURRENT}", f"-{CURRENT}", f"-{TARGET}", f"-{TARGET}", f"-{TARGET_EPOCH}"),
-        *(f"-{MEMBER}", f"-{MEMBER}", f"-{EPOCH}", CLASSIC),
+        *(f"-{MEMBER}", f"-{MEMBER}", f"-{PARTITIONS}", f"-{EPOCH}", CLASSIC),
     ]
     value = world.log[-1].value
     assert isinstance(value, classic_records.GroupMetadataValue)
