@@ -22,7 +22,7 @@ from .topic_declaration import BUILT, TopicSetting
 Texts = Mapping[str, str]
 
 _NAMES_SHOWN_MAX: Final = 10
-_FIXED_LISTENERS: Final = frozenset(
+FIXED_LISTENERS: Final = frozenset(
     {"listeners", "advertised.listeners", "listener.security.protocol.map"}
 )
 """Changed by a restart only, so far."""
@@ -161,7 +161,7 @@ def _check_dynamic(setting: Setting[Value], text: str, given: Mapping[str, Value
     except ConfigError as error:
         raise _refused(str(error)) from None
     now = given.get(setting.name, setting.default)
-    is_fixed = setting.name in UNBUILT or setting.name in _FIXED_LISTENERS
+    is_fixed = setting.name in UNBUILT or setting.name in FIXED_LISTENERS
     if is_fixed and value not in (now, setting.default):
         raise _not_built(setting, text, now)
 

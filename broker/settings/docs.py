@@ -8,7 +8,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from .built import GROUPS
+from .changes import FIXED_LISTENERS
 from .declaration import INT16_MAX, INT32_MAX, INT64_MAX, Setting, Value, declared_in, text_of
+from .groups import GROUP_CONFIGS
+from .known import DYNAMIC
 from .later import COORDINATORS, LIMITS, LOG, REPLICATION, ZOOKEEPER
 from .never import KRAFT, SHARE_GROUPS, THREADS_AND_JAVA, TIERED_STORAGE
 from .security import AUTHORIZATION, SASL, SSL
@@ -38,13 +41,37 @@ with a warning if it differs from its default, and stops the start where going o
 (an authorizer, for example): nothing is taken and silently ignored.
 """
 
+_RUNNING: Final = """\
+## While the broker runs
+
+Some settings can be changed by admin clients (`odradek configs alter`, `kafka-configs`): those of
+topics, of groups, and the broker's settings that are marked *running* below, for one broker or for
+all. A change counts at once and survives a restart. What is set for one broker counts more than
+what is set for all, and that more than what the broker was started with; DescribeConfigs shows all
+of them. A setting of Kafka's without an effect here is taken only at its default or at the value
+that it has anyway; otherwise INVALID_CONFIG names it.
+
+The levels of loggers can be changed too, with Kafka's names of levels (FATAL, ERROR, WARN, INFO,
+DEBUG, TRACE) and Odradek's names of loggers (`odradek.broker.topics`; `odradek` is above them all).
+As in Kafka they do not survive a restart.
+"""
+
 _TOPICS: Final = """\
 ## Topics
 
-A topic has these settings of its own, given when it is created. Those that it does not set come
-from the broker's setting beside it (of several, the first that is set). *Stored*: any legal value
-is taken, kept and shown, but not applied yet, and a warning says so. *Default only*: other values
-are refused until they are built.
+A topic has these settings of its own, given when it is created or changed later. Those that it does
+not set come from the broker's setting beside it (of several, the first that is set). *Stored*: when
+the topic is created any legal value is taken, kept and shown, but not applied yet, and a warning
+says so; later only the default is taken. *Default only*: other values are refused until they are
+built.
+"""
+
+_GROUPS_OF_THEIR_OWN: Final = """\
+## Groups
+
+A group of the next-generation protocol (KIP-848) may have these settings of its own. The broker's
+setting of the same name with `group.` before it counts for the others, and those with
+`group.consumer.min.` and `group.consumer.max.` bound them.
 """
 
 _UNBUILT: Final = """\
@@ -77,6 +104,8 @@ _UNBUILT_TITLES: Final = (
     ("Never: tiered storage", TIERED_STORAGE),
 )
 
+BUILT: Final = frozenset(name for group in GROUPS for name in declared_in(group))
+
 _LARGEST: Final = {
     INT16_MAX: "largest short",
     INT32_MAX: "largest int",
@@ -86,10 +115,11 @@ _LARGEST: Final = {
 
 def configuration_markdown() -> str:
     """The whole page."""
-    parts = [_INTRODUCTION]
+    parts = [_INTRODUCTION, _RUNNING]
     for title, group in zip(_GROUP_TITLES, GROUPS, strict=True):
         parts += [f"## {title}\n", _table(declared_in(group).values())]
-    parts += [_TOPICS, _topic_table(TOPIC_SETTINGS.values()), _UNBUILT]
+    parts += [_TOPICS, _topic_table(TOPIC_SETTINGS.values())]
+    parts += [_GROUPS_OF_THEIR_OWN, _table(GROUP_CONFIGS.values()), _UNBUILT]
     for title, settings in _UNBUILT_TITLES:
         parts += [f"### {title}\n", _table(settings)]
     return "\n".join(parts)
@@ -97,8 +127,13 @@ def configuration_markdown() -> str:
 
 def _table(settings: Iterable[Setting[Value]]) -> str:
     rows: list[tuple[str, ...]] = [("Name", "Type", "Default", "Allowed", "Meaning")]
-    rows += [(f"`{s.name}`", s.kind.name, _default(s), _allowed(s), s.doc) for s in settings]
+    rows += [(f"`{s.name}`", s.kind.name, _default(s), _allowed(s), _meaning(s)) for s in settings]
     return _markdown(rows)
+
+
+def _meaning(setting: Setting[Value]) -> str:
+    is_dynamic = setting.name in BUILT and setting.name in DYNAMIC - FIXED_LISTENERS
+    return f"{setting.doc} *Running.*" if is_dynamic else setting.doc
 
 
 def _topic_table(settings: Iterable[TopicSetting[Value]]) -> str:

@@ -11,7 +11,8 @@ from odradek.broker.settings.known import PER_BROKER, PER_LISTENER
 from odradek.broker.settings.topic_config import TOPIC_SETTINGS
 from odradek.protocol.errors import ErrorCode, Refused
 
-SET, DELETE, APPEND, SUBTRACT = Operation
+SET, DELETE = Operation.SET, Operation.DELETE
+APPEND, SUBTRACT = Operation.APPEND, Operation.SUBTRACT
 
 
 def after(current: dict[str, str], *changes: tuple[str, int, str | None]) -> dict[str, str]:
@@ -63,12 +64,12 @@ def test_only_lists_are_appended_to(name: str, operation: int) -> None:
 
 
 def test_a_change_must_say_what_it_wants() -> None:
-    for operation in (SET, APPEND, SUBTRACT):
-        assert code_of_form(("segment.ms", operation, None)) == ErrorCode.INVALID_REQUEST
+    for needy in (SET, APPEND, SUBTRACT):
+        assert code_of_form(("segment.ms", needy, None)) == ErrorCode.INVALID_REQUEST
     twice = ("segment.ms", SET, "1"), ("segment.ms", DELETE, None)
     assert code_of_form(*twice) == ErrorCode.INVALID_REQUEST
-    for operation in (-1, 4, 127):
-        assert code_of_form(("segment.ms", operation, "1")) == ErrorCode.INVALID_REQUEST
+    for unknown in (-1, 4, 127):
+        assert code_of_form(("segment.ms", unknown, "1")) == ErrorCode.INVALID_REQUEST
     check_form([ConfigChange("segment.ms", DELETE, None), ConfigChange("segment.bytes", SET, "")])
 
 
