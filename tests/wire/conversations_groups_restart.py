@@ -18,7 +18,7 @@ from tests.wire.talk import TIMESTAMP
 
 
 def group_records(talk: GroupTalk) -> None:
-    """A life of groups in their records, after a clean stop."""
+    """A life of groups in their records."""
     topic = talk.create("t", 2)
     a, b = talk.member("a"), talk.member("b")
     settle_pair(talk, a, b, (("range", subscription(topic)),))
@@ -40,7 +40,6 @@ def group_records(talk: GroupTalk) -> None:
     gone.leave("gone leaves")
     talk.ask("gone is deleted", DeleteGroupsRequest(groups_names=[gone.group_id]), 2)
     talk.member("unsynced", "unsynced").join("unsynced")
-    talk.restart(talk.server.stop)
     talk.note_records("records")
 
 
@@ -48,7 +47,6 @@ def offset_records(talk: GroupTalk) -> None:
     """Commits of every kind and their deletion in their records."""
     topic = talk.create("t", 4)
     group_id = talk.group()
-    talk.ask("v0", commit(group_id, topic, position(0, 9, "note")), 0)
     talk.ask("v1", commit(group_id, topic, position(0, 9, commit_timestamp=TIMESTAMP)), 1)
     for version in (2, 4):
         asked = commit(group_id, topic, position(1, version), retention_time_ms=DAY_MS)
@@ -59,7 +57,6 @@ def offset_records(talk: GroupTalk) -> None:
     other = talk.create("other")
     talk.ask("other", commit(group_id, other, position(0, 1)), 9)
     delete_topic(talk, other, group_id)
-    talk.restart(talk.server.stop)
     talk.note_records("records")
 
 

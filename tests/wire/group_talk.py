@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from odradek.protocol.consumer_protocol import ConsumerProtocolSubscription
 from odradek.protocol.group_records import GroupRecord, decode_record
@@ -57,6 +57,7 @@ TIMES: Final = frozenset(
 )
 MACHINE: Final = frozenset({"metadata_hash", "version"})  # of Kafka's own metadata
 
+M = TypeVar("M", bound="Member")
 Protocols = Sequence[tuple[str, bytes]]
 
 
@@ -86,6 +87,10 @@ class GroupTalk(Talk):
     ) -> "Member":
         """Someone who will join a group, with a connection of their own."""
         member = Member(self, name, self.group(stem), instance, version)
+        return self.include(member)
+
+    def include(self, member: "M") -> "M":
+        """Hang up with this member too when the conversation ends."""
         self._members.append(member)
         return member
 
@@ -214,7 +219,8 @@ class Member:
             self._connection = RawConnection(self.talk.server.host, self.talk.server.port)
         correlation_id = next(self._correlation_ids)
         self._asked = request, version, correlation_id
-        self._connection.send_frame(request_bytes(request, version, correlation_id))
+        frame = request_bytes(request, version, correlation_id, client_id=self.name)
+        self._connection.send_frame(frame)
 
     def read(self) -> Any:
         """The answer to what was sent, None if the broker hung up; nothing is noted."""

@@ -15,6 +15,7 @@ import pytest
 from tests.wire import (
     conversations_consumer_groups,
     conversations_consumer_groups_mixed,
+    conversations_consumer_groups_topics,
     conversations_groups,
     conversations_groups_rebalance,
     conversations_groups_restart,
@@ -64,6 +65,7 @@ CLASSIC: Final[tuple[Conversation, ...]] = (
 )
 CONSUMER: Final[tuple[Conversation, ...]] = (
     *conversations_consumer_groups.CONVERSATIONS,
+    *conversations_consumer_groups_topics.CONVERSATIONS,
     *conversations_consumer_groups_mixed.CONVERSATIONS,
 )
 
