@@ -124,8 +124,6 @@ def test_the_topic_metadata_of_kafka_before_4_1_is_replaced_by_the_hash() -> Non
     assert run.reload().state.has_partition_metadata
     assert "-PartitionMetadata" in run.kinds(lambda: run.send("a", 2))
     assert not run.group.state.has_partition_metadata
-    keys = [type(record.key) for record in run.group.tombstones()]
-    assert records.ConsumerGroupPartitionMetadataKey not in keys
 
 
 def test_a_draft_leaves_the_state_alone() -> None:
