@@ -13,6 +13,7 @@ Source: behaviour of GroupMetadataManager in Apache Kafka 4.3.1.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
@@ -28,11 +29,21 @@ from .consumer_state import GroupState, Timer
 from .effects import Answer, Caller, Effect, Reply, group_code_of
 from .embedded import read_version, write_assignment
 
+_PROTOCOL_NAMED_SINCE: Final = 5
+
 
 def sync(
-    group: ConsumerGroup, request: SyncGroupRequest, reply: Reply, now_ms: int, wall_ms: int
+    group: ConsumerGroup,
+    request: SyncGroupRequest,
+    caller: Caller,
+    reply: Reply,
+    now_ms: int,
+    wall_ms: int,
 ) -> Sequence[Effect]:
     """A member fetches its assignment."""
+    named = request.protocol_type is not None and request.protocol_name is not None
+    if caller.version >= _PROTOCOL_NAMED_SINCE and not named:
+        return [Answer(reply, sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))]
     try:
         member, assignment = _synced(group, request, now_ms, wall_ms)
     except Refused as refused:

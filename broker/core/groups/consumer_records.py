@@ -88,7 +88,6 @@ def group_tombstones(state: GroupState) -> list[GroupRecord]:
         for member_id in state.members
     ]
     found += [regex_tombstone(group_id, pattern) for pattern in state.regexes]
-    if state.has_partition_metadata:
-        found.append(partition_metadata_tombstone(group_id))
+    found.append(partition_metadata_tombstone(group_id))  # always, as Kafka
     found.append(GroupRecord(records.ConsumerGroupMetadataKey(group_id=group_id), None))
     return found

@@ -102,7 +102,7 @@ class Shard:
         if isinstance(group, ClassicGroup):
             return group.sync(request, caller, reply, *moment)
         if isinstance(group, ConsumerGroup):
-            return consumer_classic.sync(group, request, reply, *moment)
+            return consumer_classic.sync(group, request, caller, reply, *moment)
         return [Answer(reply, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))]
 
     def heartbeat(

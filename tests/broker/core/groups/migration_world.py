@@ -231,6 +231,7 @@ class World:
         instance_id: str | None = None,
         protocol_type: str | None = "consumer",
         protocol_name: str | None = "range",
+        version: int = 5,
     ) -> int:
         request = SyncGroupRequest(
             group_id=GROUP,
@@ -247,10 +248,11 @@ class World:
         reply, clocks = self._reply(), (self.now_ms, WALL_MS)
         group = self.group
         if isinstance(group, ClassicGroup):
-            caller = Caller("classic", "/127.0.0.1", 5)
+            caller = Caller("classic", "/127.0.0.1", version)
             self.run(group.sync(request, caller, reply, *clocks))
         else:
-            self.run(consumer_classic.sync(self.consumer, request, reply, *clocks))
+            caller = Caller("classic", "/127.0.0.1", version)
+            self.run(consumer_classic.sync(self.consumer, request, caller, reply, *clocks))
         return reply
 
     def synced(self, reply: int) -> SyncGroupResponse:
@@ -266,6 +268,7 @@ class World:
         instance_id: str | None = None,
         protocol_type: str | None = "consumer",
         protocol_name: str | None = "range",
+        version: int = 5,
     ) -> SyncGroupResponse:
         return self.synced(
             self.sync_later(
@@ -274,6 +277,7 @@ class World:
                 instance_id=instance_id,
                 protocol_type=protocol_type,
                 protocol_name=protocol_name,
+                version=version,
             )
         )
 

@@ -107,8 +107,8 @@ def test_before_version_4_a_new_member_is_in_at_once() -> None:
         ({"protocols": ("roundrobin", "sticky")}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"session_ms": 5_999}, ErrorCode.INVALID_SESSION_TIMEOUT),
         ({"session_ms": 1_800_001}, ErrorCode.INVALID_SESSION_TIMEOUT),
-        ({"metadata": b""}, ErrorCode.UNKNOWN_SERVER_ERROR),
-        ({"metadata": b"\0\1\0\0\0\1"}, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ({"member_id": "m", "metadata": b""}, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ({"member_id": "m", "metadata": b"\0\1\0\0\0\1"}, ErrorCode.UNKNOWN_SERVER_ERROR),
         ({"member_id": "m", "instance_id": "nobody's"}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"member_id": "m", "instance_id": "i"}, ErrorCode.FENCED_INSTANCE_ID),
     ],
@@ -118,8 +118,10 @@ def test_a_join_that_is_refused_changes_nothing(change: dict[str, object], code:
     world.join("first")
     world.join(instance_id="i", version=5)
     since, members = len(world.log), dict(world.consumer.state.members)
-    answer = world.join(**change)  # type: ignore[arg-type]
-    assert (answer.error_code, answer.generation_id) == (code, -1)
+    for version, protocol_name in ((5, ""), (9, None)):
+        answer = world.join(**{"version": version, **change})  # type: ignore[arg-type]
+        assert (answer.error_code, answer.generation_id) == (code, -1)
+        assert answer.protocol_name == protocol_name
     assert world.log[since:] == []
     assert world.consumer.state.members == members
 
@@ -198,7 +200,9 @@ def test_sync_and_heartbeat_refuse_as_kafka_does() -> None:
     for wrong in ({"protocol_type": "connect"}, {"protocol_name": "sticky"}):
         inconsistent = world.sync("m", 3, **wrong)
         assert inconsistent.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    older = world.sync("m", 3, protocol_type=None, protocol_name=None)
+    unnamed = world.sync("m", 3, protocol_type=None, protocol_name=None)
+    assert unnamed.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    older = world.sync("m", 3, protocol_type=None, protocol_name=None, version=4)
     assert (older.error_code, older.protocol_type) == (ErrorCode.NONE, None)
 
 
