@@ -79,4 +79,6 @@ def group_code_of(code: ErrorCode) -> ErrorCode:
 
 def offset_code_of(code: ErrorCode) -> ErrorCode:
     """What the client is told when the records of its offsets were refused with `code`."""
+    if code == ErrorCode.REQUEST_TIMED_OUT:
+        return code
     return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in _TOO_LARGE else group_code_of(code)

@@ -15,7 +15,7 @@ from odradek.protocol.messages.k09_offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchResponseGroup,
 )
-from odradek.protocol.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
+from odradek.protocol.messages.k11_join_group import JoinGroupRequest
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
 from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
@@ -35,6 +35,7 @@ from odradek.protocol.messages.k69_consumer_group_describe import (
 
 from . import consumer_classic, consumer_classic_join
 from .classic import ClassicGroup
+from .classic_answers import join_refused
 from .consumer import ConsumerGroup
 from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
 from .group import Group, OffsetOwner, TopicsImage
@@ -47,11 +48,9 @@ from .offsets import Offsets, OffsetWrite
 from .offsets_answers import is_any_there, refuse_commit, refuse_delete
 from .settings import GroupSettings
 
-NO_GENERATION: Final = -1
 JOIN_EPOCH: Final = 0
 DEAD: Final = "Dead"
 CONSUMER_GROUPS_VERSION_FIRST: Final = 9  # of OffsetCommit and OffsetFetch
-PROTOCOL_TYPE_VERSION_FIRST: Final = 7  # of JoinGroup
 
 
 class Shard:
@@ -88,7 +87,8 @@ class Shard:
                 group, self._migration, request, caller, reply, *moment
             )
         if group is None and request.member_id:
-            return [Answer(reply, refused_join(request, ErrorCode.UNKNOWN_MEMBER_ID, caller))]
+            code = ErrorCode.UNKNOWN_MEMBER_ID
+            return [Answer(reply, join_refused(caller.version, code, request.member_id))]
         if group is None:
             group = self._new_classic(request.group_id, moment)
         assert isinstance(group, ClassicGroup)
@@ -353,17 +353,6 @@ class Shard:
         group = self.groups[group_id] = self._makers.classic(group_id, moment.wall_ms)
         group.journal.wall_ms = moment.wall_ms
         return group
-
-
-def refused_join(request: JoinGroupRequest, code: ErrorCode, caller: Caller) -> JoinGroupResponse:
-    """No, in the form of the version."""
-    nullable = caller.version >= PROTOCOL_TYPE_VERSION_FIRST
-    return JoinGroupResponse(
-        error_code=code,
-        generation_id=NO_GENERATION,
-        protocol_name=None if nullable else "",
-        member_id=request.member_id,
-    )
 
 
 def _deleted(reply: Reply, group_id: str, code: ErrorCode) -> Answer:
