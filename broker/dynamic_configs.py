@@ -32,6 +32,7 @@ from .coordination.interface import (
     WatchEvent,
 )
 from .coordination.json_fields import MalformedZnode
+from .group_settings import usable_group_configs
 
 if TYPE_CHECKING:
     from .node import Node
@@ -164,6 +165,7 @@ class DynamicConfigs:
             notify()
 
     def _apply_group(self, group_id: str, texts: Texts) -> None:
+        texts = usable_group_configs(texts, self._node.config)
         if self._groups.get(group_id, {}) == texts:
             return
         if texts:

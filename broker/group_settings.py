@@ -1,5 +1,6 @@
 """From the broker's settings to what the group coordinator asks for."""
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -9,6 +10,8 @@ from .settings.groups import ASSIGNORS, GROUP_CONFIGS
 
 if TYPE_CHECKING:
     from .config import Config
+
+log = logging.getLogger(__name__)
 
 _MINUTE_MS: Final = 60_000
 
@@ -42,12 +45,9 @@ def group_settings(config: "Config", overrides: Mapping[str, str] | None = None)
     )
 
 
-def check_group_configs(configs: Mapping[str, str], config: "Config") -> None:
-    """Let what one group has set for itself pass.
-
-    Raises: ConfigError.  Source: GroupConfig.validate of Kafka 4.3.1.
-    """
-    bounds = {
+def _bounds(config: "Config") -> dict[str, tuple[int, int]]:
+    """Between what a group may set each, both ends inclusive."""
+    return {
         "consumer.heartbeat.interval.ms": (
             config.group_consumer_min_heartbeat_interval_ms,
             config.group_consumer_max_heartbeat_interval_ms,
@@ -57,6 +57,31 @@ def check_group_configs(configs: Mapping[str, str], config: "Config") -> None:
             config.group_consumer_max_session_timeout_ms,
         ),
     }
+
+
+def usable_group_configs(configs: Mapping[str, str], config: "Config") -> dict[str, str]:
+    """What can be used of a group's settings in the store, brought within this broker's bounds.
+
+    The bounds may have been others when it was stored.  Source: GroupConfig.evaluate.
+    """
+    usable = {}
+    for name, (lower, upper) in _bounds(config).items():
+        if name in configs:
+            try:
+                value = GROUP_CONFIGS[name].parse(configs[name])
+            except ConfigError as error:
+                log.warning("group config left out: %s", error)
+            else:
+                usable[name] = str(min(max(value, lower), upper))
+    return usable
+
+
+def check_group_configs(configs: Mapping[str, str], config: "Config") -> None:
+    """Let what one group has set for itself pass.
+
+    Raises: ConfigError.  Source: GroupConfig.validate of Kafka 4.3.1.
+    """
+    bounds = _bounds(config)
     values = {name: config[f"group.{name}"] for name in bounds}
     for name, text in configs.items():
         if name not in bounds:

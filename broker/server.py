@@ -14,6 +14,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from copy import copy
 from typing import Final
 
 from odradek.storage.data_dir import DataDir
@@ -64,7 +65,7 @@ class Broker:
     """Where the first listener is reached by clients; known once started."""
 
     def __init__(self, config: Config, runtime: Runtime, *, portable: bool = IS_NOT_LINUX) -> None:
-        self.config = config
+        self.config = copy(config)  # some of it may change while the broker runs
         self.broker_id: int = config.broker_id
         self.data_dir: str = config.data_dir
         self._runtime = runtime

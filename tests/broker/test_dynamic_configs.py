@@ -11,6 +11,7 @@ from odradek.broker.config import BUILT
 from odradek.broker.coordination import znodes
 from odradek.broker.core.partition import Partition
 from odradek.broker.dynamic_configs import NOTIFICATION_AGE_MS
+from odradek.broker.group_settings import group_settings
 from odradek.broker.maintenance import Maintenance
 from odradek.broker.settings.known import DYNAMIC
 from odradek.broker.settings.topic_config import TOPIC_SETTINGS
@@ -229,6 +230,18 @@ async def test_what_another_broker_changes_counts_here(broker: RunningBroker) ->
     await change(client, BROKER, "", log_segment_bytes="400")  # what is not understood stays
     data, _ = await broker.session.get(znodes.broker_config_path(None))
     assert znodes.decode_config(data)["my.own"] == "1"
+
+
+@on_broker(both=False)
+async def test_a_group_s_settings_are_brought_within_bounds(broker: RunningBroker) -> None:
+    texts = {"consumer.session.timeout.ms": "1", "consumer.heartbeat.interval.ms": "x", "my": "1"}
+    path = znodes.group_config_path("g")
+    await broker.session.create(path, znodes.encode_config(texts))
+    await notify(broker, znodes.encode_config_change("groups/g"))
+    overrides = broker.node.dynamic_configs.group_overrides("g")
+    assert overrides == {"consumer.session.timeout.ms": "45000"}
+    settings = group_settings(broker.config, overrides).consumer
+    assert settings == broker.config.group_settings.consumer  # which is at its bound
 
 
 @pytest.mark.parametrize(
