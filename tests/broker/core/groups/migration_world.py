@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypedDict, Unpack
 
 from odradek.broker.core.groups import consumer_classic
 from odradek.broker.core.groups.classic import ClassicGroup
@@ -86,6 +87,26 @@ def assigned(data: bytes) -> dict[str, list[int]]:
     return {topic.topic: topic.partitions for topic in message.assigned_partitions}
 
 
+class JoinOptions(TypedDict, total=False):
+    """What a JoinGroup may say; otherwise it wants t0, by "range"."""
+
+    metadata: bytes
+    protocols: tuple[str, ...]
+    instance_id: str | None
+    protocol_type: str
+    version: int
+    session_ms: int
+
+
+class SyncOptions(TypedDict, total=False):
+    """What a SyncGroup may say."""
+
+    instance_id: str | None
+    protocol_type: str | None
+    protocol_name: str | None
+    version: int
+
+
 class World:
     """One group at a time, as a shard would keep it."""
 
@@ -160,29 +181,23 @@ class World:
 
     # Members with the classic protocol.
 
-    def join_later(
-        self,
-        member_id: str = "",
-        *,
-        metadata: bytes | None = None,
-        protocols: tuple[str, ...] = ("range",),
-        instance_id: str | None = None,
-        protocol_type: str = "consumer",
-        version: int = 3,
-        session_ms: int = SESSION_MS,
-    ) -> int:
+    def join_later(self, member_id: str = "", **options: Unpack[JoinOptions]) -> int:
         """Send a JoinGroup; the number under which its answer will be."""
-        data = subscription("t0") if metadata is None else metadata
+        data = options.get("metadata", subscription("t0"))
         request = JoinGroupRequest(
             group_id=GROUP,
             member_id=member_id,
-            group_instance_id=instance_id,
-            session_timeout_ms=session_ms,
+            group_instance_id=options.get("instance_id"),
+            session_timeout_ms=options.get("session_ms", SESSION_MS),
             rebalance_timeout_ms=REBALANCE_MS,
-            protocol_type=protocol_type,
-            protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name in protocols],
+            protocol_type=options.get("protocol_type", "consumer"),
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=data)
+                for name in options.get("protocols", ("range",))
+            ],
         )
-        caller, reply = Caller("classic", "/127.0.0.1", version), self._reply()
+        caller = Caller("classic", "/127.0.0.1", options.get("version", 3))
+        reply = self._reply()
         if GROUP not in self.groups:
             self.groups[GROUP] = self.migration.makers.classic(GROUP, WALL_MS)
         group, clocks = self.group, (self.now_ms, WALL_MS)
@@ -199,47 +214,23 @@ class World:
         assert isinstance(response, JoinGroupResponse)
         return response
 
-    def join(
-        self,
-        member_id: str = "",
-        *,
-        metadata: bytes | None = None,
-        protocols: tuple[str, ...] = ("range",),
-        instance_id: str | None = None,
-        protocol_type: str = "consumer",
-        version: int = 3,
-        session_ms: int = SESSION_MS,
-    ) -> JoinGroupResponse:
-        return self.joined(
-            self.join_later(
-                member_id,
-                metadata=metadata,
-                protocols=protocols,
-                instance_id=instance_id,
-                protocol_type=protocol_type,
-                version=version,
-                session_ms=session_ms,
-            )
-        )
+    def join(self, member_id: str = "", **options: Unpack[JoinOptions]) -> JoinGroupResponse:
+        return self.joined(self.join_later(member_id, **options))
 
     def sync_later(
         self,
         member_id: str,
         generation_id: int,
         assignments: dict[str, bytes] | None = None,
-        *,
-        instance_id: str | None = None,
-        protocol_type: str | None = "consumer",
-        protocol_name: str | None = "range",
-        version: int = 5,
+        **options: Unpack[SyncOptions],
     ) -> int:
         request = SyncGroupRequest(
             group_id=GROUP,
             member_id=member_id,
             generation_id=generation_id,
-            group_instance_id=instance_id,
-            protocol_type=protocol_type,
-            protocol_name=protocol_name,
+            group_instance_id=options.get("instance_id"),
+            protocol_type=options.get("protocol_type", "consumer"),
+            protocol_name=options.get("protocol_name", "range"),
             assignments=[
                 SyncGroupRequestAssignment(member_id=name, assignment=data)
                 for name, data in (assignments or {}).items()
@@ -248,10 +239,10 @@ class World:
         reply, clocks = self._reply(), (self.now_ms, WALL_MS)
         group = self.group
         if isinstance(group, ClassicGroup):
-            caller = Caller("classic", "/127.0.0.1", version)
+            caller = Caller("classic", "/127.0.0.1", options.get("version", 5))
             self.run(group.sync(request, caller, reply, *clocks))
         else:
-            caller = Caller("classic", "/127.0.0.1", version)
+            caller = Caller("classic", "/127.0.0.1", options.get("version", 5))
             self.run(consumer_classic.sync(self.consumer, request, caller, reply, *clocks))
         return reply
 
@@ -261,25 +252,9 @@ class World:
         return response
 
     def sync(
-        self,
-        member_id: str,
-        generation_id: int,
-        *,
-        instance_id: str | None = None,
-        protocol_type: str | None = "consumer",
-        protocol_name: str | None = "range",
-        version: int = 5,
+        self, member_id: str, generation_id: int, **options: Unpack[SyncOptions]
     ) -> SyncGroupResponse:
-        return self.synced(
-            self.sync_later(
-                member_id,
-                generation_id,
-                instance_id=instance_id,
-                protocol_type=protocol_type,
-                protocol_name=protocol_name,
-                version=version,
-            )
-        )
+        return self.synced(self.sync_later(member_id, generation_id, **options))
 
     def classic_heartbeat(
         self, member_id: str, generation_id: int, instance_id: str | None = None

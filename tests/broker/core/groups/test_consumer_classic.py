@@ -2,6 +2,8 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -113,13 +115,13 @@ def test_before_version_4_a_new_member_is_in_at_once() -> None:
         ({"member_id": "m", "instance_id": "i"}, ErrorCode.FENCED_INSTANCE_ID),
     ],
 )
-def test_a_join_that_is_refused_changes_nothing(change: dict[str, object], code: ErrorCode) -> None:
+def test_a_join_that_is_refused_changes_nothing(change: dict[str, Any], code: ErrorCode) -> None:
     world = with_new_member()
     world.join("first")
     world.join(instance_id="i", version=5)
     since, members = len(world.log), dict(world.consumer.state.members)
     for version, protocol_name in ((5, ""), (9, None)):
-        answer = world.join(**{"version": version, **change})  # type: ignore[arg-type]
+        answer = world.join(**{"version": version, **change})
         assert (answer.error_code, answer.generation_id) == (code, -1)
         assert answer.protocol_name == protocol_name
     assert world.log[since:] == []
@@ -141,7 +143,7 @@ def test_no_classic_member_joins_if_the_migration_is_disabled() -> None:
         ("disabled", ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ("upgrade", ErrorCode.NONE),
     ):
-        world.set_consumer(lambda old, policy=policy: replace(old, migration_policy=policy))  # type: ignore[misc]
+        world.set_consumer(partial(replace, migration_policy=policy))
         assert world.join("m").error_code == code
 
 
@@ -197,8 +199,10 @@ def test_sync_and_heartbeat_refuse_as_kafka_does() -> None:
         assert world.classic_heartbeat(member_id, generation_id) == code
     nobody = world.sync("m", 3, instance_id="nobody's")
     assert nobody.error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    for wrong in ({"protocol_type": "connect"}, {"protocol_name": "sticky"}):
-        inconsistent = world.sync("m", 3, **wrong)
+    for inconsistent in (
+        world.sync("m", 3, protocol_type="connect"),
+        world.sync("m", 3, protocol_name="sticky"),
+    ):
         assert inconsistent.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     unnamed = world.sync("m", 3, protocol_type=None, protocol_name=None)
     assert unnamed.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
