@@ -150,7 +150,9 @@ async def test_who_waits_for_a_connection_is_let_in(broker: RunningBroker) -> No
     await change(client, BROKER, "0", max_connections="1")
     waiting = await broker.client()
     asked = asyncio.ensure_future(waiting.ask(metadata(), 12))
-    await client.ask(metadata(), 12)
+    for _ in range(5):
+        await client.ask(metadata(), 12)
+    assert len(broker.connections) == 1
     assert not asked.done()
     await change(client, BROKER, "0", max_connections="2")
     assert (await asked).cluster_id
@@ -190,6 +192,31 @@ def test_settings_survive_a_restart(tmp_path: Path) -> None:
             assert await produced(client, "t", 600) == 0
 
     asyncio.run(main())
+
+
+@on_broker(both=False)
+async def test_the_answer_waits_until_the_change_counts(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, other = await broker.client(), await broker.client()
+    await client.create_topic("t")
+    configs, may_go_on = broker.node.dynamic_configs, asyncio.Event()
+    handle = configs._handle_notification
+
+    async def handle_later(path: str) -> None:
+        await may_go_on.wait()
+        await handle(path)
+
+    monkeypatch.setattr(configs, "_handle_notification", handle_later)
+    asked = asyncio.ensure_future(change(client, TOPIC, "t", max_message_bytes="500"))
+    while not await broker.node.topics.overrides("t"):
+        await other.ask(metadata(), 12)
+    for _ in range(5):
+        await other.ask(metadata(), 12)
+    assert not asked.done()
+    may_go_on.set()
+    await asked
+    assert partition(broker, "t").config.max_message_bytes == 500
 
 
 @on_broker(both=False)
