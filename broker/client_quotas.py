@@ -22,6 +22,7 @@ from .coordination.interface import (
     Session,
     Set,
 )
+from .coordination.json_fields import MalformedZnode
 from .core.client_quotas import (
     CLIENT_ID,
     FOLDERS,
@@ -75,7 +76,11 @@ class ClientQuotas:
             data, stat = await self._session.get(path)
         except NoNode:
             return {}, ABSENT
-        return znodes.decode_config(data), stat.version
+        try:
+            return znodes.decode_config(data), stat.version
+        except MalformedZnode as error:
+            log.error("client quotas left out path=%s error=%s", path, error)
+            return {}, stat.version
 
     # Changing.
 

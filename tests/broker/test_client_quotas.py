@@ -120,3 +120,14 @@ async def test_changes_at_the_same_time_are_all_kept() -> None:
         assert len(await changes_of(session)) == len(keys)
         await asyncio.gather(*(found.alter(BOTH, [Change(key, None)]) for key in keys))
         assert await session.children("/config/users") == []
+
+
+@asynchronous
+async def test_what_cannot_be_read_counts_as_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async with quotas() as (found, session):
+        await session.create("/config/users/u", b"no json")
+        await found.alter({"client-id": "c"}, RATE)
+        assert await all_of(found) == [({"client-id": "c"}, {"producer_byte_rate": 5.0})]
+        assert "client quotas left out path=/config/users/u" in caplog.text
+        await found.alter(USER, RATE)
+        assert len(await all_of(found)) == 2

@@ -39,7 +39,20 @@ SIGN: Final = frozenset({"producer_id", "log_dir"})
 TIMES: Final = frozenset({"log_append_time_ms", "timestamp", "base_timestamp", "max_timestamp"})
 # Kafka collects these in hash maps.
 UNORDERED: Final = frozenset(
-    {"configs", "partition_responses", "responses", "results", "synonyms", "topics"}
+    {
+        "active_producers",
+        "configs",
+        "entity",
+        "entries",
+        "partition_responses",
+        "partition_result",
+        "replica_election_results",
+        "responses",
+        "results",
+        "synonyms",
+        "topics",
+        "values",
+    }
 )
 
 Plain = dict[str, Any] | list[Any] | str | int | bytes | bool | None

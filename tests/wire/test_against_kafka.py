@@ -13,10 +13,15 @@ import pytest
 
 from tests.kafka.apache import Kafka39
 from tests.wire import (
+    conversations_admin,
+    conversations_brokers,
+    conversations_configs,
     conversations_files,
     conversations_others,
     conversations_produce,
+    conversations_quotas,
     conversations_read,
+    conversations_records,
     conversations_topics,
 )
 from tests.wire.allowed import ALLOWED
@@ -33,6 +38,11 @@ CONVERSATIONS: Final[tuple[Conversation, ...]] = (
     *conversations_read.CONVERSATIONS,
     *conversations_others.CONVERSATIONS,
     *conversations_topics.CONVERSATIONS,
+    *conversations_admin.CONVERSATIONS,
+    *conversations_configs.CONVERSATIONS,
+    *conversations_brokers.CONVERSATIONS,
+    *conversations_records.CONVERSATIONS,
+    *conversations_quotas.CONVERSATIONS,
 )
 
 pytestmark = pytest.mark.java
