@@ -271,27 +271,27 @@ async def test_a_group_s_settings_are_brought_within_bounds(broker: RunningBroke
     assert settings == broker.config.group_settings.consumer  # which is at its bound
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"no json",
-        b'{"version":2}',
-        b'{"version":2,"entity_path":"topics/absent"}',
-        b'{"version":2,"entity_path":"topics/"}',
-        b'{"version":2,"entity_path":"topics"}',
-        b'{"version":2,"entity_path":"../.."}',
-        b'{"version":2,"entity_path":"users/u"}',
-        b'{"version":2,"entity_path":"brokers/17"}',
-        b'{"version":2,"entity_path":"topics/\\u0000"}',
-    ],
-)
+MEANINGLESS = [
+    b"",
+    b"no json",
+    b'{"version":2}',
+    b'{"version":2,"entity_path":"topics/absent"}',
+    b'{"version":2,"entity_path":"topics/"}',
+    b'{"version":2,"entity_path":"topics"}',
+    b'{"version":2,"entity_path":"../.."}',
+    b'{"version":2,"entity_path":"users/u"}',
+    b'{"version":2,"entity_path":"brokers/17"}',
+    b'{"version":2,"entity_path":"topics/\\u0000"}',
+]
+
+
 @on_broker(both=False)
-async def test_notifications_that_mean_nothing(broker: RunningBroker, data: bytes) -> None:
+async def test_notifications_that_mean_nothing(broker: RunningBroker) -> None:
     client = await broker.client()
     await client.create_topic("t")
     await broker.session.create(f"{znodes.CONFIG_CHANGES}/something else")
-    await notify(broker, data)
+    for data in MEANINGLESS:
+        await notify(broker, data)
     await change(client, TOPIC, "t", max_message_bytes="500")
     assert await produced(client, "t", 600) == ErrorCode.MESSAGE_TOO_LARGE
 
