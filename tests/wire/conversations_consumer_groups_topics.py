@@ -144,7 +144,7 @@ def offsets_of_members(talk: GroupTalk) -> None:
     topic, _ = seen_topic(talk, "t", 2)
     a = Consumer(talk, "a")
     a.enter("joins", topic)
-    for version in range(10):
+    for version in range(2, 10):  # Kafka 4 has forgotten those before
         for label, who in _epochs_of(a):
             asked = commit(a.group_id, topic, position(0, version), **who)
             talk.ask(f"commit v{version} {label}", asked, version)
@@ -154,7 +154,7 @@ def offsets_of_members(talk: GroupTalk) -> None:
         talk.ask(f"fetch {label}", OffsetFetchRequest(groups=[group]), 9)
         group = fetched_group(a.group_id, None, **fields)
         talk.ask(f"fetch all {label}", OffsetFetchRequest(groups=[group]), 9)
-    for version in range(10):
+    for version in range(1, 10):
         talk.ask(f"fetch v{version}", fetch(a.group_id, version, {topic: [0]}), version)
     a.quit("leaves")
     outside = commit(a.group_id, topic, position(1, 5))

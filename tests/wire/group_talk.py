@@ -172,12 +172,16 @@ class GroupTalk(Talk):
 
     # Records on disk.
 
-    def note_records(self, label: str) -> None:
-        """Note, partition by partition, the records of this conversation's groups."""
+    def note_records(self, label: str, *, in_order: bool = True) -> None:
+        """Note, partition by partition, the records of this conversation's groups.
+
+        Kafka keeps members in hash maps: with random ids among them there is no order to compare.
+        """
         for partition in range(OFFSETS_PARTITIONS):
             log = self.server.data_dir / f"{OFFSETS_TOPIC}-{partition}"
             mine = [self._shown_record(record) for record in _records_of(log, self.topic_prefix)]
-            self.note(f"{label}, partition {partition}", mine)
+            for number, shown in enumerate(mine if in_order else sorted(mine, key=repr)):
+                self.note(f"{label}: {partition}/{number}", shown)
 
     def _shown_record(self, record: GroupRecord) -> Plain:
         value = record.value

@@ -7,6 +7,7 @@ the same every time. What may differ stands in `allowed_groups.py`, with the rea
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,7 +27,7 @@ from tests.wire import (
 from tests.wire.allowed_groups import ALLOWED
 from tests.wire.group_talk import GroupTalk, wait_until_groups_are_served
 from tests.wire.servers import OdradekServer, Server, make_server
-from tests.wire.talk import differences
+from tests.wire.talk import Plain, differences
 
 Conversation = Callable[[GroupTalk], None]
 
@@ -123,14 +124,31 @@ def test_consumer_groups_are_kafkas(conversation: Conversation, consumer_pair: P
     _compare(conversation, consumer_pair)
 
 
+@pytest.fixture(scope="module")
+def separate_pair(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Beside Kafka 4.3.1, groups not allowed to change their protocol while they live."""
+    directory = tmp_path_factory.mktemp("separate")
+    settings = {**CONSUMER_SETTINGS, "group.consumer.migration.policy": "disabled"}
+    yield from _started(target, "kafka-4.3", directory, settings, KAFKA_43_ONLY)
+
+
+def test_protocols_apart_are_kafkas(separate_pair: Pair) -> None:
+    _compare(conversations_consumer_groups_mixed.migration_disabled, separate_pair)
+
+
+def _hold(conversation: Conversation, broker: Server) -> dict[str, Plain]:
+    talk = GroupTalk(broker, conversation.__name__)
+    try:
+        conversation(talk)
+    finally:
+        talk.close()
+    return talk.answers
+
+
 def _compare(conversation: Conversation, pair: Pair) -> None:
-    talks = [GroupTalk(broker, conversation.__name__) for broker in pair]
-    for talk in talks:
-        try:
-            conversation(talk)
-        finally:
-            talk.close()
-    ours, kafka = (talk.answers for talk in talks)
+    with ThreadPoolExecutor(len(pair)) as threads:
+        held = [threads.submit(_hold, conversation, broker) for broker in pair]
+    ours, kafka = (answers.result() for answers in held)
     assert list(ours) == list(kafka), "the conversations took different turns"
     rules = [rule for rule in ALLOWED if rule.conversation in (None, conversation.__name__)]
     used = set()
