@@ -158,7 +158,7 @@ def current_assignment_record(group_id: str, member: ConsumerMember) -> GroupRec
         records.ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=member.member_epoch,
             previous_member_epoch=member.previous_member_epoch,
-            state=member.state,
+            state=int(member.state),
             assigned_partitions=_topic_partitions(member.assigned),
             partitions_pending_revocation=_topic_partitions(member.pending_revocation),
         ),
