@@ -1,6 +1,7 @@
 """Random lives of groups in the middle of a migration: no partition ever has two owners."""
 
 import random
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 import pytest
@@ -20,13 +21,21 @@ def by_topic(owned: Owned) -> dict[str, list[int]]:
 
 
 @dataclass
-class Client:
+class Client(ABC):
     """A consumer as clients write it; it owns what it has been given and not yet given up."""
 
     world: World
     member_id: str
     owned: Owned = field(default_factory=set)
     epoch: int = 0
+
+    @abstractmethod
+    def beat(self) -> None:
+        """Say the next thing to the broker."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Leave, if it is there."""
 
     def take(self, partitions: dict[str, list[int]]) -> None:
         self.owned = {(name, p) for name, numbers in partitions.items() for p in numbers}
@@ -54,35 +63,47 @@ class Modern(Client):
 
 
 class Classic(Client):
-    """With cooperative rebalancing: it gives up what it must, then joins again."""
+    """With cooperative rebalancing: it gives up what it must when it syncs, then joins again."""
 
-    must_join: bool = True
+    next_step: str = "join"
 
     def beat(self) -> None:
-        if self.must_join:
-            self._join()
-            return
-        code = self.world.classic_heartbeat(self.member_id, self.epoch)
-        if code is ErrorCode.REBALANCE_IN_PROGRESS:
-            self.must_join = True
-        elif code is not ErrorCode.NONE:
-            self.owned, self.must_join = set(), True
+        match self.next_step:
+            case "join":
+                self._join()
+            case "sync":
+                self._sync()
+            case _:
+                self._heartbeat()
 
     def _join(self) -> None:
         metadata = subscription(*TOPICS, owned=by_topic(self.owned))
         joined = self.world.join(self.member_id, metadata=metadata)
         assert joined.error_code == ErrorCode.NONE
         self.epoch = joined.generation_id
+        self.next_step = "sync"
+
+    def _sync(self) -> None:
         synced = self.world.sync(self.member_id, self.epoch)
-        if synced.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
-            return
-        assert synced.error_code == ErrorCode.NONE
-        before = self.owned
-        self.take(assigned(synced.assignment))
-        self.must_join = not before <= self.owned
+        self.next_step = "join"
+        if synced.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
+            self.owned = set()
+        elif synced.error_code != ErrorCode.REBALANCE_IN_PROGRESS:
+            assert synced.error_code == ErrorCode.NONE
+            before = self.owned
+            self.take(assigned(synced.assignment))
+            if before <= self.owned:
+                self.next_step = "heartbeat"
+
+    def _heartbeat(self) -> None:
+        code = self.world.classic_heartbeat(self.member_id, self.epoch)
+        if code is not ErrorCode.NONE:
+            self.next_step = "join"
+            if code is not ErrorCode.REBALANCE_IN_PROGRESS:
+                self.owned = set()
 
     def leave(self) -> None:
-        self.owned, self.must_join = set(), True
+        self.owned, self.next_step = set(), "join"
         self.world.leave(MemberIdentity(member_id=self.member_id))
 
 
@@ -116,7 +137,7 @@ def test_mixed_groups_settle_and_never_share_a_partition(seed: int) -> None:
             for one in clients:  # who was fenced learns it with the next heartbeat at the latest
                 if one.member_id not in world.consumer.state.members:
                     one.owned = set()
-    for _ in range(12):
+    for _ in range(20):
         for client in clients:
             client.beat()
             check(clients)
