@@ -42,7 +42,7 @@ unit: $(VENV)/.dev ## unit tests: no Java, no network, < 60 s
 	$(PYTEST) -q -m "not ($(NEEDS_JAVA))" --durations=5
 
 sim: $(VENV)/.dev ## the broker in the simulator: make sim SEED=7, or a range SEED=0..99
-	ODRADEK_SIM_SEED=$(SEED) $(PYTEST) -q tests/sim/test_broker.py
+	ODRADEK_SIM_SEED=$(SEED) $(PYTEST) -q tests/sim/test_broker.py tests/sim/test_groups.py
 
 test: $(VENV)/.dev tools jars spark ## everything: unit tests, real clients, real servers
 	ODRADEK_REQUIRE=all $(PYTEST) -q -m "not soak" --part-times

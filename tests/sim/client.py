@@ -85,7 +85,7 @@ class Client:
             name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=False)
-        answer = await self._ask(request, CreateTopicsResponse, CREATE_TOPICS_VERSION)
+        answer = await self.ask(request, CreateTopicsResponse, CREATE_TOPICS_VERSION)
         _check(answer.topics[0].error_code)
 
     async def produce(self, topic: str, partition: int, values: list[bytes], *, acks: int) -> int:
@@ -101,7 +101,7 @@ class Client:
             timeout_ms=10_000,
             topic_data=[TopicProduceData(name=topic, partition_data=[data])],
         )
-        answer = await self._ask(request, ProduceResponse, PRODUCE_VERSION)
+        answer = await self.ask(request, ProduceResponse, PRODUCE_VERSION)
         result = answer.responses[0].partition_responses[0]
         _check(result.error_code)
         return result.base_offset
@@ -119,14 +119,15 @@ class Client:
             max_bytes=RECORDS_BYTES_MAX,
             topics=[FetchTopic(topic=topic, partitions=[wanted])],
         )
-        answer = await self._ask(request, FetchResponse, FETCH_VERSION)
+        answer = await self.ask(request, FetchResponse, FETCH_VERSION)
         _check(answer.error_code)
         result = answer.responses[0].partitions[0]
         _check(result.error_code)
         assert isinstance(result.records, memoryview | None)
         return _values(memoryview(b"") if result.records is None else result.records)
 
-    async def _ask(self, request: Message, answer: type[Answer], version: int) -> Answer:
+    async def ask(self, request: Message, answer: type[Answer], version: int) -> Answer:
+        """Send a request of a flexible version; return its answer, whatever it says."""
         correlation_id = next(self._correlation_ids)
         header = _HEADER.pack(request.API_KEY, version, correlation_id, len(_CLIENT_ID))
         body = header + _CLIENT_ID + b"\0" + request.encode(version)

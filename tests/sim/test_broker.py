@@ -24,9 +24,9 @@ CRASHES = 3
 DAY_MS = 86_400_000
 
 
-def seeds() -> list[int]:
+def seeds(default: str = "0..9") -> list[int]:
     """The seeds to run: those that the environment names, or a few."""
-    first, _, last = os.environ.get("ODRADEK_SIM_SEED", "0..9").partition("..")
+    first, _, last = os.environ.get("ODRADEK_SIM_SEED", default).partition("..")
     return list(range(int(first), int(last or first) + 1))
 
 

@@ -1,0 +1,222 @@
+"""Members of a classic group that live through crashes, and what must be true of what they saw."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k08_offset_commit import OffsetCommitResponse
+from odradek.protocol.messages.k09_offset_fetch import OffsetFetchResponse
+from odradek.protocol.messages.k10_find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from odradek.protocol.messages.k11_join_group import JoinGroupResponse
+from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.k13_leave_group import LeaveGroupResponse
+from odradek.protocol.messages.k14_sync_group import SyncGroupResponse
+from odradek.protocol.schema import Message
+from tests.broker.group_requests import commit, fetch_offsets, join, leave, sync
+
+from .broker import HOST, SimBroker
+from .client import Answer, Client
+from .loop import SimLoop
+
+GROUP: Final = "g"
+TOPIC: Final = "events"
+SESSION_MS: Final = 1_000
+REBALANCE_MS: Final = 20_000  # as tests.broker.group_requests asks for
+RETRY_S: Final = 0.05
+WAIT_SLACK_MS: Final = 2_000
+# Flexible versions, as the simulator's client speaks them.
+FIND, JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT, FETCH = 3, 6, 4, 4, 4, 8, 7
+
+REJOIN: Final = frozenset(
+    {
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    }
+)
+LATER: Final = frozenset(
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.NONE}
+)
+
+
+class Rejoin(Exception):
+    """The member is none of the current generation any more."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class GroupHistory:
+    """What members were told."""
+
+    def __init__(self, partitions: int) -> None:
+        self.partitions = range(partitions)
+        self.owners: dict[tuple[int, int], str] = {}
+        """Who was given a partition in a generation."""
+        self.committed = dict.fromkeys(self.partitions, 0)
+        """What is known to be committed: acknowledged, or read by somebody."""
+        self.generations: set[int] = set()
+        self.is_over = False
+
+    def note_assignment(self, generation_id: int, name: str, partitions: list[int]) -> None:
+        """A member was given partitions."""
+        self.generations.add(generation_id)
+        for partition in partitions:
+            owner = self.owners.setdefault((generation_id, partition), name)
+            assert owner == name, f"{partition} of {generation_id}: {owner} and {name}"
+
+    def note_committed(self, partition: int, offset: int, at_least: int) -> None:
+        """A position was read that must not lie before what was known when it was asked for."""
+        assert offset >= at_least, f"{partition} went back from {at_least} to {offset}"
+        self.committed[partition] = max(self.committed[partition], offset)
+
+
+class Member:
+    """One consumer: joins, takes what it is given, commits, leaves or vanishes, and comes again."""
+
+    def __init__(self, loop: SimLoop, broker: SimBroker, history: GroupHistory, name: str) -> None:
+        self._loop = loop
+        self._broker = broker
+        self._history = history
+        self._name = name
+        self._life = 0
+        self._member_id = ""
+        self._generation_id = -1
+
+    async def live(self) -> None:
+        """Until the history is over."""
+        while not self._history.is_over:
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                client = await Client.connect(HOST, self._broker.port)
+                try:
+                    await self._session(client)
+                finally:
+                    await client.close()
+            await asyncio.sleep(RETRY_S)
+
+    async def _session(self, client: Client) -> None:
+        found = await client.ask(FindCoordinatorRequest(key=GROUP), FindCoordinatorResponse, FIND)
+        if found.error_code:
+            return
+        while not self._history.is_over:
+            try:
+                partitions = await self._join(client)
+                await self._consume(client, partitions)
+            except Rejoin as rejoin:
+                if rejoin.code == ErrorCode.UNKNOWN_MEMBER_ID:
+                    self._begin_anew()
+                await asyncio.sleep(RETRY_S)
+                continue
+            if await self._end_this_life(client):
+                return
+
+    async def _end_this_life(self, client: Client) -> bool:
+        """Leave, vanish, or merely lose the connection; True: the connection is given up."""
+        kind = self._loop.random.choice(("leave", "vanish", "reconnect", "stall"))
+        if kind == "leave":
+            await client.ask(leave(GROUP, self._member_id), LeaveGroupResponse, LEAVE)
+            self._begin_anew()
+        elif kind == "vanish":
+            self._begin_anew()
+        elif kind == "stall":
+            await asyncio.sleep(SESSION_MS * 1.5 / 1000)
+            return False
+        return True
+
+    def _begin_anew(self) -> None:
+        self._member_id, self._generation_id = "", -1
+        self._life += 1
+
+    async def _join(self, client: Client) -> list[int]:
+        """Raises: Rejoin."""
+        request = join(GROUP, self._member_id, topics=[TOPIC], session_ms=SESSION_MS)
+        joined = await self._timed(client, request, JoinGroupResponse, JOIN)
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = joined.member_id
+        _check(joined.error_code)
+        self._member_id, self._generation_id = joined.member_id, joined.generation_id
+        shares = self._shares([member.member_id for member in joined.members])
+        request_sync = sync(GROUP, self._generation_id, self._member_id, shares)
+        synced = await self._timed(client, request_sync, SyncGroupResponse, SYNC)
+        _check(synced.error_code)
+        partitions = list(synced.assignment)
+        owner = f"{self._name}.{self._life}"
+        self._history.note_assignment(self._generation_id, owner, partitions)
+        return partitions
+
+    def _shares(self, member_ids: list[str]) -> Mapping[str, bytes]:
+        """As leader: who gets which partitions, one byte each."""
+        self._loop.random.shuffle(member_ids)
+        return {
+            member_id: bytes(p for p in self._history.partitions if p % len(member_ids) == place)
+            for place, member_id in enumerate(member_ids)
+        }
+
+    async def _timed(
+        self, client: Client, request: Message, answer: type[Answer], version: int
+    ) -> Answer:
+        """Ask for what may have to wait for others, but not for ever."""
+        began_ms = self._broker.clock.now_ms()
+        response = await client.ask(request, answer, version)
+        waited_ms = self._broker.clock.now_ms() - began_ms
+        assert waited_ms <= REBALANCE_MS + SESSION_MS + WAIT_SLACK_MS, waited_ms
+        return response
+
+    async def _consume(self, client: Client, partitions: list[int]) -> None:
+        """Take positions and move them on, for a while.  Raises: Rejoin."""
+        known = dict(self._history.committed)
+        answer = await client.ask(
+            fetch_offsets(GROUP, TOPIC, *self._history.partitions), OffsetFetchResponse, FETCH
+        )
+        _check(answer.error_code)
+        positions = {}
+        for topic in answer.topics:
+            for found in topic.partitions:
+                offset = max(0, found.committed_offset)
+                self._history.note_committed(
+                    found.partition_index, offset, known[found.partition_index]
+                )
+                positions[found.partition_index] = offset
+        for _ in range(self._loop.random.randint(1, 8)):
+            await asyncio.sleep(self._loop.random.uniform(0.01, 0.3))
+            await self._heartbeat(client)
+            moved = {p: positions[p] + self._loop.random.randint(1, 5) for p in partitions}
+            if moved:
+                await self._commit(client, moved)
+                positions.update(moved)
+
+    async def _heartbeat(self, client: Client) -> None:
+        request = HeartbeatRequest(
+            group_id=GROUP, member_id=self._member_id, generation_id=self._generation_id
+        )
+        _check((await client.ask(request, HeartbeatResponse, HEARTBEAT)).error_code)
+
+    async def _commit(self, client: Client, offsets: Mapping[int, int]) -> None:
+        request = commit(
+            GROUP,
+            TOPIC,
+            offsets,
+            generation_id=self._generation_id,
+            member_id=self._member_id,
+        )
+        answer = await client.ask(request, OffsetCommitResponse, COMMIT)
+        codes = {p.error_code for topic in answer.topics for p in topic.partitions}
+        for code in codes:
+            _check(code)
+        for partition, offset in offsets.items():
+            self._history.note_committed(partition, offset, 0)
+
+
+def _check(code: int) -> None:
+    """Raises: Rejoin for what a client answers by joining again; anything else is a fault."""
+    if code == ErrorCode.NONE:
+        return
+    expected = REJOIN | LATER | {ErrorCode.MEMBER_ID_REQUIRED}
+    assert code in expected, ErrorCode(code).name
+    raise Rejoin(ErrorCode(code))
