@@ -41,7 +41,7 @@ from .consumer_records import (
     target_epoch_record,
     target_record,
 )
-from .consumer_request import refusal
+from .consumer_request import check_request, refusal
 from .consumer_state import Draft, GroupState, Timer
 from .consumer_steps import hash_of
 from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
@@ -91,6 +91,8 @@ class Migration:
     ) -> Sequence[Effect]:
         """A heartbeat, whose member joins (epoch 0), comes to a classic group."""
         try:
+            settings = self.settings(classic.group_id).consumer
+            check_request(request, caller.version, settings)
             before = self._upgrade_records(classic)
         except Refused as refused:
             return [Answer(reply, refusal(refused.code, refused.message))]

@@ -162,6 +162,7 @@ def test_no_upgrade_without_the_policy(policy: str) -> None:
 def test_no_upgrade_of_groups_that_are_not_of_consumers() -> None:
     world = World()
     world.join(protocol_type="connect", metadata=b"anything")
+    assert world.heartbeat(topics=None).error_code == ErrorCode.INVALID_REQUEST
     refused_upgrade(world, "no consumers")
 
 
