@@ -9,8 +9,8 @@ from odradek.protocol.messages.k21_delete_records import (
 )
 from tests.broker.client import fetch_request
 from tests.broker.requests import list_offsets
-from tests.wire.admin_talk import Conversation, produce
-from tests.wire.talk import Talk, versions
+from tests.wire.admin_talk import Conversation, eventually, produce
+from tests.wire.talk import Plain, Talk, versions
 
 DELETE_RECORDS: Final = 21
 LIST_OFFSETS_VERSION, FETCH_VERSION = 7, 11
@@ -48,13 +48,28 @@ def _see(talk: Talk, label: str, topic: str) -> None:
     """Note what is left of partition 0."""
     for name, timestamp in (("earliest", EARLIEST), ("latest", LATEST), ("max", MAX_TIMESTAMP)):
         talk.ask(f"{label}: {name}", list_offsets(topic, timestamp), LIST_OFFSETS_VERSION)
+    first, last = (_offset(talk, topic, timestamp) for timestamp in (EARLIEST, LATEST))
     for offset in range(7):
-        request = fetch_request(topic, offset)
-        answer = talk.exchange(request, FETCH_VERSION).responses[0].partitions[0]
-        talk.note(
-            f"{label}: fetch from {offset}",
-            [answer.error_code, answer.log_start_offset, answer.high_watermark],
-        )
+        if first <= offset < last:  # for a moment, Kafka may deny what was just written
+            _wait_until_there(talk, topic, offset)
+        talk.note(f"{label}: fetch from {offset}", _fetched(talk, topic, offset))
+
+
+def _wait_until_there(talk: Talk, topic: str, offset: int) -> None:
+    eventually(lambda: _fetched(talk, topic, offset)[0] == 0)
+
+
+def _offset(talk: Talk, topic: str, timestamp: int) -> int:
+    answer = talk.exchange(list_offsets(topic, timestamp), LIST_OFFSETS_VERSION)
+    offset: int = answer.topics[0].partitions[0].offset
+    return offset
+
+
+def _fetched(talk: Talk, topic: str, offset: int) -> list[Plain]:
+    """Code, log start offset and high watermark."""
+    answer = talk.exchange(fetch_request(topic, offset), FETCH_VERSION)
+    partition = answer.responses[0].partitions[0]
+    return [partition.error_code, partition.log_start_offset, partition.high_watermark]
 
 
 def _filled(talk: Talk, stem: str, cleanup_policy: str = "delete") -> str:
