@@ -40,6 +40,7 @@ def group_settings(config: "Config", overrides: Mapping[str, str] | None = None)
             group_size_max=config.group_consumer_max_size,
             assignors=tuple(ASSIGNORS[name] for name in config.group_consumer_assignors),
             migration_policy=config.group_consumer_migration_policy,
+            assignment_interval_ms=config.group_consumer_assignment_interval_ms,
             regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         ),
     )

@@ -127,6 +127,14 @@ class GroupSettings:
         "members (upgrade), and back (downgrade). In any letters.",
         choices=("disabled", "downgrade", "upgrade", "bidirectional"),
     )
+    group_consumer_assignment_interval_ms = Setting(
+        "group.consumer.assignment.interval.ms",
+        INT,
+        1_000,
+        "Compute the assignment of a consumer group at most this often, however many members come.",
+        at_least=0,
+        at_most=15_000,
+    )
     group_consumer_regex_refresh_interval_ms = Setting(
         "group.consumer.regex.refresh.interval.ms",
         INT,

@@ -27,6 +27,7 @@ START_TIMEOUT_S: Final = 15.0
 RESET_TIMEOUT_S: Final = 10.0
 # A test has few members, and no time to wait for more of them.
 QUICK_GROUPS: Final = {
+    "group.consumer.assignment.interval.ms": "0",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
 }

@@ -281,9 +281,11 @@ def accepts_connections(host: str, port: int) -> bool:
 def main() -> None:
     """Run one broker in the foreground."""
     version = sys.argv[1] if len(sys.argv) > 1 else "4.3.1"
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: sys.exit(0))  # through the `with`, which ends the JVMs
     with apache_kafka(version) as broker:
         print(f"Apache Kafka {version} at {broker.bootstrap_servers}, pid {broker.pid}", flush=True)
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        signal.pause()
 
 
 if __name__ == "__main__":

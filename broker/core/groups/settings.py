@@ -34,7 +34,7 @@ class ConsumerSettings:
     migration_policy: str = "bidirectional"
     """disabled, upgrade, downgrade or bidirectional."""
     regex_refresh_interval_ms: int = 600_000
-    assignment_interval_ms: int = 0
+    assignment_interval_ms: int = 1_000
     """At least this long between two target assignments of a group (KIP-1263)."""
 
 

@@ -27,7 +27,6 @@ from odradek.protocol.messages.k42_delete_groups import (
 from odradek.protocol.messages.k47_offset_delete import OffsetDeleteRequest
 from odradek.protocol.messages.k68_consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
 )
 from odradek.protocol.messages.k69_consumer_group_describe import (
     DescribedGroup as DescribedConsumerGroup,
@@ -37,6 +36,7 @@ from . import consumer_classic, consumer_classic_join
 from .classic import ClassicGroup
 from .classic_answers import join_refused
 from .consumer import ConsumerGroup
+from .consumer_request import check_request, refusal
 from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
 from .group import Group, OffsetOwner, TopicsImage
 from .loading import LoadingGroups
@@ -149,8 +149,11 @@ class Shard:
                 self.groups[group.group_id] = group
         if isinstance(group, ConsumerGroup):
             return group.heartbeat(request, caller, reply, *moment)
-        code = ErrorCode.GROUP_ID_NOT_FOUND
-        return [Answer(reply, ConsumerGroupHeartbeatResponse(error_code=code))]
+        try:
+            check_request(request, caller.version, self._makers.settings(request.group_id).consumer)
+        except Refused as refused:
+            return [Answer(reply, refusal(refused.code, refused.message))]
+        return [Answer(reply, refusal(ErrorCode.GROUP_ID_NOT_FOUND))]
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         """ConsumerGroupDescribe of one group.  Raises: Refused."""

@@ -44,7 +44,11 @@ OTHER_BOUNDS = {
     "log.roll.ms",  # as the topic's setting
     "compression.gzip.level",  # its text says that 0 is out
 }
-OF_KAFKA_4 = {"group.consumer.migration.policy", "group.consumer.regex.refresh.interval.ms"}
+OF_KAFKA_4 = {
+    "group.consumer.assignment.interval.ms",
+    "group.consumer.migration.policy",
+    "group.consumer.regex.refresh.interval.ms",
+}
 UNCHECKED_BOUNDS = {"versions", "see doc", "non-empty string", "non-null string", "non-empty list"}
 
 

@@ -62,7 +62,7 @@ class Running:
 
     def __init__(self, topics: Topics | None = None, **settings: Any) -> None:
         self.topics = topics or Topics(t4=4, u2=2)
-        self.settings = ConsumerSettings(**settings)
+        self.settings = ConsumerSettings(**{"assignment_interval_ms": 0, **settings})
         self.now_ms = 0
         self.wall_ms = WALL_MS
         self.log: list[GroupRecord] = []

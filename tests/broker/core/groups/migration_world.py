@@ -114,7 +114,7 @@ class World:
         self.topics = Topics()
         self.settings = GroupSettings(
             classic=ClassicSettings(initial_rebalance_delay_ms=0),
-            consumer=ConsumerSettings(migration_policy=policy),
+            consumer=ConsumerSettings(migration_policy=policy, assignment_interval_ms=0),
         )
         self.groups: dict[str, Group] = {}
         self.log: list[GroupRecord] = []
