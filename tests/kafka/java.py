@@ -3,6 +3,7 @@
 Ours are compiled once per jar set and source text into `.cache/classes/`.
 """
 
+import base64
 import hashlib
 import os
 import shutil
@@ -11,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from .jars import CACHE, classpath
 
@@ -39,6 +40,10 @@ TOOLS: Final = {
     "VerifiableProducer": ("org.apache.kafka.tools.VerifiableProducer",) * 2,
     "DumpLogSegments": ("kafka.tools.DumpLogSegments", "org.apache.kafka.tools.DumpLogSegments"),
     "LogDirsCommand": ("org.apache.kafka.tools.LogDirsCommand",) * 2,
+    "ConsumerGroupCommand": ("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",) * 2,
+    "ConsumerPerformance": ("org.apache.kafka.tools.ConsumerPerformance",) * 2,
+    "DeleteRecordsCommand": ("org.apache.kafka.tools.DeleteRecordsCommand",) * 2,
+    "VerifiableConsumer": ("org.apache.kafka.tools.VerifiableConsumer",) * 2,
 }
 
 
@@ -108,6 +113,49 @@ def compiled(version: str, program: str) -> Path:
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return target
+
+
+class ToolRunner:
+    """One JVM that runs tools one after another, through `Tools.java`; a context manager.
+
+    For tools that keep nothing in static fields: not for the console consumer, which counts there.
+    """
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        self._process = subprocess.Popen(
+            program_command(version, "Tools"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def run(self, tool: str, *arguments: str, check: bool = True) -> Ended:
+        """As `run_tool`.  Raises: JavaFailed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        words = [tool_class(self.version, tool), *arguments]
+        self._process.stdin.write("\t".join(words) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline().split()
+        if len(answer) != 3:
+            raise JavaFailed(f"the JVM of the tools ended in {words}")
+        stdout, stderr = (base64.b64decode(text[1:]).decode() for text in answer[1:])
+        ended = Ended(int(answer[0]), stdout, stderr)
+        if check and ended.exit_code != 0:
+            raise JavaFailed(f"{words} ended with {ended.exit_code}\n{stdout}\n{stderr}")
+        return ended
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 def _run(command: Sequence[str], *, stdin: bytes = b"", check: bool = True) -> Ended:

@@ -89,8 +89,7 @@ def _consume(
     consumer = Consumer(
         {
             "bootstrap.servers": server.bootstrap_servers,
-            "group.id": "unused",
-            "enable.auto.commit": False,
+            "group.id": "readers",
             "enable.partition.eof": True,
         }
     )

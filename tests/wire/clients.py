@@ -1,6 +1,7 @@
 """Every client of the suite behind two functions: write records by partition, read them back.
 
 No consumer here subscribes: all read by assignment, from the beginning, a known count.
+librdkafka commits where it was, as it does by itself; its consumers must name a group.
 """
 
 import asyncio
@@ -131,15 +132,6 @@ def librdkafka(servers: str, **settings: str | float | bool) -> Settings:
     return {"bootstrap.servers": servers, "log_level": 0, **settings}
 
 
-def by_assignment(servers: str, **settings: str | float | bool) -> Settings:
-    """Settings of a librdkafka consumer that belongs to no group, though it must name one.
-
-    With automatic commits `close()` would wait for a group coordinator.
-    """
-    no_group: Settings = {"group.id": "unused", "enable.auto.commit": False}
-    return librdkafka(servers, **{**no_group, **settings})
-
-
 def write_confluent(servers: str, topic: str, batches: Batches) -> None:
     failures: list[KafkaError] = []
 
@@ -165,7 +157,7 @@ def write_confluent(servers: str, topic: str, batches: Batches) -> None:
 
 
 def read_confluent(servers: str, topic: str, counts: Mapping[int, int]) -> ByPartition:
-    consumer = Consumer(by_assignment(servers))
+    consumer = Consumer(librdkafka(servers, **{"group.id": "readers"}))
     found: ByPartition = {partition: [] for partition in counts}
     try:
         consumer.assign([ConfluentTopicPartition(topic, p, OFFSET_BEGINNING) for p in counts])

@@ -12,7 +12,7 @@ from typing import Final, Protocol, Self
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.kafka.java import program_command
-from tests.wire.clients import ClientFailed, Settings, by_assignment, librdkafka
+from tests.wire.clients import ClientFailed, Settings, librdkafka
 
 PER_SECOND: Final = 8000
 UNANSWERED_MAX: Final = 5000
@@ -136,7 +136,8 @@ class LibrdkafkaLoad:
 
 def numbers_in(servers: str, topic: str) -> list[int]:
     """Every number in partition 0, in the order of the log."""
-    consumer = Consumer(by_assignment(servers, **{"enable.partition.eof": True}))
+    settings: Settings = {"group.id": "counters", "enable.partition.eof": True}
+    consumer = Consumer(librdkafka(servers, **settings))
     found: list[int] = []
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])

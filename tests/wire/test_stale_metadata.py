@@ -13,7 +13,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka import KafkaProducer
 
-from tests.wire.clients import Settings, by_assignment, librdkafka, read_confluent
+from tests.wire.clients import Settings, librdkafka, read_confluent
 from tests.wire.conftest import NewTopicName, StartServer, create_topic, eventually
 from tests.wire.servers import Server
 
@@ -89,10 +89,11 @@ def test_a_consumer_waits_for_its_partition(
     """Assigned before the topic is there; UNKNOWN_TOPIC_OR_PARTITION is asked again, not fatal."""
     name = unique_name("later")
     settings: Settings = {
+        "group.id": "waiting",
         "allow.auto.create.topics": False,
         "topic.metadata.refresh.interval.ms": 200,
     }
-    consumer = Consumer(by_assignment(server.bootstrap_servers, **settings))
+    consumer = Consumer(librdkafka(server.bootstrap_servers, **settings))
     try:
         consumer.assign([TopicPartition(name, 0, OFFSET_BEGINNING)])
         early = consumer.poll(0.5)

@@ -1,0 +1,66 @@
+import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.Base64;
+import org.apache.kafka.common.utils.Exit;
+
+/**
+ * Runs the main methods of Kafka's tools one after another in this JVM: to start one for each costs more than
+ * what they do. A line on stdin is a class and its arguments, with tabs between; the answer is a line
+ * "EXIT_CODE STDOUT STDERR", the outputs in base 64. Only for tools that keep nothing in static fields.
+ */
+public final class Tools {
+    private static final class Ended extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+    }
+
+    private static int exitCode;
+
+    public static void main(String[] none) throws Exception {
+        PrintStream answers = System.out;
+        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        Exit.setExitProcedure(Tools::end);
+        Exit.setHaltProcedure(Tools::end);
+        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+            ByteArrayOutputStream out = new ByteArrayOutputStream();
+            ByteArrayOutputStream err = new ByteArrayOutputStream();
+            System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
+            System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
+            String[] words = line.split("\t", -1);
+            int code = run(words[0], Arrays.copyOfRange(words, 1, words.length));
+            System.out.flush();
+            answers.println(code + " " + encoded(out) + " " + encoded(err));
+            answers.flush();
+        }
+        Runtime.getRuntime().halt(0);
+    }
+
+    /** A tool that catches what is thrown here, and ends once more, means the first code. */
+    private static void end(int code, String message) {
+        if (exitCode < 0) {
+            exitCode = code;
+        }
+        throw new Ended();
+    }
+
+    private static int run(String name, String[] arguments) throws Exception {
+        exitCode = -1;
+        try {
+            Class.forName(name).getMethod("main", String[].class).invoke(null, (Object) arguments);
+        } catch (InvocationTargetException failed) {
+            if (!(failed.getCause() instanceof Ended)) {
+                failed.getCause().printStackTrace();
+                return 1;
+            }
+        }
+        return Math.max(exitCode, 0);
+    }
+
+    private static String encoded(ByteArrayOutputStream text) {
+        return "=" + Base64.getEncoder().encodeToString(text.toByteArray());
+    }
+}
