@@ -161,7 +161,7 @@ def preparing_member_joins_again(talk: GroupTalk) -> None:
     talk.wait_state(a.group_id, "PreparingRebalance", members=2)
     same = talk.member("b on another connection")
     same.id = b.id
-    same.send(same.join_request(OTHER), 9)
+    same.send(same.join_request(), 9)
     a.heartbeat("a is told")
     a.join("a rejoins")
     same.answer("the later question")

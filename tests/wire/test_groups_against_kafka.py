@@ -50,10 +50,10 @@ CONSUMER_SETTINGS: Final = {
     "group.consumer.heartbeat.interval.ms": "5000",
     "group.consumer.max.size": "4",
     "group.consumer.migration.policy": "bidirectional",
-}
-# Assignments at once and in the coordinator's thread, so that answers do not depend on time.
-KAFKA_43_ONLY: Final = {
     "group.consumer.assignment.interval.ms": "0",
+}
+# Assignments in the coordinator's thread, so that answers do not depend on time.
+KAFKA_43_ONLY: Final = {
     "group.consumer.assignor.offload.enable": "false",
 }
 CLASSIC: Final[tuple[Conversation, ...]] = (
