@@ -62,7 +62,9 @@ class GroupLog:
 
         `appended` is called as soon as the log has taken it.
         """
-        if not records:  # nothing has to be kept, but the order of what follows stays
+        if not records:  # nothing has to be kept, and so it is kept already
+            if appended is not None:
+                appended()
             then(ErrorCode.NONE)
             return
         try:

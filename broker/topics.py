@@ -162,6 +162,29 @@ class Topics:
                 raise
             await self._wait_for_leaders(name, 1, timeout_ms)  # another client was first
 
+    async def create_internal(
+        self,
+        name: str,
+        *,
+        partitions: int,
+        replication_factor: int,
+        configs: Mapping[str, str],
+        timeout_ms: int,
+    ) -> None:
+        """Create a topic of the brokers' own; that another was first does not matter.
+
+        Raises: Refused.
+        """
+        try:
+            new = self.validate_new(
+                name, partitions=partitions, replication_factor=replication_factor, configs=configs
+            )
+            await self.create(new, timeout_ms=timeout_ms)
+        except Refused as refused:
+            if refused.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            await self._wait_for_leaders(name, 1, timeout_ms)
+
     async def overrides(self, name: str) -> dict[str, str]:
         """The settings of a topic that differ from the broker's."""
         return await read_overrides(name, self._session)

@@ -51,6 +51,4 @@ def _fetch(
         shard = node.groups.shard_of(asked.group_id)
     except Refused as refused:
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=refused.code)
-    return shard.fetch_offsets(
-        asked, caller_of(call), node.groups.moment(), require_stable=request.require_stable
-    )
+    return shard.fetch_offsets(asked, caller_of(call), require_stable=request.require_stable)

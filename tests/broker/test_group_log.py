@@ -67,7 +67,7 @@ async def test_alone_it_is_kept_at_once(broker: RunningBroker) -> None:
 async def test_nothing_to_keep_is_kept(broker: RunningBroker) -> None:
     groups = await watched(broker)
     groups.append()
-    assert groups.told == [ErrorCode.NONE]
+    assert groups.told == ["appended", ErrorCode.NONE]
     assert groups.partition.log.log_end_offset == 0
 
 

@@ -5,11 +5,13 @@ that `then` returns; it never stands beside the append.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.group_records import GroupRecord
 from odradek.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from odradek.protocol.group_records import GroupRecord
 
 Reply = object
 """Who waits for an answer. The machines keep it and hand it back; the shell knows what it is."""
@@ -32,7 +34,7 @@ class AppendGroupRecords(NamedTuple):
     watermark came); it returns what is to be done next.
     """
 
-    records: Sequence[GroupRecord]
+    records: "Sequence[GroupRecord]"
     then: Callable[[ErrorCode], "Sequence[Effect]"]
     appended: Callable[[], None] | None = None
 

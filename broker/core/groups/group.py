@@ -1,12 +1,14 @@
 """What the coordinator asks of a group, whether it is a classic one or a consumer group."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from odradek.protocol.group_records import GroupRecord
-
-from .effects import Effect
 from .journal import Journal
+
+if TYPE_CHECKING:
+    from odradek.protocol.group_records import GroupRecord
+
+    from .effects import Effect
 
 
 class TopicImage(NamedTuple):
@@ -74,7 +76,7 @@ class Group(Protocol):
     def wake_ms(self) -> int | None:
         """When to call `on_time` next, or None; it may be earlier than needed."""
 
-    def on_time(self, now_ms: int, wall_ms: int) -> Sequence[Effect]:
+    def on_time(self, now_ms: int, wall_ms: int) -> "Sequence[Effect]":
         """Do what the deadlines demand that have come."""
 
     def check_offset_commit(self, owner: OffsetOwner, now_ms: int) -> None:
@@ -104,5 +106,5 @@ class Group(Protocol):
         None: not now, the group holds it (KIP-211: an empty group counts from when it became so).
         """
 
-    def tombstones(self) -> list[GroupRecord]:
+    def tombstones(self) -> "list[GroupRecord]":
         """The records that delete the group, but for its offsets."""

@@ -198,12 +198,11 @@ class Shard:
         self,
         asked: OffsetFetchRequestGroup,
         caller: Caller,
-        moment: Moment,
         *,
         require_stable: bool,
     ) -> OffsetFetchResponseGroup:
         """OffsetFetch of one group; older versions are brought into this form by the handler."""
-        group = self._found(asked.group_id, moment)
+        group = self.groups.get(asked.group_id)
         owner = OffsetOwner(asked.member_id or "", None, asked.member_epoch, caller.version)
         answer = OffsetFetchResponseGroup(group_id=asked.group_id)
         try:

@@ -1,0 +1,57 @@
+"""One timer of the event loop for many deadlines, of which few are ever met."""
+
+import asyncio
+import heapq
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from .runtime import Clock
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Alarms(Generic[K]):
+    """Calls `ring(key)` once the clock has come to the time that was set for a key."""
+
+    def __init__(self, clock: Clock, ring: Callable[[K], None]) -> None:
+        self._clock = clock
+        self._ring = ring
+        self._set_ms: dict[K, int] = {}
+        self._heap: list[tuple[int, int, K]] = []
+        self._number = 0  # so that keys need no order
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, key: K, at_ms: int) -> None:
+        """Ring at this time, or earlier if it is already set for an earlier one."""
+        before_ms = self._set_ms.get(key)
+        if before_ms is not None and before_ms <= at_ms:
+            return
+        self._set_ms[key] = at_ms
+        self._number += 1
+        heapq.heappush(self._heap, (at_ms, self._number, key))
+        if self._heap[0][1] == self._number:
+            self._start_timer()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._set_ms.clear()
+        self._heap.clear()
+        self._start_timer()
+
+    def _start_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._heap:
+            wait_ms = max(0, self._heap[0][0] - self._clock.now_ms())
+            self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now_ms = self._clock.now_ms()
+        while self._heap and self._heap[0][0] <= now_ms:
+            at_ms, _, key = heapq.heappop(self._heap)
+            if self._set_ms.get(key) == at_ms:  # else it was set anew, for an earlier time
+                del self._set_ms[key]
+                self._ring(key)
+        self._start_timer()

@@ -1,0 +1,110 @@
+"""A partition of `__consumer_offsets` that this broker leads: its groups at work.
+
+The machines of `core.groups` say what is to be done; here it is done, in their order: records are
+appended, answers are given, and groups are looked at when their deadlines come.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.schema import Message
+
+from .alarms import Alarms
+from .core.groups.effects import AppendGroupRecords, Effect, Reply
+from .core.groups.moment import Moment
+from .core.groups.shard import Shard
+from .group_loading import GroupLoader
+from .group_log import GroupLog
+from .runtime import Clock, Offload
+
+log = logging.getLogger(__name__)
+
+Ask = Callable[[Shard, Reply, Moment], Sequence[Effect]]
+
+
+class LedShard:
+    """The groups of one partition, their log and their alarms."""
+
+    def __init__(self, shard: Shard, group_log: GroupLog, clock: Clock) -> None:
+        self.shard = shard
+        self.is_loading = True
+        self._log = group_log
+        self._clock = clock
+        self._alarms: Alarms[str] = Alarms(clock, self._on_alarm)
+
+    def moment(self) -> Moment:
+        """Now."""
+        return Moment(self._clock.now_ms(), self._clock.wall_ms())
+
+    def ask(self, group_id: str, ask: Ask) -> Message | asyncio.Future[Message]:
+        """Let the shard decide; the answer, or what it will come by."""
+        reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self.run(group_id, ask(self.shard, reply, self.moment()))
+        return reply.result() if reply.done() and not reply.cancelled() else reply
+
+    def run(self, group_id: str, effects: Sequence[Effect]) -> None:
+        """Do what a group wants done."""
+        for effect in effects:
+            if isinstance(effect, AppendGroupRecords):
+                self._append(group_id, effect)
+            else:
+                reply = effect.reply
+                assert isinstance(reply, asyncio.Future)
+                if not reply.done():  # else the client has hung up
+                    reply.set_result(effect.response)
+        self.shard.drop_if_unused(group_id)
+        self._set_alarm(group_id)
+
+    def _append(self, group_id: str, effect: AppendGroupRecords) -> None:
+        def then(code: ErrorCode) -> None:
+            self.shard.set_clocks(group_id, self.moment())
+            self.run(group_id, effect.then(code))
+
+        self._log.append(effect.records, then, effect.appended)
+
+    def _set_alarm(self, group_id: str) -> None:
+        group = self.shard.groups.get(group_id)
+        at_ms = None if group is None else group.wake_ms
+        if at_ms is not None:
+            self._alarms.set(group_id, at_ms)
+
+    def _on_alarm(self, group_id: str) -> None:
+        self.run(group_id, self.shard.on_time(group_id, self.moment()))
+
+    async def load(
+        self, offload: Offload, *, buffer_bytes: int, decompressed_bytes_max: int
+    ) -> None:
+        """Read the groups back from the log, and let them live.  Raises: LogDirFailed."""
+        started_ms = self._clock.now_ms()
+        loader = GroupLoader(
+            self._log.partition.log,
+            self.shard.load,
+            buffer_bytes=buffer_bytes,
+            decompressed_bytes_max=decompressed_bytes_max,
+        )
+        await loader.load(offload)
+        self.shard.loaded(self.moment())
+        self.is_loading = False
+        for group_id in self.shard.groups:
+            self._set_alarm(group_id)
+        if loader.record_count or loader.skipped_count:
+            log.info(
+                "groups loaded partition=%d groups=%d records=%d skipped=%d ms=%d",
+                self.shard.partition,
+                len(self.shard.groups),
+                loader.record_count,
+                loader.skipped_count,
+                self._clock.now_ms() - started_ms,
+            )
+
+    def resign(self) -> None:
+        """The groups are led elsewhere from now on: whoever waits here is told so."""
+        self._log.close()
+        self.run("", self.shard.unload())
+        self.close()
+
+    def close(self) -> None:
+        """Stop the alarms."""
+        self._alarms.clear()

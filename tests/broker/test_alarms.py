@@ -1,0 +1,60 @@
+"""Many deadlines on one timer."""
+
+import asyncio
+
+from odradek.broker.alarms import Alarms
+from odradek.broker.runtime import Runtime
+from tests.broker.running import MovableClock, until
+
+
+class Bell:
+    """Alarms on a clock that can be moved, and what rang."""
+
+    def __init__(self) -> None:
+        runtime = Runtime.system()
+        self.clock = MovableClock(runtime)
+        self.rang: list[str] = []
+        self.alarms: Alarms[str] = Alarms(self.clock, self.rang.append)
+
+    def set(self, key: str, in_ms: int) -> None:
+        self.alarms.set(key, self.clock.now_ms() + in_ms)
+
+
+def test_each_rings_once_in_the_order_of_time() -> None:
+    async def main() -> None:
+        bell = Bell()
+        bell.set("late", 30)
+        bell.set("soon", 5)
+        bell.set("sooner", 1)
+        await until(lambda: len(bell.rang) == 3)
+        assert bell.rang == ["sooner", "soon", "late"]
+        await asyncio.sleep(0)
+        assert len(bell.rang) == 3
+
+    asyncio.run(main())
+
+
+def test_only_an_earlier_time_counts() -> None:
+    async def main() -> None:
+        bell = Bell()
+        bell.set("a", 3_600_000)
+        bell.set("a", 7_200_000)
+        bell.set("a", 5)
+        bell.set("b", 10)
+        bell.set("b", 3_600_000)
+        await until(lambda: bell.rang == ["a", "b"])
+        bell.set("a", 1)  # it may be set again
+        await until(lambda: bell.rang == ["a", "b", "a"])
+
+    asyncio.run(main())
+
+
+def test_cleared_alarms_do_not_ring() -> None:
+    async def main() -> None:
+        bell = Bell()
+        bell.set("never", 1)
+        bell.alarms.clear()
+        bell.set("still", 5)
+        await until(lambda: bell.rang == ["still"])
+
+    asyncio.run(main())
