@@ -20,4 +20,5 @@ ALLOWED: Final[tuple[Rule, ...]] = (
     Rule("fetch_offsets", r"^v0 ", IN_ZOOKEEPER),
     Rule("upgrade_refused", r"^z joins unassigned: .*Kafka's -1$", ACCIDENT),
     Rule("consumer_records", r"topic_id: ours 'no id'", FORM_OF_3_9),
+    Rule("downgrade_offline", r"topic_id: ours 'no id'", FORM_OF_3_9),
 )

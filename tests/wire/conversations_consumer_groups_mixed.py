@@ -165,12 +165,12 @@ def downgrade_offline(talk: GroupTalk) -> None:
     member = {"member_id": "z", "generation_id_or_member_epoch": z.epoch}
     talk.exchange(commit(z.group_id, topic, position(0, 7), **member), 9)
     z.quit("z leaves")
+    talk.note_records("records")
     a = talk.member("a")
     a.settle("a", _wanting(topic))
     talk.note_group("described", a.group_id)
     note_described(talk, "described as consumer", a.group_id)
     talk.ask("fetched", fetch(a.group_id, 9, None), 9)
-    talk.note_records("records")
 
 
 def upgrade_online(talk: GroupTalk) -> None:

@@ -152,7 +152,7 @@ def _lines(ours: dict[str, Plain], kafka: dict[str, Plain]) -> Iterator[str]:
                 yield f"{label}: {difference}"
         else:
             whose, answer = ("theirs", kafka[label]) if label in kafka else ("ours", ours[label])
-            yield f"{label}: only in {whose}: {answer}"
+            yield f"{label}: only in {whose}: {answer!r}"
 
 
 def _compare(conversation: Conversation, pair: Pair) -> None:
