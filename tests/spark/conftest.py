@@ -28,7 +28,9 @@ def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
     """One broker for all Spark tests: Odradek, or the one that --target names."""
-    broker = make_server(request.config.getoption("--target"), tmp_path_factory.mktemp("server"))
+    settings = {"group.initial.rebalance.delay.ms": "0"}
+    target = request.config.getoption("--target")
+    broker = make_server(target, tmp_path_factory.mktemp("server"), settings)
     try:
         broker.start()
         yield broker

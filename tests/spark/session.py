@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -40,10 +41,13 @@ class SparkSession:
         self._answers = os.fdopen(answers)
         self._take_answer()
 
-    def run(self, job: str, **arguments: object) -> Any:
-        """Run `module.function` of tests/spark/jobs and return its value.  Raises: JobFailed."""
+    def run(self, job: str, *, conf: Mapping[str, str] | None = None, **arguments: object) -> Any:
+        """Run `module.function` of tests/spark/jobs and return its value.  Raises: JobFailed.
+
+        `conf` are settings of Spark's session, for this job only.
+        """
         assert self._popen.stdin is not None
-        request = json.dumps({"job": job, "arguments": arguments})
+        request = json.dumps({"job": job, "arguments": arguments, "conf": dict(conf or {})})
         self._popen.stdin.write(request.encode() + b"\n")
         self._popen.stdin.flush()
         return self._take_answer()

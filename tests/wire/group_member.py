@@ -31,6 +31,9 @@ import kafka.errors
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 POLL_MS: Final = 50
+# kafka-python 3.0 loses an assignment that arrives between two polls, if it joined again because
+# topics had changed: one poll has to outlast a rebalance.  It returns when there are records.
+KAFKA_PYTHON_POLL_MS: Final = 2_000
 STRATEGIES: Final = {"cooperative-sticky": [CooperativeStickyAssignor]}
 
 
@@ -114,7 +117,7 @@ def run_kafka_python(spec: Spec, report: Reporter, ended: Callable[[], bool]) ->
 
     consumer.subscribe(spec.topics, pattern=spec.pattern or None, listener=Listener())
     while not ended():
-        for tp, records in consumer.poll(timeout_ms=POLL_MS).items():
+        for tp, records in consumer.poll(timeout_ms=KAFKA_PYTHON_POLL_MS).items():
             report.read(_name(tp.topic, tp.partition), records[0].offset, records[-1].offset)
         if spec.commits and report.read_to:
             offsets = dict(report.read_to)

@@ -1,8 +1,8 @@
 """A process with one Spark session that runs named jobs: starting a JVM per test takes too long.
 
-Reads one JSON object a line from stdin, {"job": "batch.read", "arguments": {...}}, and answers each
-with one line on the file descriptor it was given: {"value": ...} or {"error": "traceback"}.  Ends
-with its stdin.
+Reads one JSON object a line from stdin, {"job": "batch.read", "arguments": {...}, "conf": {...}},
+and answers each with one line on the file descriptor it was given: {"value": ...} or
+{"error": "traceback"}.  Ends with its stdin.
 """
 
 import importlib
@@ -10,6 +10,8 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
@@ -34,9 +36,22 @@ def run(spark: SparkSession, request: dict[str, object]) -> dict[str, object]:
     module, _, function = str(request["job"]).partition(".")
     try:
         job = getattr(importlib.import_module(f"tests.spark.jobs.{module}"), function)
-        return {"value": job(spark, **request["arguments"])}  # type: ignore[arg-type]
+        with configured(spark, request["conf"]):  # type: ignore[arg-type]
+            return {"value": job(spark, **request["arguments"])}  # type: ignore[arg-type]
     except Exception:  # noqa: BLE001 - whatever went wrong is the answer
         return {"error": traceback.format_exc()}
+
+
+@contextmanager
+def configured(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
+    """Settings of the session for one job."""
+    for name, value in conf.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in conf:
+            spark.conf.unset(name)
 
 
 def main(answers: int, jars: str) -> None:
