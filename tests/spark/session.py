@@ -41,13 +41,13 @@ class SparkSession:
         self._answers = os.fdopen(answers)
         self._take_answer()
 
-    def run(self, job: str, *, conf: Mapping[str, str] | None = None, **arguments: object) -> Any:
+    def run(self, job: str, conf: Mapping[str, str] = {}, /, **arguments: object) -> Any:
         """Run `module.function` of tests/spark/jobs and return its value.  Raises: JobFailed.
 
         `conf` are settings of Spark's session, for this job only.
         """
         assert self._popen.stdin is not None
-        request = json.dumps({"job": job, "arguments": arguments, "conf": dict(conf or {})})
+        request = json.dumps({"job": job, "arguments": arguments, "conf": dict(conf)})
         self._popen.stdin.write(request.encode() + b"\n")
         self._popen.stdin.flush()
         return self._take_answer()

@@ -25,21 +25,22 @@ def test_offsets_are_found_by_a_group(
     prefix = f"{topic}-batch"
     summary = spark.run(
         "batch.read",
+        DEPRECATED,
         servers=servers,
         options={"subscribe": topic, "groupIdPrefix": prefix},
-        conf=DEPRECATED,
     )
     assert_exactly(summary, ROW_COUNT)
     assert groups_named(server, prefix)
 
     prefix = f"{topic}-stream"
-    arguments = {
-        "servers": servers,
-        "options": {"subscribe": topic, "groupIdPrefix": prefix},
-        "directory": str(tmp_path),
-        "conf": DEPRECATED,
-    }
-    assert sum(spark.run("streams.archive_available", **arguments)) == ROW_COUNT
+    batches = spark.run(
+        "streams.archive_available",
+        DEPRECATED,
+        servers=servers,
+        options={"subscribe": topic, "groupIdPrefix": prefix},
+        directory=str(tmp_path),
+    )
+    assert sum(batches) == ROW_COUNT
     assert groups_named(server, prefix)
 
 
