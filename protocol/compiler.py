@@ -31,6 +31,9 @@ FIXED: Final = {
     "uuid": "16s",
 }
 
+STRING_BYTES_MAX: Final = 32_767
+"""Compact strings could be longer, but not what is made of them: older versions and records."""
+
 # An element may take one byte on the wire and hundreds in memory: so many array elements and tags
 # are more than any real message holds, and few enough to decode and answer.
 ELEMENTS_MAX: Final = 500_000
@@ -189,6 +192,8 @@ def _read(
         source.add(f"{target}, = {source.refer(packed.unpack_from)}(b, p)", f"p += {packed.size}")
     else:
         _read_length(source, 2 if type == "string" else 4, flexible)
+        if type == "string" and flexible:
+            source.add(f"if n > {STRING_BYTES_MAX}: raise BadLength(f'string of {{n}} bytes')")
         _read_null(source, target, nullable or type == "records")
         source.add(" e = p + n", " if e > end: raise Truncated('field')")
         value = {"string": "str(b[p:e], 'utf-8')", "bytes": "bytes(b[p:e])", "records": "b[p:e]"}

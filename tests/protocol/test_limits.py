@@ -4,11 +4,12 @@ import struct
 
 import pytest
 
-from odradek.protocol.compiler import ELEMENTS_MAX
+from odradek.protocol.compiler import ELEMENTS_MAX, STRING_BYTES_MAX
 from odradek.protocol.errors import BadLength
 from odradek.protocol.framing import HEADER_TAGS_MAX, read_client_id
 from odradek.protocol.messages.k00_produce import ProduceRequest
 from odradek.protocol.messages.k03_metadata import MetadataRequest
+from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.primitives import write_uvarint
 
 
@@ -49,3 +50,14 @@ def test_tagged_fields_of_a_header_are_few() -> None:
     write_uvarint(frame, HEADER_TAGS_MAX + 1)
     with pytest.raises(BadLength):
         read_client_id(bytes(frame) + bytes(2 * (HEADER_TAGS_MAX + 1)), flexible=True)
+
+
+@pytest.mark.parametrize("size_bytes", [STRING_BYTES_MAX, STRING_BYTES_MAX + 1])
+def test_a_compact_string_is_no_longer_than_others(size_bytes: int) -> None:
+    text = "g" * size_bytes
+    data = HeartbeatRequest(group_id=text).encode(4)
+    if size_bytes == STRING_BYTES_MAX:
+        assert HeartbeatRequest.decode(bytes(data), 4)[0].group_id == text
+    else:
+        with pytest.raises(BadLength, match="string of"):
+            HeartbeatRequest.decode(bytes(data), 4)
