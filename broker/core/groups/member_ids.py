@@ -5,6 +5,8 @@ from collections.abc import Callable
 from uuid import UUID
 
 _UUID_BYTES = 16
+_PREFIX_BYTES_MAX = 32_767 - len("-00000000-0000-0000-0000-000000000000")
+"""The longest string that a message can carry is an int16 long."""
 
 
 class MemberIds:
@@ -14,7 +16,11 @@ class MemberIds:
         self._randbytes = randbytes
 
     def classic(self, prefix: str) -> str:
-        """For a member of a classic group: its client id, or its instance id, and a UUID."""
+        """For a member of a classic group: its client id, or its instance id, and a UUID.
+
+        Of a name that is so long that no message could carry the id, the beginning has to do.
+        """
+        prefix = prefix.encode()[:_PREFIX_BYTES_MAX].decode(errors="ignore")
         return f"{prefix}-{UUID(bytes=self._randbytes(_UUID_BYTES), version=4)}"
 
     def consumer(self) -> str:

@@ -1,0 +1,20 @@
+"""The ids that members are given."""
+
+import pytest
+
+from odradek.broker.core.groups.member_ids import MemberIds
+from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
+
+IDS = MemberIds(bytes)
+
+
+def test_the_prefix_is_kept() -> None:
+    assert IDS.classic("app") == "app-00000000-0000-4000-8000-000000000000"
+
+
+@pytest.mark.parametrize("prefix", ["c" * 32_767, "ü" * 16_383, "\N{PILE OF POO}" * 8_191])
+def test_every_message_can_carry_it(prefix: str) -> None:
+    member_id = IDS.classic(prefix)
+    assert len(member_id.encode()) > 32_760
+    HeartbeatRequest(member_id=member_id).encode(0)
+    assert IDS.classic(prefix).endswith("-00000000-0000-4000-8000-000000000000")
