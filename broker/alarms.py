@@ -49,9 +49,11 @@ class Alarms(Generic[K]):
     def _on_timer(self) -> None:
         self._timer = None
         now_ms = self._clock.now_ms()
-        while self._heap and self._heap[0][0] <= now_ms:
-            at_ms, _, key = heapq.heappop(self._heap)
-            if self._set_ms.get(key) == at_ms:  # else it was set anew, for an earlier time
-                del self._set_ms[key]
-                self._ring(key)
-        self._start_timer()
+        try:
+            while self._heap and self._heap[0][0] <= now_ms:
+                at_ms, _, key = heapq.heappop(self._heap)
+                if self._set_ms.get(key) == at_ms:  # else it was set anew, for an earlier time
+                    del self._set_ms[key]
+                    self._ring(key)
+        finally:  # should one fail, the others are rung all the same
+            self._start_timer()

@@ -58,3 +58,25 @@ def test_cleared_alarms_do_not_ring() -> None:
         await until(lambda: bell.rang == ["still"])
 
     asyncio.run(main())
+
+
+def test_one_that_fails_does_not_silence_the_others() -> None:
+    async def main() -> None:
+        bell = Bell()
+        failures: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _loop, context: failures.append(type(context["exception"]))
+        )
+
+        def ring(key: str) -> None:
+            bell.rang.append(key)
+            assert key != "broken"
+
+        alarms = Alarms(bell.clock, ring)
+        now_ms = bell.clock.now_ms()
+        alarms.set("broken", now_ms)
+        alarms.set("whole", now_ms)
+        await until(lambda: bell.rang == ["broken", "whole"])
+        assert failures == [AssertionError]
+
+    asyncio.run(main())
