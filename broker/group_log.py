@@ -6,6 +6,7 @@ passed it, and what waits for that is told when leadership is lost instead.
 
 import asyncio
 import logging
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -98,7 +99,10 @@ class GroupLog:
         partition = self.partition
         partition.check_leader()
         wall_ms = self._clock.wall_ms()
-        kept = [Record(i, wall_ms, *encode_record(record)) for i, record in enumerate(records)]
+        try:
+            kept = [Record(i, wall_ms, *encode_record(record)) for i, record in enumerate(records)]
+        except struct.error as error:  # an epoch beyond the last, a string too long to be written
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
         batch = memoryview(build_batch(kept))
         if len(batch) > partition.config.max_message_bytes:
             raise Refused(
@@ -112,8 +116,9 @@ class GroupLog:
         if not self.partition.is_leader:
             self.close()
             return
-        high_watermark = self.partition.log.high_watermark
-        while self._waiting and self._waiting[0].offset_end <= high_watermark:
+        kept = self.partition.log
+        # Whoever is told may append in his turn, and move the high watermark with it.
+        while self._waiting and self._waiting[0].offset_end <= kept.high_watermark:
             self._waiting.popleft().then(ErrorCode.NONE)
         if not self._waiting:
             self._stop_waiting()

@@ -114,6 +114,27 @@ async def test_too_much_for_one_batch(broker: RunningBroker) -> None:
     assert groups.partition.log.log_end_offset == 0
 
 
+@on_broker(both=False)
+async def test_what_cannot_be_written(broker: RunningBroker) -> None:
+    groups = await watched(broker)
+    key = classic.GroupMetadataKey(group="g" * 40_000)
+    groups.append(GroupRecord(key, None))
+    assert groups.told == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert groups.partition.log.log_end_offset == 0
+
+
+@on_broker(both=False)
+async def test_what_is_appended_by_the_told_is_kept_with_the_others(broker: RunningBroker) -> None:
+    groups = await watched(broker)
+    groups.follow()
+    groups.log.append([RECORD], lambda _code: groups.append(RECORD))
+    groups.append(RECORD)
+    groups.partition.state = groups.partition.state._replace(isr=(0,))  # the follower is given up
+    groups.catch_up()
+    assert groups.told == ["appended", "appended", ErrorCode.NONE, ErrorCode.NONE]
+    assert not groups.partition.waiters
+
+
 def test_a_full_disk(tmp_path: Path) -> None:
     files = FaultyFiles()
 
