@@ -152,15 +152,7 @@ def test_kcat_in_a_group(server: Server, topic: str, group: str) -> None:
 
     def read(count: int) -> list[str]:
         command = ["kcat", "-q", "-b", server.bootstrap_servers, "-G", group]
-        command += [
-            "-X",
-            "auto.offset.reset=earliest",
-            "-c",
-            str(count),
-            "-f",
-            "%p:%o=%s\\n",
-            topic,
-        ]
+        command += ["-X", "auto.offset.reset=earliest", "-c", str(count), "-f", "%p:%o=%s\\n"]
         done = subprocess.run([*command, topic], capture_output=True, timeout=60)
         assert done.returncode == 0, done.stderr
         return done.stdout.decode().split()
