@@ -1,5 +1,6 @@
 """Every declared message: what is encoded decodes to the same, and damaged bytes are named."""
 
+import os
 from typing import Any
 
 import pytest
@@ -14,12 +15,22 @@ from .every_message import message_classes, message_versions, requests_and_respo
 
 ids = [f"{cls.__name__}-v{version}" for cls, version in message_versions()]
 each_version = pytest.mark.parametrize(("cls", "version"), message_versions(), ids=ids)
-few = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+# 1,400 cases: a few examples of each while one works, more where everything is tested.
+THOROUGH = bool(os.environ.get("ODRADEK_REQUIRE"))
+
+
+def examples(few: int, many: int) -> settings:
+    """How many examples of each case."""
+    return settings(
+        max_examples=many if THOROUGH else few,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
 
 
 @each_version
 @given(data=st.data())
-@few
+@examples(2, 8)
 def test_what_is_encoded_decodes_to_the_same(
     cls: type[Message], version: int, data: st.DataObject
 ) -> None:
@@ -32,7 +43,7 @@ def test_what_is_encoded_decodes_to_the_same(
 
 @each_version
 @given(data=st.data())
-@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(1, 2)
 def test_every_prefix_is_truncated(cls: type[Message], version: int, data: st.DataObject) -> None:
     encoded = bytes(data.draw(values(cls, version)).encode(version))
     for size in range(len(encoded)):
@@ -42,7 +53,7 @@ def test_every_prefix_is_truncated(cls: type[Message], version: int, data: st.Da
 
 @each_version
 @given(data=st.binary(max_size=300))
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(4, 20)
 def test_random_bytes_are_malformed_or_a_message(
     cls: type[Message], version: int, data: bytes
 ) -> None:
