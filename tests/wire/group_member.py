@@ -117,14 +117,18 @@ def run_kafka_python(spec: Spec, report: Reporter, ended: Callable[[], bool]) ->
 
     consumer.subscribe(spec.topics, pattern=spec.pattern or None, listener=Listener())
     while not ended():
-        for tp, records in consumer.poll(timeout_ms=KAFKA_PYTHON_POLL_MS).items():
+        try:
+            polled = consumer.poll(timeout_ms=KAFKA_PYTHON_POLL_MS)
+        except kafka.errors.KafkaConnectionError:
+            continue  # the broker is away; the client waits between two attempts
+        for tp, records in polled.items():
             report.read(_name(tp.topic, tp.partition), records[0].offset, records[-1].offset)
         if spec.commits and report.read_to:
             offsets = dict(report.read_to)
             try:
                 consumer.commit(
                     {
-                        kafka.TopicPartition(*_parts(name)): kafka.OffsetAndMetadata(offset, "", -1)
+                        kafka.TopicPartition(*parts(name)): kafka.OffsetAndMetadata(offset, "", -1)
                         for name, offset in offsets.items()
                     }
                 )
@@ -155,7 +159,7 @@ async def run_aiokafka(spec: Spec, report: Reporter, ended: Callable[[], bool]) 
             try:
                 await consumer.commit(
                     {
-                        aiokafka.TopicPartition(*_parts(name)): offset
+                        aiokafka.TopicPartition(*parts(name)): offset
                         for name, offset in offsets.items()
                     }
                 )
@@ -201,7 +205,7 @@ def run_confluent(spec: Spec, report: Reporter, ended: Callable[[], bool]) -> No
 
 def commit_confluent(consumer: Any, report: Reporter) -> None:
     wanted = [
-        confluent_kafka.TopicPartition(*_parts(name), offset)
+        confluent_kafka.TopicPartition(*parts(name), offset)
         for name, offset in report.read_to.items()
     ]
     done = consumer.commit(offsets=wanted, asynchronous=False)
@@ -232,7 +236,7 @@ def _name(topic: str | None, partition: int | None) -> str:
     return f"{topic}:{partition}"
 
 
-def _parts(name: str) -> tuple[str, int]:
+def parts(name: str) -> tuple[str, int]:
     topic, _, partition = name.rpartition(":")
     return topic, int(partition)
 

@@ -15,11 +15,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Self
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.wire.clients import librdkafka
-from tests.wire.group_member import Spec
+from tests.wire.group_member import Spec, parts
 from tests.wire.servers import Server, make_server
 
 HEARTBEAT_MS: Final = 100
@@ -258,12 +257,18 @@ def fill(server: Server, topic: str, partitions: int, count: int) -> dict[str, i
     return {f"{topic}:{partition}": count for partition in range(partitions)}
 
 
-def committed_in(broker: Server, group: str) -> dict[str, int]:
-    """What is committed, as somebody outside the group sees it."""
-    admin = AdminClient(librdkafka(broker.bootstrap_servers))
-    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-    found = asked[group].result(timeout=30).topic_partitions
-    return {f"{tp.topic}:{tp.partition}": tp.offset for tp in found}
+def committed_in(broker: Server, group: str, partitions: Sequence[str]) -> dict[str, int]:
+    """What is committed, as somebody outside the group sees it; waits for a coordinator.
+
+    Asked by a consumer: librdkafka's admin client does not wait while offsets are loaded.
+    """
+    consumer = Consumer(librdkafka(broker.bootstrap_servers, **{"group.id": group}))
+    try:
+        asked = [TopicPartition(*parts(name)) for name in partitions]
+        found = consumer.committed(asked, timeout=TIMEOUT_S)
+    finally:
+        consumer.close()
+    return {f"{tp.topic}:{tp.partition}": tp.offset for tp in found if tp.offset >= 0}
 
 
 def latest_commits(crew: Crew) -> dict[str, int]:

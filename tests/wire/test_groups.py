@@ -87,7 +87,7 @@ def test_members_come_leave_and_crash(broker: Server, topic: str, group: str, fl
         fill(broker, topic, PARTITIONS, RECORDS)
         crew.wait_until(lambda: crew.covers(ends), "all read by the last")
         crew.wait_until(lambda: latest_commits(crew) == ends, "all committed")
-        assert committed_in(broker, group) == ends
+        assert committed_in(broker, group, names(topic)) == ends
 
 
 def test_successors_go_on_where_the_last_left(
@@ -98,13 +98,13 @@ def test_successors_go_on_where_the_last_left(
     with Crew(broker, group, flavour, topics=[topic]) as crew:
         member = crew.start(auto_commit_interval_ms=100)
         crew.wait_until(lambda: crew.covers(ends), "all read")
-        eventually(lambda: committed_in(broker, group) == ends)
+        eventually(lambda: committed_in(broker, group, names(topic)) == ends)
         fill(broker, topic, PARTITIONS, RECORDS)
         ends = {name: end + RECORDS for name, end in ends.items()}
         crew.wait_until(lambda: crew.covers(ends), "more read")
         member.leave()
         member.wait()
-        assert committed_in(broker, group) == ends
+        assert committed_in(broker, group, names(topic)) == ends
 
         fill(broker, topic, PARTITIONS, RECORDS)
         ends = {name: end + RECORDS for name, end in ends.items()}
@@ -179,7 +179,7 @@ def test_a_static_member_fences_its_namesake(broker: Server, topic: str, group: 
         fenced = (KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED, KafkaError._FATAL)
         assert refused.value.args[0].code() in fenced
         newer.commit(offsets=[TopicPartition(topic, 1, 5)], asynchronous=False)
-        assert committed_in(broker, group) == {f"{topic}:0": 3, f"{topic}:1": 5}
+        assert committed_in(broker, group, names(topic)) == {f"{topic}:0": 3, f"{topic}:1": 5}
     finally:
         newer.close()
         older.close()
@@ -199,9 +199,9 @@ def test_who_is_no_member_cannot_commit(broker: Server, topic: str, group: str) 
             assert refused.value.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID
             member.leave()
             member.wait()
-        assert committed_in(broker, group) == {f"{topic}:0": 7}
+        assert committed_in(broker, group, names(topic)) == {f"{topic}:0": 7}
         outsider.commit(offsets=[TopicPartition(topic, 0, 9)], asynchronous=False)
-        assert committed_in(broker, group) == {f"{topic}:0": 9}
+        assert committed_in(broker, group, names(topic)) == {f"{topic}:0": 9}
     finally:
         outsider.close()
 
@@ -226,7 +226,7 @@ def test_a_member_that_was_frozen_cannot_take_offsets_back(
         sleeper.thaw()
         crew.wait_until(lambda: bool(sleeper.owned) and bool(awake.owned), "shared again")
         crew.wait_for_owners(names(topic), [sleeper, awake])
-        assert committed_in(broker, group) == ends
+        assert committed_in(broker, group, names(topic)) == ends
 
 
 def is_alone(member: Member, topic: str) -> bool:

@@ -19,6 +19,7 @@ from tests.wire.servers import Server
 SEED: Final = int(os.environ.get("ODRADEK_SEED", "20222"))
 TOPIC: Final = "killed"
 PARTITIONS: Final = 4
+NAMES: Final = [f"{TOPIC}:{partition}" for partition in range(PARTITIONS)]
 # How many members of which kind; they do not wait long before they look for the broker again.
 QUICKLY: Final = {"reconnect_backoff_max_ms": 100}
 CREWS: Final[dict[str, tuple[int, dict[str, Any]]]] = {
@@ -41,8 +42,10 @@ def go_on_committing(crews: list[Crew], more: int) -> None:
 
 def check_nothing_is_lost(server: Server, crews: list[Crew], acknowledged: list[Any]) -> None:
     for crew, told in zip(crews, acknowledged, strict=True):
-        found = committed_in(server, crew.group_id)
-        behind = {p: (offset, found.get(p)) for p, offset in told.items() if found[p] < offset}
+        found = committed_in(server, crew.group_id, NAMES)
+        behind = {
+            p: (offset, found.get(p)) for p, offset in told.items() if found.get(p, -1) < offset
+        }
         assert not behind, f"{crew.group_id}: acknowledged and found: {behind}"
 
 
@@ -75,7 +78,7 @@ def run(target: str, directory: Path, *, kills: int, seed: int) -> None:
                 lambda crew=crew: latest_commits(crew) == ends,  # type: ignore[misc]
                 f"{crew.group_id} committed all",
             )
-            assert committed_in(server, crew.group_id) == ends
+            assert committed_in(server, crew.group_id, NAMES) == ends
 
 
 def test_acknowledged_commits_survive(target: str, tmp_path: Path) -> None:

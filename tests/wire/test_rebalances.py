@@ -79,6 +79,7 @@ class Storm:
 
     def _end_one(self) -> None:
         member = self.living.pop(self._chance.randrange(len(self.living)))
+        self._crew.wait_until(lambda: bool(member.said("owns")), f"{member.name} has joined")
         if self._chance.random() < 0.6:
             member.leave()
             self.endings["left"] += 1
