@@ -1,5 +1,9 @@
-"""OffsetFetch 0-9: the committed positions of a group, or (v8+) of several."""
+"""OffsetFetch 0-9: the committed positions of a group, or (v8+) of several.
 
+A group that is named again is refused: a few bytes would ask for all its offsets again and again.
+"""
+
+from collections.abc import Iterator
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -23,14 +27,25 @@ TOP_LEVEL_CODE_VERSION_FIRST: Final = 2
 def handle(request: OffsetFetchRequest, call: Call, node: Node) -> OffsetFetchResponse:
     """Read the positions of each group."""
     if call.version >= GROUPS_VERSION_FIRST:
-        return OffsetFetchResponse(
-            groups=[_fetch(group, request, call, node) for group in request.groups]
-        )
+        return OffsetFetchResponse(groups=list(_fetch_each(request, call, node)))
     one = _fetch(_as_group(request), request, call, node)
     topics = older_shape(one.topics)
     if one.error_code and call.version < TOP_LEVEL_CODE_VERSION_FIRST:
         topics = refuse_fetch(request.topics or (), ErrorCode(one.error_code))
     return OffsetFetchResponse(topics=topics, error_code=one.error_code)
+
+
+def _fetch_each(
+    request: OffsetFetchRequest, call: Call, node: Node
+) -> Iterator[OffsetFetchResponseGroup]:
+    seen: set[str] = set()
+    for group in request.groups:
+        if group.group_id in seen:
+            code = ErrorCode.INVALID_REQUEST
+            yield OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+        else:
+            seen.add(group.group_id)
+            yield _fetch(group, request, call, node)
 
 
 def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:

@@ -1,4 +1,7 @@
-"""DescribeGroups 0-5: state and members of classic groups; one that is not there is Dead."""
+"""DescribeGroups 0-5: state and members of classic groups; one that is not there is Dead.
+
+One that is named twice is described once: a few bytes would ask for megabytes again and again.
+"""
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k15_describe_groups import (
@@ -14,7 +17,7 @@ from ..node import Node
 
 def handle(request: DescribeGroupsRequest, call: Call, node: Node) -> DescribeGroupsResponse:
     """Describe each group."""
-    groups = [_describe(group_id, node) for group_id in request.groups]
+    groups = [_describe(group_id, node) for group_id in dict.fromkeys(request.groups)]
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
@@ -24,8 +27,6 @@ def handle(request: DescribeGroupsRequest, call: Call, node: Node) -> DescribeGr
 
 def _describe(group_id: str, node: Node) -> DescribedGroup:
     try:
-        if not group_id:
-            raise Refused(ErrorCode.INVALID_GROUP_ID)
         return node.groups.shard_of(group_id).describe(group_id)
     except Refused as refused:
         return DescribedGroup(group_id=group_id, error_code=refused.code)

@@ -1,4 +1,7 @@
-"""ConsumerGroupDescribe 0-1: state, members and assignments of consumer groups (KIP-848)."""
+"""ConsumerGroupDescribe 0-1: state, members and assignments of consumer groups (KIP-848).
+
+One that is named twice is described once: a few bytes would ask for megabytes again and again.
+"""
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k69_consumer_group_describe import (
@@ -16,7 +19,7 @@ def handle(
     request: ConsumerGroupDescribeRequest, call: Call, node: Node
 ) -> ConsumerGroupDescribeResponse:
     """Describe each group."""
-    groups = [_describe(group_id, node) for group_id in request.group_ids]
+    groups = [_describe(group_id, node) for group_id in dict.fromkeys(request.group_ids)]
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
