@@ -19,6 +19,7 @@ from ..node import Node
 
 BATCHED_VERSION_FIRST: Final = 4
 GROUP: Final = 0
+TURN_KEYS_MAX: Final = 500  # found before others get their turn
 
 
 async def handle(
@@ -26,13 +27,16 @@ async def handle(
 ) -> FindCoordinatorResponse:
     """Find the coordinator of each key."""
     if call.version >= BATCHED_VERSION_FIRST:
-        keys = request.coordinator_keys
-        found = await asyncio.gather(*(_find(key, request.key_type, call, node) for key in keys))
-        return FindCoordinatorResponse(coordinators=list(found))
+        found: list[Coordinator] = []
+        for key in request.coordinator_keys:  # only the first of them ever has to wait
+            found.append(await _find(key, request.key_type, call, node))
+            if len(found) % TURN_KEYS_MAX == 0:
+                await asyncio.sleep(0)
+        return FindCoordinatorResponse(coordinators=found)
     one = await _find(request.key, request.key_type, call, node)
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=one.error_message,
+        error_message=one.error_message or ErrorCode.NONE.name,  # as Kafka's; later versions: null
         node_id=one.node_id,
         host=one.host,
         port=one.port,

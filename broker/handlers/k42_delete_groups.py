@@ -1,6 +1,7 @@
 """DeleteGroups 0-2: delete groups without members, with their offsets."""
 
 import asyncio
+from typing import Final
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k42_delete_groups import (
@@ -8,28 +9,34 @@ from odradek.protocol.messages.k42_delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from odradek.protocol.schema import Message
 
 from ..call import Call
 from ..node import Node
 
+TURN_GROUPS_MAX: Final = 100  # asked before others get their turn
+
 
 async def handle(request: DeleteGroupsRequest, call: Call, node: Node) -> DeleteGroupsResponse:
     """Delete each group once."""
-    names = dict.fromkeys(request.groups_names)
-    results = await asyncio.gather(*(_delete(name, node) for name in names))
-    return DeleteGroupsResponse(results=list(results))
+    answers: list[Message | asyncio.Future[Message]] = []
+    for name in dict.fromkeys(request.groups_names):
+        answers.append(_delete(name, node))
+        if len(answers) % TURN_GROUPS_MAX == 0:
+            await asyncio.sleep(0)
+    results: list[DeletableGroupResult] = []
+    for answer in answers:
+        response = await answer if isinstance(answer, asyncio.Future) else answer
+        assert isinstance(response, DeleteGroupsResponse)
+        results += response.results
+    return DeleteGroupsResponse(results=results)
 
 
-async def _delete(group_id: str, node: Node) -> DeletableGroupResult:
-    if not group_id:
-        return DeletableGroupResult(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
-    answer = node.groups.ask(
+def _delete(group_id: str, node: Node) -> Message | asyncio.Future[Message]:
+    return node.groups.ask(
         group_id,
         lambda shard, reply, moment: shard.delete(group_id, reply, moment),
         lambda code: DeleteGroupsResponse(
             results=[DeletableGroupResult(group_id=group_id, error_code=code)]
         ),
     )
-    response = await answer if isinstance(answer, asyncio.Future) else answer
-    assert isinstance(response, DeleteGroupsResponse)
-    return response.results[0]
