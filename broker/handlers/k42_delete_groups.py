@@ -3,7 +3,6 @@
 import asyncio
 from typing import Final
 
-from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k42_delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,

@@ -3,12 +3,10 @@
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.k68_consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
+from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 from ..call import Call
+from ..core.groups.consumer_request import refusal
 from ..group_coordinator import caller_of
 from ..node import Node
 from . import Answer
@@ -19,16 +17,12 @@ PROTOCOL: Final = "consumer"
 def handle(request: ConsumerGroupHeartbeatRequest, call: Call, node: Node) -> Answer:
     """Let the group decide, if such groups are switched on."""
     if PROTOCOL not in node.config.group_coordinator_rebalance_protocols:
-        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+        return refusal(ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols")
     if not request.group_id:
-        return _refused(ErrorCode.INVALID_REQUEST)
+        return refusal(ErrorCode.INVALID_REQUEST, "the group has no id")
     caller = caller_of(call)
     return node.groups.ask(
         request.group_id,
         lambda shard, reply, moment: shard.consumer_heartbeat(request, caller, reply, moment),
-        _refused,
+        refusal,
     )
-
-
-def _refused(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=code)

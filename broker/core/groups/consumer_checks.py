@@ -70,8 +70,6 @@ def commit_check(state: GroupState, owner: OffsetOwner, topics: TopicsImage) -> 
 
 def check_fetch(state: GroupState, owner: OffsetOwner) -> None:
     """Let offsets be read.  Raises: Refused."""
-    if not owner.member_id and owner.generation_or_epoch < 0:
-        return
     member = _member(state, owner)
     if owner.generation_or_epoch != member.member_epoch:
         raise _stale(member, f"epoch {owner.generation_or_epoch} is not {member.member_epoch}")

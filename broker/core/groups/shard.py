@@ -17,7 +17,7 @@ from odradek.protocol.messages.k09_offset_fetch import (
 )
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
-from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
+from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest
 from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.protocol.messages.k15_describe_groups import DescribedGroup
 from odradek.protocol.messages.k42_delete_groups import (
@@ -34,7 +34,7 @@ from odradek.protocol.messages.k69_consumer_group_describe import (
 
 from . import consumer_classic, consumer_classic_join
 from .classic import ClassicGroup
-from .classic_answers import join_refused
+from .classic_answers import join_refused, leave_answer
 from .consumer import ConsumerGroup
 from .consumer_request import check_request, refusal
 from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
@@ -127,7 +127,8 @@ class Shard:
             return group.leave(request, caller, reply, *moment)
         if isinstance(group, ConsumerGroup):
             return consumer_classic.leave(group, request, caller, reply, *moment)
-        return [Answer(reply, LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))]
+        codes = [ErrorCode.UNKNOWN_MEMBER_ID] * max(1, len(request.members))
+        return [Answer(reply, leave_answer(request, caller.version, codes))]
 
     # Members of consumer groups.
 
@@ -153,7 +154,8 @@ class Shard:
             check_request(request, caller.version, self._makers.settings(request.group_id).consumer)
         except Refused as refused:
             return [Answer(reply, refusal(refused.code, refused.message))]
-        return [Answer(reply, refusal(ErrorCode.GROUP_ID_NOT_FOUND))]
+        detail = f"there is no consumer group {request.group_id!r}"
+        return [Answer(reply, refusal(ErrorCode.GROUP_ID_NOT_FOUND, detail))]
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         """ConsumerGroupDescribe of one group.  Raises: Refused."""
@@ -203,10 +205,11 @@ class Shard:
     ) -> OffsetFetchResponseGroup:
         """OffsetFetch of one group; older versions are brought into this form by the handler."""
         group = self.groups.get(asked.group_id)
+        is_member = asked.member_id is not None or asked.member_epoch >= 0
         owner = OffsetOwner(asked.member_id or "", None, asked.member_epoch, caller.version)
         answer = OffsetFetchResponseGroup(group_id=asked.group_id)
         try:
-            if group is not None:
+            if group is not None and is_member:
                 group.check_offset_fetch(owner)
             elif asked.member_id is not None and asked.member_epoch >= 0:
                 raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -229,13 +232,16 @@ class Shard:
             group.check_offset_delete()
         except Refused as refused:
             return [Answer(reply, refuse_delete(refused.code))]
-        return self.offsets.delete(
+        effects = self.offsets.delete(
             request.group_id,
             request,
             reply,
             exists=self._exists,
             is_subscribed=group.is_subscribed_to,
         )
+        if isinstance(group, ClassicGroup):  # goes with its last offset
+            effects.append(self._end_if_done(group))
+        return effects
 
     def _exists(self, topic: str, partition: int) -> bool:
         image = self._topics.get(topic)
@@ -290,9 +296,18 @@ class Shard:
             )
             if write.records:
                 effects.append(_keep(write))
-            elif group.is_empty and not self.offsets.has(group_id):
-                effects.append(self._end(group))
+            effects.append(self._end_if_done(group))
         return effects
+
+    def _end_if_done(self, group: Group) -> Effect:
+        """End a group, if by then it has neither members nor offsets."""
+
+        def then(code: ErrorCode) -> Sequence[Effect]:
+            is_there = self.groups.get(group.group_id) is group
+            done = is_there and group.is_empty and not self.offsets.has(group.group_id)
+            return [self._end(group)] if done else ()
+
+        return AppendGroupRecords((), then)
 
     def _end(self, group: Group) -> Effect:
         def appended() -> None:

@@ -92,10 +92,6 @@ REFUSED = {
     "unknown config": (with_config("t", ("no.such", "1")), ErrorCode.INVALID_CONFIG),
     "bad config": (with_config("t", ("retention.ms", "x")), ErrorCode.INVALID_CONFIG),
     "null config": (with_config("t", ("retention.ms", None)), ErrorCode.INVALID_CONFIG),
-    "huge config": (
-        with_config("t", ("follower.replication.throttled.replicas", "1:1," * 300_000 + "1:1")),
-        ErrorCode.INVALID_CONFIG,
-    ),
 }
 
 

@@ -71,7 +71,7 @@ def test_a_late_commit_passes_for_partitions_owned_since() -> None:
     ("who", "code"),
     [
         (owner("a", 2), None),
-        (owner("", -1), None),
+        (owner("", -1), E.UNKNOWN_MEMBER_ID),
         (owner("a", 1), E.STALE_MEMBER_EPOCH),
         (owner("x", 2), E.UNKNOWN_MEMBER_ID),
         (owner("x", -1), E.UNKNOWN_MEMBER_ID),
