@@ -119,8 +119,8 @@ def run_kafka_python(spec: Spec, report: Reporter, ended: Callable[[], bool]) ->
     while not ended():
         try:
             polled = consumer.poll(timeout_ms=KAFKA_PYTHON_POLL_MS)
-        except kafka.errors.KafkaConnectionError:
-            continue  # the broker is away; the client waits between two attempts
+        except kafka.errors.RetriableError:
+            continue  # the broker is away or just back; the client waits between two attempts
         for tp, records in polled.items():
             report.read(_name(tp.topic, tp.partition), records[0].offset, records[-1].offset)
         if spec.commits and report.read_to:
