@@ -167,7 +167,7 @@ class ConsumerGroup:
         draft.time(Timer.SESSION, member_id, settings.session_timeout_ms)
         # Asked before the records are written: they may delete the pattern that was last looked
         # up, and with it the time.
-        may_resolve = self._patterns.is_rested(self.state, terms)
+        may_resolve = self._patterns.may_look_up(self.state, terms)
 
         def finish(code: ErrorCode) -> Sequence[Effect]:
             if code != ErrorCode.NONE:
@@ -330,16 +330,17 @@ class ConsumerGroup:
         in Kafka, which does it in the background, a member with a new pattern gets its
         assignment with a later heartbeat.
         """
-        need = self._patterns.need(self.state, self.terms(wall_ms))
-        if need is None:
+        terms = self.terms(wall_ms)
+        search = self._patterns.look_up(self.state, terms)
+        if search is None:
             return []
         draft = Draft(self.state)
-        resolve_patterns(draft, self.terms(wall_ms))
+        resolve_patterns(draft, terms, search)
         version = self._topics.version
 
         def after() -> None:
             self._epoch_version = version
-            self._patterns.done(need)
+            self._patterns.done(search.need)
 
         return self.commit(draft, lambda _code: [], now_ms, after=after)
 

@@ -6,7 +6,6 @@ program that a short pattern can unfold to, and the memory that matching may tak
 re2 is imported on first use: most brokers never see a pattern.
 """
 
-from collections.abc import Iterable
 from typing import Final, Protocol
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -20,6 +19,10 @@ MEMORY_MAX: Final = 512 * 1024
 
 class Pattern(Protocol):
     """A compiled pattern."""
+
+    @property
+    def programsize(self) -> int:
+        """How many instructions it has: what matching a character takes at the worst."""
 
     def fullmatch(self, text: str) -> object | None:
         """Not None if the whole text matches."""
@@ -44,11 +47,6 @@ def compile_pattern(text: str) -> Pattern:
     finally:
         re2.purge()  # it would keep the last 128 programs, however large
     return pattern
-
-
-def matching(pattern: Pattern, names: Iterable[str]) -> list[str]:
-    """Those names that match as a whole, in their order."""
-    return [name for name in names if pattern.fullmatch(name) is not None]
 
 
 def _refused(text: str, why: str) -> Refused:

@@ -5,7 +5,7 @@ from odradek.broker.core.groups.consumer_records import regex_record
 from odradek.broker.core.groups.consumer_state import ResolvedRegex
 from odradek.protocol.errors import ErrorCode as E
 
-from .consumer_running import GROUP, WALL_MS, Running
+from .consumer_running import GROUP, WALL_MS, Running, Topics
 
 
 def join(run: Running, member_id: str, pattern: str) -> None:
@@ -125,3 +125,22 @@ def test_a_stored_pattern_that_does_not_compile_here_means_nothing() -> None:
     run.group.state.patterns["("] = 1
     run.send("a", member.member_epoch)
     assert run.group.state.regexes["("].topics == frozenset()
+
+
+def test_others_get_their_turn_while_many_topics_are_looked_through() -> None:
+    names = [f"t{number}-{'b' * 230}" for number in range(150)]
+    run = Running(Topics(**dict.fromkeys(names, 1)))
+    join(run, "a", "t.*(x?){900}b*")  # a millisecond for each name
+    heartbeats = 0
+    while not run.group.state.regexes:
+        run.topics.create(f"t{heartbeats}", 1)  # too late for a look-up on its way
+        assert run.send("a", 1).error_code == E.NONE
+        heartbeats += 1
+    assert 1 < heartbeats < 10
+    (found,) = run.group.state.regexes.values()
+    assert found.topics == set(names)
+    run.pass_time(RESOLVE_INTERVAL_MS_MIN + 1)
+    for _ in range(10):
+        run.send("a", run.group.state.members["a"].member_epoch)
+    (found,) = run.group.state.regexes.values()
+    assert found.topics == set(run.topics.names())

@@ -3,13 +3,18 @@
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 
 import pytest
 
-from odradek.broker.core.groups.regex import PATTERN_SIZE_MAX, compile_pattern, matching
+from odradek.broker.core.groups.regex import PATTERN_SIZE_MAX, Pattern, compile_pattern
 from odradek.protocol.errors import ErrorCode, Refused
 
 NAMES = ["orders", "orders-eu", "payments", "Orders", "a.b", "axb"]
+
+
+def matching(pattern: Pattern, names: Iterable[str]) -> list[str]:
+    return [name for name in names if pattern.fullmatch(name) is not None]
 
 
 @pytest.mark.parametrize(
