@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.seeds import seeds
+
 from .broker import HOST, SimBroker, sim_sqlite
 from .client import Client
 from .group_members import TOPIC, GroupHistory, Member
 from .loop import Outcome, SimLoop, simulate
-from .test_broker import seeds, start_with_crashes
+from .test_broker import start_with_crashes
 
 PARTITIONS = 3
 MEMBERS = 4
@@ -65,7 +67,7 @@ def run(seed: int, data_dir: Path) -> Outcome[GroupHistory]:
     return simulate(main, seed)
 
 
-@pytest.mark.parametrize("seed", seeds(default="0..3"))
+@pytest.mark.parametrize("seed", seeds(4, 60))
 def test_a_group_lives_through_crashes(seed: int, tmp_path: Path) -> None:
     history = run(seed, tmp_path / "data").value
     assert len(history.generations) > 1, "there were to be rebalances"

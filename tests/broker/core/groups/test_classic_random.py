@@ -5,15 +5,15 @@ jumps, and a log that refuses.
 1..2000 many.  A failure prints its seed.
 """
 
-import os
 import random
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k13_leave_group import MemberIdentity
+from tests.seeds import seeds
 
 from .classic_running import JoinWaiting, Running, SyncWaiting
 
-SEEDS = "1..300"
+SEEDS = seeds(300, 2_000)
 STEPS = 70
 PARTITIONS = 6
 APPEND_MS = 5_000
@@ -22,12 +22,6 @@ DELAY_MS = 3_000
 SESSION_MS = 10_000
 WAIT_MS = REBALANCE_MS + DELAY_MS + APPEND_MS
 """Nobody waits longer for an answer."""
-
-
-def seeds() -> list[int]:
-    """The seeds to run: those that the environment names, or some."""
-    first, _, last = os.environ.get("ODRADEK_SIM_SEED", SEEDS).partition("..")
-    return list(range(int(first), int(last or first) + 1))
 
 
 class Client:
@@ -219,11 +213,11 @@ class Life:
 
 def test_random_lives() -> None:
     syncs = 0
-    for seed in seeds():
+    for seed in SEEDS:
         life = Life(seed)
         try:
             life.live()
         except AssertionError as error:
             raise AssertionError(f"ODRADEK_SIM_SEED={seed}: {error}") from error
         syncs += life.syncs
-    assert syncs > len(seeds()), "the groups were to get somewhere"
+    assert syncs > len(SEEDS), "the groups were to get somewhere"

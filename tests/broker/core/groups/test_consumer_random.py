@@ -4,28 +4,22 @@
 "0..1999" runs those.
 """
 
-import os
 from random import Random
 from typing import Any
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from tests.seeds import seeds
 
 from .consumer_running import Owned, Running, Topics, contents
 
-SEEDS = 300
+SEEDS = seeds(200, 2_000)
 STEPS = 40
 CALM_ROUNDS = 22
 SESSION_MS = 10_000
 REBALANCE_MS = 4_000
 NAMES = ("t", "u", "v")
 PATTERNS = ("t", "[uv]", ".*")
-
-
-def seeds() -> range:
-    """The seeds to run: those that the environment names, or some."""
-    first, _, last = os.environ.get("ODRADEK_SIM_SEED", f"0..{SEEDS - 1}").partition("..")
-    return range(int(first), int(last or first) + 1)
 
 
 class Client:
@@ -205,7 +199,7 @@ class World:
 
 
 def test_random_groups() -> None:
-    for seed in seeds():
+    for seed in SEEDS:
         try:
             world = World(seed)
             for _ in range(STEPS):

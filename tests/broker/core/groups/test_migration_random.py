@@ -8,6 +8,7 @@ import pytest
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k13_leave_group import MemberIdentity
+from tests.seeds import seeds
 
 from .migration_world import World, assigned, subscription
 
@@ -112,7 +113,7 @@ def check(clients: list[Client]) -> None:
     assert len(owned) == len(set(owned)), "two owners"
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12, 100))
 def test_mixed_groups_settle_and_never_share_a_partition(seed: int) -> None:
     rng = random.Random(seed)
     world = World(policy="upgrade")
