@@ -131,6 +131,7 @@ def run(broker: Server, *, rebalances: int, seed: int) -> None:
         storm = Storm(crew, seed)
         storm.blow(rebalances)
         ends = writer.finish()
+        check_one_owner_per_generation(crew.events("read"))
         crew.wait_until(lambda: crew.covers(ends), f"all read up to {ends}")
         reads = crew.events("read")
         assert not missing(reads, ends)
