@@ -1,7 +1,9 @@
 """The handlers of groups: the forms that the versions ask for, and what a restart leaves."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from odradek.broker.handlers import APIS
 from odradek.protocol.errors import ErrorCode
@@ -83,8 +85,9 @@ async def test_groups_by_state_and_type(broker: RunningBroker) -> None:
     await client.ask(commit("empty", TOPIC, {0: 1}), 8)
     await client.ask(consumer_heartbeat("new", "m", topics=[TOPIC]), 1)
 
-    async def listed(**filters: list[str]) -> set[tuple[str, str, str]]:
-        answer = await client.ask(ListGroupsRequest(**filters), 5)
+    async def listed(*, states: Sequence[str] = (), types: Sequence[str] = ()) -> set[Any]:
+        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        answer = await client.ask(request, 5)
         return {(g.group_id, g.group_state, g.group_type) for g in answer.groups}
 
     everything = {
@@ -93,11 +96,9 @@ async def test_groups_by_state_and_type(broker: RunningBroker) -> None:
         ("new", "Stable", "consumer"),
     }
     assert await listed() == everything
-    assert await listed(states_filter=["empty"]) == {("empty", "Empty", "classic")}
-    assert await listed(types_filter=["Consumer"]) == {("new", "Stable", "consumer")}
-    assert await listed(states_filter=["Stable"], types_filter=["classic"]) == {
-        ("classic", "Stable", "classic")
-    }
+    assert await listed(states=["empty"]) == {("empty", "Empty", "classic")}
+    assert await listed(types=["Consumer"]) == {("new", "Stable", "consumer")}
+    assert await listed(states=["Stable"], types=["classic"]) == {("classic", "Stable", "classic")}
 
 
 @on_broker(AT_ONCE, both=False)
