@@ -38,6 +38,11 @@ from .settings import OffsetSettings
 
 NOT_SET: Final = -1
 INT64_MAX: Final = (1 << 63) - 1
+TOMBSTONES_BYTES_MAX: Final = 65_536
+"""About the size of the batches in which the broker itself deletes offsets: a group may have so
+many that all together are more than max.message.bytes lets pass."""
+TOMBSTONE_BYTES_MAX: Final = 300
+"""Of one, without the group's name: a topic's name has 249 characters at most."""
 
 
 class _Slot:
@@ -184,20 +189,19 @@ class Offsets:
 
     # -- what the coordinator does by itself
 
-    def delete_all(self, group_id: str) -> OffsetWrite:
-        """Delete all of a group's offsets, also those that are still on their way."""
-        return OffsetWrite(self, _tombstones(group_id, self._groups.get(group_id, ())))
+    def delete_all(self, group_id: str) -> list[OffsetWrite]:
+        """Delete all of a group's offsets, also those on their way; there is at least one write."""
+        keys = list(self._groups.get(group_id, ()))
+        return self._deletions(group_id, keys) or [OffsetWrite(self, [])]
 
     def forget_topic(self, topic: str) -> list[OffsetWrite]:
-        """Delete the offsets of a topic that is gone; one write for each group that has any."""
+        """Delete the offsets of a topic that is gone."""
         gone = {
             group_id: [key for key in slots if key[0] == topic]
             for group_id, slots in self._groups.items()
         }
         return [
-            OffsetWrite(self, _tombstones(group_id, keys))
-            for group_id, keys in gone.items()
-            if keys
+            write for group_id, keys in gone.items() for write in self._deletions(group_id, keys)
         ]
 
     def expired(
@@ -207,7 +211,7 @@ class Offsets:
         since_ms: Callable[[int], int | None],
         is_subscribed: Callable[[str], bool],
         wall_ms: int,
-    ) -> OffsetWrite:
+    ) -> list[OffsetWrite]:
         """Delete a group's offsets that nobody has needed for too long (KIP-211).
 
         `since_ms`: as `Group.offsets_expire_since_ms`.  Offsets that old clients gave a time of
@@ -228,10 +232,10 @@ class Offsets:
             for key, slot in self._groups.get(group_id, {}).items()
             if slot.value is not None
             and not slot.pending
-            and not is_subscribed(key[0])
             and is_over(slot.value)
+            and not is_subscribed(key[0])  # asks every member
         ]
-        return OffsetWrite(self, _tombstones(group_id, gone))
+        return self._deletions(group_id, gone)
 
     def apply(self, record: GroupRecord) -> None:
         """Take a record that is read from the log; those of other kinds are no business of this."""
@@ -261,6 +265,14 @@ class Offsets:
             return answer(code)
 
         return [AppendGroupRecords(records, then, write.appended)]
+
+    def _deletions(self, group_id: str, keys: Sequence[TopicPartition]) -> list[OffsetWrite]:
+        size_bytes = len(group_id.encode()) + TOMBSTONE_BYTES_MAX
+        count = max(1, TOMBSTONES_BYTES_MAX // size_bytes)
+        return [
+            OffsetWrite(self, _tombstones(group_id, keys[i : i + count]))
+            for i in range(0, len(keys), count)
+        ]
 
     def _is_too_large(self, metadata: str | None) -> bool:
         size_max = self._settings().metadata_size_max

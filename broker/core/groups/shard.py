@@ -257,7 +257,7 @@ class Shard:
         return DescribedGroup(group_id=group_id, group_state=DEAD)
 
     def delete(self, group_id: str, reply: Reply, moment: Moment) -> Sequence[Effect]:
-        """DeleteGroups of one group: the group, then its offsets, are gone with one batch."""
+        """DeleteGroups of one group: its offsets are gone first, in as many batches as it takes."""
         group = self._found(group_id, moment)
         try:
             if group is None:
@@ -265,17 +265,18 @@ class Shard:
             group.check_delete()
         except Refused as refused:
             return [_deleted(reply, group_id, refused.code)]
-        write = self.offsets.delete_all(group_id)
+        *others, last = self.offsets.delete_all(group_id)
 
         def appended() -> None:
-            write.appended()
+            last.appended()
             self.groups.pop(group_id, None)
 
         def then(code: ErrorCode) -> list[Effect]:
-            write.settled(code)
+            last.settled(code)
             return [_deleted(reply, group_id, group_code_of(code))]
 
-        return [AppendGroupRecords([*write.records, *group.tombstones()], then, appended)]
+        end = AppendGroupRecords([*last.records, *group.tombstones()], then, appended)
+        return [*map(_keep, others), end]
 
     # Time.
 
@@ -288,14 +289,13 @@ class Shard:
         """Remove offsets that nobody needs, and empty groups that are left without any."""
         effects: list[Effect] = []
         for group_id, group in list(self.groups.items()):
-            write = self.offsets.expired(
+            writes = self.offsets.expired(
                 group_id,
                 since_ms=group.offsets_expire_since_ms,
                 is_subscribed=group.is_subscribed_to,
                 wall_ms=moment.wall_ms,
             )
-            if write.records:
-                effects.append(_keep(write))
+            effects += map(_keep, writes)
             effects.append(self._end_if_done(group))
         return effects
 

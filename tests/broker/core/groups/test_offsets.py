@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.core.groups.effects import Answer, AppendGroupRecords, Effect
-from odradek.broker.core.groups.offsets import Offsets
+from odradek.broker.core.groups.offsets import TOMBSTONES_BYTES_MAX, Offsets
 from odradek.broker.core.groups.offsets_answers import (
     is_any_there,
     older_shape,
@@ -305,14 +305,14 @@ def test_deleting_all_reaches_also_what_is_on_its_way() -> None:
     append = append_in(commit(offsets, ("t", 1, 1)))
     assert append.appended is not None
     append.appended()
-    write = offsets.delete_all("g")
+    (write,) = offsets.delete_all("g")
     assert [record.key.partition for record in write.records] == [0, 1]  # type: ignore[attr-defined]
     write.appended()
     append.then(NONE)
     assert committed(offsets) == {("t", 0): 1, ("t", 1): 1}
     write.settled(NONE)
     assert not offsets.has("g")
-    nothing = offsets.delete_all("g")
+    (nothing,) = offsets.delete_all("g")
     assert nothing.records == []
     nothing.settled(NONE)
     assert not offsets.has("g")
@@ -331,11 +331,29 @@ def test_a_topic_that_is_gone() -> None:
     assert offsets.forget_topic("t") == []
 
 
+@pytest.mark.parametrize("group_id", ["g", "g" * 32_767])
+def test_many_offsets_are_deleted_in_batches_that_the_log_takes(group_id: str) -> None:
+    offsets = make(retention_ms=HOUR)
+    topic = "t" * 249
+    for partition in range(500):
+        key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+        offsets.apply(GroupRecord(key, OffsetCommitValue(offset=1, commit_timestamp=NOW)))
+    over = offsets.expired(
+        group_id, since_ms=lambda commit_ms: NOW, is_subscribed=nobody, wall_ms=NOW + HOUR
+    )
+    for writes in (over, offsets.forget_topic(topic), offsets.delete_all(group_id)):
+        sizes = [[len(encode_record(record)[0]) for record in write.records] for write in writes]
+        assert sum(map(len, sizes)) == 500
+        assert all(sum(size) <= TOMBSTONES_BYTES_MAX for size in sizes)
+
+
 def expired(offsets: Offsets, wall_ms: int, **more: Any) -> list[int]:
     asked = {"since_ms": lambda commit_ms: commit_ms, "is_subscribed": nobody, **more}
-    write = offsets.expired("g", wall_ms=wall_ms, **asked)
-    write.settled(ErrorCode.NOT_COORDINATOR)
-    return [record.key.partition for record in write.records]  # type: ignore[attr-defined]
+    writes = offsets.expired("g", wall_ms=wall_ms, **asked)
+    for write in writes:
+        write.settled(ErrorCode.NOT_COORDINATOR)
+    records = [record for write in writes for record in write.records]
+    return [record.key.partition for record in records]  # type: ignore[attr-defined]
 
 
 def test_expiry() -> None:

@@ -92,26 +92,28 @@ class World:
         self.run(effects)
 
     def delete_all(self, group: str) -> None:
-        self.write(self.offsets.delete_all(group))
+        for write in self.offsets.delete_all(group):
+            self.write(write)
 
     def forget_topic(self, topic: str) -> None:
         for write in self.offsets.forget_topic(topic):
             self.write(write)
 
     def expire(self, group: str, held: bool) -> None:
-        write = self.offsets.expired(
+        writes = self.offsets.expired(
             group,
             since_ms=lambda commit_ms: None if held else commit_ms,
             is_subscribed=lambda topic: False,
             wall_ms=self.wall_ms,
         )
-        for record in write.records:
+        for record in (record for write in writes for record in write.records):
             assert not held
             kept: Any = self.committed[place(record)].value
             expire_ms = kept.expire_timestamp
             end_ms = expire_ms if expire_ms != -1 else kept.commit_timestamp + RETENTION_MS
             assert self.wall_ms >= end_ms
-        self.write(write)
+        for write in writes:
+            self.write(write)
 
     def write(self, write: OffsetWrite) -> None:
         def then(code: ErrorCode) -> list[Effect]:
