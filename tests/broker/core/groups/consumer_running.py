@@ -35,7 +35,7 @@ class Topics:
 
     def create(self, name: str, count: int) -> None:
         self.version += 1
-        image = TopicImage(b"%-10s%6d" % (name.encode(), self.version), count)
+        image = TopicImage(b"%-10.10s%6d" % (name.encode(), self.version), count)
         self._images[name] = image
         self._names[image.topic_id] = name
 
