@@ -133,9 +133,12 @@ class DynamicConfigs:
         now_ms = self._node.clock.wall_ms()
         for path in paths:
             stat = await self._session.exists(path)
-            if stat is not None and now_ms - stat.ctime_ms > NOTIFICATION_AGE_MS:
-                with contextlib.suppress(NoNode):
-                    await self._session.delete(path)
+            if stat is None:
+                continue
+            if now_ms - stat.ctime_ms <= NOTIFICATION_AGE_MS:
+                return  # those behind it are younger still
+            with contextlib.suppress(NoNode):
+                await self._session.delete(path)
 
     async def _apply(self, entity_path: str) -> None:
         """Read a resource's settings again and use them."""

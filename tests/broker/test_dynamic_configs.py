@@ -321,6 +321,27 @@ async def test_old_notifications_are_purged(broker: RunningBroker) -> None:
     await until_children(broker, changes, 1)
 
 
+@on_broker(both=False)
+async def test_young_notifications_are_not_looked_at_one_by_one(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    for value in ("1", "2", "3", "4"):
+        await change(client, TOPIC, "t", segment_ms=value)
+    await until_children(broker, znodes.CONFIG_CHANGES, 4)
+    looked_at: list[str] = []
+    exists = broker.session.exists
+
+    async def watched(path: str) -> object:
+        looked_at.append(path)
+        return await exists(path)
+
+    broker.session.exists = watched  # type: ignore[assignment,method-assign]
+    await change(client, TOPIC, "t", segment_ms="5")
+    await until(lambda: looked_at)
+    await client.ask(metadata(), 8)
+    assert len([path for path in looked_at if path.startswith(znodes.CONFIG_CHANGES)]) == 1
+
+
 async def until_children(broker: RunningBroker, path: str, count: int) -> None:
     for _ in itertools.count():
         if len(await broker.session.children(path)) == count:
