@@ -131,7 +131,8 @@ async def test_what_is_appended_by_the_told_is_kept_with_the_others(broker: Runn
     groups.append(RECORD)
     groups.partition.state = groups.partition.state._replace(isr=(0,))  # the follower is given up
     groups.catch_up()
-    assert groups.told == ["appended", "appended", ErrorCode.NONE, ErrorCode.NONE]
+    told = ["appended", ErrorCode.NONE, "appended", ErrorCode.NONE]
+    assert groups.told == told, "the second is told by the append that the first one makes"
     assert not groups.partition.waiters
 
 
