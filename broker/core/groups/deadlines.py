@@ -1,27 +1,41 @@
 """The deadlines of one group: many are moved with every heartbeat, few are ever met."""
 
+import heapq
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
+STALE_MAX: Final = 64
+"""Entries of the heap that stand for nothing any more, besides as many as there are deadlines."""
+
 
 class Deadlines(Generic[K]):
-    """Times of the monotonic clock, by what they are for."""
+    """Times of the monotonic clock, by what they are for.
 
-    __slots__ = ("_at_ms", "wake_ms")
+    A deadline that is moved away keeps its place in the heap until then: only there is it moved.
+    """
+
+    __slots__ = ("_at_ms", "_heap", "_number", "_queued_ms")
 
     def __init__(self) -> None:
         self._at_ms: dict[K, int] = {}
-        self.wake_ms: int | None = None
+        self._queued_ms: dict[K, int] = {}  # where each stands in the heap: never too late
+        self._heap: list[tuple[int, int, K]] = []
+        self._number = 0  # so that keys need no order
+
+    @property
+    def wake_ms(self) -> int | None:
         """When to call `due` next: never later than the first deadline, but it may be too early,
         as nothing is looked through when a deadline is moved away.  None: there are none."""
+        return self._heap[0][0] if self._heap else None
 
     def set(self, key: K, at_ms: int) -> None:
         """Set a deadline, or move it."""
         self._at_ms[key] = at_ms
-        if self.wake_ms is None or at_ms < self.wake_ms:
-            self.wake_ms = at_ms
+        queued_ms = self._queued_ms.get(key)
+        if queued_ms is None or at_ms < queued_ms:
+            self._queue(key, at_ms)
 
     def clear(self, key: K) -> None:
         """Forget a deadline; it need not be there."""
@@ -33,12 +47,30 @@ class Deadlines(Generic[K]):
 
     def due(self, now_ms: int) -> list[K]:
         """Take out what has come, the earliest first."""
-        came = sorted(
-            (at_ms, number, key)
-            for number, (key, at_ms) in enumerate(self._at_ms.items())
-            if at_ms <= now_ms
-        )
-        for _, _, key in came:
-            del self._at_ms[key]
-        self.wake_ms = min(self._at_ms.values(), default=None)
-        return [key for _, _, key in came]
+        came: list[tuple[int, int, K]] = []
+        while self._heap and self._heap[0][0] <= now_ms:
+            queued_ms, number, key = heapq.heappop(self._heap)
+            if self._queued_ms.get(key) != queued_ms:
+                continue  # it was set for an earlier time, and stood there, too
+            del self._queued_ms[key]
+            at_ms = self._at_ms.get(key)
+            if at_ms is None:
+                continue
+            if at_ms > now_ms:
+                self._queue(key, at_ms)
+            else:
+                del self._at_ms[key]
+                came.append((at_ms, number, key))
+        return [key for _, _, key in sorted(came, key=lambda entry: entry[:2])]
+
+    def _queue(self, key: K, at_ms: int) -> None:
+        if len(self._heap) > 2 * len(self._at_ms) + STALE_MAX:
+            self._forget_stale()
+        self._number += 1
+        self._queued_ms[key] = at_ms
+        heapq.heappush(self._heap, (at_ms, self._number, key))
+
+    def _forget_stale(self) -> None:
+        self._queued_ms = {key: at for key, at in self._queued_ms.items() if key in self._at_ms}
+        self._heap = [entry for entry in self._heap if self._queued_ms.get(entry[2]) == entry[0]]
+        heapq.heapify(self._heap)
