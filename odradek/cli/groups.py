@@ -75,22 +75,20 @@ def list_groups(
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     first = TYPES_FIRST if types else STATES_FIRST if states else 0
     with brokers_of(cluster) as brokers:
-        found = [row for node in brokers.nodes() for row in _listed(brokers, node, request, first)]
-    found.sort(key=lambda row: str(row["group"]))
+        found = [
+            document
+            for node in brokers.nodes()
+            for document in _listed(brokers, node, request, first)
+        ]
+    found.sort(key=lambda document: str(document["group"]))
     if quiet:
-        for row in found:
-            click.echo(row["group"])
+        for document in found:
+            click.echo(document["group"])
     elif as_json:
         show_json(found)
     else:
-        rows = [
-            [
-                *(cell or NOTHING for cell in list(row.values())[:-1]),
-                coordinator_text(row["coordinator"]),
-            ]
-            for row in found
-        ]
-        show_table(("GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR"), rows)
+        columns = ("GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR")
+        show_table(columns, [_row(document) for document in found])
 
 
 def _listed(
