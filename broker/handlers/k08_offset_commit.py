@@ -7,7 +7,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k08_offset_commit import OffsetCommitRequest
 
 from ..call import Call
-from ..core.groups.offsets_answers import is_any_there, refuse_commit
+from ..core.groups.offsets_answers import refuse_commit, there_in
 from ..group_coordinator import caller_of
 from ..node import Node
 from . import Answer
@@ -16,7 +16,7 @@ from . import Answer
 def handle(request: OffsetCommitRequest, call: Call, node: Node) -> Answer:
     """Let the group decide, unless there is none of the partitions."""
     exists = node.groups.exists
-    if not is_any_there(request, exists):
+    if not there_in(request, exists):
         return refuse_commit(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, exists)
     caller = caller_of(call)
     return node.groups.ask(

@@ -163,6 +163,40 @@ def offsets_of_members(talk: GroupTalk) -> None:
     talk.ask("of a member that left", asked, 9)
 
 
+def offsets_of_late_members(talk: GroupTalk) -> None:
+    """Commits in epochs that are over (KIP-1251): of partitions kept, given up, and taken over."""
+    topic, topic_id = seen_topic(talk)
+    a, b = Consumer(talk, "a"), Consumer(talk, "b")
+    a.enter("a joins", topic)
+    first = a.epoch
+    b.enter("b joins", topic)
+    a.beat("a is told")
+    kept = a.assigned[topic_id][0]
+    gone = next(number for number in range(4) if number not in a.assigned[topic_id])
+    _commit_late(talk, "revoking, still in it", a, first, topic, gone)
+    a.own("a has given up")
+    b.beat("b is given")
+    for label, member, epoch, partitions in (
+        ("kept", a, first, [kept]),
+        ("given up", a, first, [gone]),
+        ("kept and given up", a, first, [kept, gone]),
+        ("kept, and one that is not there", a, first, [kept, 9]),
+        ("before it had any", a, first - 1, [kept]),
+        ("b's before it was", b, b.epoch - 1, [gone]),
+        ("b's", b, b.epoch, [gone, kept]),
+    ):
+        _commit_late(talk, label, member, epoch, topic, *partitions)
+    talk.ask("fetched", fetch(a.group_id, 9, {topic: [0, 1, 2, 3]}), 9)
+
+
+def _commit_late(
+    talk: GroupTalk, label: str, member: Consumer, epoch: int, topic: str, *partitions: int
+) -> None:
+    positions = [position(number, 7) for number in partitions]
+    who = {"member_id": member.id, "generation_id_or_member_epoch": epoch}
+    talk.ask(label, commit(member.group_id, topic, *positions, **who), 9)
+
+
 def _epoch_in(who: dict[str, Any]) -> int:
     return int(who["generation_id_or_member_epoch"])
 
@@ -294,6 +328,7 @@ CONVERSATIONS: tuple[Callable[[GroupTalk], None], ...] = (
     patterns_that_match_nothing,
     pattern_and_topics_to_come,
     offsets_of_members,
+    offsets_of_late_members,
     seen_from_outside,
     classic_requests,
     consumer_records,

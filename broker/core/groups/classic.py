@@ -16,7 +16,7 @@ states, `classic_roster` the members.
 Source of behaviour: GroupCoordinator and GroupMetadata of Apache Kafka 3.9.2.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -38,7 +38,7 @@ from .classic_state import ClassicState
 from .classic_sync import check_generation, heartbeat, sync
 from .deadlines import Deadlines
 from .effects import Caller, Effect, Reply
-from .group import OffsetOwner
+from .group import OffsetOwner, TopicPartition
 from .settings import ClassicSettings
 
 
@@ -171,7 +171,9 @@ class ClassicGroup(Rebalances):
 
     # Offsets
 
-    def check_offset_commit(self, owner: OffsetOwner, now_ms: int) -> None:
+    def check_offset_commit(
+        self, owner: OffsetOwner, partitions: Iterable[TopicPartition], now_ms: int
+    ) -> None:
         """Let a commit pass; one by a member counts as a heartbeat.  Raises: Refused."""
         self.now_ms = now_ms
         generation_id = owner.generation_or_epoch

@@ -16,7 +16,7 @@ taken them, the answer is given when the high watermark has passed them, and if 
 nothing has happened.  Source: behaviour of GroupMetadataManager in Apache Kafka 4.3.1.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -28,7 +28,7 @@ from odradek.protocol.messages.k68_consumer_group_heartbeat import (
 )
 from odradek.protocol.messages.k69_consumer_group_describe import DescribedGroup
 
-from .consumer_checks import CommitCheck, check_fetch, commit_check
+from .consumer_checks import check_commit, check_fetch
 from .consumer_describe import describe_group
 from .consumer_lookup import check_size, leaving_member, member_of
 from .consumer_member import (
@@ -59,7 +59,7 @@ from .consumer_steps import (
 )
 from .deadlines import Deadlines
 from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
-from .group import OffsetOwner, TopicsImage
+from .group import OffsetOwner, TopicPartition, TopicsImage
 from .journal import Journal
 from .settings import ConsumerSettings
 
@@ -350,17 +350,11 @@ class ConsumerGroup:
         """For ConsumerGroupDescribe."""
         return describe_group(self.state, self._settings(), self._topics)
 
-    def commit_check(self, owner: OffsetOwner) -> CommitCheck:
-        """Let a commit pass as a whole; the check that is returned then takes each partition.
-
-        Raises: Refused.
-        """
-        return commit_check(self.state, owner, self._topics)
-
-    def check_offset_commit(self, owner: OffsetOwner, now_ms: int) -> None:
-        """Let a commit pass in the member's own epoch.  Raises: Refused."""
-        check = self.commit_check(owner)
-        check.refuse_older()
+    def check_offset_commit(
+        self, owner: OffsetOwner, partitions: Iterable[TopicPartition], now_ms: int
+    ) -> None:
+        """Let a commit pass, in an older epoch if all is the member's since.  Raises: Refused."""
+        check_commit(self.state, self._topics, owner, partitions)
 
     def check_offset_fetch(self, owner: OffsetOwner) -> None:
         """Let a member read offsets.  Raises: Refused."""

@@ -1,6 +1,6 @@
 """What the coordinator asks of a group, whether it is a classic one or a consumer group."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from .journal import Journal
@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from odradek.protocol.group_records import GroupRecord
 
     from .effects import Effect
+
+
+TopicPartition = tuple[str, int]
 
 
 class TopicImage(NamedTuple):
@@ -79,10 +82,12 @@ class Group(Protocol):
     def on_time(self, now_ms: int, wall_ms: int) -> "Sequence[Effect]":
         """Do what the deadlines demand that have come."""
 
-    def check_offset_commit(self, owner: OffsetOwner, now_ms: int) -> None:
-        """Let a commit pass; one by a member of a classic group counts as a heartbeat.
+    def check_offset_commit(
+        self, owner: OffsetOwner, partitions: "Iterable[TopicPartition]", now_ms: int
+    ) -> None:
+        """Let a commit of these partitions pass, as a whole; they are there.
 
-        Raises: Refused.
+        One by a member of a classic group counts as a heartbeat.  Raises: Refused.
         """
 
     def check_offset_fetch(self, owner: OffsetOwner) -> None:

@@ -23,9 +23,9 @@ from odradek.protocol.messages.k09_offset_fetch import OffsetFetchResponseTopics
 from odradek.protocol.messages.k47_offset_delete import OffsetDeleteRequest
 
 from .effects import Answer, AppendGroupRecords, Effect, Reply, group_code_of, offset_code_of
+from .group import TopicPartition
 from .offsets_answers import (
     Exists,
-    TopicPartition,
     WantedTopics,
     commit_answer,
     commits_in,

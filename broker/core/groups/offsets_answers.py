@@ -31,10 +31,11 @@ from odradek.protocol.messages.k47_offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
+from .group import TopicPartition
+
 NO_OFFSET: Final = -1
 NO_LEADER_EPOCH: Final = -1
 
-TopicPartition = tuple[str, int]
 Exists = Callable[[str, int], bool]
 """Whether a topic has this partition."""
 WantedTopics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics]
@@ -61,9 +62,9 @@ def deletes_in(request: OffsetDeleteRequest) -> list[TopicPartition]:
     ]
 
 
-def is_any_there(request: OffsetCommitRequest, exists: Exists) -> bool:
-    """Whether any partition is there; if none is, Kafka answers without asking the group."""
-    return any(exists(*key) for key, _ in commits_in(request))
+def there_in(request: OffsetCommitRequest, exists: Exists) -> list[TopicPartition]:
+    """The partitions that are there; if none is, Kafka answers without asking the group."""
+    return [key for key, _ in commits_in(request) if exists(*key)]
 
 
 def refuse_commit(

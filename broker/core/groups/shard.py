@@ -38,14 +38,14 @@ from .classic_answers import join_refused, leave_answer
 from .consumer import ConsumerGroup
 from .consumer_request import check_request, refusal
 from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
-from .group import Group, OffsetOwner, TopicsImage
+from .group import Group, OffsetOwner, TopicPartition, TopicsImage
 from .loading import LoadingGroups
 from .makers import GroupMakers
 from .member_ids import MemberIds
 from .migration import Migration
 from .moment import Moment
 from .offsets import Offsets, OffsetWrite
-from .offsets_answers import is_any_there, refuse_commit, refuse_delete
+from .offsets_answers import refuse_commit, refuse_delete, there_in
 from .settings import GroupSettings
 
 JOIN_EPOCH: Final = 0
@@ -170,7 +170,7 @@ class Shard:
         self, request: OffsetCommitRequest, caller: Caller, reply: Reply, moment: Moment
     ) -> Sequence[Effect]:
         """OffsetCommit."""
-        if is_any_there(request, self._exists):
+        if partitions := there_in(request, self._exists):
             owner = OffsetOwner(
                 request.member_id,
                 request.group_instance_id,
@@ -178,18 +178,24 @@ class Shard:
                 caller.version,
             )
             try:
-                self._check_commit(request.group_id, owner, moment)
+                self._check_commit(request.group_id, owner, partitions, moment)
             except Refused as refused:
                 return [Answer(reply, refuse_commit(request, refused.code, self._exists))]
         return self.offsets.commit(
             request.group_id, request, reply, exists=self._exists, wall_ms=moment.wall_ms
         )
 
-    def _check_commit(self, group_id: str, owner: OffsetOwner, moment: Moment) -> None:
+    def _check_commit(
+        self,
+        group_id: str,
+        owner: OffsetOwner,
+        partitions: Sequence[TopicPartition],
+        moment: Moment,
+    ) -> None:
         """Raises: Refused."""
         group = self._found(group_id, moment)
         if group is not None:
-            group.check_offset_commit(owner, moment.now_ms)
+            group.check_offset_commit(owner, partitions, moment.now_ms)
         elif owner.generation_or_epoch >= 0:
             newer = owner.version >= CONSUMER_GROUPS_VERSION_FIRST
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND if newer else ErrorCode.ILLEGAL_GENERATION)

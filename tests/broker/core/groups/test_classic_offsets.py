@@ -14,7 +14,7 @@ NOBODY = OffsetOwner("", None, -1, 9)
 
 def commit(run: Running, owner: OffsetOwner) -> ErrorCode:
     try:
-        run.group.check_offset_commit(owner, run.now_ms)
+        run.group.check_offset_commit(owner, [("t", 0)], run.now_ms)
     except Refused as refused:
         return refused.code
     return ErrorCode.NONE

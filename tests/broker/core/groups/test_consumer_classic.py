@@ -317,10 +317,12 @@ def test_a_classic_member_commits_in_the_generation_that_is_its_epoch() -> None:
     world = with_new_member()
     world.join("m")
     group = world.consumer
-    group.check_offset_commit(OffsetOwner("m", None, 3, 8), world.now_ms)
+    group.check_offset_commit(OffsetOwner("m", None, 3, 8), [("t", 0)], world.now_ms)
     for generation_id in (2, 4):
         with pytest.raises(Refused) as refused:
-            group.check_offset_commit(OffsetOwner("m", None, generation_id, 8), world.now_ms)
+            group.check_offset_commit(
+                OffsetOwner("m", None, generation_id, 8), [("t", 0)], world.now_ms
+            )
         assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
 
 

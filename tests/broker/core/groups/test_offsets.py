@@ -8,10 +8,10 @@ import pytest
 from odradek.broker.core.groups.effects import Answer, AppendGroupRecords, Effect
 from odradek.broker.core.groups.offsets import TOMBSTONES_BYTES_MAX, Offsets
 from odradek.broker.core.groups.offsets_answers import (
-    is_any_there,
     older_shape,
     refuse_commit,
     refuse_fetch,
+    there_in,
 )
 from odradek.broker.core.groups.settings import OffsetSettings
 from odradek.protocol.errors import ErrorCode
@@ -225,8 +225,8 @@ def test_what_has_nothing_valid_is_answered_without_an_append() -> None:
 
 def test_a_refused_commit_names_first_what_is_not_there() -> None:
     request = commit_of(("t", 0, 1), ("absent", 0, 1))
-    assert is_any_there(request, exists)
-    assert not is_any_there(commit_of(("absent", 0, 1), ("t", 4, 1)), exists)
+    assert there_in(request, exists) == [("t", 0)]
+    assert not there_in(commit_of(("absent", 0, 1), ("t", 4, 1)), exists)
     code = ErrorCode.ILLEGAL_GENERATION
     found = codes(refuse_commit(request, code, exists))
     assert found == [("absent", 0, ABSENT), ("t", 0, code)]
