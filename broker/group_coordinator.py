@@ -75,6 +75,9 @@ class GroupCoordinator:
         self._member_ids = MemberIds(node.runtime.random.randbytes)
         self._led: dict[int, LedShard] = {}
         self._shortage_silent_until_ms = 0
+        # Counted once, as in Kafka: with more partitions the groups would be looked for elsewhere.
+        self._counted_id = b""
+        self._partition_count = 1
 
     # Where a group is.
 
@@ -96,8 +99,9 @@ class GroupCoordinator:
 
     def _partition_of(self, group_id: str) -> int:
         info = self._node.metadata.topics.get(GROUP_OFFSETS_TOPIC)
-        count = len(info.partitions) if info and info.partitions else 1
-        return partition_of(group_id, count)
+        if info is not None and info.topic_id != self._counted_id:
+            self._counted_id, self._partition_count = info.topic_id, len(info.partitions)
+        return partition_of(group_id, self._partition_count)
 
     async def _create_topic(self) -> None:
         """Raises: Refused."""
