@@ -1,12 +1,16 @@
 """A JoinGroup, as the machine reads it."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest
 
 from .classic_member import ClassicMember, ClassicProtocols, Parked
 from .classic_roster import Roster
 from .effects import Caller, Reply
+
+REASON_SIZE_MAX: Final = 255
+"""Characters of what a client gives as its reason that are kept and logged: no client of Kafka's
+sends more."""
 
 
 class Joining(NamedTuple):
@@ -39,7 +43,7 @@ class Joining(NamedTuple):
             session_ms if caller.version < 1 else request.rebalance_timeout_ms,
             request.protocol_type,
             list(protocols.items()),
-            f"; the client says: {request.reason}" if request.reason else "",
+            f"; the client says: {request.reason[:REASON_SIZE_MAX]}" if request.reason else "",
         )
 
     def update(self, roster: Roster, member: ClassicMember) -> None:

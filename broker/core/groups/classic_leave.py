@@ -4,6 +4,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest, MemberIdentity
 
 from .classic_answers import leave_answer, leave_refused, members_of
+from .classic_joining import REASON_SIZE_MAX
 from .classic_rebalance import Rebalances
 from .classic_state import ClassicState
 from .effects import Answer, Reply
@@ -21,7 +22,8 @@ def leave(group: Rebalances, request: LeaveGroupRequest, version: int, reply: Re
 
 def _leave(group: Rebalances, identity: MemberIdentity) -> ErrorCode:
     member_id, instance_id = identity.member_id, identity.group_instance_id
-    reason = f"the client says: {identity.reason}" if identity.reason else "no reason given"
+    said = (identity.reason or "")[:REASON_SIZE_MAX]
+    reason = f"the client says: {said}" if said else "no reason given"
     if not member_id:
         current_id = None if instance_id is None else group.roster.member_id_of.get(instance_id)
         if current_id is None:
