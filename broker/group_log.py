@@ -9,7 +9,7 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.group_records import GroupRecord, encode_record
@@ -21,8 +21,6 @@ from .core.storage_errors import code_of
 from .runtime import Clock
 
 log = logging.getLogger(__name__)
-
-COMMIT_TIMEOUT: Final = ErrorCode.REQUEST_TIMED_OUT
 
 Then = Callable[[ErrorCode], None]
 
@@ -134,7 +132,7 @@ class GroupLog:
         self._timer = None
         now_ms = self._clock.now_ms()
         while self._waiting and self._waiting[0].deadline_ms <= now_ms:
-            self._waiting.popleft().then(COMMIT_TIMEOUT)
+            self._waiting.popleft().then(ErrorCode.REQUEST_TIMED_OUT)
         self._set_timer()
         if not self._waiting:
             self._stop_waiting()

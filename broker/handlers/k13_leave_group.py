@@ -1,9 +1,10 @@
 """LeaveGroup 0-5: members leave a classic group; from v3 on several at once."""
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
+from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest
 
 from ..call import Call
+from ..core.groups.classic_answers import leave_refused
 from ..group_coordinator import caller_of
 from ..node import Node
 from . import Answer
@@ -12,14 +13,10 @@ from . import Answer
 def handle(request: LeaveGroupRequest, call: Call, node: Node) -> Answer:
     """Let the group decide."""
     if not request.group_id:
-        return _refused(ErrorCode.INVALID_GROUP_ID)
+        return leave_refused(ErrorCode.INVALID_GROUP_ID)
     caller = caller_of(call)
     return node.groups.ask(
         request.group_id,
         lambda shard, reply, moment: shard.leave(request, caller, reply, moment),
-        _refused,
+        leave_refused,
     )
-
-
-def _refused(code: ErrorCode) -> LeaveGroupResponse:
-    return LeaveGroupResponse(error_code=code)

@@ -4,6 +4,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 
 from ..call import Call
+from ..core.groups.classic_answers import sync_refused
 from ..group_coordinator import caller_of
 from ..node import Node
 from . import Answer
@@ -23,4 +24,4 @@ def handle(request: SyncGroupRequest, call: Call, node: Node) -> Answer:
 
 def _refused(code: ErrorCode) -> SyncGroupResponse:
     is_loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if is_loading else code)
+    return sync_refused(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else code)

@@ -76,7 +76,7 @@ class ClassicGroup(Rebalances):
             group.prepare("loaded, and has more members than it may have")
         return group
 
-    # What the coordinator asks of any group
+    # What the shard asks of any group
 
     @property
     def type_name(self) -> str:
@@ -92,11 +92,6 @@ class ClassicGroup(Rebalances):
     def is_empty(self) -> bool:
         """Whether there is no member."""
         return not len(self.roster)
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether it only keeps offsets that others commit: there has never been a member."""
-        return self.state is ClassicState.EMPTY and not self.protocol_type
 
     @property
     def is_unused(self) -> bool:

@@ -43,8 +43,8 @@ class ClassicBase:
         self.journal = Journal()
         self.journal.wall_ms = wall_ms
         self.now_ms = 0
-        """The monotonic clock as of the last call; the coordinator sets it before it runs the
-        `then` of an effect, as it does with the journal's."""
+        """The monotonic clock as of the last call; the shard sets it before the `then` of an
+        effect runs (`Shard.set_clocks`), as it does with the journal's."""
         self.state = ClassicState.EMPTY
         self.state_since_wall_ms: int | None = wall_ms
         """When it came into its state; None if its record is too old to tell."""

@@ -32,7 +32,7 @@ class ClassicMember:
     is_new: bool = False
     """Joins for the first time: it may vanish before it knows its id, so its wait is limited."""
     join: Parked | None = None
-    """The JoinGroup that waits for the next generation; set by `Roster.park_join` only."""
+    """The JoinGroup that waits for the next generation; set by `Roster` only, which counts them."""
     sync: Parked | None = None
     """The SyncGroup that waits for the assignment."""
 

@@ -344,7 +344,7 @@ class ConsumerGroup:
 
         return self.commit(draft, lambda _code: [], now_ms, after=after)
 
-    # What the coordinator asks.
+    # What the shard asks.
 
     def describe(self) -> DescribedGroup:
         """For ConsumerGroupDescribe."""

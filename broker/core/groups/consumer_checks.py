@@ -9,7 +9,7 @@ from .consumer_member import ConsumerMember
 from .consumer_state import GroupState
 from .group import OffsetOwner, TopicImage, TopicPartition, TopicsImage
 
-CONSUMER_GROUPS_VERSION_FIRST: Final = 9  # of OffsetCommit
+CONSUMER_GROUPS_VERSION_FIRST: Final = 9  # of OffsetCommit and OffsetFetch
 
 
 def check_commit(

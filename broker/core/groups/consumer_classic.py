@@ -132,7 +132,7 @@ def _classic_member(
     else:
         raise unknown_member(state, request.member_id)
     if member.classic is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "It does not use the classic protocol.")
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "It speaks the new protocol.")
     if request.generation_id != member.member_epoch:
         raise Refused(ErrorCode.ILLEGAL_GENERATION)
     return member

@@ -6,7 +6,7 @@ from dataclasses import replace
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
-from .consumer_member import LEAVE_STATIC_EPOCH, ConsumerMember
+from .consumer_member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember
 from .consumer_reconcile import Owned
 from .consumer_request import owned_by
 from .consumer_state import Draft, GroupState
@@ -36,9 +36,9 @@ def member_of(
         if member is not None:
             check_epoch(member, request.member_epoch, owned_by(request))
             return member
-        if request.member_epoch != 0:
+        if request.member_epoch != JOIN_EPOCH:
             raise unknown_member(draft.state, request.member_id)
-    elif request.member_epoch != 0:
+    elif request.member_epoch != JOIN_EPOCH:
         member = static_member(draft.state, request.instance_id, request.member_id)
         check_epoch(member, request.member_epoch, owned_by(request))
         return member
@@ -55,7 +55,9 @@ def _joining(draft: Draft, instance_id: str | None, member_id: str) -> ConsumerM
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Instance id {instance_id} is in use by {held.member_id}.",
         )
-    new = replace(held, member_id=member_id, member_epoch=0, previous_member_epoch=0)
+    new = replace(
+        held, member_id=member_id, member_epoch=JOIN_EPOCH, previous_member_epoch=JOIN_EPOCH
+    )
     replace_member(draft, held, new)
     draft.note("joined", f"again as {instance_id}, in place of {held.member_id}", member_id)
     return new
@@ -97,7 +99,7 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None
 
     Raises: Refused (FENCED_MEMBER_EPOCH).
     """
-    if epoch in (0, member.member_epoch):
+    if epoch in (JOIN_EPOCH, member.member_epoch):
         return
     lost_answer = (
         epoch == member.previous_member_epoch

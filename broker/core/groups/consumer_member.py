@@ -13,6 +13,8 @@ ByEpoch = Mapping[bytes, Mapping[int, int]]
 Partitions = Mapping[bytes, frozenset[int]]
 """Partitions by topic id; no topic stands there with none."""
 
+JOIN_EPOCH: Final = 0
+"""The member joins, or joins again."""
 LEAVE_EPOCH: Final = -1
 """The member leaves for good."""
 LEAVE_STATIC_EPOCH: Final = -2

@@ -1,6 +1,7 @@
 """ConsumerGroupHeartbeat: what is wrong with a request in itself, what it changes, the answer."""
 
 from dataclasses import replace
+from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k68_consumer_group_heartbeat import (
@@ -10,25 +11,25 @@ from odradek.protocol.messages.k68_consumer_group_heartbeat import (
     TopicPartitions,
 )
 
-from .consumer_member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember
+from .consumer_member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember
 from .consumer_reconcile import Owned
 from .effects import Caller
 from .settings import ConsumerSettings
 
-OWN_MEMBER_ID_VERSION_FIRST = 1
+OWN_MEMBER_ID_VERSION_FIRST: Final = 1
 
 
 def check_request(
     request: ConsumerGroupHeartbeatRequest, version: int, settings: ConsumerSettings
 ) -> None:
     """Refuse what no group could answer.  Raises: Refused."""
-    named = version >= OWN_MEMBER_ID_VERSION_FIRST or request.member_epoch > 0
+    named = version >= OWN_MEMBER_ID_VERSION_FIRST or request.member_epoch > JOIN_EPOCH
     if named or request.member_epoch == LEAVE_EPOCH:
         _refuse_empty(request.member_id, "MemberId")
     _refuse_empty(request.group_id, "GroupId")
     _refuse_empty(request.instance_id, "InstanceId")
     _refuse_empty(request.rack_id, "RackId")
-    if request.member_epoch == 0:
+    if request.member_epoch == JOIN_EPOCH:
         _check_join(request)
     elif request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
         raise _invalid("Only a member with an InstanceId leaves with epoch -2.")
@@ -66,7 +67,7 @@ def _invalid(detail: str) -> Refused:
 
 def is_full_request(request: ConsumerGroupHeartbeatRequest) -> bool:
     """Whether the member says everything again, and wants to be told everything again."""
-    if request.member_epoch == 0:
+    if request.member_epoch == JOIN_EPOCH:
         return True
     subscribes = (
         request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None

@@ -1,4 +1,4 @@
-"""What the group machines want done, as values; the coordinator's shell does it, in their order.
+"""What the group machines want done, as values; `LedShard` does it, in their order.
 
 The order is the promise. An answer that may only be given once its records are kept is an effect
 that `then` returns; it never stands beside the append.

@@ -1,4 +1,4 @@
-"""What the coordinator asks of a group, whether it is a classic one or a consumer group."""
+"""What the shard asks of a group, whether it is a classic one or a consumer group."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol

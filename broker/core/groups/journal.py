@@ -30,7 +30,7 @@ class Journal:
     def __init__(self) -> None:
         self._entries: deque[JournalEntry] = deque(maxlen=ENTRIES_MAX)
         self.wall_ms = 0
-        """The wall clock; set by the coordinator before each call into the group."""
+        """The wall clock; set by the shard before each call into the group."""
 
     def note(self, event: str, reason: str, member_id: str = "") -> None:
         """Keep an entry; the oldest goes when there are too many."""

@@ -108,7 +108,7 @@ class Migration:
                 if member.classic is not None:
                     session_ms = member.classic.session_timeout_ms
                     group.set_timer(Timer.SESSION, member.member_id, session_ms, now_ms)
-            group.journal.note("upgraded", "from a classic group to a consumer group")
+            group.journal.note("upgraded", "it was a classic group")
 
         def answers() -> list[Effect]:
             return classic.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -207,7 +207,7 @@ class Migration:
 
         def appended() -> None:
             self._groups[classic.group_id] = classic
-            classic.journal.note("downgraded", "from an empty consumer group to a classic group")
+            classic.journal.note("downgraded", "it was a consumer group without members")
 
         def then(code: ErrorCode) -> Sequence[Effect]:
             if code is not ErrorCode.NONE:
@@ -279,7 +279,7 @@ class Migration:
             classic.journal = group.journal
             for note in draft.notes:
                 classic.journal.note(*note)
-            classic.journal.note("downgraded", "from a consumer group to a classic group")
+            classic.journal.note("downgraded", "it was a consumer group")
             classic.begin(now_ms, wall_ms)
             for member in classic.roster:
                 classic.restart_session(member)

@@ -52,5 +52,5 @@ def compile_pattern(text: str) -> Pattern:
 def _refused(text: str, why: str) -> Refused:
     return Refused(
         ErrorCode.INVALID_REGULAR_EXPRESSION,
-        f"SubscribedTopicRegex `{text[:200]}` is not a valid regular expression: {why[:200]}.",
+        f"SubscribedTopicRegex `{text[:200]}` cannot be used: {why[:200]}.",
     )

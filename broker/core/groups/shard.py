@@ -6,7 +6,6 @@ and of `Offsets`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.group_records import GroupRecord
@@ -18,7 +17,7 @@ from odradek.protocol.messages.k09_offset_fetch import (
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest
-from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.protocol.messages.k14_sync_group import SyncGroupRequest
 from odradek.protocol.messages.k15_describe_groups import DescribedGroup
 from odradek.protocol.messages.k42_delete_groups import (
     DeletableGroupResult,
@@ -34,8 +33,11 @@ from odradek.protocol.messages.k69_consumer_group_describe import (
 
 from . import consumer_classic, consumer_classic_join
 from .classic import ClassicGroup
-from .classic_answers import join_refused, leave_answer
+from .classic_answers import join_refused, leave_answer, sync_refused
+from .classic_state import ClassicState
 from .consumer import ConsumerGroup
+from .consumer_checks import CONSUMER_GROUPS_VERSION_FIRST
+from .consumer_member import JOIN_EPOCH
 from .consumer_request import check_request, refusal
 from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
 from .group import Group, OffsetOwner, TopicPartition, TopicsImage
@@ -47,10 +49,6 @@ from .moment import Moment
 from .offsets import Offsets, OffsetWrite
 from .offsets_answers import refuse_commit, refuse_delete, there_in
 from .settings import GroupSettings
-
-JOIN_EPOCH: Final = 0
-DEAD: Final = "Dead"
-CONSUMER_GROUPS_VERSION_FIRST: Final = 9  # of OffsetCommit and OffsetFetch
 
 
 class Shard:
@@ -103,7 +101,7 @@ class Shard:
             return group.sync(request, caller, reply, *moment)
         if isinstance(group, ConsumerGroup):
             return consumer_classic.sync(group, request, caller, reply, *moment)
-        return [Answer(reply, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))]
+        return [Answer(reply, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))]
 
     def heartbeat(
         self, request: HeartbeatRequest, caller: Caller, reply: Reply, moment: Moment
@@ -260,7 +258,7 @@ class Shard:
         group = self.groups.get(group_id)
         if isinstance(group, ClassicGroup):
             return group.describe()
-        return DescribedGroup(group_id=group_id, group_state=DEAD)
+        return DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value)
 
     def delete(self, group_id: str, reply: Reply, moment: Moment) -> Sequence[Effect]:
         """DeleteGroups of one group: its offsets are gone first, in as many batches as it takes."""

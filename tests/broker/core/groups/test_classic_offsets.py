@@ -43,14 +43,12 @@ def test_an_empty_group_takes_commits_from_outside() -> None:
     assert commit(run, NOBODY) is ErrorCode.NONE
     assert commit(run, OffsetOwner("someone", "i", -1, 9)) is ErrorCode.NONE
     assert commit(run, OffsetOwner("someone", None, 0, 9)) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert run.group.is_simple
     assert run.group.is_unused
 
 
 def test_a_group_with_members_takes_commits_of_its_members() -> None:
     run = Running()
     (a,) = run.stable("a")
-    assert not run.group.is_simple
     assert commit(run, NOBODY) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(run, OffsetOwner(a, None, 1, 9)) is ErrorCode.NONE
     assert commit(run, OffsetOwner(a, None, 0, 9)) is ErrorCode.ILLEGAL_GENERATION

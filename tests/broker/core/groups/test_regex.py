@@ -44,7 +44,7 @@ def test_a_pattern_must_match_the_whole_name(pattern: str, expected: list[str]) 
     ["(", "[a", "a**", "a{1001}", r"\1", "(?=a)", "(?<=a)b", "(?P<n", "(a{100}){100}", r"\pL{300}"],
 )
 def test_a_pattern_that_re2_refuses(pattern: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Refused, match="is not a valid regular expression: ") as refused:
+    with pytest.raises(Refused, match="cannot be used: ") as refused:
         compile_pattern(pattern)
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert f"`{pattern}`" in str(refused.value.message)
