@@ -21,7 +21,7 @@ from typing import Self
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.group_records import GroupRecord
-from odradek.protocol.group_records.classic import GroupMetadataKey, GroupMetadataValue
+from odradek.protocol.group_records.classic import GroupMetadataValue
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest
@@ -33,7 +33,7 @@ from .classic_joining import Joining
 from .classic_leave import leave
 from .classic_member import ClassicMember, Parked
 from .classic_rebalance import Rebalances
-from .classic_records import CONSUMER, members_from, subscribed_topics
+from .classic_records import CONSUMER, generation_tombstone, members_from, subscribed_topics
 from .classic_state import ClassicState
 from .classic_sync import check_generation, heartbeat, sync
 from .deadlines import Deadlines
@@ -225,7 +225,7 @@ class ClassicGroup(Rebalances):
         """The record that deletes the group; none if nothing was ever written of it."""
         if self.generation_id == 0:
             return []
-        return [GroupRecord(GroupMetadataKey(group=self.group_id), None)]
+        return [generation_tombstone(self.group_id)]
 
     def describe(self) -> DescribedGroup:
         """The group as DescribeGroups shows it; what the members say only while it is Stable."""

@@ -21,14 +21,11 @@ from .classic_static import replace
 PENDING_MAX: Final = 10_000
 """Ids that a group gives out before it sees anyone join with them; Kafka has no limit here."""
 
-_MEMBER_ID_REQUIRED_SINCE: Final = 4
-
 
 def join(group: Rebalances, joining: Joining) -> None:
     """Answer a JoinGroup, or park it."""
     settings = group.settings()
-    timeouts_ms = range(settings.session_timeout_ms_min, settings.session_timeout_ms_max + 1)
-    if joining.session_timeout_ms not in timeouts_ms:
+    if not settings.allows_session(joining.session_timeout_ms):
         _refuse(group, joining, ErrorCode.INVALID_SESSION_TIMEOUT, joining.member_id)
         return
     if not _has_place(group, joining.member_id, settings.group_size_max):
@@ -86,7 +83,7 @@ def _fits(group: Rebalances, joining: Joining) -> bool:
 
 def _join_dynamic(group: Rebalances, joining: Joining) -> None:
     member_id = group.new_member_id(joining.caller.client_id)
-    if joining.parked.version < _MEMBER_ID_REQUIRED_SINCE:
+    if not joining.is_to_get_an_id:
         _add(group, joining, member_id)
     elif len(group.roster.pending) >= PENDING_MAX:
         _refuse(group, joining, ErrorCode.GROUP_MAX_SIZE_REACHED, "")

@@ -12,6 +12,8 @@ REASON_SIZE_MAX: Final = 255
 """Characters of what a client gives as its reason that are kept and logged: no client of Kafka's
 sends more."""
 
+_MEMBER_ID_REQUIRED_VERSION_FIRST: Final = 4
+
 
 class Joining(NamedTuple):
     """A JoinGroup, read for its version."""
@@ -45,6 +47,12 @@ class Joining(NamedTuple):
             list(protocols.items()),
             f"; the client says: {request.reason[:REASON_SIZE_MAX]}" if request.reason else "",
         )
+
+    @property
+    def is_to_get_an_id(self) -> bool:
+        """Whether it is given an id and shall come back with it (KIP-394): new, dynamic, v4+."""
+        is_new = not self.member_id and self.instance_id is None
+        return is_new and self.parked.version >= _MEMBER_ID_REQUIRED_VERSION_FIRST
 
     def update(self, roster: Roster, member: ClassicMember) -> None:
         """Note what the member now says of itself."""

@@ -43,6 +43,11 @@ def generation_record(
     return GroupRecord(GroupMetadataKey(group=group_id), value)
 
 
+def generation_tombstone(group_id: str) -> GroupRecord:
+    """The record that deletes the group."""
+    return GroupRecord(GroupMetadataKey(group=group_id), None)
+
+
 def members_from(value: GroupMetadataValue) -> list[ClassicMember]:
     """The members that a record holds; each can do the chosen protocol, as far as is known."""
     return [

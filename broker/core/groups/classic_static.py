@@ -20,7 +20,7 @@ from .effects import Effect
 
 log = logging.getLogger(__name__)
 
-_SKIP_ASSIGNMENT_SINCE: Final = 9
+_SKIP_ASSIGNMENT_VERSION_FIRST: Final = 9
 
 
 def replace(group: Rebalances, joining: Joining, member: ClassicMember, new_id: str) -> None:
@@ -88,7 +88,7 @@ def _answer(group: Rebalances, joining: Joining, member: ClassicMember, former: 
     parked = joining.parked
     group.roster.take_join(member)
     group.restart_session(member)
-    if parked.version >= _SKIP_ASSIGNMENT_SINCE:
+    if parked.version >= _SKIP_ASSIGNMENT_VERSION_FIRST:
         leads = member.member_id == group.roster.leader_id
         response = group.joined(parked, member.member_id, skip=leads)
     else:

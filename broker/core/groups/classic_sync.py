@@ -17,7 +17,13 @@ from .effects import Effect
 
 log = logging.getLogger(__name__)
 
-_PROTOCOL_NAMED_SINCE: Final = 5
+_PROTOCOL_NAMED_VERSION_FIRST: Final = 5
+
+
+def lacks_protocol(request: SyncGroupRequest, version: int) -> bool:
+    """Whether a SyncGroup does not name the protocol that it is about, though it has to (v5+)."""
+    named = request.protocol_type is not None and request.protocol_name is not None
+    return version >= _PROTOCOL_NAMED_VERSION_FIRST and not named
 
 
 def check_generation(
@@ -64,8 +70,7 @@ def sync(group: Rebalances, request: SyncGroupRequest, parked: Parked) -> None:
 
 
 def _check(group: Rebalances, request: SyncGroupRequest, version: int) -> ErrorCode:
-    named = request.protocol_type is not None and request.protocol_name is not None
-    if version >= _PROTOCOL_NAMED_SINCE and not named:
+    if lacks_protocol(request, version):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     code = check_generation(
         group, request.member_id, request.group_instance_id, request.generation_id

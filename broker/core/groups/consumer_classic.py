@@ -13,7 +13,6 @@ Source: behaviour of GroupMetadataManager in Apache Kafka 4.3.1.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
@@ -22,14 +21,13 @@ from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroup
 
 from .classic_answers import leave_answer, leave_refused, members_of, sync_refused
 from .classic_records import CONSUMER
+from .classic_sync import lacks_protocol
 from .consumer import ConsumerGroup
 from .consumer_lookup import static_member, unknown_member
 from .consumer_member import ConsumerMember, MemberState, partitions_of
 from .consumer_state import GroupState, Timer
 from .effects import Answer, Caller, Effect, Reply, group_code_of
 from .embedded import read_version, write_assignment
-
-_PROTOCOL_NAMED_SINCE: Final = 5
 
 
 def sync(
@@ -41,8 +39,7 @@ def sync(
     wall_ms: int,
 ) -> Sequence[Effect]:
     """A member fetches its assignment."""
-    named = request.protocol_type is not None and request.protocol_name is not None
-    if caller.version >= _PROTOCOL_NAMED_SINCE and not named:
+    if lacks_protocol(request, caller.version):
         return [Answer(reply, sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))]
     try:
         member, assignment = _synced(group, request, now_ms, wall_ms)

@@ -8,7 +8,6 @@ generation is its epoch; there is no leader, and nobody waits for the others.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from odradek.protocol.consumer_protocol import ConsumerProtocolSubscription
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
@@ -30,8 +29,6 @@ from .embedded import read_subscription
 from .group import TopicsImage
 from .migration import Migration
 
-_MEMBER_ID_REQUIRED_SINCE: Final = 4
-
 
 def join(
     group: ConsumerGroup,
@@ -47,8 +44,7 @@ def join(
     try:
         member_id = joining.member_id or migration.new_member_id()
         _check_join(group.state, migration, joining, member_id)
-        required = caller.version >= _MEMBER_ID_REQUIRED_SINCE
-        if required and joining.instance_id is None and not joining.member_id:
+        if joining.is_to_get_an_id:
             code = ErrorCode.MEMBER_ID_REQUIRED
             return [Answer(reply, join_refused(caller.version, code, member_id))]
         return _join(group, migration, joining, member_id, now_ms, wall_ms)
@@ -60,8 +56,7 @@ def _check_join(state: GroupState, migration: Migration, joining: Joining, membe
     """Raises: Refused."""
     settings = migration.settings(state.group_id)
     classic, consumer = settings.classic, settings.consumer
-    timeouts_ms = range(classic.session_timeout_ms_min, classic.session_timeout_ms_max + 1)
-    if joining.session_timeout_ms not in timeouts_ms:
+    if not classic.allows_session(joining.session_timeout_ms):
         raise Refused(ErrorCode.INVALID_SESSION_TIMEOUT)
     if consumer.migration_policy == "disabled":
         raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The migration is disabled.")

@@ -178,18 +178,28 @@ def _topic_partitions(owned: ByEpoch) -> list[records.TopicPartitions]:
     ]
 
 
+def member_tombstone(group_id: str, member_id: str) -> GroupRecord:
+    """Nobody is this member any more."""
+    key = records.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
+    return GroupRecord(key, None)
+
+
+def current_assignment_tombstone(group_id: str, member_id: str) -> GroupRecord:
+    """It owns nothing any more."""
+    key = records.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
+    return GroupRecord(key, None)
+
+
+def target_tombstone(group_id: str, member_id: str) -> GroupRecord:
+    """It shall own nothing any more."""
+    key = records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
+    return GroupRecord(key, None)
+
+
 def removal_records(group_id: str, member_id: str) -> list[GroupRecord]:
     """The tombstones of a member, in Kafka's order."""
     return [
-        GroupRecord(
-            records.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id),
-            None,
-        ),
-        GroupRecord(
-            records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
-            None,
-        ),
-        GroupRecord(
-            records.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None
-        ),
+        current_assignment_tombstone(group_id, member_id),
+        target_tombstone(group_id, member_id),
+        member_tombstone(group_id, member_id),
     ]

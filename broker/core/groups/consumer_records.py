@@ -3,7 +3,12 @@
 from odradek.protocol.group_records import GroupRecord
 from odradek.protocol.group_records import consumer as records
 
-from .consumer_member import Partitions
+from .consumer_member import (
+    Partitions,
+    current_assignment_tombstone,
+    member_tombstone,
+    target_tombstone,
+)
 from .consumer_state import GroupState, ResolvedRegex
 
 
@@ -64,30 +69,13 @@ def partition_metadata_tombstone(group_id: str) -> GroupRecord:
 def group_tombstones(state: GroupState) -> list[GroupRecord]:
     """What deletes a group, in Kafka's order."""
     group_id = state.group_id
-    found = [
-        GroupRecord(
-            records.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id),
-            None,
-        )
-        for member_id in state.members
+    target_epoch = records.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)
+    return [
+        *(current_assignment_tombstone(group_id, member_id) for member_id in state.members),
+        *(target_tombstone(group_id, member_id) for member_id in state.target),
+        GroupRecord(target_epoch, None),
+        *(member_tombstone(group_id, member_id) for member_id in state.members),
+        *(regex_tombstone(group_id, pattern) for pattern in state.regexes),
+        partition_metadata_tombstone(group_id),  # always, as Kafka
+        GroupRecord(records.ConsumerGroupMetadataKey(group_id=group_id), None),
     ]
-    found += [
-        GroupRecord(
-            records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
-            None,
-        )
-        for member_id in state.target
-    ]
-    found.append(
-        GroupRecord(records.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
-    )
-    found += [
-        GroupRecord(
-            records.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None
-        )
-        for member_id in state.members
-    ]
-    found += [regex_tombstone(group_id, pattern) for pattern in state.regexes]
-    found.append(partition_metadata_tombstone(group_id))  # always, as Kafka
-    found.append(GroupRecord(records.ConsumerGroupMetadataKey(group_id=group_id), None))
-    return found

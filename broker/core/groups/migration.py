@@ -18,7 +18,6 @@ from typing import Final
 
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
 from odradek.protocol.group_records import GroupRecord
-from odradek.protocol.group_records.classic import GroupMetadataKey
 from odradek.protocol.group_records.consumer import ClassicMemberMetadata, ClassicProtocol
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest
 from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -26,7 +25,7 @@ from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroup
 from .classic import ClassicGroup
 from .classic_answers import join_refused
 from .classic_member import ClassicMember
-from .classic_records import CONSUMER, subscribed_topics
+from .classic_records import CONSUMER, generation_tombstone, subscribed_topics
 from .classic_state import ClassicState
 from .consumer import ConsumerGroup, Finish
 from .consumer_member import (
@@ -117,7 +116,7 @@ class Migration:
 
     def _upgrade_records(self, classic: ClassicGroup) -> list[GroupRecord]:
         """The tombstone of the classic group, then the consumer group.  Raises: Refused."""
-        tombstone = GroupRecord(GroupMetadataKey(group=classic.group_id), None)
+        tombstone = generation_tombstone(classic.group_id)
         if classic.is_empty:
             return [tombstone]
         settings = self.settings(classic.group_id).consumer

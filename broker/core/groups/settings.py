@@ -12,6 +12,10 @@ class ClassicSettings:
     session_timeout_ms_max: int = 1_800_000
     group_size_max: int = 2_147_483_647
 
+    def allows_session(self, timeout_ms: int) -> bool:
+        """Whether a member may have such a session timeout."""
+        return self.session_timeout_ms_min <= timeout_ms <= self.session_timeout_ms_max
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSettings:
