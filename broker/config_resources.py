@@ -39,7 +39,7 @@ async def change_resources(
     for asked in all_asked:
         try:
             if named[asked.resource_type, asked.name] > 1:
-                raise _refused("this resource is named twice")
+                raise _invalid_request("this resource is named twice")
             await _change_resource(asked, node, validate_only=validate_only)
             outcomes.append(None)
         except Refused as refused:
@@ -52,7 +52,7 @@ async def _change_resource(asked: ResourceChange, node: Node, *, validate_only: 
     kind = asked.resource_type
     if kind == ResourceType.TOPIC:
         if not asked.name:
-            raise _refused("there are no configs of all topics: name one")
+            raise _invalid_request("there are no configs of all topics: name one")
         change = _change(asked, TOPIC_SETTINGS)
         await node.dynamic_configs.change_topic(asked.name, change, validate_only=validate_only)
     elif kind == ResourceType.BROKER:
@@ -64,23 +64,23 @@ async def _change_resource(asked: ResourceChange, node: Node, *, validate_only: 
         )
     elif kind == ResourceType.GROUP:
         if not asked.name:
-            raise _refused("there are no configs of all groups: name one")
+            raise _invalid_request("there are no configs of all groups: name one")
         change = _change(asked, GROUP_CONFIGS)
         await node.dynamic_configs.change_group(asked.name, change, validate_only=validate_only)
     elif kind == ResourceType.BROKER_LOGGER and not asked.replaces:
         check_broker_id(asked.name, node)
         _change_loggers(asked.changes, node, validate_only=validate_only)
     else:
-        raise _refused(f"configs of resource type {kind} cannot be changed by this request")
+        raise _invalid_request(f"configs of resource type {kind} cannot be changed by this request")
 
 
 def check_broker_id(name: str, node: Node) -> None:
     """Let the name of this broker pass, written in any way.  Raises: Refused."""
     digits = name[1:] if name[:1] in ("-", "+") else name
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
-        raise _refused(f"a broker is named by its number, not by {name[:100]!r}")
+        raise _invalid_request(f"a broker is named by its number, not by {name[:100]!r}")
     if int(name) != node.broker_id:
-        raise _refused(f"this is broker {node.broker_id}, not {name}: ask that one")
+        raise _invalid_request(f"this is broker {node.broker_id}, not {name}: ask that one")
 
 
 def _change(asked: ResourceChange, declared: Declared) -> Callable[[Texts], Texts]:
@@ -92,7 +92,7 @@ def _change(asked: ResourceChange, declared: Declared) -> Callable[[Texts], Text
 def _change_loggers(changes: Sequence[ConfigChange], node: Node, *, validate_only: bool) -> None:
     for name, operation, level in changes:
         if operation not in (Operation.SET, Operation.DELETE):
-            raise _refused("the level of a logger can only be set or deleted")
+            raise _invalid_request("the level of a logger can only be set or deleted")
         node.loggers.check(name, None if operation == Operation.DELETE else level)
     for name, operation, level in () if validate_only else changes:
         if operation == Operation.DELETE:
@@ -102,5 +102,5 @@ def _change_loggers(changes: Sequence[ConfigChange], node: Node, *, validate_onl
             node.loggers.set_level(name, level)
 
 
-def _refused(message: str) -> Refused:
+def _invalid_request(message: str) -> Refused:
     return Refused(ErrorCode.INVALID_REQUEST, message)

@@ -81,8 +81,6 @@ class DynamicConfigs:
         self._waiters: set[tuple[int, asyncio.Future[None]]] = set()
         self.on_broker_changed: list[Callable[[], None]] = []
         """Called when settings of this broker have changed, which are then in `node.config`."""
-        self.on_group_changed: list[Callable[[str], None]] = []
-        """Called with the group whose settings have changed."""
 
     # Applying.
 
@@ -176,8 +174,6 @@ class DynamicConfigs:
         else:
             self._groups.pop(group_id, None)
         log.info("group configs changed group=%s names=%s", group_id, ",".join(texts))
-        for notify in self.on_group_changed:
-            notify(group_id)
 
     # Asking and changing.
 

@@ -51,12 +51,12 @@ def check_form(changes: Iterable[ConfigChange]) -> None:
     names = {change.name for change in changes}
     no_values = [c.name for c in changes if c.value is None and c.operation != Operation.DELETE]
     if no_values:
-        raise _refused(f"there is no value for {_listed(no_values)}")
+        raise _invalid_request(f"there is no value for {_listed(no_values)}")
     if len(names) != len(changes):
-        raise _refused("a config is named twice")
+        raise _invalid_request("a config is named twice")
     unknown = [change.name for change in changes if change.operation not in tuple(Operation)]
     if unknown:
-        raise _refused(f"there is no such operation as that for {_listed(unknown)}")
+        raise _invalid_request(f"there is no such operation as that for {_listed(unknown)}")
 
 
 def changed(current: Texts, changes: Iterable[ConfigChange], declared: Declared) -> dict[str, str]:
@@ -84,7 +84,7 @@ def _changed_list(
 ) -> str:
     setting = declared.get(name)
     if setting is None or setting.kind.code != LIST.code:
-        raise _invalid(f"{name[:100]} is no list: {operation.name} is not possible")
+        raise _invalid_config(f"{name[:100]} is no list: {operation.name} is not possible")
     default = setting.default
     assert default is None or isinstance(default, tuple)
     items = list(default or ()) if current is None else list(LIST.parse(current))
@@ -101,17 +101,17 @@ def check_topic(current: Texts, wanted: Texts, given: Mapping[str, Value]) -> No
     for name, text in _news(current, wanted):
         setting = TOPIC_SETTINGS.get(name)
         if setting is None:
-            raise _invalid(f"there is no topic config named {name[:100]!r}")
+            raise _invalid_config(f"there is no topic config named {name[:100]!r}")
         try:
             value = setting.parse(text)
         except ConfigError as error:
-            raise _invalid(str(error)) from None
+            raise _invalid_config(str(error)) from None
         if setting.effect != BUILT and value not in _harmless(setting, current.get(name), given):
             raise _not_built(setting, text, broker_value(setting, given))
     try:
         check_compaction_lags(wanted, given)
     except ConfigError as error:
-        raise _invalid(str(error)) from None
+        raise _invalid_config(str(error)) from None
 
 
 def _harmless(
@@ -136,16 +136,18 @@ def check_broker(
     news = dict(_news(current, wanted))
     for name in news:
         if name not in declared:
-            raise _invalid(f"there is no config named {name[:100]!r} that could be changed")
+            raise _invalid_config(f"there is no config named {name[:100]!r} that could be changed")
     static = sorted(news.keys() - DYNAMIC)
     if static:
-        raise _refused(f"a running broker cannot change {_listed(static)}")
+        raise _invalid_request(f"a running broker cannot change {_listed(static)}")
     for_listeners = sorted(news.keys() & PER_LISTENER)
     if for_listeners:
-        raise _refused(f"only of a single listener can be changed: {_listed(for_listeners)}")
+        raise _invalid_request(
+            f"only of a single listener can be changed: {_listed(for_listeners)}"
+        )
     for_brokers = sorted(news.keys() & PER_BROKER)
     if for_brokers and is_cluster:
-        raise _refused(f"only of a single broker can be changed: {_listed(for_brokers)}")
+        raise _invalid_request(f"only of a single broker can be changed: {_listed(for_brokers)}")
     given = layers.merged()
     for name, text in news.items():
         _check_dynamic(declared[name], text, given)
@@ -157,9 +159,9 @@ def _check_dynamic(setting: Setting[Value], text: str, given: Mapping[str, Value
     try:
         value = setting.parse(text)
     except NotBuilt as error:
-        raise _invalid(str(error)) from None
+        raise _invalid_config(str(error)) from None
     except ConfigError as error:
-        raise _refused(str(error)) from None
+        raise _invalid_request(str(error)) from None
     now = given.get(setting.name, setting.default)
     is_fixed = setting.name in UNBUILT or setting.name in FIXED_LISTENERS
     if is_fixed and value not in (now, setting.default):
@@ -178,12 +180,12 @@ def _listed(names: list[str]) -> str:
 def _not_built(setting: Setting[Value], text: str, now: Value) -> Refused:
     asked = setting.name if setting.is_sensitive else f"{setting.name}={text[:100]}"
     shown = "the present value" if setting.is_sensitive else text_of(now)
-    return _invalid(f"to change to {asked} is not built yet: only {shown} is")
+    return _invalid_config(f"to change to {asked} is not built yet: only {shown} is")
 
 
-def _refused(message: str) -> Refused:
+def _invalid_request(message: str) -> Refused:
     return Refused(ErrorCode.INVALID_REQUEST, message)
 
 
-def _invalid(message: str) -> Refused:
+def _invalid_config(message: str) -> Refused:
     return Refused(ErrorCode.INVALID_CONFIG, message)

@@ -32,9 +32,9 @@ def check_request(
     if request.member_epoch == JOIN_EPOCH:
         _check_join(request)
     elif request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
-        raise _invalid("Only a member with an InstanceId leaves with epoch -2.")
+        raise _invalid_request("Only a member with an InstanceId leaves with epoch -2.")
     elif request.member_epoch < LEAVE_STATIC_EPOCH:
-        raise _invalid(f"MemberEpoch {request.member_epoch} is not one.")
+        raise _invalid_request(f"MemberEpoch {request.member_epoch} is not one.")
     assignor = request.server_assignor
     if assignor is not None and assignor not in settings.assignors:
         raise Refused(
@@ -46,11 +46,11 @@ def check_request(
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
     if request.rebalance_timeout_ms == -1:
-        raise _invalid("A member that joins must give its RebalanceTimeoutMs.")
+        raise _invalid_request("A member that joins must give its RebalanceTimeoutMs.")
     if request.topic_partitions is None or request.topic_partitions:
-        raise _invalid("A member that joins must own no TopicPartitions.")
+        raise _invalid_request("A member that joins must own no TopicPartitions.")
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise _invalid(
+        raise _invalid_request(
             "A member that joins must give SubscribedTopicNames or a SubscribedTopicRegex."
         )
 
@@ -58,10 +58,10 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 def _refuse_empty(text: str | None, name: str) -> None:
     # Java's trim() takes away the control characters, too.
     if text is not None and all(character <= " " for character in text):
-        raise _invalid(f"{name} must not be empty.")
+        raise _invalid_request(f"{name} must not be empty.")
 
 
-def _invalid(detail: str) -> Refused:
+def _invalid_request(detail: str) -> Refused:
     return Refused(ErrorCode.INVALID_REQUEST, detail)
 
 
