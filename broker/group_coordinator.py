@@ -171,6 +171,11 @@ class GroupCoordinator:
     def _loaded(self) -> list["LedShard"]:
         return [led for led in self._led.values() if not led.is_loading]
 
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether a member may join that says this much of itself."""
+        kept_bytes = sum(led.metadata_bytes for led in self._led.values())
+        return kept_bytes + size_bytes <= self._node.config.odradek_group_metadata_bytes_max
+
     def exists(self, topic: str, partition: int) -> bool:
         """Whether a topic has this partition."""
         return self._node.metadata.partition(topic, partition) is not None

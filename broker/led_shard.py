@@ -30,6 +30,9 @@ class LedShard:
     def __init__(self, shard: Shard, group_log: GroupLog, clock: Clock) -> None:
         self.shard = shard
         self.is_loading = True
+        self.metadata_bytes = 0
+        """What the members of all groups have said of themselves."""
+        self._metadata_bytes: dict[str, int] = {}
         self._log = group_log
         self._clock = clock
         self._alarms: Alarms[str] = Alarms(clock, self._on_alarm)
@@ -55,7 +58,7 @@ class LedShard:
                 if not reply.done():  # else the client has hung up
                     reply.set_result(effect.response)
         self.shard.drop_if_unused(group_id)
-        self._set_alarm(group_id)
+        self._look_after(group_id)
 
     def _append(self, group_id: str, effect: AppendGroupRecords) -> None:
         def then(code: ErrorCode) -> None:
@@ -64,11 +67,15 @@ class LedShard:
 
         self._log.append(effect.records, then, effect.appended)
 
-    def _set_alarm(self, group_id: str) -> None:
+    def _look_after(self, group_id: str) -> None:
+        """Note how much a group keeps in memory, and when it has to be looked at."""
         group = self.shard.groups.get(group_id)
-        at_ms = None if group is None else group.wake_ms
-        if at_ms is not None:
-            self._alarms.set(group_id, at_ms)
+        kept_bytes = 0 if group is None else group.metadata_bytes
+        self.metadata_bytes += kept_bytes - self._metadata_bytes.pop(group_id, 0)
+        if kept_bytes:
+            self._metadata_bytes[group_id] = kept_bytes
+        if group is not None and group.wake_ms is not None:
+            self._alarms.set(group_id, group.wake_ms)
 
     def _on_alarm(self, group_id: str) -> None:
         self.run(group_id, self.shard.on_time(group_id, self.moment()))
@@ -88,7 +95,7 @@ class LedShard:
         self.shard.loaded(self.moment())
         self.is_loading = False
         for group_id in self.shard.groups:
-            self._set_alarm(group_id)
+            self._look_after(group_id)
         if loader.record_count or loader.skipped_count:
             log.info(
                 "groups loaded partition=%d groups=%d records=%d skipped=%d ms=%d",

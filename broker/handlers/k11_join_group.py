@@ -18,6 +18,8 @@ def handle(request: JoinGroupRequest, call: Call, node: Node) -> Answer:
 
     if not request.group_id:
         return refused(ErrorCode.INVALID_GROUP_ID)
+    if not node.groups.has_room(sum(len(p.name) + len(p.metadata) for p in request.protocols)):
+        return refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
     caller = caller_of(call)
     return node.groups.ask(
         request.group_id,

@@ -20,6 +20,10 @@ def handle(request: ConsumerGroupHeartbeatRequest, call: Call, node: Node) -> An
         return refusal(ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols")
     if not request.group_id:
         return refusal(ErrorCode.INVALID_REQUEST, "the group has no id")
+    said_bytes = sum(map(len, request.subscribed_topic_names or ()))
+    said_bytes += len(request.subscribed_topic_regex or "")
+    if said_bytes and not node.groups.has_room(said_bytes):
+        return refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, "odradek.group.metadata.bytes.max")
     caller = caller_of(call)
     return node.groups.ask(
         request.group_id,

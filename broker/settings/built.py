@@ -45,6 +45,14 @@ class OdradekSettings:
         "Partitions that one topic may have.",
         at_least=1,
     )
+    odradek_group_metadata_bytes_max = Setting(
+        "odradek.group.metadata.bytes.max",
+        LONG,
+        256 * _MIB,
+        "Memory for what the members of all groups say of themselves when they join; above it "
+        "nobody joins any more.",
+        at_least=0,
+    )
     odradek_fetch_session_partitions_max = Setting(
         "odradek.fetch.session.partitions.max",
         INT,

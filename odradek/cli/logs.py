@@ -7,6 +7,7 @@ from typing import Final
 
 FORMATS: Final = ("plain", "json")
 LEVELS: Final = ("debug", "info", "warning", "error")
+_ESCAPED: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
 def set_up_logging(log_format: str, level: str) -> None:
@@ -21,6 +22,11 @@ class PlainFormatter(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """One line: a name that a client chose must not look like a line of its own."""
+        record.message = record.message.translate(_ESCAPED)
+        return super().formatMessage(record)
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
         """ISO, in UTC."""

@@ -155,6 +155,25 @@ async def test_while_groups_are_loaded(
     await joined(client)
 
 
+@on_broker({**AT_ONCE, "odradek.group.metadata.bytes.max": "200"}, both=False)
+async def test_members_have_only_so_much_to_say(broker: RunningBroker) -> None:
+    client = await client_of(broker)
+    full = ErrorCode.GROUP_MAX_SIZE_REACHED
+    member_id, _ = await joined(client)
+    large = join("other", topics=["x" * 200])
+    assert (await client.ask(large, 3)).error_code == full
+    names = consumer_heartbeat("new", "m", topics=["y" * 100, "z" * 100])
+    assert (await client.ask(names, 1)).error_code == full
+    assert (await client.ask(join("g", member_id), 5)).error_code == 0, "small ones may"
+    entered = await client.ask(consumer_heartbeat("new", "m", topics=["y" * 150]), 1)
+    assert entered.error_code == 0
+    assert (await client.ask(join("late", topics=["x" * 20]), 3)).error_code == full
+    await client.ask(consumer_heartbeat("new", "m", -1), 1)
+    led = broker.node.groups._led[0]
+    assert led.metadata_bytes == led.shard.groups["g"].metadata_bytes > 0
+    assert (await client.ask(join("late", topics=["x" * 20]), 3)).error_code == 0
+
+
 @on_broker(AT_ONCE, both=False)
 async def test_the_journal_tells_what_happened(broker: RunningBroker) -> None:
     client = await client_of(broker)

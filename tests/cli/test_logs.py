@@ -37,3 +37,9 @@ def test_json_carries_the_traceback() -> None:
         line = JsonFormatter().format(record("failed", error=True))
     assert "\n" not in line
     assert json.loads(line)["exception"].endswith("OSError: disk")
+
+
+def test_a_name_that_a_client_chose_makes_no_line_of_its_own() -> None:
+    line = PlainFormatter().format(record("group=%s", "a\n2026 ERROR forged\x1b[0m"))
+    assert "\n" not in line
+    assert "group=a\\x0a2026 ERROR forged\\x1b[0m" in line

@@ -109,6 +109,11 @@ class ClassicGroup(Rebalances):
         return self.roster.leader_id
 
     @property
+    def metadata_bytes(self) -> int:
+        """What its members have said of themselves."""
+        return self.roster.metadata_bytes
+
+    @property
     def wake_ms(self) -> int | None:
         """When to call `on_time` next, or None."""
         return self.deadlines.wake_ms

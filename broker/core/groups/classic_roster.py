@@ -15,6 +15,7 @@ class Roster:
         "leader_id",
         "member_id_of",
         "members",
+        "metadata_bytes",
         "pending",
         "unsynced",
     )
@@ -28,6 +29,8 @@ class Roster:
         """Ids that were given out, and with which nobody has joined yet."""
         self.unsynced: set[str] = set()
         """Members of this generation whose SyncGroup has not come yet."""
+        self.metadata_bytes = 0
+        """What the members have said of themselves."""
         self._joined_count = 0
         self._supporters: Counter[str] = Counter()  # of each protocol
 
@@ -59,7 +62,7 @@ class Roster:
             self.member_id_of[member.instance_id] = member.member_id
         if self.leader_id is None:
             self.leader_id = member.member_id
-        self._supporters.update(name for name, _ in member.protocols)
+        self._note_protocols(member)
         self.pending.discard(member.member_id)
 
     def remove(self, member: ClassicMember) -> None:
@@ -100,7 +103,7 @@ class Roster:
         member.protocols = protocols
         member.session_timeout_ms = session_timeout_ms
         member.rebalance_timeout_ms = rebalance_timeout_ms
-        self._supporters.update(name for name, _ in protocols)
+        self._note_protocols(member)
 
     def park_join(self, member: ClassicMember, parked: Parked) -> Parked | None:
         """Let a JoinGroup wait; return the one that it takes the place of."""
@@ -136,8 +139,17 @@ class Roster:
         votes = Counter(member.vote(candidates) for member in self)
         return votes.most_common(1)[0][0]
 
+    def _note_protocols(self, member: ClassicMember) -> None:
+        self._supporters.update(name for name, _ in member.protocols)
+        self.metadata_bytes += _size_of(member.protocols)
+
     def _forget_protocols(self, member: ClassicMember) -> None:
+        self.metadata_bytes -= _size_of(member.protocols)
         for name, _ in member.protocols:
             self._supporters[name] -= 1
             if not self._supporters[name]:
                 del self._supporters[name]
+
+
+def _size_of(protocols: ClassicProtocols) -> int:
+    return sum(len(name) + len(data) for name, data in protocols)

@@ -117,6 +117,11 @@ class ConsumerGroup:
         return not self.state.members and self.state.group_epoch == INITIAL_EPOCH
 
     @property
+    def metadata_bytes(self) -> int:
+        """What its members have said of themselves."""
+        return self.state.metadata_bytes
+
+    @property
     def wake_ms(self) -> int | None:
         """When to call `on_time` next, or None."""
         return self.deadlines.wake_ms

@@ -62,6 +62,16 @@ class ConsumerMember:
         return self.subscribed_topic_regex or None
 
     @property
+    def metadata_bytes(self) -> int:
+        """What it has said of itself, in characters and bytes."""
+        classic = () if self.classic is None else self.classic.supported_protocols
+        return (
+            sum(map(len, self.subscribed_topic_names))
+            + len(self.subscribed_topic_regex or "")
+            + sum(len(protocol.name) + len(protocol.metadata) for protocol in classic)
+        )
+
+    @property
     def is_static_and_away(self) -> bool:
         """Whether it left with epoch -2 and is expected back."""
         return self.instance_id is not None and self.member_epoch == LEAVE_STATIC_EPOCH

@@ -44,6 +44,7 @@ class GroupState:
         "group_id",
         "has_partition_metadata",
         "members",
+        "metadata_bytes",
         "metadata_hash",
         "owners",
         "patterns",
@@ -55,6 +56,8 @@ class GroupState:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.group_epoch = INITIAL_EPOCH
+        self.metadata_bytes = 0
+        """What the members have said of themselves."""
         self.metadata_hash = 0
         self.assignment_epoch = INITIAL_EPOCH
         self.assignment_wall_ms = 0
@@ -195,6 +198,7 @@ class GroupState:
 
     def _replace(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
         if old is not None:
+            self.metadata_bytes -= old.metadata_bytes
             self.classic_count -= old.classic is not None
             self._count_pattern(old.regex, -1)
             for owned in (old.assigned, old.pending_revocation):
@@ -206,6 +210,7 @@ class GroupState:
                 del self.members[old.member_id]
         if new is not None:
             self.members[new.member_id] = new
+            self.metadata_bytes += new.metadata_bytes
             self.classic_count += new.classic is not None
             self._count_pattern(new.regex, 1)
             for owned in (new.assigned, new.pending_revocation):

@@ -76,6 +76,10 @@ class Group(Protocol):
         """Whether nothing of it is worth to be kept: it was made for a request that was refused."""
 
     @property
+    def metadata_bytes(self) -> int:
+        """What its members have said of themselves: it is kept as long as they are."""
+
+    @property
     def wake_ms(self) -> int | None:
         """When to call `on_time` next, or None; it may be earlier than needed."""
 
