@@ -48,6 +48,7 @@ TYPES: Final = (
     "CLASS",
     "PASSWORD",
 )
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32  # types of resources
 SOURCES_FIRST: Final = 1  # DescribeConfigs v0 does not say where a value comes from
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -57,13 +58,14 @@ class Resource(NamedTuple):
 
     type: int
     name: str
-    own_source: int
-    """The source of what was set for this very resource."""
+    own_source: str
+    """The source, as in SOURCES, of what was set for this very resource."""
     node_id: int | None = None
     """The only broker that can answer; None: any."""
 
     def __str__(self) -> str:
-        kind = {2: "topic", 4: "broker", 8: "broker logger", 32: "group"}[self.type]
+        kinds = {TOPIC: "topic", BROKER: "broker", BROKER_LOGGER: "broker logger", GROUP: "group"}
+        kind = kinds[self.type]
         return f"{kind} {self.name}" if self.name else "the default of brokers"
 
 
@@ -88,15 +90,16 @@ def resource_options(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         chosen = []
         if topic is not None:
-            chosen.append(Resource(2, topic, 1))
+            chosen.append(Resource(TOPIC, topic, "DYNAMIC_TOPIC_CONFIG"))
         if broker is not None:
-            chosen.append(Resource(4, str(broker), 2, broker))
+            chosen.append(Resource(BROKER, str(broker), "DYNAMIC_BROKER_CONFIG", broker))
         if broker_default:
-            chosen.append(Resource(4, "", 3))
+            chosen.append(Resource(BROKER, "", "DYNAMIC_DEFAULT_BROKER_CONFIG"))
         if group is not None:
-            chosen.append(Resource(32, group, 8))
+            chosen.append(Resource(GROUP, group, "DYNAMIC_GROUP_CONFIG"))
         if broker_logger is not None:
-            chosen.append(Resource(8, str(broker_logger), 6, broker_logger))
+            source = "DYNAMIC_BROKER_LOGGER_CONFIG"
+            chosen.append(Resource(BROKER_LOGGER, str(broker_logger), source, broker_logger))
         if len(chosen) != 1:
             raise click.UsageError(
                 "name one of --topic, --broker, --broker-default, --group, --broker-logger"
@@ -136,7 +139,7 @@ def describe(cluster: Cluster, resource: Resource, everything: bool, as_json: bo
     shown = [
         _document(config)
         for config in sorted(result.configs, key=lambda config: config.name)
-        if everything or config.config_source == resource.own_source
+        if everything or _source(config.config_source) == resource.own_source
     ]
     if as_json:
         show_json(shown)
