@@ -236,7 +236,7 @@ class GroupCoordinator:
     def forget_topic(self, topic: str) -> None:
         """A topic was deleted: nobody needs its offsets."""
         for led in self._loaded():
-            led.run("", led.shard.forget_topic(topic))
+            led.run(None, led.shard.forget_topic(topic))
 
     async def expire_forever(self) -> None:
         """Remove offsets that nobody has used for too long, and groups that are left with none."""
@@ -247,7 +247,7 @@ class GroupCoordinator:
     def expire(self) -> None:
         """Do it once."""
         for led in self._loaded():
-            led.run("", led.shard.expire(led.moment()))
+            led.run(None, led.shard.expire(led.moment()))
 
     def close(self) -> None:
         """Stop all alarms."""

@@ -47,8 +47,8 @@ class LedShard:
         self.run(group_id, ask(self.shard, reply, self.moment()))
         return reply.result() if reply.done() and not reply.cancelled() else reply
 
-    def run(self, group_id: str, effects: Sequence[Effect]) -> None:
-        """Do what a group wants done."""
+    def run(self, group_id: str | None, effects: Sequence[Effect]) -> None:
+        """Do what a group wants done, or (None) what is to be done to several."""
         for effect in effects:
             if isinstance(effect, AppendGroupRecords):
                 self._append(group_id, effect)
@@ -57,12 +57,14 @@ class LedShard:
                 assert isinstance(reply, asyncio.Future)
                 if not reply.done():  # else the client has hung up
                     reply.set_result(effect.response)
-        self.shard.drop_if_unused(group_id)
-        self._look_after(group_id)
+        if group_id is not None:
+            self.shard.drop_if_unused(group_id)
+            self._look_after(group_id)
 
-    def _append(self, group_id: str, effect: AppendGroupRecords) -> None:
+    def _append(self, group_id: str | None, effect: AppendGroupRecords) -> None:
         def then(code: ErrorCode) -> None:
-            self.shard.set_clocks(group_id, self.moment())
+            if group_id is not None:
+                self.shard.set_clocks(group_id, self.moment())
             self.run(group_id, effect.then(code))
 
         self._log.append(effect.records, then, effect.appended)
@@ -109,7 +111,7 @@ class LedShard:
     def resign(self) -> None:
         """The groups are led elsewhere from now on: whoever waits here is told so."""
         self._log.close()
-        self.run("", self.shard.unload())
+        self.run(None, self.shard.unload())
         self.close()
 
     def close(self) -> None:
