@@ -301,6 +301,27 @@ class Controller:
             controller_epoch=self.controller_epoch,
         )
 
+    async def _delete_topic(self, topic: str) -> None:
+        """Stop its replicas, then remove its nodes; the request to delete it goes last."""
+        self._topics.pop(topic, None)
+        await self._channel.stop_replicas(topic)
+        ops: list[Op] = []
+        if await self._session.exists(znodes.topic_path(topic)) is not None:
+            ops += [Delete(path) for path in await self._below(znodes.topic_path(topic))]
+        if await self._session.exists(znodes.topic_config_path(topic)) is not None:
+            ops.append(Delete(znodes.topic_config_path(topic)))
+        ops.append(Delete(znodes.delete_topic_path(topic)))
+        await self._write(ops)
+        self._channel.forget_topic(topic)
+        log.info("topic deleted topic=%s", topic)
+
+    async def _below(self, path: str) -> list[str]:
+        """A node and all below it, children before parents."""
+        paths = []
+        for child in await self._session.children(path):
+            paths += await self._below(f"{path}/{child}")
+        return [*paths, path]
+
     # Elections.
 
     async def _hold_elections(
@@ -359,26 +380,7 @@ class Controller:
             )
             return elected
 
-    async def _delete_topic(self, topic: str) -> None:
-        """Stop its replicas, then remove its nodes; the request to delete it goes last."""
-        self._topics.pop(topic, None)
-        await self._channel.stop_replicas(topic)
-        ops: list[Op] = []
-        if await self._session.exists(znodes.topic_path(topic)) is not None:
-            ops += [Delete(path) for path in await self._below(znodes.topic_path(topic))]
-        if await self._session.exists(znodes.topic_config_path(topic)) is not None:
-            ops.append(Delete(znodes.topic_config_path(topic)))
-        ops.append(Delete(znodes.delete_topic_path(topic)))
-        await self._write(ops)
-        self._channel.forget_topic(topic)
-        log.info("topic deleted topic=%s", topic)
-
-    async def _below(self, path: str) -> list[str]:
-        """A node and all below it, children before parents."""
-        paths = []
-        for child in await self._session.children(path):
-            paths += await self._below(f"{path}/{child}")
-        return [*paths, path]
+    # Writing.
 
     async def _write(self, ops: Sequence[Op]) -> None:
         """Write, unless somebody else is controller by now.  Raises: MultiFailed."""
