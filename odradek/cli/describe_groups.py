@@ -118,7 +118,8 @@ def _position(
 def _show_documents(documents: Sequence[Document], view: str) -> None:
     if view == "state":
         columns = ("GROUP", "TYPE", "STATE", "ASSIGNOR", "EPOCH", "MEMBERS", "COORDINATOR")
-        show_table(columns, [_state_row(document) for document in documents])
+        if documents:
+            show_table(columns, [_state_row(document) for document in documents])
         return
     for index, document in enumerate(documents):
         if index:

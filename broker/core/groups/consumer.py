@@ -56,6 +56,7 @@ from .consumer_steps import (
     remove_members,
     update_epoch,
     update_target,
+    why_rebalance,
 )
 from .deadlines import Deadlines
 from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
@@ -238,7 +239,7 @@ class ConsumerGroup:
         self.update_assignment(
             draft,
             terms,
-            why=f"{after.member_id} subscribes to something else"
+            why=why_rebalance(self.state, after.member_id)
             if names_changed or pattern is PatternChange.RESOLVED
             else None,
         )

@@ -23,7 +23,14 @@ from .consumer_member import ConsumerMember
 from .consumer_patterns import PatternChange, put_pattern
 from .consumer_reconcile import Owned
 from .consumer_state import Draft, GroupState, Timer
-from .consumer_steps import Terms, move_member, put_member, replace_member, update_epoch
+from .consumer_steps import (
+    Terms,
+    move_member,
+    put_member,
+    replace_member,
+    update_epoch,
+    why_rebalance,
+)
 from .effects import Answer, Caller, Effect, Reply, group_code_of
 from .embedded import read_subscription
 from .group import TopicsImage
@@ -92,7 +99,7 @@ def _join(
     names_changed = put_member(draft, after)
     pattern = put_pattern(draft, before.subscribed_topic_regex, after.subscribed_topic_regex)
     changed = names_changed or pattern is not PatternChange.NONE
-    why = f"{member_id} subscribes to something else" if changed else None
+    why = why_rebalance(group.state, member_id) if changed else None
     owned = _owned(subscription, terms.topics)
     if migration.may_replace_last(group.state, held):
         effects = _join_downgraded(
@@ -160,8 +167,8 @@ def _member_of(
         draft.note("joined", came_back, member_id)
         return new
     known = draft.state.members.get(member_id)
-    again = "" if known is None else "again "
-    draft.note("joined", f"{again}with the classic protocol{joining.reason}", member_id)
+    what = "new member" if known is None else "joined again"
+    draft.note("joined", f"{what}, with the classic protocol{joining.reason}", member_id)
     return known or ConsumerMember(member_id=member_id)
 
 

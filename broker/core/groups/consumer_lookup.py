@@ -48,8 +48,11 @@ def member_of(
 def _joining(draft: Draft, instance_id: str | None, member_id: str) -> ConsumerMember:
     held = draft.state.static_member(instance_id)
     if held is None:
-        draft.note("joined", "" if instance_id is None else f"as {instance_id}", member_id)
-        return draft.state.members.get(member_id) or ConsumerMember(member_id=member_id)
+        known = draft.state.members.get(member_id)
+        what = "new member" if known is None else "joined again"
+        static = "" if instance_id is None else f" as instance {instance_id}"
+        draft.note("joined", f"{what}{static}", member_id)
+        return known or ConsumerMember(member_id=member_id)
     if held.classic is None and held.member_epoch != LEAVE_STATIC_EPOCH:
         raise Refused(
             ErrorCode.UNRELEASED_INSTANCE_ID,

@@ -54,6 +54,12 @@ def put_member(draft: Draft, new: ConsumerMember) -> bool:
     return True
 
 
+def why_rebalance(before: GroupState, member_id: str) -> str:
+    """Of a member whose subscription is not what it was in the group `before`."""
+    known = member_id in before.members
+    return f"member {member_id} {'subscribes to something else' if known else 'joined'}"
+
+
 def update_epoch(draft: Draft, terms: Terms, *, why: str | None) -> bool:
     """Bump the group epoch if there is a reason, or if the topics have changed; whether it was."""
     state = draft.state
@@ -109,7 +115,11 @@ def update_target(draft: Draft, terms: Terms) -> None:
             changed += 1
     epoch = state.group_epoch
     draft.add(target_epoch_record(state.group_id, epoch, terms.wall_ms))
-    draft.note("assigned", f"epoch {epoch} by {name}: {changed} members get another assignment")
+    draft.note(
+        "assigned",
+        f"epoch {epoch} by {name}: {changed} of {len(state.members)} "
+        "members get another assignment",
+    )
 
 
 def _spec(state: GroupState, topics: TopicsImage) -> GroupSpec:

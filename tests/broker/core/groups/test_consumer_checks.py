@@ -122,7 +122,8 @@ def test_a_group_without_members_is_described_empty() -> None:
 
 
 def test_the_journal_tells_the_story() -> None:
-    events = [(entry.event, entry.member_id) for entry in two_members().group.journal.entries()]
+    run = two_members()
+    events = [(entry.event, entry.member_id) for entry in run.group.journal.entries()]
     assert events[:5] == [
         ("joined", "a"),
         ("subscribed", "a"),
@@ -131,3 +132,10 @@ def test_the_journal_tells_the_story() -> None:
         ("stable", "a"),
     ]
     assert ("waiting", "b") in events and events[-1] == ("revoking", "a")
+    run.send("a", 2, instance_id="i", subscribed_topic_names=["u2"])
+    reasons = [e.reason for e in run.group.journal.entries() if e.event == "rebalance"]
+    assert reasons == [
+        "group epoch 2: member a joined",
+        "group epoch 3: member b joined",
+        "group epoch 4: member a subscribes to something else",
+    ]
