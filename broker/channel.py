@@ -45,8 +45,10 @@ class LocalChannel:
         replicas = self._node.replicas
         await replicas.leader_and_isr(states, self._session)
         for state in states:
+            if state.topic != GROUP_OFFSETS_TOPIC:
+                continue
             partition = replicas.partitions.get((state.topic, state.partition))
-            if state.topic == GROUP_OFFSETS_TOPIC and partition is not None:
+            if partition is not None:
                 self._node.groups.lead(partition)
 
     async def stop_replicas(self, topic: str) -> None:

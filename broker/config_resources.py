@@ -6,7 +6,7 @@ that are there; who may be asked, in which order the faults are found, and what 
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from odradek.protocol.errors import ErrorCode, Refused
 
@@ -20,6 +20,14 @@ from .settings.resources import ResourceType
 from .settings.topic_config import TOPIC_SETTINGS
 
 
+class _Answer(Protocol):
+    error_code: int
+    error_message: str | None
+
+
+A = TypeVar("A", bound=_Answer)
+
+
 class ResourceChange(NamedTuple):
     """What a request wants of one resource."""
 
@@ -31,20 +39,30 @@ class ResourceChange(NamedTuple):
 
 
 async def change_resources(
-    all_asked: Sequence[ResourceChange], node: Node, *, validate_only: bool
-) -> list[Refused | None]:
-    """Do it, one after the other; return why not, for each, once this broker works so."""
+    all_asked: Sequence[ResourceChange],
+    node: Node,
+    answer: Callable[..., A],
+    *,
+    validate_only: bool,
+) -> list[A]:
+    """Do it, one after the other; return an answer for each, once this broker works so.
+
+    `answer` is the struct of the response: both requests have one with the same fields.
+    """
     named = Counter((asked.resource_type, asked.name) for asked in all_asked)
-    outcomes: list[Refused | None] = []
+    answers = []
     for asked in all_asked:
+        result = answer(
+            error_message=None, resource_type=asked.resource_type, resource_name=asked.name
+        )
+        answers.append(result)
         try:
             if named[asked.resource_type, asked.name] > 1:
                 raise _invalid_request("this resource is named twice")
             await _change_resource(asked, node, validate_only=validate_only)
-            outcomes.append(None)
         except Refused as refused:
-            outcomes.append(refused)
-    return outcomes
+            result.error_code, result.error_message = refused.code, refused.message
+    return answers
 
 
 async def _change_resource(asked: ResourceChange, node: Node, *, validate_only: bool) -> None:

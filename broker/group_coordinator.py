@@ -107,7 +107,7 @@ class GroupCoordinator:
         """Raises: Refused."""
         config = self._node.config
         try:
-            await self._node.topics.create_internal(
+            await self._node.topics.create_if_absent(
                 GROUP_OFFSETS_TOPIC,
                 partitions=config.offsets_topic_num_partitions,
                 replication_factor=config.offsets_topic_replication_factor,

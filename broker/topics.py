@@ -153,25 +153,16 @@ class Topics:
         log.info("topic created topic=%s partitions=%d", topic.name, len(topic.assignment))
         await self._wait_for_leaders(topic.name, len(topic.assignment), timeout_ms)
 
-    async def create_default(self, name: str, *, timeout_ms: int) -> None:
-        """Create a topic that a client named, with the broker's defaults.  Raises: Refused."""
-        try:
-            await self.create(self.validate_new(name), timeout_ms=timeout_ms)
-        except Refused as refused:
-            if refused.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise
-            await self._wait_for_leaders(name, 1, timeout_ms)  # another client was first
-
-    async def create_internal(
+    async def create_if_absent(
         self,
         name: str,
         *,
-        partitions: int,
-        replication_factor: int,
-        configs: Mapping[str, str],
+        partitions: int = DEFAULT_COUNT,
+        replication_factor: int = DEFAULT_COUNT,
+        configs: Mapping[str, str] | None = None,
         timeout_ms: int,
     ) -> None:
-        """Create a topic of the brokers' own; that another was first does not matter.
+        """Create a topic that nobody asked for by CreateTopics; that another was first is fine.
 
         Raises: Refused.
         """

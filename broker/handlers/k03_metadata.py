@@ -69,7 +69,7 @@ async def _create_then_respond(
 
 async def _create(node: Node, topic: str) -> ErrorCode:
     try:
-        await node.topics.create_default(topic, timeout_ms=AUTO_CREATE_TIMEOUT_MS)
+        await node.topics.create_if_absent(topic, timeout_ms=AUTO_CREATE_TIMEOUT_MS)
     except Refused as refused:
         log.warning("topic not created topic=%r reason=%s", topic, refused.message or refused.code)
         timed_out = refused.code == ErrorCode.REQUEST_TIMED_OUT

@@ -26,15 +26,7 @@ async def handle(request: AlterConfigsRequest, call: Call, node: Node) -> AlterC
         )
         for asked in request.resources
     ]
-    outcomes = await change_resources(changes, node, validate_only=request.validate_only)
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=refused.code if refused else 0,
-                error_message=refused.message if refused else None,
-                resource_type=change.resource_type,
-                resource_name=change.name,
-            )
-            for change, refused in zip(changes, outcomes, strict=True)
-        ]
+    responses = await change_resources(
+        changes, node, AlterConfigsResourceResponse, validate_only=request.validate_only
     )
+    return AlterConfigsResponse(responses=responses)

@@ -28,15 +28,7 @@ async def handle(
         )
         for asked in request.resources
     ]
-    outcomes = await change_resources(changes, node, validate_only=request.validate_only)
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=refused.code if refused else 0,
-                error_message=refused.message if refused else None,
-                resource_type=change.resource_type,
-                resource_name=change.name,
-            )
-            for change, refused in zip(changes, outcomes, strict=True)
-        ]
+    responses = await change_resources(
+        changes, node, AlterConfigsResourceResponse, validate_only=request.validate_only
     )
+    return IncrementalAlterConfigsResponse(responses=responses)

@@ -1,7 +1,6 @@
 """A changed config counts at once, and after a restart."""
 
 import asyncio
-import itertools
 import logging
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from odradek.protocol.errors import ErrorCode
 
 from .client import Client, HungUp, batch_of
 from .requests import alter_configs, change_configs, delete_topics, metadata
-from .running import RunningBroker, on_broker, running, until
+from .running import DEADLINE_S, RunningBroker, on_broker, running, until
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 SET = 0
@@ -343,10 +342,11 @@ async def test_young_notifications_are_not_looked_at_one_by_one(broker: RunningB
 
 
 async def until_children(broker: RunningBroker, path: str, count: int) -> None:
-    for _ in itertools.count():
-        if len(await broker.session.children(path)) == count:
-            return
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            if len(await broker.session.children(path)) == count:
+                return
+            await asyncio.sleep(0.001)
 
 
 @on_broker(both=False)
