@@ -52,6 +52,9 @@ def test_both_read_what_the_other_wrote(codec: Codec) -> None:
         assert list(iter_records(theirs, header, size_bytes_max=SIZE_BYTES_MAX)) == records
         assert header[7:] == read_header(ours)[7:]  # timestamps, producer, count
 
+    # Both import their codec at its first use, which takes longer than an example may.
+    assert_they_read(bytes(build_batch(example_records(1), codec=codec)), example_records(1))
+    theirs_of(example_records(1), codec)
     check()
 
 
