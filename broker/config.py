@@ -80,6 +80,7 @@ class Config(BrokerSettings):
     layers: Layers
     """What is set, by where it is set."""
     data_dir: str
+    data_dirs: tuple[str, ...]
     connection_limits: dict[str, int]
     """max.connections.per.ip.overrides: client address -> connections."""
     warnings: tuple[str, ...]
@@ -144,7 +145,8 @@ class Config(BrokerSettings):
                 "listener.security.protocol.map", self.listener_security_protocol_map
             ),
         )
-        self.data_dir = self._one_data_dir()
+        self.data_dirs = self._all_data_dirs()
+        self.data_dir = self.data_dirs[0]
         self.connection_limits = parse_connection_limits(
             "max.connections.per.ip.overrides", self.max_connections_per_ip_overrides
         )
@@ -161,15 +163,13 @@ class Config(BrokerSettings):
 
         check_group_settings(self)
 
-    def _one_data_dir(self) -> str:
+    def _all_data_dirs(self) -> tuple[str, ...]:
         name = "log.dir" if self.log_dirs is None else "log.dirs"
         text = self.log_dir if self.log_dirs is None else self.log_dirs
-        paths = [path.strip() for path in text.split(",")]
-        if len(paths) > 1:
-            raise ConfigError(f"{name}={text} is not built yet: only one directory is")
-        if not paths[0]:
-            raise ConfigError(f"{name} is empty: it must be the path of the data directory")
-        return paths[0]
+        paths = tuple(path.strip() for path in text.split(","))
+        if not all(paths):
+            raise ConfigError(f"{name}={text} names no directory: it must be a list of paths")
+        return paths
 
     def __getitem__(self, name: str) -> Any:
         """The value of a built setting by Kafka's name; the attributes are what mypy can follow."""

@@ -50,7 +50,7 @@ class Replicas:
         self._full_silent_until_ms = 0
         self.must_checkpoint = asyncio.Event()
         self.checkpoint_waiters: list[asyncio.Future[None]] = []
-        """Who waits for the next checkpoint; answered by `Maintenance`."""
+        """Who waits for the next checkpoint; answered by `Checkpointer`."""
         self._overrides: dict[str, Mapping[str, str]] = {}
         self._topic_configs: dict[str, TopicConfig] = {}
         self._on_offline = on_offline

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar, TypeVarTuple
 if TYPE_CHECKING:
     from odradek.storage.files import FileSystem
 
+    from .jobs import Jobs
+
 OFFLOAD_THREADS_MAX = 4
 
 T = TypeVar("T")
@@ -92,6 +94,7 @@ class Runtime:
     offload: Offload
     random: random.Random
     files: "FileSystem"
+    jobs: "Jobs"
     store_offload: Offload | None = None
     """The embedded store's own thread, so that no commit waits behind slow flushes of partitions.
     None: the store shares `offload`."""
@@ -101,11 +104,14 @@ class Runtime:
         """The real thing.  The caller must `close` it; threads start on first use only."""
         from odradek.storage.files import RealFileSystem
 
+        from .jobs import ChildJobs
+
         return cls(
             clock=SystemClock(),
             offload=ThreadOffload("odradek-offload", threads_max=OFFLOAD_THREADS_MAX),
             random=random.Random(),
             files=RealFileSystem(),
+            jobs=ChildJobs(),
             store_offload=ThreadOffload("odradek-store", threads_max=1),
         )
 

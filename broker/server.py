@@ -21,6 +21,7 @@ from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import StorageError
 from odradek.storage.log_config import LogConfig
 
+from . import maintenance
 from .channel import LocalChannel
 from .client_quotas import ClientQuotas
 from .config import Config, ConfigError
@@ -32,7 +33,6 @@ from .coordination.interface import CoordinationError, Session
 from .dynamic_configs import DynamicConfigs, load_broker_configs
 from .group_coordinator import GroupCoordinator
 from .listener import Listener, PlainListener, StreamListener
-from .maintenance import Maintenance
 from .membership import agree_on_cluster_id, make_startup_paths, register
 from .metadata import MetadataCache
 from .node import Node
@@ -208,7 +208,7 @@ class Broker:
         await controller.take_over()
         self._tasks.spawn(controller.run(), "controller")
         self._tasks.spawn(node.groups.expire_forever(), "expire offsets")
-        for name, loop in Maintenance(node.replicas, self.config, runtime).loops().items():
+        for name, loop in maintenance.loops(node.replicas, self.config, runtime).items():
             self._tasks.spawn(loop, name)
         unknown = set(node.replicas.data_dir.logs) - set(node.replicas.partitions)
         for topic, partition in sorted(unknown):

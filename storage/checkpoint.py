@@ -17,6 +17,7 @@ logger: Final = logging.getLogger("odradek.storage")
 RECOVERY_POINT: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK: Final = "replication-offset-checkpoint"
 LOG_START: Final = "log-start-offset-checkpoint"
+CLEANER: Final = "cleaner-offset-checkpoint"
 LEADER_EPOCH: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from .checkpoint import (
     CLEAN_SHUTDOWN,
     CLEAN_SHUTDOWN_TEXT,
+    CLEANER,
     HIGH_WATERMARK,
     LOG_START,
     RECOVERY_POINT,
@@ -45,6 +46,7 @@ class _Checkpoints(NamedTuple):
     recovery_point: dict[TopicPartition, int] | None
     high_watermark: dict[TopicPartition, int] | None
     log_start: dict[TopicPartition, int] | None
+    cleaner: dict[TopicPartition, int] | None
 
     def hints(self, key: TopicPartition, *, marker: bool) -> LoadHints:
         """What they say of one partition."""
@@ -166,7 +168,7 @@ class DataDir:
         checkpoints = _Checkpoints(
             *(
                 read_offsets(self._files, f"{self.path}/{name}")
-                for name in (RECOVERY_POINT, HIGH_WATERMARK, LOG_START)
+                for name in (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
             )
         )
         for info in self._files.list_directory(self.path):
@@ -180,7 +182,7 @@ class DataDir:
                 logger.warning("unknown directory left alone path=%s/%s", self.path, info.name)
                 continue
             topic, partition = match[1], int(match[2])
-            self.logs[topic, partition] = load_log(
+            log = self.logs[topic, partition] = load_log(
                 self._files,
                 f"{self.path}/{info.name}",
                 topic,
@@ -189,6 +191,7 @@ class DataDir:
                 hints=checkpoints.hints((topic, partition), marker=self.was_clean),
                 wall_ms=wall_ms,
             )
+            log.cleaner_offset = (checkpoints.cleaner or {}).get((topic, partition))
         self.is_loaded = True
 
     def space(self) -> tuple[int, int]:
@@ -261,6 +264,13 @@ class DataDir:
                 if log.log_start_offset > log.segments.first_offset
             },
         }
+        cleaner_offsets = {
+            key: log.cleaner_offset
+            for key, log in self.logs.items()
+            if log.cleaner_offset is not None
+        }
+        if cleaner_offsets:
+            contents[CLEANER] = cleaner_offsets
         return CheckpointPlan(
             self._files,
             [

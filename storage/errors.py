@@ -33,8 +33,12 @@ class LogDirFailed(StorageError):
     """A read, write or fsync failed; `__cause__` is the OSError.
 
     The directory must go offline: a failed fsync may have lost pages that a second one would report
-    as written.
+    as written.  `path` is the file or directory that failed, if it is known.
     """
+
+    def __init__(self, message: str, path: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class DiskFull(LogDirFailed):

@@ -106,6 +106,8 @@ class Flushing:
         log_files: list[LogFile] = [active.file]
         for segment in (*self._rolled, active) if with_active_index else self._rolled:
             log_files += segment.all_files()
+        if not (with_active_index or active.txn_index.is_empty):
+            log_files.append(active.txn_index.file)
         paths = [snapshot_path(self._directory, offset) for offset in self._unsynced_snapshots]
         if log.epochs.unsynced:
             paths.append(log.epochs.path)

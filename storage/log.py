@@ -18,19 +18,20 @@ from odradek.protocol.records import (
     set_offset_and_epoch,
 )
 
+from .cutting import discard, restart_at, truncate
 from .errors import BatchTooLarge, CorruptLog, LogDirFailed, OffsetOutOfRange
 from .files import FileSystem
 from .flush import Flushing
 from .leader_epochs import LeaderEpochs
 from .log_config import LogConfig
 from .plans import DeletePlan, FlushPlan
-from .producer_rebuild import rebuild_producers, remove_snapshots_above
 from .producer_state import ProducerState
 from .reader import Reader
 from .segment import Segment, create_segment
 from .segments import Segments
-from .span import Span, drop_spans
+from .span import Span
 from .timestamps import TimestampOffset, max_timestamp_offset, offset_for_timestamp
+from .txn_index import AbortedTransaction
 
 DIRECTORY_NAME_MAX: Final = 255
 DELETED_SUFFIX: Final = "-delete"
@@ -48,17 +49,19 @@ class Log:
     """One partition's segments, offsets, producers and leader epochs."""
 
     __slots__ = (
-        "_files",
         "_high_watermark",
-        "_reader",
+        "cleaner_offset",
         "config",
         "directory",
         "epochs",
+        "files",
         "flushing",
+        "generation",
         "log_end_offset",
         "log_start_offset",
         "partition",
         "producers",
+        "reader",
         "segments",
         "topic",
         "topic_id",
@@ -80,8 +83,8 @@ class Log:
         log_end_offset: int,
         recovery_point: int,
     ) -> None:
-        self._files = files
-        self._reader = Reader(segments)
+        self.files = files
+        self.reader = Reader(segments)
         self._high_watermark = log_start_offset
         self.directory = directory
         self.topic = topic
@@ -94,6 +97,11 @@ class Log:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.flushing = Flushing(files, directory, recovery_point)
+        self.cleaner_offset: int | None = None
+        """First offset that was never compacted, as in cleaner-offset-checkpoint."""
+        self.generation = 0
+        """Rises with every truncation: what was worked out in another generation counts for
+        nothing."""
 
     def __repr__(self) -> str:
         return f"Log({self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset})"
@@ -198,7 +206,9 @@ class Log:
         self.log_end_offset = offset_last + 1
         self.flushing.unflushed_bytes += size_bytes
         if header.producer_id >= 0:
-            self.producers.note(header, batch, base_offset, timestamp)
+            ended = self.producers.note(header, batch, base_offset, timestamp)
+            if ended is not None and ended.is_aborted:
+                segment.note_aborted(ended, self.producers)
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
 
@@ -216,11 +226,11 @@ class Log:
         if not only_empty:
             old.finish()
             self.flushing.snapshot(self)
-        new = create_segment(self._files, self.directory, base_offset)
+        new = create_segment(self.files, self.directory, base_offset)
         new.prepare(wall_ms, self.config)
         if only_empty:
             self.flushing.directory_unsynced = True
-            self._discard(self.segments.replace_all(new))
+            discard(self, self.segments.replace_all(new))
         else:
             self.flushing.rolled(old)
             self.segments.add(new)
@@ -241,13 +251,24 @@ class Log:
             raise OffsetOutOfRange(offset, self.log_start_offset, log_end_offset)
         if offset >= log_end_offset or offset >= offset_end:
             return None
-        return self._reader.read(
+        return self.reader.read(
             offset,
             offset_end,
             log_end_offset=log_end_offset,
             size_bytes_max=size_bytes_max,
             at_least_one=at_least_one,
         )
+
+    def aborted_transactions(self, offset: int, offset_end: int) -> list[AbortedTransaction]:
+        """What a reader of committed records in [offset, offset_end) must leave out.
+
+        Raises: CorruptLog, LogDirFailed.
+        """
+        found: list[AbortedTransaction] = []
+        for segment in self.segments.from_offset(offset):
+            if segment.txn_index.collect(offset, offset_end, found):
+                break
+        return found
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record with a timestamp >= `timestamp`.
@@ -289,52 +310,23 @@ class Log:
         write a checkpoint before the next append: the recovery point on disk may lie beyond the
         new end. Raises: CorruptLog, LogDirFailed.
         """
-        if offset >= self.log_end_offset:
-            return self.log_end_offset
-        if offset < self.segments.first_offset:
-            return self.restart_at(offset)
-        segment = self.segments.floor(offset)
-        self._reader.forget()
-        gone = self.segments.cut_after(segment)
-        self._discard(gone)
-        found = segment.find(offset)
-        if found is not None:
-            offset = min(offset, found[0])
-            segment.truncate(found[1], offset)
-        self._end_at(offset, gone)
-        self.epochs.truncate_end(offset)
-        infos = self._files.list_directory(self.directory)
-        self.producers = rebuild_producers(
-            self._files, self.directory, self.segments, offset, infos
-        )
-        return offset
+        return truncate(self, offset)
 
     def restart_at(self, offset: int) -> int:
         """Remove everything; the log is empty and begins at `offset`.  Raises: LogDirFailed."""
-        self._reader.forget()
-        gone = list(self.segments)
-        self._discard(gone)
-        self.segments.replace_all(create_segment(self._files, self.directory, offset))
-        self.log_start_offset = self._high_watermark = offset
-        self._end_at(offset, gone)
-        self.epochs.truncate_end(0)
-        infos = self._files.list_directory(self.directory)
-        remove_snapshots_above(self._files, self.directory, infos, -1)
-        self.producers = ProducerState()
-        return offset
+        return restart_at(self, offset)
 
-    def _end_at(self, offset: int, gone: list[Segment]) -> None:
+    def ends_at(self, offset: int, gone: list[Segment]) -> None:
+        """The log was cut to this end; `gone` are the segments that were removed."""
         self.log_end_offset = offset
         self._high_watermark = min(self._high_watermark, offset)
+        self.generation += 1
         self.flushing.truncated(offset, gone)
 
-    def _discard(self, segments: list[Segment]) -> None:
-        """Unlink segments; spans on their way are dropped, but keep their file."""
-        for segment in segments:
-            drop_spans(segment.file, 0)
-            segment.close()
-            for path in segment.paths():
-                self._files.unlink(path)
+    def restarts_at(self, offset: int, gone: list[Segment]) -> None:
+        """The log is empty and begins at this offset."""
+        self.log_start_offset = self._high_watermark = offset
+        self.ends_at(offset, gone)
 
     # -- safe on disk
 
@@ -376,7 +368,7 @@ class Log:
 
         `uuid`: 16 fresh bytes. Open spans stay readable until they are released.
         """
-        return DeletePlan(self._files, self.move_away(uuid, DELETED_SUFFIX))
+        return DeletePlan(self.files, self.move_away(uuid, DELETED_SUFFIX))
 
     def move_away(self, uuid: bytes, suffix: str) -> str:
         """End the use of the files and rename the directory; return its new path.
@@ -387,5 +379,5 @@ class Log:
         ending = f"-{self.partition}.{uuid.hex()}{suffix}"
         parent = self.directory.rpartition("/")[0]
         directory = f"{parent}/{self.topic[: DIRECTORY_NAME_MAX - len(ending)]}{ending}"
-        self._files.rename(self.directory, directory)
+        self.files.rename(self.directory, directory)
         return directory

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from odradek.protocol.primitives import INT32_MAX
+from odradek.protocol.primitives import INT32_MAX, INT64_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +17,14 @@ class LogConfig:
     message_timestamp_log_append: bool = False  # message.timestamp.type = LogAppendTime
     record_bytes_max: int = INT32_MAX  # bound of a decompressed batch in a timestamp look-up
     producer_id_expiration_ms: int = 24 * 3600 * 1000
+    deletes: bool = True  # cleanup.policy
+    compacts: bool = False  # cleanup.policy
+    retention_ms: int = 7 * 24 * 3600 * 1000  # -1: no limit
+    retention_bytes: int = -1  # -1: no limit
+    file_delete_delay_ms: int = 60_000
+    delete_retention_ms: int = 24 * 3600 * 1000
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = INT64_MAX
+    flush_messages: int = INT64_MAX
+    flush_ms: int = INT64_MAX

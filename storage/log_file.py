@@ -26,12 +26,12 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 def fail(path: str, error: OSError) -> NoReturn:
     """Raise the storage error for an OSError.  Raises: DiskFull, LogDirFailed."""
     kind = DiskFull if error.errno in _FULL else LogDirFailed
-    raise kind(f"{path}: {error.strerror or error}") from error
+    raise kind(f"{path}: {error.strerror or error}", path) from error
 
 
 def fail_sync(path: str, error: OSError) -> NoReturn:
     """Raise for a failed fsync, which is never a mere lack of space.  Raises: LogDirFailed."""
-    raise LogDirFailed(f"{path}: fsync: {error.strerror or error}") from error
+    raise LogDirFailed(f"{path}: fsync: {error.strerror or error}", path) from error
 
 
 @contextlib.contextmanager
@@ -159,9 +159,9 @@ class LogFile:
         if self._descriptor >= 0:
             return self._descriptor
         if self._descriptor == _FAILED:
-            raise LogDirFailed(f"{self.path}: an earlier fsync failed")
+            raise LogDirFailed(f"{self.path}: an earlier fsync failed", self.path)
         if self._closing:
-            raise LogDirFailed(f"{self.path}: used after close")
+            raise LogDirFailed(f"{self.path}: used after close", self.path)
         self._descriptor = self._files.open_descriptor(self)
         return self._descriptor
 

@@ -13,7 +13,7 @@ from .log_config import LogConfig
 from .producer_rebuild import remove_snapshots_above, replay_producers
 from .producer_snapshot import newest_snapshot
 from .producer_state import ProducerState
-from .recovery import OnProducerBatch, ScanStart, scan_segment
+from .recovery import ScanStart, scan_segment
 from .segment import Segment, create_missing_indexes
 from .segments import Segments
 from .walk import walk_headers
@@ -89,10 +89,6 @@ class LogRecovery:
         state_offset, producers = (0, ProducerState()) if newest is None else newest
         replay_producers(producers, segments, state_offset, start.next_offset)
 
-        def note(header: BatchHeader, batch: memoryview) -> None:
-            if header.base_offset >= state_offset:
-                producers.note(header, batch, header.base_offset, header.max_timestamp)
-
         self.producers = producers
         self.log_end_offset = start.next_offset
         for segment in todo:
@@ -101,16 +97,29 @@ class LogRecovery:
                 self._remove([segment, *segments.cut_after(segment)])
                 segments.remove_active()
                 break
-            if self._scan(segment, start, note) is not None:
+            if self._scan(segment, start, state_offset) is not None:
                 self._remove(segments.cut_after(segment))
                 break
             start = ScanStart()
         self.log_end_offset = max(self.log_end_offset, segments.active.base_offset)
 
-    def _scan(self, segment: Segment, start: ScanStart, note: OnProducerBatch) -> str | None:
-        """Recover one segment; return why the log must end there, if so."""
+    def _scan(self, segment: Segment, start: ScanStart, state_offset: int) -> str | None:
+        """Recover one segment; return why the log must end there, if so.
+
+        The producers are known up to `state_offset`.
+        """
+        producers = self.producers
+
+        def note(header: BatchHeader, batch: memoryview) -> None:
+            if header.base_offset >= state_offset:
+                offset = header.base_offset
+                ended = producers.note(header, batch, offset, header.max_timestamp)
+                if ended is not None and ended.is_aborted:
+                    segment.note_aborted(ended, producers)
+
         create_missing_indexes(self._files, segment, self._infos)
         start.next_offset = self.log_end_offset
+        segment.txn_index.truncate(max(start.next_offset, state_offset))
         size_bytes = segment.size_bytes
         scan = scan_segment(
             segment.file,

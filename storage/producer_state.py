@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.primitives import INT32_MAX
-from odradek.protocol.records import BatchHeader, iter_records, read_marker
+from odradek.protocol.records import BatchHeader, Marker, MarkerType, iter_records, read_marker
 
 from .errors import ProducerError
 from .log_file import Bytes
@@ -54,6 +54,15 @@ class Duplicate(NamedTuple):
     base_offset: int
     last_offset: int
     timestamp: int
+
+
+class EndedTransaction(NamedTuple):
+    """A transaction whose marker is in the log; offsets are inclusive, the last is the marker's."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
 
 
 class ProducerEntry:
@@ -170,25 +179,35 @@ class ProducerState:
             entry.transaction_first_offset = base_offset
             self._open_transactions[header.producer_id] = base_offset
 
-    def end_transaction(self, header: BatchHeader, coordinator_epoch: int) -> None:
-        """Note a commit or abort marker that was appended."""
+    def end_transaction(
+        self, header: BatchHeader, marker: Marker, offset: int
+    ) -> EndedTransaction | None:
+        """Note a commit or abort marker that was appended at `offset`; what it ended, if it did."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
             entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id)
         entry.take_epoch(header.producer_epoch)
-        entry.transaction_first_offset = -1
+        first_offset, entry.transaction_first_offset = entry.transaction_first_offset, -1
         self._open_transactions.pop(header.producer_id, None)
-        entry.coordinator_epoch = coordinator_epoch
+        entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp
+        if first_offset < 0:
+            return None
+        is_aborted = marker.type == MarkerType.ABORT
+        return EndedTransaction(header.producer_id, first_offset, offset, is_aborted)
 
-    def note(self, header: BatchHeader, batch: Bytes, base_offset: int, timestamp: int) -> None:
-        """Note a whole batch with a producer id that was appended or found in the log."""
+    def note(
+        self, header: BatchHeader, batch: Bytes, base_offset: int, timestamp: int
+    ) -> EndedTransaction | None:
+        """Note a whole batch with a producer id that was appended or found in the log.
+
+        `batch` is only looked into if it is a control batch.  Returns the transaction that it ends.
+        """
         if not header.is_control:
             self.update(header, base_offset, timestamp)
-            return
-        coordinator_epoch = marker_coordinator_epoch(batch)
-        if coordinator_epoch is not None:
-            self.end_transaction(header, coordinator_epoch)
+            return None
+        marker = marker_of(batch)
+        return None if marker is None else self.end_transaction(header, marker, base_offset)
 
     def open_transaction_first_offset(self) -> int | None:
         """First offset of the earliest open transaction."""
@@ -222,11 +241,11 @@ def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
         )
 
 
-def marker_coordinator_epoch(batch: Bytes) -> int | None:
-    """The coordinator epoch of an end-transaction marker; None for any other control batch."""
+def marker_of(batch: Bytes) -> Marker | None:
+    """The end-transaction marker in a control batch; None for any other control record."""
     try:
         for record in iter_records(batch, size_bytes_max=_MARKER_BYTES_MAX):
-            return read_marker(record).coordinator_epoch
+            return read_marker(record)
     except MalformedMessage:
         pass
     return None

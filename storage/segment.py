@@ -13,8 +13,10 @@ from .files import FileInfo, FileSystem
 from .index import OffsetIndex, TimeIndex
 from .log_config import LogConfig
 from .log_file import Bytes, LogFile
+from .producer_state import EndedTransaction, ProducerState
 from .recovery import ScanStart, SegmentScan, scan_segment
 from .span import drop_spans
+from .txn_index import AbortedTransaction, TransactionIndex
 from .walk import batch_end, find_batch, floor_boundary, walk_headers
 
 logger: Final = logging.getLogger("odradek.storage")
@@ -46,6 +48,7 @@ class Segment:
         "roll_by_clock",
         "roll_start_ms",
         "time_index",
+        "txn_index",
     )
 
     def __init__(
@@ -63,6 +66,8 @@ class Segment:
         self.time_index = TimeIndex(
             files, f"{directory}/{time_index}", base_offset, sizes.get(time_index, 0)
         )
+        txn_index = stem + TXN_INDEX_SUFFIX
+        self.txn_index = TransactionIndex(files, f"{directory}/{txn_index}", sizes.get(txn_index))
         self.prepared = False
         self.index_full = False
         self.index_position = 0
@@ -139,6 +144,14 @@ class Segment:
         self.index_full = (
             self.offset_index.size_bytes + 8 > config.segment_index_bytes
             or self.time_index.size_bytes + 24 > config.segment_index_bytes
+        )
+
+    def note_aborted(self, ended: EndedTransaction, producers: ProducerState) -> None:
+        """A transaction's abort marker was just appended or recovered.  Raises: LogDirFailed."""
+        first_open = producers.open_transaction_first_offset()
+        stable = ended.last_offset + 1 if first_open is None else first_open
+        self.txn_index.append(
+            AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable)
         )
 
     def finish(self) -> None:
@@ -247,6 +260,7 @@ class Segment:
         drop_spans(self.file, position_end)
         self.offset_index.truncate(position_end)
         self.time_index.truncate(offset_end)
+        self.txn_index.truncate(offset_end)
         self.file.truncate(position_end)
         entry = self.offset_index.last()
         self.max_timestamp = self.max_timestamp_offset = NO_TIMESTAMP
@@ -267,9 +281,10 @@ class Segment:
         stem = self.file.path.removesuffix(LOG_SUFFIX)
         return [stem + suffix for suffix in _SUFFIXES]
 
-    def all_files(self) -> tuple[LogFile, LogFile, LogFile]:
-        """Log, offset index, time index."""
-        return self.file, self.offset_index.file, self.time_index.file
+    def all_files(self) -> tuple[LogFile, ...]:
+        """Log, offset index, time index, and the transaction index if there is one."""
+        files = self.file, self.offset_index.file, self.time_index.file
+        return files if self.txn_index.is_empty else (*files, self.txn_index.file)
 
     def rest(self) -> None:
         """Give descriptors back; the next use opens them again."""
@@ -280,7 +295,7 @@ class Segment:
 
     def close(self) -> None:
         """End the use of the files; open spans keep theirs.  `finish` first to keep the indexes."""
-        for file in self.all_files():
+        for file in (*self.all_files(), self.txn_index.file):
             file.close()
 
 

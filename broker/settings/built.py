@@ -8,6 +8,7 @@ from .connections import AnswerSettings, ListenerSettings
 from .declaration import INT, LONG, Setting
 from .groups import GroupSettings
 from .log import LogSettings, TopicDefaultSettings
+from .upkeep import CleanerSettings, FlushSettings, RetentionSettings
 
 _MIB = 1 << 20
 
@@ -66,6 +67,9 @@ class BrokerSettings(
     ListenerSettings,
     TopicDefaultSettings,
     LogSettings,
+    RetentionSettings,
+    CleanerSettings,
+    FlushSettings,
     AnswerSettings,
     GroupSettings,
     OdradekSettings,

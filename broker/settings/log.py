@@ -106,7 +106,7 @@ class LogSettings:
         "log.dirs",
         STRING.or_none,
         None,
-        "The data directory. Several, with commas, are refused until they are built.",
+        "The data directories, with commas; a new partition goes to the one with the fewest.",
     )
     log_segment_bytes = Setting(
         "log.segment.bytes",

@@ -171,7 +171,6 @@ class RetentionTopicSettings:
         "Delete old segments, or keep the last record of each key, or both. With `compact`, "
         "records without a key are refused.",
         synonyms="log.cleanup.policy",
-        effect=STORED,
         choices=("compact", "delete"),
     )
     retention_ms = TopicSetting(
@@ -184,7 +183,6 @@ class RetentionTopicSettings:
             ("log.retention.minutes", _MINUTE_MS),
             ("log.retention.hours", _HOUR_MS),
         ),
-        effect=STORED,
         at_least=-1,
     )
     retention_bytes = TopicSetting(
@@ -193,7 +191,6 @@ class RetentionTopicSettings:
         -1,
         "Delete the oldest segments of a partition above this size; -1 sets no limit.",
         synonyms="log.retention.bytes",
-        effect=STORED,
     )
     delete_retention_ms = TopicSetting(
         "delete.retention.ms",
@@ -201,7 +198,6 @@ class RetentionTopicSettings:
         _DAY_MS,
         "Keep the mark of a deleted key for this long after compaction.",
         synonyms="log.cleaner.delete.retention.ms",
-        effect=STORED,
         at_least=0,
     )
     min_cleanable_dirty_ratio = TopicSetting(
@@ -210,7 +206,6 @@ class RetentionTopicSettings:
         0.5,
         "Compact a log once this part of it is uncompacted.",
         synonyms="log.cleaner.min.cleanable.ratio",
-        effect=STORED,
         at_least=0,
         at_most=1,
     )
@@ -220,7 +215,6 @@ class RetentionTopicSettings:
         0,
         "Leave a record uncompacted for at least this long.",
         synonyms="log.cleaner.min.compaction.lag.ms",
-        effect=STORED,
         at_least=0,
     )
     max_compaction_lag_ms = TopicSetting(
@@ -229,7 +223,6 @@ class RetentionTopicSettings:
         INT64_MAX,
         "Compact a record at the latest after this long.",
         synonyms="log.cleaner.max.compaction.lag.ms",
-        effect=STORED,
         at_least=1,
     )
     file_delete_delay_ms = TopicSetting(
@@ -238,7 +231,6 @@ class RetentionTopicSettings:
         _MINUTE_MS,
         "Keep the files of a deleted segment under another name for this long.",
         synonyms="log.segment.delete.delay.ms",
-        effect=STORED,
         at_least=0,
     )
     flush_messages = TopicSetting(
@@ -247,7 +239,6 @@ class RetentionTopicSettings:
         INT64_MAX,
         "Flush a log after this many records.",
         synonyms="log.flush.interval.messages",
-        effect=STORED,
         at_least=1,
     )
     flush_ms = TopicSetting(
@@ -256,7 +247,6 @@ class RetentionTopicSettings:
         INT64_MAX,
         "Flush a log after this long.",
         synonyms=(("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
-        effect=STORED,
         at_least=0,
     )
     preallocate = TopicSetting(

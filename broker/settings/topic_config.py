@@ -53,6 +53,17 @@ class TopicConfig(TopicSettings):
             message_timestamp_log_append=self.is_log_append_time,
             record_bytes_max=decompressed_batch_bytes_max,
             producer_id_expiration_ms=producer_id_expiration_ms,
+            deletes="delete" in self.cleanup_policy,
+            compacts=self.is_compacted,
+            retention_ms=self.retention_ms,
+            retention_bytes=self.retention_bytes,
+            file_delete_delay_ms=self.file_delete_delay_ms,
+            delete_retention_ms=self.delete_retention_ms,
+            min_cleanable_dirty_ratio=self.min_cleanable_dirty_ratio,
+            min_compaction_lag_ms=self.min_compaction_lag_ms,
+            max_compaction_lag_ms=self.max_compaction_lag_ms,
+            flush_messages=self.flush_messages,
+            flush_ms=self.flush_ms,
         )
 
 

@@ -243,6 +243,7 @@ async def deaf_client(broker: RunningBroker) -> socket.socket:
     """A connection that nobody reads from, with small buffers of the system."""
     deaf = socket.socket()
     deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)  # some machines let it grow to MBs
     deaf.setblocking(False)
     await asyncio.get_running_loop().sock_connect(deaf, ("127.0.0.1", broker.port))
     return deaf

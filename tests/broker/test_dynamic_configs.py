@@ -11,7 +11,7 @@ from odradek.broker.coordination import znodes
 from odradek.broker.core.partition import Partition
 from odradek.broker.dynamic_configs import NOTIFICATION_AGE_MS
 from odradek.broker.group_settings import group_settings
-from odradek.broker.maintenance import Maintenance
+from odradek.broker.maintenance.producer_expiry import ProducerExpiry
 from odradek.broker.settings.known import DYNAMIC
 from odradek.broker.settings.topic_config import TOPIC_SETTINGS
 from odradek.protocol.errors import ErrorCode
@@ -165,10 +165,10 @@ async def test_producers_expire_by_the_new_time(broker: RunningBroker) -> None:
     batch = batch_of(b"x", timestamp=now_ms, producer_id=1, producer_epoch=0, base_sequence=0)
     assert (await client.produce("t", batch)).error_code == 0
     broker.clock.moved_ms = 60_000
-    maintenance = Maintenance(broker.node.replicas, broker.config, broker._runtime)
-    assert maintenance.expire_producers() == 0
+    expiry = ProducerExpiry(broker.node.replicas, broker.config, broker._runtime)
+    assert expiry.expire() == 0
     await change(client, BROKER, "", producer_id_expiration_ms="1000")
-    assert maintenance.expire_producers() == 1
+    assert expiry.expire() == 1
 
 
 def test_settings_survive_a_restart(tmp_path: Path) -> None:

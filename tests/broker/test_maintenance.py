@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.maintenance import Maintenance
+from odradek.broker.maintenance.checkpointer import Checkpointer
+from odradek.broker.maintenance.flusher import Flusher
+from odradek.broker.maintenance.producer_expiry import ProducerExpiry
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.checkpoint import RECOVERY_POINT, read_offsets
 from odradek.storage.log import Log
@@ -28,9 +30,14 @@ def recovery_points(broker: RunningBroker) -> dict[tuple[str, int], int]:
     return read_offsets(broker.files, f"{broker.data_dir}/{RECOVERY_POINT}") or {}
 
 
-def maintenance_of(broker: RunningBroker) -> Maintenance:
+def flusher_of(broker: RunningBroker) -> Flusher:
     """Another one, which only does what the test calls."""
-    return Maintenance(broker.node.replicas, broker.config, broker._runtime)
+    return Flusher(broker.node.replicas, broker.config, broker._runtime)
+
+
+def checkpointer_of(broker: RunningBroker) -> Checkpointer:
+    """Another one, which only does what the test calls."""
+    return Checkpointer(broker.node.replicas, broker.config, broker._runtime)
 
 
 @on_broker({**NEVER, "odradek.flush.ms": "1"}, both=False)
@@ -50,8 +57,8 @@ async def test_after_so_many_bytes_a_partition_is_flushed(broker: RunningBroker)
         await client.create_topic(topic)
     await client.append("t", batch_of(b"a" * 2000))
     await client.append("u", batch_of(b"a"))
-    maintenance = maintenance_of(broker)
-    assert maintenance._due() in ([log_of(broker)], [])  # or the broker was quicker
+    flusher = flusher_of(broker)
+    assert flusher._due() in ([log_of(broker)], [])  # or the broker was quicker
     await until(lambda: recovery_points(broker).get(("t", 0)) == 1)
     assert recovery_points(broker).get(("u", 0)) == 0
 
@@ -61,13 +68,13 @@ async def test_the_time_runs_from_the_first_append(broker: RunningBroker) -> Non
     client = await broker.client()
     await client.create_topic("t")
     await client.append("t", batch_of(b"a"))
-    maintenance = maintenance_of(broker)
-    assert maintenance._due() == []
+    flusher = flusher_of(broker)
+    assert flusher._due() == []
     broker.clock.moved_ms += 4000
     await client.append("t", batch_of(b"a"))
-    assert maintenance._due() == []
+    assert flusher._due() == []
     broker.clock.moved_ms += 1000
-    assert maintenance._due() == [log_of(broker)]
+    assert flusher._due() == [log_of(broker)]
 
 
 @on_broker(NEVER, both=False)
@@ -75,9 +82,9 @@ async def test_a_log_that_was_deleted_meanwhile_is_no_broken_disk(broker: Runnin
     client = await broker.client()
     await client.create_topic("t")
     await client.append("t", batch_of(b"a"))
-    maintenance, kept = maintenance_of(broker), log_of(broker)
+    flusher, kept = flusher_of(broker), log_of(broker)
     await client.ask(delete_topics(6, "t"), 6)
-    await maintenance._flush(kept)
+    await flusher._flush(kept)
     assert not broker.node.replicas.is_offline
 
 
@@ -102,9 +109,9 @@ def test_a_topic_may_be_deleted_while_it_is_flushed(tmp_path: Path) -> None:
             client = await broker.client()
             await client.create_topic("t")
             await client.append("t", batch_of(b"a"))
-            maintenance, kept = maintenance_of(broker), log_of(broker)
+            flusher, kept = flusher_of(broker), log_of(broker)
             gate = Gate(files)
-            flushing = asyncio.ensure_future(maintenance._flush(kept))
+            flushing = asyncio.ensure_future(flusher._flush(kept))
             await until(gate.arrived.is_set)
             await client.ask(delete_topics(6, "t"), 6)
             gate.go_on.set()
@@ -126,17 +133,17 @@ def test_a_stop_waits_for_what_a_thread_writes(tmp_path: Path, what: str) -> Non
             client = await broker.client()
             await client.create_topic("t")
             await client.append("t", batch_of(b"a"))
-            maintenance, gate = maintenance_of(broker), Gate(files)
-            coroutine = (
-                maintenance._flush(log_of(broker)) if what == "flush" else maintenance._checkpoint()
-            )
+            flusher, gate = flusher_of(broker), Gate(files)
+            checkpointer = checkpointer_of(broker)
+            flushing = what == "flush"
+            coroutine = flusher._flush(log_of(broker)) if flushing else checkpointer._checkpoint()
             task = asyncio.create_task(coroutine)
             await until(gate.arrived.is_set)
             task.cancel()
             for _ in range(10):
                 await asyncio.sleep(0)
             assert not task.done()
-            assert bool(files.references) == (what == "flush")
+            assert bool(files.references) == flushing
             gate.go_on.set()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -196,9 +203,9 @@ async def test_silent_producers_are_forgotten(broker: RunningBroker) -> None:
     )
     await client.append("t", batch)
     producers = log_of(broker).producers
-    maintenance = maintenance_of(broker)
-    assert maintenance.expire_producers() == 0
+    expiry = ProducerExpiry(broker.node.replicas, broker.config, broker._runtime)
+    assert expiry.expire() == 0
     assert len(producers) == 1
     broker.clock.moved_ms += broker.config.producer_id_expiration_ms + 1000
-    assert maintenance.expire_producers() == 1
+    assert expiry.expire() == 1
     assert len(producers) == 0

@@ -5,6 +5,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, TypeVarTuple
 
+from odradek.broker.jobs import InlineJobs
 from odradek.broker.runtime import OFFLOAD_THREADS_MAX, Runtime
 from odradek.storage.files import FileSystem
 
@@ -94,9 +95,11 @@ def _set_exception(future: "asyncio.Future[T]", error: Exception) -> None:
 
 def sim_runtime(loop: SimLoop, node: Node, clock: SimClock, files: FileSystem) -> Runtime:
     """The runtime of a broker on `node`."""
+    offload = SimOffload(loop, node, threads_max=OFFLOAD_THREADS_MAX)
     return Runtime(
         clock=clock,
-        offload=SimOffload(loop, node, threads_max=OFFLOAD_THREADS_MAX),
+        offload=offload,
+        jobs=InlineJobs(files, offload),
         random=random.Random(loop.random.random()),
         files=files,
         store_offload=SimOffload(loop, node, threads_max=1),

@@ -248,7 +248,7 @@ def test_damaged_side_files_change_no_answer(tmp_path: Path, suffix: str, clean:
 
 def good_copy(log: Log) -> Log:
     """The same log without any memory of places."""
-    log._reader.forget()
+    log.reader.forget()
     return log
 
 

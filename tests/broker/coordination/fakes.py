@@ -7,6 +7,7 @@ from typing import TypeVar, TypeVarTuple
 
 from odradek.broker.coordination.journal import Saved
 from odradek.broker.coordination.tree import Node
+from odradek.broker.jobs import InlineJobs
 from odradek.broker.runtime import Offload, Runtime
 from odradek.storage.files import RealFileSystem
 
@@ -34,8 +35,13 @@ async def inline_offload(function: Callable[[*Ts], T], /, *args: *Ts) -> T:
 
 
 def fake_runtime(offload: Offload = inline_offload) -> Runtime:
+    files = RealFileSystem()
     return Runtime(
-        clock=FakeClock(), offload=offload, random=random.Random(1), files=RealFileSystem()
+        clock=FakeClock(),
+        offload=offload,
+        random=random.Random(1),
+        files=files,
+        jobs=InlineJobs(files, offload),
     )
 
 

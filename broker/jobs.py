@@ -1,0 +1,115 @@
+"""Heavy work on log files, away from the loop: in a niced child process, or inline.
+
+A Python thread would take the interpreter from the loop for milliseconds at a time; a child process
+costs nothing but its start (a twentieth of a second).
+"""
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from odradek.storage import errors
+from odradek.storage.errors import LogDirFailed, StorageError
+from odradek.storage.jobs import Result, run_job
+
+if TYPE_CHECKING:
+    from odradek.storage.files import FileSystem
+
+    from .runtime import Offload
+
+LINE_BYTES_MAX: Final = 64 << 20
+OnProgress = Callable[[int], None]
+
+
+class JobFailed(StorageError):
+    """The child process ended without a result: killed, or out of memory."""
+
+
+class Jobs(Protocol):
+    """Run one of `odradek.storage.jobs` by its name."""
+
+    async def __call__(
+        self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress | None = None
+    ) -> Result:
+        """Do the job; `on_progress` gets the bytes done so far.  When cancelled, the job ends too.
+
+        Raises: StorageError, of the kind that the job met; JobFailed.
+        """
+        ...
+
+
+class ChildJobs:
+    """Each job in a child process of its own."""
+
+    async def __call__(
+        self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress | None = None
+    ) -> Result:
+        """Start a process, give it the job, read its lines."""
+        child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "odradek.storage.jobs",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=LINE_BYTES_MAX,
+        )
+        try:
+            return await _converse(child, {"job": name, "arguments": dict(arguments)}, on_progress)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await asyncio.shield(child.wait())
+
+
+async def _converse(
+    child: asyncio.subprocess.Process, job: dict[str, Any], on_progress: OnProgress | None
+) -> Result:
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with contextlib.suppress(ConnectionError):  # it ended already: the empty line below tells
+        child.stdin.write(json.dumps(job).encode())
+        await child.stdin.drain()
+    child.stdin.close()
+    while line := await child.stdout.readline():
+        said = json.loads(line)
+        if "result" in said:
+            result: Result = said["result"]
+            return result
+        if "error" in said:
+            raise _error(said)
+        if on_progress is not None:
+            on_progress(said["done_bytes"])
+    raise JobFailed(f"the process of the job {job['job']} ended with {await child.wait()}")
+
+
+def _error(said: Mapping[str, Any]) -> StorageError:
+    kind = getattr(errors, said["error"], JobFailed)
+    if issubclass(kind, LogDirFailed):
+        return kind(said["message"], said["path"])
+    if kind in (errors.OffsetOutOfRange, errors.ProducerError):
+        kind = JobFailed
+    failure: StorageError = kind(said["message"])
+    return failure
+
+
+class InlineJobs:
+    """Each job as one offloaded call: for simulators, and where there are no child processes."""
+
+    def __init__(self, files: "FileSystem", offload: "Offload") -> None:
+        self._files = files
+        self._offload = offload
+
+    async def __call__(
+        self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress | None = None
+    ) -> Result:
+        """Run it to its end in one step."""
+        return await self._offload(
+            run_job, name, dict(arguments), self._files, on_progress or _ignore
+        )
+
+
+def _ignore(_: int) -> None:
+    pass

@@ -1,0 +1,21 @@
+"""What a broker does to its logs in the background, one file a concern."""
+
+from collections.abc import Coroutine
+
+from ..config import Config
+from ..replicas import Replicas
+from ..runtime import Runtime
+from .checkpointer import Checkpointer
+from .flusher import Flusher
+from .producer_expiry import ProducerExpiry
+
+
+def loops(
+    replicas: Replicas, config: Config, runtime: Runtime
+) -> dict[str, Coroutine[object, object, None]]:
+    """What to run for ever, by name."""
+    return {
+        "flush logs": Flusher(replicas, config, runtime).run(),
+        "write checkpoints": Checkpointer(replicas, config, runtime).run(),
+        "expire producers": ProducerExpiry(replicas, config, runtime).run(),
+    }

@@ -1,0 +1,58 @@
+"""Cutting a log: at an offset, or altogether."""
+
+from typing import TYPE_CHECKING
+
+from .producer_rebuild import rebuild_producers, remove_snapshots_above
+from .producer_state import ProducerState
+from .segment import Segment, create_segment
+from .span import drop_spans
+
+if TYPE_CHECKING:
+    from .log import Log
+
+
+def truncate(log: "Log", offset: int) -> int:
+    """Remove the batch with `offset` and all after it; return the new log end.
+
+    Raises: CorruptLog, LogDirFailed.
+    """
+    if offset >= log.log_end_offset:
+        return log.log_end_offset
+    if offset < log.segments.first_offset:
+        return restart_at(log, offset)
+    segment = log.segments.floor(offset)
+    log.reader.forget()
+    gone = log.segments.cut_after(segment)
+    discard(log, gone)
+    found = segment.find(offset)
+    if found is not None:
+        offset = min(offset, found[0])
+        segment.truncate(found[1], offset)
+    log.ends_at(offset, gone)
+    log.epochs.truncate_end(offset)
+    infos = log.files.list_directory(log.directory)
+    log.producers = rebuild_producers(log.files, log.directory, log.segments, offset, infos)
+    return offset
+
+
+def restart_at(log: "Log", offset: int) -> int:
+    """Remove everything; the log is empty and begins at `offset`.  Raises: LogDirFailed."""
+    log.reader.forget()
+    gone = list(log.segments)
+    discard(log, gone)
+    log.segments.replace_all(create_segment(log.files, log.directory, offset))
+    log.restarts_at(offset, gone)
+    log.epochs.truncate_end(0)
+    infos = log.files.list_directory(log.directory)
+    remove_snapshots_above(log.files, log.directory, infos, -1)
+    log.producers = ProducerState()
+    return offset
+
+
+def discard(log: "Log", segments: list[Segment]) -> None:
+    """Unlink segments; spans on their way are dropped, but keep their file."""
+    for segment in segments:
+        drop_spans(segment.file, 0)
+        segment.close()
+        for path in segment.paths():
+            log.files.unlink(path)

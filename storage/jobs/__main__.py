@@ -1,0 +1,56 @@
+"""One job in this process: `python -m odradek.storage.jobs`.
+
+Standard input is one JSON object, {"job": …, "arguments": …}; standard output is JSON lines:
+{"done_bytes": …} as often as the job reports, and at last {"result": …}, or {"error": …, "message":
+…, "path": …} with the name of a storage error. The process runs at the lowest priority and ends
+with its parent: two cleaners of one partition must never meet.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+from typing import Any, Final
+
+from ..errors import LogDirFailed, StorageError
+from ..files import RealFileSystem
+from . import run_job
+
+_PR_SET_PDEATHSIG: Final = 1
+_LOWEST_PRIORITY: Final = 19
+
+
+def main() -> None:
+    """Read the job, do it, tell how it went."""
+    _end_with_parent()
+    os.nice(_LOWEST_PRIORITY)
+    job = json.load(sys.stdin)
+    try:
+        result = run_job(
+            job["job"], job["arguments"], RealFileSystem(), lambda size: _say({"done_bytes": size})
+        )
+    except StorageError as error:
+        path = error.path if isinstance(error, LogDirFailed) else None
+        _say({"error": type(error).__name__, "message": str(error), "path": path})
+    else:
+        _say({"result": result})
+
+
+def _say(line: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()  # a parent that is gone ends us here, where the next line can't end us
+
+
+def _end_with_parent() -> None:
+    parent = os.getppid()
+    with contextlib.suppress(OSError, AttributeError):  # Linux only
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit("the parent is gone")
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError):
+        main()
