@@ -83,14 +83,17 @@ Tools that ask a broker for its configuration are shown these too, as Kafka show
 _GROUP_TITLES: Final = (
     "Listeners and connections",
     "New topics and their defaults",
-    "Data directory and logs",
+    "Data directories and logs",
+    "Retention",
+    "Compaction",
+    "Durability, recovery and scrubbing",
     "Answers",
     "Groups and their offsets",
     "Odradek's own",
 )
 
 _UNBUILT_TITLES: Final = (
-    ("Not built yet: retention and compaction", LOG),
+    ("Not built yet: logs", LOG),
     ("Not built yet: replication and cluster", REPLICATION),
     ("Not built yet: transactions and parts of groups", COORDINATORS),
     ("Not built yet: policies and quotas", LIMITS),

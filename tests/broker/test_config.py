@@ -19,7 +19,7 @@ def test_defaults() -> None:
 
 
 def test_only_what_has_an_effect_can_be_asked_for() -> None:
-    for name in ("log.retention.hours", "nonsense"):
+    for name in ("log.preallocate", "nonsense"):
         with pytest.raises(KeyError):
             Config()[name]
 
@@ -98,9 +98,9 @@ def test_encodings_of_a_file(tmp_path: Path, encoding: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        ({"log.dirs": "/a,/b"}, "only one directory"),
-        ({"log.dir": "/a,/b"}, "only one directory"),
-        ({"log.dirs": ""}, "log.dirs is empty"),
+        ({"log.dirs": "/a,,/b"}, "log.dirs=/a,,/b names no directory"),
+        ({"log.dir": ","}, "log.dir=, names no directory"),
+        ({"log.dirs": ""}, "log.dirs= names no directory"),
         ({"compression.type": "zstd"}, "only producer is"),
         ({"compression.type": "fast"}, "one of uncompressed, zstd"),
         ({"log.message.downconversion.enable": "true"}, "only false is"),
@@ -132,7 +132,7 @@ def test_no_limit_of_request_memory() -> None:
 def test_what_has_no_effect_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     config = Config(
         {
-            "log.retention.hours": "24",
+            "log.preallocate": "true",
             "num.io.threads": "8",
             "num.network.threads": "5",
             "ssl.keystore.password": "hunter2",
@@ -143,7 +143,7 @@ def test_what_has_no_effect_is_warned_about(caplog: pytest.LogCaptureFixture) ->
         }
     )
     assert config.warnings == (
-        "setting log.retention.hours=24 has no effect yet",
+        "setting log.preallocate=true has no effect yet",
         "setting num.network.threads=5 has no effect in Odradek",
         "setting ssl.keystore.password has no effect yet",
         "setting listener.name.internal.ssl.keystore.type has no effect yet: "

@@ -90,6 +90,8 @@ async def test_a_broker_s_settings_count_at_once_for_its_topics(
 
 OTHER_VALUES = {
     "compression.type": None,  # only one is built
+    "log.cleaner.min.cleanable.ratio": "0.25",
+    "log.cleanup.policy": "compact",
     "log.message.downconversion.enable": None,
     "log.message.timestamp.type": "LogAppendTime",
 }
@@ -115,7 +117,7 @@ async def test_every_setting_of_topics_reaches_them(broker: RunningBroker) -> No
         assert getattr(partition(broker, "t").config, setting.attribute) == setting.parse(value)
         await client.ask(alter_configs(BROKER, "", {}), 2)  # one bound of time is another's default
         tried += 1
-    assert tried == 11
+    assert tried == 21
 
 
 def test_every_other_setting_is_tried_here() -> None:
@@ -123,6 +125,13 @@ def test_every_other_setting_is_tried_here() -> None:
         "advertised.listeners",  # these three are refused
         "listeners",
         "listener.security.protocol.map",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.threads",
+        "num.recovery.threads.per.data.dir",
         "max.connections",
         "max.connections.per.ip",
         "max.connections.per.ip.overrides",

@@ -27,6 +27,7 @@ OTHER_DEFAULTS = {
     "log.dir",
     "log.message.downconversion.enable",
     "message.downconversion.enable",
+    "num.recovery.threads.per.data.dir",
     "offsets.topic.replication.factor",
     "queued.max.request.bytes",
     "socket.receive.buffer.bytes",

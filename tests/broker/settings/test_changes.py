@@ -119,8 +119,9 @@ def topic_code(
         {"segment.ms": "77"},
         {"max.message.bytes": " 77 "},
         {"message.timestamp.type": "LogAppendTime"},
-        {"retention.ms": "604800000"},  # the default
-        {"retention.bytes": "-1"},
+        {"retention.ms": "1000", "retention.bytes": "-1"},
+        {"cleanup.policy": "compact,delete"},
+        {"preallocate": "false"},  # the default
         {"compression.type": "producer"},
         {"remote.storage.enable": "false"},
     ],
@@ -136,8 +137,8 @@ def test_what_a_topic_takes(wanted: dict[str, str]) -> None:
         {"": "1"},
         {"segment.ms": "x"},
         {"segment.ms": "0"},
-        {"retention.ms": "1000"},  # without an effect so far
-        {"cleanup.policy": "compact"},
+        {"preallocate": "true"},  # without an effect so far
+        {"retention.ms": "-2"},
         {"cleanup.policy": "foo"},
         {"compression.type": "gzip"},
         {"remote.storage.enable": "true"},
@@ -149,16 +150,23 @@ def test_what_a_topic_does_not_take(wanted: dict[str, str]) -> None:
 
 
 def test_what_a_topic_has_stored_hinders_no_change() -> None:
-    stored = {"retention.ms": "1000", "cleanup.policy": "compact", "nope": "from another broker"}
+    stored = {
+        "preallocate": "true",
+        "leader.replication.throttled.replicas": "*",
+        "nope": "from another broker",
+    }
     assert topic_code({**stored, "segment.ms": "77"}, stored) is None
-    assert topic_code({"cleanup.policy": "compact"}, stored) is None
-    assert topic_code({**stored, "retention.ms": " 1000"}, stored) is None  # the same
-    assert topic_code({**stored, "retention.ms": "1001"}, stored) == ErrorCode.INVALID_CONFIG
+    assert topic_code({"preallocate": "true"}, stored) is None
+    assert topic_code({**stored, "preallocate": " TRUE"}, stored) is None  # the same
+    throttled = {**stored, "leader.replication.throttled.replicas": "0:1"}
+    assert topic_code(throttled, stored) == ErrorCode.INVALID_CONFIG
 
 
 def test_the_broker_s_value_is_a_topic_s_default() -> None:
-    assert topic_code({"retention.ms": "3600000"}, log_retention_hours="1") is None
-    assert topic_code({"retention.ms": "604800000"}, log_retention_hours="1") is None
+    election = "unclean.leader.election.enable"
+    assert topic_code({election: "true"}) == ErrorCode.INVALID_CONFIG  # not built
+    assert topic_code({election: "true"}, unclean_leader_election_enable="true") is None
+    assert topic_code({election: "false"}, unclean_leader_election_enable="true") is None
 
 
 # Brokers.
@@ -181,7 +189,9 @@ def broker_code(
         ("message.max.bytes", "2000", None),
         ("log.roll.ms", "2000", None),
         ("max.connections.per.ip.overrides", "10.0.0.1:7", None),
-        ("log.retention.ms", "5", ErrorCode.INVALID_CONFIG),
+        ("log.retention.ms", "5", None),
+        ("log.cleanup.policy", "compact", None),
+        ("log.preallocate", "true", ErrorCode.INVALID_CONFIG),
         ("num.io.threads", "8", None),  # the default
         ("num.io.threads", "9", ErrorCode.INVALID_CONFIG),
         ("compression.type", "gzip", ErrorCode.INVALID_CONFIG),

@@ -111,24 +111,23 @@ def test_what_a_client_may_set() -> None:
         {
             "cleanup.policy": " compact ",
             "retention.ms": "-1",
-            "min.cleanable.dirty.ratio": "0.01",
+            "preallocate": "true",
             "leader.replication.throttled.replicas": "0:1,1:2",
             "follower.replication.throttled.replicas": "*",
             "compression.type": "producer",
         }
     ) == [
-        "cleanup.policy=compact",
-        "retention.ms=-1",
-        "min.cleanable.dirty.ratio=0.01",
+        "preallocate=true",
         "leader.replication.throttled.replicas=0:1,1:2",
         "follower.replication.throttled.replicas=*",
     ]
 
 
 def test_stored_as_the_broker_s_own_value_is_no_news() -> None:
-    config = Config({"log.retention.hours": "1"})
-    assert config.check_topic_config({"retention.ms": str(HOUR_MS)}) == []
-    assert config.check_topic_config({"retention.ms": "604800000"}) == ["retention.ms=604800000"]
+    config = Config({"unclean.leader.election.enable": "true"})
+    election = "unclean.leader.election.enable"
+    assert config.check_topic_config({election: "true"}) == []
+    assert config.check_topic_config({election: "false"}) == [f"{election}=false"]
 
 
 def test_what_another_broker_stored_does_not_stop_this_one(
