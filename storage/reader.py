@@ -61,7 +61,7 @@ class Reader:
         if position_end <= position:
             return None
         self._remember(next_offset, segment, position_end)
-        return Span(segment.file, position, position_end - position)
+        return Span(segment.file, position, position_end - position, next_offset)
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
         """The first batch that ends at or after `offset`; compaction may have left gaps."""

@@ -13,13 +13,25 @@ class Span:
     is then `dropped`, `on_drop` is called once, and the holder must close its connection.
     """
 
-    __slots__ = ("__weakref__", "dropped", "file", "on_drop", "position", "size_bytes")
+    __slots__ = (
+        "__weakref__",
+        "dropped",
+        "file",
+        "next_offset",
+        "on_drop",
+        "position",
+        "size_bytes",
+    )
 
-    def __init__(self, file: LogFile, position: int, size_bytes: int) -> None:
+    def __init__(
+        self, file: LogFile, position: int, size_bytes: int, next_offset: int = -1
+    ) -> None:
+        """`next_offset`: where the read that follows this one begins, -1 if nobody asks."""
         file.ref()
         self.file = file
         self.position = position
         self.size_bytes = size_bytes
+        self.next_offset = next_offset
         self.dropped = False
         self.on_drop: Callable[[], None] | None = None
         spans = file.spans

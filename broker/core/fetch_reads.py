@@ -1,12 +1,13 @@
 """One round of reading for a Fetch: what each partition has to give, within its limits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.storage.errors import StorageError
 from odradek.storage.log import Log
 from odradek.storage.span import Span
+from odradek.storage.txn_index import AbortedTransaction
 
 from .fetch_session import PartitionFetch
 from .partition import Partition
@@ -25,8 +26,11 @@ class Read(NamedTuple):
     partition: Partition | None
     error: ErrorCode
     high_watermark: int = UNKNOWN
+    last_stable_offset: int = UNKNOWN
     log_start_offset: int = UNKNOWN
     span: Span | None = None
+    aborted: Sequence[AbortedTransaction] = ()
+    """What a reader of committed records must leave out of the span."""
     diverging_epoch: tuple[int, int] | None = None
     """The last epoch (and its end) that both may share, for a fetcher that has another log."""
     failure: StorageError | None = None
@@ -37,8 +41,12 @@ class Read(NamedTuple):
         return 0 if self.span is None else self.span.size_bytes
 
 
-def read_all(fetches: list[PartitionFetch], find: Lookup, size_bytes_max: int) -> list[Read]:
+def read_all(
+    fetches: list[PartitionFetch], find: Lookup, size_bytes_max: int, *, committed: bool = False
+) -> list[Read]:
     """Read the partitions in order until `size_bytes_max` is used up.
+
+    `committed`: up to the last stable offset only, and with the aborted transactions named.
 
     The first batch of the first partition that has any is returned even if it is larger than every
     limit, so that a consumer always gets on (KIP-74). The caller releases the spans.
@@ -47,7 +55,7 @@ def read_all(fetches: list[PartitionFetch], find: Lookup, size_bytes_max: int) -
     left_bytes = size_bytes_max
     at_least_one = True
     for fetch in fetches:
-        read = read_one(fetch, find, left_bytes, at_least_one=at_least_one)
+        read = read_one(fetch, find, left_bytes, at_least_one=at_least_one, committed=committed)
         if read.size_bytes:
             left_bytes = max(0, left_bytes - read.size_bytes)
             at_least_one = False
@@ -55,7 +63,14 @@ def read_all(fetches: list[PartitionFetch], find: Lookup, size_bytes_max: int) -
     return reads
 
 
-def read_one(fetch: PartitionFetch, find: Lookup, left_bytes: int, *, at_least_one: bool) -> Read:
+def read_one(
+    fetch: PartitionFetch,
+    find: Lookup,
+    left_bytes: int,
+    *,
+    at_least_one: bool,
+    committed: bool = False,
+) -> Read:
     """Read one partition."""
     partition = None
     try:
@@ -69,22 +84,40 @@ def read_one(fetch: PartitionFetch, find: Lookup, left_bytes: int, *, at_least_o
                 partition,
                 ErrorCode.NONE,
                 log.high_watermark,
+                log.last_stable_offset,
                 log.log_start_offset,
                 diverging_epoch=diverging_epoch,
             )
+        last_stable_offset = log.last_stable_offset
         span = partition.read(
             fetch.fetch_offset,
             size_bytes_max=min(fetch.max_bytes, left_bytes),
-            offset_end=log.high_watermark,
+            offset_end=last_stable_offset if committed else log.high_watermark,
             at_least_one=at_least_one,
         )
         return Read(
-            fetch, partition, ErrorCode.NONE, log.high_watermark, log.log_start_offset, span
+            fetch,
+            partition,
+            ErrorCode.NONE,
+            log.high_watermark,
+            last_stable_offset,
+            log.log_start_offset,
+            span,
+            _aborted(log, fetch.fetch_offset, span) if committed and span is not None else (),
         )
     except Refused as refused:
         return Read(fetch, partition, refused.code)
     except StorageError as error:
         return Read(fetch, partition, code_of(error), failure=error)
+
+
+def _aborted(log: Log, offset: int, span: Span) -> list[AbortedTransaction]:
+    """Raises: StorageError."""
+    try:
+        return log.aborted_transactions(offset, span.next_offset)
+    except StorageError:
+        span.release()
+        raise
 
 
 def _diverging_epoch(fetch: PartitionFetch, log: Log) -> tuple[int, int] | None:

@@ -2,7 +2,8 @@
 
 Answers at once if there are `min_bytes` to give or something is wrong, otherwise waits up to
 `max_wait_ms` for more. Fetch sessions of KIP-227. Records are answered as spans of segment files,
-never read here. Without transactions read_committed reads as far as read_uncommitted.
+never read here. With read_committed a partition ends at its last stable offset, and the aborted
+transactions are named; the client leaves their records out.
 
 Versions 0-3 speak of older formats: partitions are answered UNSUPPORTED_VERSION, as Kafka does with
 log.message.downconversion.enable=false. Followers (replica ids) are refused until there is
@@ -14,6 +15,7 @@ from collections.abc import Awaitable, Iterator
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k01_fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -102,7 +104,12 @@ class _Answering:
 
     def read(self) -> list[Read]:
         """Read every partition; the caller answers with the spans or releases them."""
-        reads = read_all(self._fetch.partitions, self._find, self._size_bytes_max)
+        reads = read_all(
+            self._fetch.partitions,
+            self._find,
+            self._size_bytes_max,
+            committed=bool(self._request.isolation_level),
+        )
         for read in reads:
             if read.failure is not None:
                 self._node.replicas.note_failure(read.failure)
@@ -197,7 +204,7 @@ class _Answering:
             partition_index=read.fetch.key[1],
             error_code=read.error,
             high_watermark=read.high_watermark,
-            last_stable_offset=read.high_watermark,
+            last_stable_offset=read.last_stable_offset,
             log_start_offset=read.log_start_offset,
             aborted_transactions=None,
             records=b"" if read.span is None else read.span,
@@ -209,7 +216,10 @@ class _Answering:
             data.records = None
         committed = self._request.isolation_level and not read.error
         if committed or read.error in _UNKNOWN_PARTITION:
-            data.aborted_transactions = []
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+                for producer_id, first_offset, *_ in read.aborted
+            ]
         return data
 
     def _name_leaders(self, response: FetchResponse) -> None:

@@ -1,6 +1,7 @@
 """ListOffsets 0-9: offsets by timestamp, and both ends of a log.
 
-Named by negative timestamps: -1 the end consumers may read to, -2 the start, -3 the record with the
+Named by negative timestamps: -1 the end that consumers may read to (with read_committed that of the
+last transaction that has ended), -2 the start, -3 the record with the
 largest timestamp (v7), -4 the start of what is kept locally, which is all (v8), -5 the end of what
 is kept in remote storage, which is nothing (v9).
 """
@@ -51,7 +52,8 @@ def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsRe
                     raise Refused(ErrorCode.INVALID_REQUEST)
                 partition = node.find(topic.name, asked.partition_index)
                 partition.check_leader(asked.current_leader_epoch)
-                found = _look_up(partition, asked.timestamp, call.version)
+                committed = bool(request.isolation_level)
+                found = _look_up(partition, asked.timestamp, call.version, committed=committed)
                 partitions.append(_found(asked, found, call.version))
             except Refused as refused:
                 partitions.append(_refused(asked, refused.code))
@@ -64,20 +66,21 @@ def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsRe
     return ListOffsetsResponse(topics=topics)
 
 
-def _look_up(partition: Partition, timestamp: int, version: int) -> Found:
+def _look_up(partition: Partition, timestamp: int, version: int, *, committed: bool) -> Found:
     """Raises: Refused, StorageError, MalformedMessage."""
     log = partition.log
+    end = log.last_stable_offset if committed else log.high_watermark
     if version < VERSION_FIRST.get(timestamp, 0) or timestamp < LATEST_TIERED:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)
     if timestamp == LATEST:
-        return -1, log.high_watermark, partition.state.leader_epoch
+        return -1, end, partition.state.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epochs.epoch_of(log.log_start_offset)
     if timestamp == LATEST_TIERED:
         return NOT_FOUND
     by_time = timestamp != MAX_TIMESTAMP
     found = log.offset_for_timestamp(timestamp) if by_time else log.max_timestamp_offset()
-    if found is None or found[1] >= log.high_watermark:
+    if found is None or found[1] >= end:
         return NOT_FOUND
     return found
 

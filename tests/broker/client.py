@@ -220,6 +220,7 @@ def fetch_request(
     leader_epoch: int = -1,
     session_id: int = 0,
     session_epoch: int = -1,
+    isolation_level: int = 0,
 ) -> FetchRequest:
     """A Fetch from one partition, by the topic's name or its id."""
     wanted = FetchPartition(
@@ -237,6 +238,7 @@ def fetch_request(
         max_wait_ms=wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
+        isolation_level=isolation_level,
         session_id=session_id,
         session_epoch=session_epoch,
         topics=[asked],

@@ -1,0 +1,158 @@
+"""Aborted transactions: noted with their markers, found by readers, rebuilt, cut."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.protocol.records import MarkerType, Record, build_batch, read_header
+from odradek.protocol.records.builder import control_batch
+from odradek.storage.errors import CorruptLog
+from odradek.storage.log import Log
+from odradek.storage.log_config import LogConfig
+from odradek.storage.txn_index import (
+    AbortedTransaction,
+    TransactionIndex,
+    decode_aborted,
+    encode_aborted,
+)
+
+from .support import SMALL, WALL_MS, UnsyncedFileSystem, append, files_of, new_log, reload
+
+ABORT, COMMIT = MarkerType.ABORT, MarkerType.COMMIT
+
+
+class Producers:
+    """Transactional producers that write into one log."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self._sequences: dict[int, int] = {}
+
+    def write(self, producer_id: int, *values: bytes) -> int:
+        """Append a batch within the producer's transaction."""
+        sequence = self._sequences.get(producer_id, 0)
+        self._sequences[producer_id] = sequence + len(values)
+        batch = build_batch(
+            [Record(i, WALL_MS, None, value) for i, value in enumerate(values)],
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=sequence,
+            is_transactional=True,
+        )
+        return append(self.log, memoryview(batch))
+
+    def end(self, producer_id: int, how: MarkerType) -> int:
+        """Append the marker that ends the producer's transaction."""
+        marker = control_batch(
+            how,
+            producer_id=producer_id,
+            producer_epoch=0,
+            coordinator_epoch=0,
+            timestamp=WALL_MS,
+        )
+        return append(self.log, memoryview(marker))
+
+
+def a_life(path: Path, config: LogConfig = SMALL) -> Log:
+    """Offsets: 0-1 of 1, 2 of 2, 3 of 1, 4 aborts 1, 5 of 1, 6 commits 2, 7 aborts 1, 8 of 3."""
+    log = new_log(path, config)
+    producers = Producers(log)
+    producers.write(1, b"a", b"b")
+    producers.write(2, b"c")
+    producers.write(1, b"d")
+    producers.end(1, ABORT)
+    producers.write(1, b"e")
+    producers.end(2, COMMIT)
+    producers.end(1, ABORT)
+    producers.write(3, b"f")
+    log.high_watermark = log.log_end_offset
+    return log
+
+
+FIRST = AbortedTransaction(producer_id=1, first_offset=0, last_offset=4, last_stable_offset=2)
+SECOND = AbortedTransaction(producer_id=1, first_offset=5, last_offset=7, last_stable_offset=8)
+
+
+def test_a_reader_is_told_what_was_aborted(tmp_path: Path) -> None:
+    log = a_life(tmp_path)
+    assert log.last_stable_offset == 8
+    assert log.aborted_transactions(0, 8) == [FIRST, SECOND]
+    assert log.aborted_transactions(0, 5) == [FIRST]
+    assert log.aborted_transactions(5, 8) == [SECOND]
+    assert log.aborted_transactions(3, 4) == [FIRST]
+    assert log.aborted_transactions(8, 9) == []
+
+
+def test_over_many_segments(tmp_path: Path) -> None:
+    log = a_life(tmp_path, LogConfig(segment_bytes=100))
+    assert len(log.segments) > 5
+    assert log.aborted_transactions(0, 8) == [FIRST, SECOND]
+    assert log.aborted_transactions(2, 4) == [FIRST]
+
+
+@pytest.mark.parametrize("segment_bytes", [100, 300, 100_000])
+def test_recovery_makes_the_same_index(tmp_path: Path, segment_bytes: int) -> None:
+    log = a_life(tmp_path, LogConfig(segment_bytes=segment_bytes))
+    log.close()
+    before = files_of(log.directory)
+    for path in Path(log.directory).glob("*.txnindex"):
+        path.write_bytes(b"rubbish")
+    for path in Path(log.directory).glob("*.snapshot"):
+        path.unlink()
+    again = reload(log)
+    assert again.aborted_transactions(0, 8) == [FIRST, SECOND]
+    again.close()
+    after = files_of(log.directory)
+    assert {n: d for n, d in after.items() if n.endswith(".txnindex") and d} == {
+        n: d for n, d in before.items() if n.endswith(".txnindex")
+    }
+
+
+def test_a_truncation_takes_the_aborts_with_it(tmp_path: Path) -> None:
+    log = a_life(tmp_path)
+    log.truncate(7)
+    assert log.aborted_transactions(0, 100) == [FIRST]
+    log.truncate(4)
+    assert log.aborted_transactions(0, 100) == []
+    assert log.last_stable_offset == 0  # both transactions are open again
+    Producers(log).end(1, ABORT)
+    assert log.aborted_transactions(0, 100) == [FIRST]
+
+
+def test_an_entry_is_34_bytes() -> None:
+    data = encode_aborted(FIRST) + encode_aborted(SECOND)
+    assert len(data) == 68
+    assert decode_aborted(data) == [FIRST, SECOND]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        encode_aborted(FIRST)[:-1],
+        b"\0\1" + encode_aborted(FIRST)[2:],
+        encode_aborted(SECOND) + encode_aborted(FIRST),
+        encode_aborted(FIRST._replace(first_offset=9)),
+    ],
+)
+def test_what_is_no_index(data: bytes) -> None:
+    with pytest.raises(CorruptLog):
+        decode_aborted(data)
+
+
+def test_without_an_abort_there_is_no_file(tmp_path: Path) -> None:
+    index = TransactionIndex(UnsyncedFileSystem(), str(tmp_path / "i.txnindex"), None)
+    assert index.entries() == []
+    index.truncate(0)
+    assert not list(tmp_path.iterdir())
+    index.append(FIRST)
+    assert (tmp_path / "i.txnindex").read_bytes() == encode_aborted(FIRST)
+    index.truncate(4)
+    assert (tmp_path / "i.txnindex").read_bytes() == b""
+
+
+def test_the_marker_is_what_counts(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    Producers(log).end(7, ABORT)  # of a transaction that wrote nothing here
+    assert log.aborted_transactions(0, 10) == []
+    header = read_header(log.segments.active.file.pread(61, 0))
+    assert header.is_control
