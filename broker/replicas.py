@@ -19,6 +19,8 @@ from .coordination import znodes
 from .coordination.interface import NoNode, Session
 from .core.partition import Partition
 from .core.partition_state import PartitionState
+from .group_commit import GroupCommit
+from .counters import Counters
 from .runtime import Runtime
 from .settings.topic_config import TopicConfig
 from .tasks import TaskSupervisor
@@ -46,8 +48,10 @@ class Replicas:
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.unmade: set[tuple[str, int]] = set()
         """Replicas that the disk had no room for."""
+        self.counters = Counters()
         self.is_offline = False
         self._full_silent_until_ms = 0
+        self.group_commit = GroupCommit(self, runtime, tasks)
         self.must_checkpoint = asyncio.Event()
         self.checkpoint_waiters: list[asyncio.Future[None]] = []
         """Who waits for the next checkpoint; answered by `Checkpointer`."""
@@ -74,6 +78,8 @@ class Replicas:
                 partition.become(state)
             elif (kept := self._kept_log(state)) is not None:
                 self._serve(kept, state)
+            elif (state.topic, state.partition) in self.data_dir.unserved:
+                self.unmade.add((state.topic, state.partition))
             else:
                 missing.append(state)
         # Thousands of files may have to be made: in threads, and some for each turn of the loop.
@@ -146,7 +152,8 @@ class Replicas:
 
     def _serve(self, kept: Log, state: PartitionState) -> None:
         try:
-            partition = Partition(kept, self.topic_config(state.topic), state, self._broker_id)
+            config, begin_flush = self.topic_config(state.topic), self.group_commit.begin
+            partition = Partition(kept, config, state, self._broker_id, begin_flush)
         except LogDirFailed as error:
             self.take_offline(error)
             return

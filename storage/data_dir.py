@@ -7,20 +7,11 @@ the partition. End: every log is flushed and closed, checkpoints are written, th
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from .checkpoint import (
-    CLEAN_SHUTDOWN,
-    CLEAN_SHUTDOWN_TEXT,
-    CLEANER,
-    HIGH_WATERMARK,
-    LOG_START,
-    RECOVERY_POINT,
-    TopicPartition,
-    read_offsets,
-    render_offsets,
-)
+from .checkpoint import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_TEXT, TopicPartition
+from .checkpoints import Checkpoints, checkpoint_plan
 from .errors import DataDirError, LogDirFailed, StorageError
 from .files import FileLock, FileSystem
 from .load import LoadHints, create_log, load_log
@@ -37,27 +28,27 @@ from .plans import CheckpointPlan, DeletePlan
 logger: Final = logging.getLogger("odradek.storage")
 
 _PARTITION_DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
+_FUTURE_DIRECTORY: Final = re.compile(
+    r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})\.[0-9a-f]{32}-future"
+)
 _DELETED_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-delete")
 
 
-class _Checkpoints(NamedTuple):
-    """What the last run left; None: missing or unreadable."""
+class FoundPartition(NamedTuple):
+    """A partition's directory before it is loaded."""
 
-    recovery_point: dict[TopicPartition, int] | None
-    high_watermark: dict[TopicPartition, int] | None
-    log_start: dict[TopicPartition, int] | None
-    cleaner: dict[TopicPartition, int] | None
+    directory: str
+    topic: str
+    partition: int
+    is_future: bool
+    """The copy of a replica that is being moved here (AlterReplicaLogDirs)."""
+    hints: LoadHints
+    cleaner_offset: int | None
 
-    def hints(self, key: TopicPartition, *, marker: bool) -> LoadHints:
-        """What they say of one partition."""
-        recovery_point = self.recovery_point or {}
-        complete = None not in (self.recovery_point, self.high_watermark, self.log_start)
-        return LoadHints(
-            clean=marker and complete and key in recovery_point,
-            recovery_point=recovery_point.get(key, 0),
-            log_start_offset=(self.log_start or {}).get(key, 0),
-            high_watermark=(self.high_watermark or {}).get(key, 0),
-        )
+    @property
+    def key(self) -> TopicPartition:
+        """Which partition it is."""
+        return self.topic, self.partition
 
 
 class CreatePlan:
@@ -85,10 +76,16 @@ class DataDir:
     def __init__(self, path: str, files: FileSystem, lock: FileLock) -> None:
         self.path = path
         self.logs: dict[TopicPartition, Log] = {}
+        self.futures: dict[TopicPartition, Log] = {}
+        """Copies of replicas that are on their way here from another directory."""
         self.was_clean = False
         self._files = files
         self._lock = lock
         self._deleted: list[str] = []
+        self.recovered: dict[TopicPartition, LoadHints] = {}
+        """What another process has recovered and closed; taken before the checkpoints."""
+        self.unserved: dict[TopicPartition, str] = {}
+        """Partitions that could not be loaded, with the reason; their directories are untouched."""
         self.is_loaded = False
 
     @classmethod
@@ -152,47 +149,74 @@ class DataDir:
     def load(self, config_of: Callable[[str], LogConfig], wall_ms: int) -> None:
         """Load every partition, recovering after an unclean stop.  Raises: DataDirError."""
         try:
-            self._load(config_of, wall_ms)
+            for found in self.begin_loading():
+                self.load_one(found, config_of(found.topic), wall_ms)
         except DataDirError:
             raise
         except StorageError as error:
-            raise DataDirError(f"the data directory cannot be loaded: {error}") from error
+            raise DataDirError(
+                f"the data directory {self.path} cannot be loaded: {error}"
+            ) from error
+        self.is_loaded = True
 
-    def _load(self, config_of: Callable[[str], LogConfig], wall_ms: int) -> None:
+    def begin_loading(self) -> list[FoundPartition]:
+        """Note and remove the marker, read the checkpoints, list the partitions that are here.
+
+        Raises: LogDirFailed.
+        """
         marker_path = f"{self.path}/{CLEAN_SHUTDOWN}"
         self.was_clean = self._files.exists(marker_path)
         if self.was_clean:
             # First, and for good: a crash while loading must be seen as unclean next time.
             self._files.unlink(marker_path)
             self._files.sync_path(self.path)
-        checkpoints = _Checkpoints(
-            *(
-                read_offsets(self._files, f"{self.path}/{name}")
-                for name in (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
-            )
-        )
+        checkpoints = Checkpoints.read(self._files, self.path)
+        found = []
         for info in self._files.list_directory(self.path):
             if not info.is_directory:
                 continue
+            path = f"{self.path}/{info.name}"
             if _DELETED_DIRECTORY.fullmatch(info.name):
-                self._deleted.append(f"{self.path}/{info.name}")
+                self._deleted.append(path)
                 continue
-            match = _PARTITION_DIRECTORY.fullmatch(info.name)
+            future = _FUTURE_DIRECTORY.fullmatch(info.name)
+            match = future or _PARTITION_DIRECTORY.fullmatch(info.name)
             if match is None:
-                logger.warning("unknown directory left alone path=%s/%s", self.path, info.name)
+                logger.warning("unknown directory left alone path=%s", path)
                 continue
-            topic, partition = match[1], int(match[2])
-            log = self.logs[topic, partition] = load_log(
-                self._files,
-                f"{self.path}/{info.name}",
-                topic,
-                partition,
-                config=config_of(topic),
-                hints=checkpoints.hints((topic, partition), marker=self.was_clean),
-                wall_ms=wall_ms,
-            )
-            log.cleaner_offset = (checkpoints.cleaner or {}).get((topic, partition))
-        self.is_loaded = True
+            key = match[1], int(match[2])
+            hints = checkpoints.hints(key, marker=self.was_clean)
+            cleaner_offset = (checkpoints.cleaner or {}).get(key)
+            found.append(FoundPartition(path, *key, future is not None, hints, cleaner_offset))
+        return found
+
+    def load_one(self, found: FoundPartition, config: LogConfig, wall_ms: int) -> Log:
+        """Open one partition that was found, recovering it if need be.
+
+        Raises: UnsupportedFormat, CorruptLog, LogDirFailed.
+        """
+        log = load_log(
+            self._files,
+            found.directory,
+            found.topic,
+            found.partition,
+            config=config,
+            hints=found.hints,
+            wall_ms=wall_ms,
+        )
+        log.cleaner_offset = found.cleaner_offset
+        (self.futures if found.is_future else self.logs)[found.key] = log
+        return log
+
+    def all_logs(self) -> Iterator[Log]:
+        """Those that are served and those on their way here."""
+        yield from self.logs.values()
+        yield from self.futures.values()
+
+    @property
+    def partition_count(self) -> int:
+        """How many replicas lie here, with those on their way here."""
+        return len(self.logs) + len(self.futures)
 
     def space(self) -> tuple[int, int]:
         """Size of the file system and what is left of it, in bytes.  Raises: LogDirFailed."""
@@ -254,36 +278,12 @@ class DataDir:
     def checkpoint_plan(self) -> CheckpointPlan:
         """All checkpoints as of now.  `plan.run()` in any thread, one at a time, then
         `checkpointed(plan)` here."""
-        recovery_points = {key: log.recovery_point for key, log in self.logs.items()}
-        contents = {
-            RECOVERY_POINT: recovery_points,
-            HIGH_WATERMARK: {key: log.high_watermark for key, log in self.logs.items()},
-            LOG_START: {
-                key: log.log_start_offset
-                for key, log in self.logs.items()
-                if log.log_start_offset > log.segments.first_offset
-            },
-        }
-        cleaner_offsets = {
-            key: log.cleaner_offset
-            for key, log in self.logs.items()
-            if log.cleaner_offset is not None
-        }
-        if cleaner_offsets:
-            contents[CLEANER] = cleaner_offsets
-        return CheckpointPlan(
-            self._files,
-            [
-                (f"{self.path}/{name}", render_offsets(offsets))
-                for name, offsets in contents.items()
-            ],
-            recovery_points,
-        )
+        return checkpoint_plan(self._files, self.path, self.logs | self.futures)
 
     def checkpointed(self, plan: CheckpointPlan) -> None:
         """The plan was run without an error: producer snapshots that it outdates may go."""
         for key, recovery_point in plan.recovery_points.items():
-            log = self.logs.get(key)
+            log = self.logs.get(key) or self.futures.get(key)
             if log is not None:
                 log.flushing.prune_snapshots(recovery_point)
 
@@ -299,7 +299,7 @@ class DataDir:
         Blocks for the fsyncs.  Raises: DiskFull, LogDirFailed; then without the marker.
         """
         try:
-            for log in self.logs.values():
+            for log in self.all_logs():
                 log.close()
             self.checkpoint()
             if self.is_loaded:
@@ -309,6 +309,6 @@ class DataDir:
 
     def abandon(self) -> None:
         """Let go of the files and the lock without writing, as a crash would.  Twice is fine."""
-        for log in self.logs.values():
+        for log in self.all_logs():
             log.abandon()
         self._lock.release()

@@ -25,6 +25,10 @@ class CorruptLog(StorageError):
     """A segment holds bytes that are not whole, valid, ascending batches."""
 
 
+class DamagedRecords(CorruptLog):
+    """The offset lies in a range of a segment whose bytes are known to be damaged."""
+
+
 class UnsupportedFormat(StorageError):
     """A segment holds valid messages of a format before batch v2, which must not be cut away."""
 

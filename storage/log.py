@@ -23,6 +23,7 @@ from .errors import BatchTooLarge, CorruptLog, LogDirFailed, OffsetOutOfRange
 from .files import FileSystem
 from .flush import Flushing
 from .leader_epochs import LeaderEpochs
+from .load_report import LoadReport
 from .log_config import LogConfig
 from .plans import DeletePlan, FlushPlan
 from .producer_state import ProducerState
@@ -57,6 +58,7 @@ class Log:
         "files",
         "flushing",
         "generation",
+        "loaded",
         "log_end_offset",
         "log_start_offset",
         "partition",
@@ -102,6 +104,8 @@ class Log:
         self.generation = 0
         """Rises with every truncation: what was worked out in another generation counts for
         nothing."""
+        self.loaded: LoadReport | None = None
+        """What loading has met, if there was anything."""
 
     def __repr__(self) -> str:
         return f"Log({self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset})"

@@ -6,6 +6,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.storage.errors import (
     BatchTooLarge,
     CorruptLog,
+    DamagedRecords,
     LogDirFailed,
     OffsetOutOfRange,
     ProducerError,
@@ -16,6 +17,7 @@ _CODES: Final[dict[type[StorageError], ErrorCode]] = {
     OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     BatchTooLarge: ErrorCode.RECORD_LIST_TOO_LARGE,
     CorruptLog: ErrorCode.KAFKA_STORAGE_ERROR,
+    DamagedRecords: ErrorCode.CORRUPT_MESSAGE,
     LogDirFailed: ErrorCode.KAFKA_STORAGE_ERROR,
 }
 

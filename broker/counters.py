@@ -1,0 +1,60 @@
+"""Counts of what a broker has met, by name: for tests, the log and later for metrics.
+
+A count only rises, and begins at zero with the broker.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from odradek.storage.load_report import LoadReport
+
+COMMITTED_RECORDS_LOST: Final = "committed_records_lost"
+"""Offsets below the checkpointed high watermark that a recovery had to cut."""
+BATCHES_CORRUPT: Final = "batches_corrupt"
+"""Places in the logs at which a checksum or a header was found to be wrong."""
+BYTES_SET_ASIDE: Final = "bytes_set_aside"
+"""Bytes that a recovery took out of a log and kept beside it."""
+INDEXES_REBUILT: Final = "indexes_rebuilt"
+SEGMENTS_SCRUBBED: Final = "segments_scrubbed"
+SEGMENTS_UNREADABLE: Final = "segments_unreadable"
+PARTITIONS_RECOVERED: Final = "partitions_recovered"
+PARTITIONS_NOT_LOADED: Final = "partitions_not_loaded"
+
+_NAMES: Final = (
+    COMMITTED_RECORDS_LOST,
+    BATCHES_CORRUPT,
+    BYTES_SET_ASIDE,
+    INDEXES_REBUILT,
+    SEGMENTS_SCRUBBED,
+    SEGMENTS_UNREADABLE,
+    PARTITIONS_RECOVERED,
+    PARTITIONS_NOT_LOADED,
+)
+
+
+class Counters:
+    """One broker's counts."""
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(_NAMES, 0)
+
+    def __getitem__(self, name: str) -> int:
+        return self._counts[name]
+
+    def add(self, name: str, count: int = 1) -> None:
+        """Count something that has happened.  The name must be one of this module's."""
+        assert count >= 0
+        self._counts[name] += count
+
+    def all(self) -> Mapping[str, int]:
+        """A live view of all counts."""
+        return MappingProxyType(self._counts)
+
+    def add_loaded(self, report: LoadReport) -> None:
+        """Count what loading one log has met."""
+        self.add(COMMITTED_RECORDS_LOST, report.lost_committed)
+        self.add(BATCHES_CORRUPT, report.bad_batches)
+        self.add(BYTES_SET_ASIDE, report.set_aside_bytes)
+        self.add(INDEXES_REBUILT, report.indexes_rebuilt)
+        self.add(PARTITIONS_RECOVERED, int(report.is_recovered))
