@@ -1,4 +1,4 @@
-"""Cutting a log: at an offset, or altogether."""
+"""Cutting a log: its end at an offset, its start, or altogether."""
 
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,20 @@ def restart_at(log: "Log", offset: int) -> int:
     remove_snapshots_above(log.files, log.directory, infos, -1)
     log.producers = ProducerState()
     return offset
+
+
+def cut_start(log: "Log", offset: int) -> list[Segment]:
+    """Take out and return the segments that end at or before `offset` and before the log start.
+
+    The active one always stays.  Spans on their way keep their file, whatever its name is then.
+    """
+    gone = log.segments.cut_before(min(offset, log.log_start_offset))
+    if gone:
+        log.reader.forget()
+        log.flushing.start_cut(gone)
+        for segment in gone:
+            segment.close()
+    return gone
 
 
 def discard(log: "Log", segments: list[Segment]) -> None:

@@ -66,6 +66,10 @@ class FileSystem(Protocol):
         """Whether there is a file or directory of that name."""
         ...
 
+    def modified_ms(self, path: str) -> int:
+        """When a file was written last, by the wall clock."""
+        ...
+
     def read_bytes(self, path: str) -> bytes | None:
         """A whole file, or None if there is none."""
         ...
@@ -179,6 +183,11 @@ class RealFileSystem:
     def exists(self, path: str) -> bool:
         """Whether there is a file or directory of that name."""
         return os.path.exists(path)
+
+    def modified_ms(self, path: str) -> int:
+        """When a file was written last, by the wall clock."""
+        with guarded(path):
+            return os.stat(path).st_mtime_ns // 1_000_000
 
     def read_bytes(self, path: str) -> bytes | None:
         """A whole file, or None if there is none."""

@@ -6,8 +6,10 @@ segment is written with a flush but not synced: recovery checks its entries befo
 them.
 """
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
+from .errors import DiskFull, LogDirFailed
 from .files import FileSystem
 from .log_file import LogFile
 from .plans import FlushPlan
@@ -34,6 +36,7 @@ class Flushing:
         "directory_unsynced",
         "recovery_point",
         "snapshot_offset",
+        "start_unsynced",
         "unflushed_bytes",
     )
 
@@ -48,6 +51,9 @@ class Flushing:
         self.directory_unsynced = True
         self.recovery_point = recovery_point
         self.snapshot_offset = -1
+        self.start_unsynced = False
+        """Whether segments below the log start may come back in a power cut: their names are not
+        safely gone, so that only the checkpoint says where the log starts."""
         self.unflushed_bytes = 0
 
     def loaded_clean(self, snapshot_offset: int) -> None:
@@ -71,7 +77,12 @@ class Flushing:
         if offset == self.snapshot_offset:
             return
         path = snapshot_path(self._directory, offset)
-        self._files.write_bytes(path, encode_snapshot(log.producers))
+        try:
+            self._files.write_bytes(path, encode_snapshot(log.producers))
+        except DiskFull:
+            with contextlib.suppress(LogDirFailed):
+                self._files.unlink(path)  # or half of one
+            raise
         self.snapshot_offset = offset
         self._snapshot_bytes = 0
         self._unsynced_snapshots = (*self._unsynced_snapshots, offset)
@@ -80,29 +91,59 @@ class Flushing:
             self._flush_snapshots = (*self._flush_snapshots, offset)
 
     def plan(self, log: "Log") -> FlushPlan | None:
-        """The fsyncs after which all that the log holds now is safe; None if it is."""
+        """The fsyncs after which all that the log holds now is safe; None if it is.
+
+        A full disk does not keep what is in the log from being made safe: the producers can be
+        recovered from it, and index entries are written later.  Raises: LogDirFailed.
+        """
         if self.recovery_point >= log.log_end_offset and not self._rolled:
             return None
         self._snapshot_bytes += self.unflushed_bytes
         if self._snapshot_bytes >= SNAPSHOT_INTERVAL_BYTES:
-            self.snapshot(log, at_flush=True)
+            with contextlib.suppress(DiskFull):
+                self.snapshot(log, at_flush=True)
+        with contextlib.suppress(DiskFull):
+            log.segments.active.write_indexes()
         return self._plan(log, with_active_index=False)
 
     def final_plan(self, log: "Log") -> FlushPlan | None:
         """As `plan`, for a clean stop: with a snapshot at the end and all indexes.
 
         A log that never held a record has nothing that could not be made again.
+        Raises: DiskFull, LogDirFailed.
         """
         if log.log_end_offset == 0:
             return None
         self.snapshot(log)
         if not (self.directory_unsynced or self._rolled or self.unflushed_bytes):
             return None
+        log.segments.active.write_indexes()
         return self._plan(log, with_active_index=True)
+
+    def start_plan(self, log: "Log", offset: int) -> FlushPlan | None:
+        """The fsyncs after which the recovery point may be `offset` because the log starts there.
+
+        What lies before need not be safe any more; the snapshot of a roll at `offset` must be.
+        """
+        if self.recovery_point >= offset:
+            return None
+        return FlushPlan(
+            self._files,
+            offset_end=offset,
+            size_bytes=0,
+            generation=self._generation,
+            log_files=(),
+            paths=(snapshot_path(self._directory, offset), log.epochs.path),
+            directories=(self._directory, self._directory.rpartition("/")[0]),
+        )
+
+    def start_cut(self, gone: list[Segment]) -> None:
+        """The oldest segments were taken out of the log; their files are still there."""
+        self._rolled = tuple(segment for segment in self._rolled if segment not in gone)
+        self.start_unsynced = True
 
     def _plan(self, log: "Log", *, with_active_index: bool) -> FlushPlan:
         active = log.segments.active
-        active.write_indexes()
         log_files: list[LogFile] = [active.file]
         for segment in (*self._rolled, active) if with_active_index else self._rolled:
             log_files += segment.all_files()
@@ -142,6 +183,10 @@ class Flushing:
         self._unsynced_snapshots = _up_to(self._unsynced_snapshots, log_end_offset)
         self.snapshot_offset = -1
         self.directory_unsynced = True
+
+    def replaced(self, gone: list[Segment]) -> None:
+        """Segments were compacted: what took their place is synced."""
+        self._rolled = tuple(segment for segment in self._rolled if segment not in gone)
 
     def prune_snapshots(self, recovery_point: int) -> None:
         """A checkpoint with this recovery point is on disk: older snapshots of flushes may go."""

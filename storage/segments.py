@@ -1,7 +1,7 @@
 """The segments of one partition, in order of their base offsets."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from .segment import Segment
 
@@ -72,11 +72,26 @@ class Segments:
         self.active = self._segments[-1]
         return cut
 
+    def cut_before(self, offset: int) -> list[Segment]:
+        """Take out and return the segments that end at or before `offset`, never the active one."""
+        index = max(0, bisect_right(self._base_offsets, offset) - 1)
+        cut = self._segments[:index]
+        del self._segments[:index], self._base_offsets[:index]
+        return cut
+
     def remove_active(self) -> None:
         """Take out the active segment; the one before it becomes the active one."""
         assert len(self._segments) > 1
         del self._segments[-1], self._base_offsets[-1]
         self.active = self._segments[-1]
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put one finished segment in the place of some."""
+        gone = {segment.base_offset for segment in old}
+        assert self.active.base_offset not in gone
+        kept = [segment for segment in self._segments if segment.base_offset not in gone]
+        self._segments = sorted([*kept, new], key=lambda segment: segment.base_offset)
+        self._base_offsets = [segment.base_offset for segment in self._segments]
 
     def replace_all(self, segment: Segment) -> list[Segment]:
         """Put one segment in the place of all; return the old ones."""
