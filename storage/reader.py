@@ -45,7 +45,8 @@ class Reader:
         if place is None:
             return None
         segment, position = place
-        if position >= segment.file.size_bytes:  # the last read ended there, and the log rolled
+        # The last read ended there and the log rolled; and compaction may leave a segment empty.
+        while position >= segment.file.size_bytes:
             following = self._segments.after(segment)
             if following is None:
                 return None

@@ -297,3 +297,16 @@ def test_a_long_topic_name_is_cut_in_the_name_of_a_deleted_directory(tmp_path: P
     name = os.path.basename(log.delete(bytes(16)).directory)
     assert len(name) == 255
     assert name.endswith("x-10." + "0" * 32 + "-delete")
+
+
+def test_a_reader_passes_over_empty_segments(tmp_path: Path) -> None:
+    """As compaction leaves them, or a power cut that took an unsynced one."""
+    log = new_log(tmp_path, LogConfig(segment_bytes=200))
+    for value in range(12):
+        append_values(log, bytes([value]) * 40)
+    emptied = list(log.segments)[1:3]
+    gone = range(emptied[0].base_offset, emptied[1].base_offset + 1)
+    for segment in emptied:
+        segment.truncate(0, segment.base_offset)
+    assert len(log.segments) == 12
+    assert [offset for offset, _ in contents(log)] == [n for n in range(12) if n not in gone]

@@ -14,10 +14,10 @@ import pytest
 from odradek.protocol.records import read_header
 from odradek.storage.log import Log
 from tests.seeds import seeds
-from tests.storage.support import UnsyncedFileSystem, batch_of
+from tests.storage.support import WALL_MS, UnsyncedFileSystem, batch_of
 
 from .disk import Fate, Mark, Operation, crash, kept, lost, mangled
-from .workload import WALL_MS, Life, Promise, Promises, batches_of, open_directory
+from .workload import Life, Promise, Promises, batches_of, open_directory
 
 CRASHES: Final = 40  # of each life
 STEPS: Final = 60
