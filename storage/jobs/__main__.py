@@ -3,7 +3,8 @@
 Standard input is one JSON object, {"job": …, "arguments": …}; standard output is JSON lines:
 {"done_bytes": …} as often as the job reports, and at last {"result": …}, or {"error": …, "message":
 …, "path": …} with the name of a storage error. The process runs at the lowest priority and ends
-with its parent: two cleaners of one partition must never meet.
+with its parent: two cleaners of one partition must never meet. A job with "io_bytes_per_second" in
+its arguments is slowed down to that, as it reports.
 """
 
 import contextlib
@@ -12,11 +13,13 @@ import json
 import os
 import signal
 import sys
+from time import monotonic, sleep  # noqa: TID251 - a process of its own has a clock of its own
 from typing import Any, Final
 
 from ..errors import LogDirFailed, StorageError
 from ..files import RealFileSystem
 from . import run_job
+from .throttle import throttled
 
 _PR_SET_PDEATHSIG: Final = 1
 _LOWEST_PRIORITY: Final = 19
@@ -27,15 +30,18 @@ def main() -> None:
     _end_with_parent()
     os.nice(_LOWEST_PRIORITY)
     job = json.load(sys.stdin)
+    report = throttled(_say_done, job["arguments"].get("io_bytes_per_second"), monotonic, sleep)
     try:
-        result = run_job(
-            job["job"], job["arguments"], RealFileSystem(), lambda size: _say({"done_bytes": size})
-        )
+        result = run_job(job["job"], job["arguments"], RealFileSystem(), report)
     except StorageError as error:
         path = error.path if isinstance(error, LogDirFailed) else None
         _say({"error": type(error).__name__, "message": str(error), "path": path})
     else:
         _say({"result": result})
+
+
+def _say_done(size_bytes: int) -> None:
+    _say({"done_bytes": size_bytes})
 
 
 def _say(line: dict[str, Any]) -> None:

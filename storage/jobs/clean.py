@@ -17,14 +17,45 @@ Result: "end_offset", the next first dirty offset, below the argument if the map
 order; "statistics" (`CleanStatistics`).
 """
 
+from dataclasses import asdict
+from typing import Final
+
+from ..cleaner import CleanRequest, CleanSegment, clean
+from ..cleaner.retain import ActiveProducer
 from ..files import FileSystem
 from . import Arguments, Report, Result
+
+_TAKEN_AS_THEY_ARE: Final = (
+    "directory",
+    "first_dirty_offset",
+    "end_offset",
+    "wall_ms",
+    "delete_retention_ms",
+    "segment_bytes",
+    "segment_index_bytes",
+    "index_interval_bytes",
+    "record_bytes_max",
+    "map_bytes",
+    "load_factor",
+    "io_buffer_bytes",
+)
 
 
 def run(arguments: Arguments, files: FileSystem, report: Report) -> Result:
     """Clean one log.  `report` gets the bytes read and written so far.
 
     Raises: CorruptLog and UnsupportedFormat (a segment's file and position are named; the log can't
-    be cleaned as it is), LogDirFailed, DiskFull.
+    be cleaned as it is), BatchTooLarge, LogDirFailed, DiskFull.
     """
-    raise NotImplementedError
+    request = CleanRequest(
+        segments=[
+            CleanSegment(segment["base_offset"], segment["size_bytes"], segment["next_offset"])
+            for segment in arguments["segments"]
+        ],
+        producers={
+            producer_id: ActiveProducer(epoch, last_offset)
+            for producer_id, epoch, last_offset, *_ in arguments["producers"]
+        },
+        **{name: arguments[name] for name in _TAKEN_AS_THEY_ARE},
+    )
+    return asdict(clean(request, files, report))

@@ -1,0 +1,144 @@
+"""Reading the segments that are to be cleaned: large chunks, whole and verified batches."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from odradek.protocol.errors import MalformedMessage, Truncated, UnsupportedVersion
+from odradek.protocol.records import (
+    HEADER_SIZE_BYTES,
+    MAGIC,
+    BatchHeader,
+    check_crc,
+    read_header,
+    read_magic,
+)
+from odradek.protocol.records.record import records_of
+
+from ..errors import CorruptLog, UnsupportedFormat
+from ..files import FileSystem
+from ..segment import LOG_SUFFIX
+from .scan import RecordScan, scan_records
+
+_CHUNK_BYTES_MIN: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class CleanSegment:
+    """A finished segment of the log; `next_offset` is the first offset that it can't hold."""
+
+    base_offset: int
+    size_bytes: int
+    next_offset: int
+
+
+class Chunk(NamedTuple):
+    """Whole batches of one segment; the positions are those in `data`."""
+
+    path: str
+    data: bytes
+    file_position: int
+    batches: list[tuple[int, BatchHeader]]
+
+
+def log_path(directory: str, base_offset: int) -> str:
+    """The path of a segment's log file."""
+    return f"{directory}/{base_offset:020d}{LOG_SUFFIX}"
+
+
+def read_chunks(
+    files: FileSystem, directory: str, segment: CleanSegment, position: int, chunk_bytes: int
+) -> Iterator[Chunk]:
+    """Read the batches from `position` on, which is where one begins.
+
+    Checksums are verified, and that offsets rise: what is copied from here on is sealed anew.
+    Raises: CorruptLog, UnsupportedFormat, LogDirFailed.
+    """
+    path = log_path(directory, segment.base_offset)
+    file = files.open_log(path, segment.size_bytes)
+    next_offset = segment.base_offset
+    wanted_bytes = chunk_bytes = max(chunk_bytes, _CHUNK_BYTES_MIN)
+    try:
+        while position < segment.size_bytes:
+            data = file.pread(min(wanted_bytes, segment.size_bytes - position), position)
+            batches, used = _cut(data, path, position, next_offset)
+            if used == 0:
+                wanted_bytes = _wanted(data, path, position, segment.size_bytes, wanted_bytes)
+                continue
+            yield Chunk(path, data, position, batches)
+            next_offset = batches[-1][1].next_offset
+            position += used
+            wanted_bytes = chunk_bytes
+    finally:
+        file.close()
+
+
+def _cut(
+    data: bytes, path: str, file_position: int, next_offset: int
+) -> tuple[list[tuple[int, BatchHeader]], int]:
+    """The whole batches at the beginning of `data`, and how long they are together."""
+    batches: list[tuple[int, BatchHeader]] = []
+    view = memoryview(data)
+    at = 0
+    try:
+        while len(data) - at >= HEADER_SIZE_BYTES:
+            header = read_header(data, at)
+            end = at + header.size_bytes
+            if end > len(data):
+                break
+            if header.base_offset < next_offset or header.last_offset_delta < 0:
+                raise CorruptLog(f"{path}: position {file_position + at}: offsets do not rise")
+            check_crc(view[at:end], header)
+            next_offset = header.next_offset
+            batches.append((at, header))
+            at = end
+    except UnsupportedVersion as error:
+        if read_magic(data, at) in range(MAGIC):
+            raise UnsupportedFormat(f"{path}: position {file_position + at}: {error}") from error
+        raise CorruptLog(f"{path}: position {file_position + at}: {error}") from error
+    except MalformedMessage as error:
+        raise CorruptLog(f"{path}: position {file_position + at}: {error}") from error
+    return batches, at
+
+
+def _wanted(data: bytes, path: str, position: int, size_bytes: int, wanted_bytes: int) -> int:
+    """How much to read for the batch at `position`, which is larger than a chunk."""
+    try:
+        needed_bytes = read_header(data).size_bytes
+    except Truncated:
+        needed_bytes = HEADER_SIZE_BYTES
+    if needed_bytes > size_bytes - position or needed_bytes <= wanted_bytes:
+        raise CorruptLog(f"{path}: the file ends inside the batch at {position}")
+    return needed_bytes
+
+
+class Records(NamedTuple):
+    """The records of a batch, uncompressed: their bytes, the first one's position, their scan."""
+
+    data: bytes
+    position: int
+    scan: RecordScan
+
+
+def records_in(chunk: Chunk, position: int, header: BatchHeader, record_bytes_max: int) -> Records:
+    """The records of the batch at `position` of a chunk.
+
+    Raises: CorruptLog, also if they are larger than `record_bytes_max` when decompressed.
+    """
+    data = chunk.data
+    start, end = position + HEADER_SIZE_BYTES, position + header.size_bytes
+    try:
+        if header.codec:
+            batch = memoryview(data)[position:end]
+            data = bytes(records_of(batch, header, record_bytes_max))
+            start, end = 0, len(data)
+        scan = scan_records(data, start, end, header.base_offset, header.record_count)
+        if scan.offsets and scan.offsets[-1] > header.last_offset:
+            raise CorruptLog(f"{_place(chunk, position)}: a record lies behind its batch")
+    except MalformedMessage as error:
+        raise CorruptLog(f"{_place(chunk, position)}: {error}") from error
+    return Records(data, start, scan)
+
+
+def _place(chunk: Chunk, position: int) -> str:
+    return f"{chunk.path}: position {chunk.file_position + position}"
