@@ -20,8 +20,11 @@ COMMANDS: Final = {
     "configs": "Describe and change settings of topics, brokers and groups.",
     "produce": "Write records to a topic.",
     "consume": "Read records of a topic.",
+    "export-zookeeper": "Let Apache Kafka take over a stopped broker.",
+    "import-zookeeper": "Take over a stopped broker of Apache Kafka.",
+    "import-directory": "Rebuild a lost store from partition directories.",
 }
-EPILOG: Final = "All but serve work against any Kafka broker: see -b."
+EPILOG: Final = "Commands with -b work against any Kafka broker, those with --data-dir on files."
 
 
 class LazyGroup(click.Group):
@@ -35,7 +38,8 @@ class LazyGroup(click.Group):
         """The command in the module of the same name."""
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"odradek.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command = getattr(import_module(f"odradek.cli.{name}"), name)
         assert isinstance(command, click.Command)
         return command
 

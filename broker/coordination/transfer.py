@@ -1,0 +1,339 @@
+"""What goes along when a broker moves between Apache Kafka's ZooKeeper and the embedded store.
+
+`for_kafka` and `for_odradek` say what the other side gets, `check_target` and `check_store` when
+nobody would want that.  The trees themselves are read and written by `stored_tree.py` and
+`zookeeper_tree.py`.
+
+Left behind without a word: what lives only as long as a session, and notifications, which tell
+running brokers of changes.  Whatever else is left behind is a warning.
+"""
+
+from typing import Final, NamedTuple
+
+from . import znodes
+from .interface import CoordinationError
+from .json_fields import MalformedZnode
+from .plain_tree import (
+    Change,
+    Nodes,
+    assignment_of,
+    children_of,
+    controller_epoch_of,
+    decoded,
+    differences,
+    has_cluster,
+    is_below,
+    named,
+    producer_id_block_of,
+    state_of,
+    topics_of,
+    with_parents,
+)
+
+ACLS: Final = ("/kafka-acl", "/kafka-acl-extended")
+TOKENS: Final = "/delegation_token/tokens"
+MIGRATION: Final = "/migration"
+OWN_SETTINGS: Final = "odradek."
+
+KEPT: Final = frozenset(
+    {
+        znodes.CLUSTER_ID,
+        znodes.CONTROLLER_EPOCH,
+        znodes.BROKER_TOPICS,
+        znodes.BROKER_SEQUENCE,
+        znodes.PRODUCER_ID_BLOCK,
+        znodes.FEATURE,
+        znodes.DELETE_TOPICS,
+        "/config/topics",
+        "/config/brokers",
+        "/config/users",
+        "/config/clients",
+        "/config/ips",
+        *ACLS,
+        TOKENS,
+    }
+)
+"""Nodes that go along, with all below them."""
+
+PASSING: Final = frozenset(
+    {
+        znodes.BROKER_IDS,
+        znodes.CONTROLLER,
+        znodes.CONFIG_CHANGES,
+        znodes.ISR_CHANGES,
+        znodes.LOG_DIR_EVENTS,
+        "/kafka-acl-changes",
+        "/kafka-acl-extended-changes",
+        "/delegation_token/token_changes",
+        "/zookeeper",
+    }
+)
+"""What running brokers leave for each other, and ZooKeeper's own."""
+
+KAFKA_ROOTS: Final = tuple(path for path in znodes.STARTUP_PATHS if path != znodes.CONFIG_GROUPS)
+
+
+class TransferRefused(CoordinationError):
+    """The tree must not go there; one sentence for the operator."""
+
+
+class Transfer(NamedTuple):
+    """What the other side gets, and what the user should know of it, a sentence each."""
+
+    nodes: dict[str, bytes]
+    warnings: list[str]
+
+
+# From a store to Apache Kafka.
+
+
+def for_kafka(nodes: Nodes) -> Transfer:
+    """What Apache Kafka 3.9 needs of a store's tree.  Raises: TransferRefused, MalformedZnode."""
+    cluster_id_of(nodes, "the store")
+    taken, warnings = _kept(nodes)
+    for path in [path for path in taken if is_below(path, ("/config/brokers",))]:
+        taken[path] = _without_own_settings(taken, path, warnings)
+    groups = children_of(nodes, znodes.CONFIG_GROUPS)
+    if groups:
+        warnings.append(
+            "settings of groups stay behind, Kafka 3.9 has none in ZooKeeper mode: "
+            + named([znodes.group_of_config(name) for name in groups])
+        )
+    taken[znodes.FEATURE] = znodes.EMPTY_FEATURE
+    for topic in topics_of(taken):
+        _check_topic(taken, topic)
+    return Transfer(with_parents(taken, KAFKA_ROOTS), warnings)
+
+
+def check_target(there: Nodes, nodes: Nodes, *, force: bool) -> None:
+    """Let an export of `nodes` go to a ZooKeeper that has `there`.
+
+    It may be empty or hold an earlier state of the same cluster; `force`: or a later one.
+    Raises: TransferRefused, MalformedZnode.
+    """
+    if not has_cluster(there):
+        return
+    _check_same_cluster("ZooKeeper", there, nodes)
+    live = children_of(there, znodes.BROKER_IDS)
+    if live:
+        raise TransferRefused(
+            f"brokers are registered in ZooKeeper ({named(live)}): stop them first (after a crash "
+            "a broker stays registered until its session times out)"
+        )
+    if not force:
+        _check_not_ahead("ZooKeeper", there, nodes, "run odradek import-zookeeper first")
+
+
+# From Apache Kafka to a store.
+
+
+def for_odradek(
+    nodes: Nodes, *, broker_id: int, cluster_id: str, only_this_broker: bool = False
+) -> Transfer:
+    """What the store of broker `broker_id` of cluster `cluster_id` gets of ZooKeeper's tree.
+
+    `only_this_broker`: leave the other brokers' replicas behind.
+    Raises: TransferRefused, MalformedZnode.
+    """
+    found_id = cluster_id_of(nodes, "ZooKeeper")
+    if found_id != cluster_id:
+        raise TransferRefused(
+            f"ZooKeeper has the cluster {found_id}, but the data directory belongs to the cluster "
+            f"{cluster_id}"
+        )
+    live = children_of(nodes, znodes.BROKER_IDS)
+    if str(broker_id) in live:
+        raise TransferRefused(
+            f"broker {broker_id} is registered in ZooKeeper: stop it first (after a crash it stays "
+            "registered until its session times out)"
+        )
+    if MIGRATION in nodes:
+        raise TransferRefused(f"this cluster is being migrated to KRaft: there is {MIGRATION}")
+    taken, warnings = _kept(nodes)
+    if live:
+        warnings.append(f"other brokers of this cluster are running: {named(live)}")
+    _keep_to_broker(taken, broker_id, warnings, only_this_broker=only_this_broker)
+    warnings += _without_effect(taken)
+    return Transfer(with_parents(taken, znodes.STARTUP_PATHS), warnings)
+
+
+def check_store(there: Nodes, nodes: Nodes, *, force: bool) -> None:
+    """Let `nodes` go to a store that has `there`.
+
+    It may be without topics or hold an earlier state of the same cluster; `force`: or anything.
+    Raises: TransferRefused, MalformedZnode.
+    """
+    if force or not topics_of(there):
+        return
+    _check_same_cluster("the store", there, nodes)
+    _check_not_ahead("the store", there, nodes, "it would lose what happened here since")
+
+
+def _keep_to_broker(
+    taken: dict[str, bytes], broker_id: int, warnings: list[str], *, only_this_broker: bool
+) -> None:
+    """Let all partitions have this broker as their only replica.  Raises: TransferRefused."""
+    alone = (broker_id,)
+    topics = {topic: assignment_of(taken, topic) for topic in topics_of(taken)}
+    shared = {
+        topic: node for topic, node in topics.items() if set(node.partitions.values()) != {alone}
+    }
+    if shared and not only_this_broker:
+        raise TransferRefused(
+            f"topics have replicas on other brokers than {broker_id} ({named(list(shared))}): move "
+            f"them to broker {broker_id}, or leave those replicas behind with --only-this-broker"
+        )
+    absent, empty, behind = [], [], []
+    for topic, node in shared.items():
+        here = [p for p, replicas in node.partitions.items() if broker_id in replicas]
+        if not here:
+            absent.append(topic)
+            for path in [path for path in taken if is_below(path, _paths_of(topic))]:
+                del taken[path]
+            continue
+        for partition in node.partitions:
+            state = state_of(taken, topic, partition)
+            if partition not in here:
+                empty.append(f"{topic}-{partition}")
+            elif state is not None and broker_id not in state.isr:
+                behind.append(f"{topic}-{partition}")
+            _lead_alone(taken, topic, partition, broker_id, state)
+        assignment = znodes.TopicAssignment(dict.fromkeys(node.partitions, alone), node.topic_id)
+        taken[znodes.topic_path(topic)] = assignment.encode()
+    for partitions, sentence in (
+        (absent, "topics without a replica here are left out"),
+        (empty, "partitions without a replica here begin empty; their records stay where they are"),
+        (behind, "the replica here was not in sync, so that its last records may be missing"),
+    ):
+        if partitions:
+            warnings.append(f"{sentence}: {named(partitions)}")
+
+
+def _paths_of(topic: str) -> tuple[str, ...]:
+    return (
+        znodes.topic_path(topic),
+        znodes.topic_config_path(topic),
+        znodes.delete_topic_path(topic),
+    )
+
+
+def _lead_alone(
+    taken: dict[str, bytes],
+    topic: str,
+    partition: int,
+    broker_id: int,
+    state: znodes.PartitionStateNode | None,
+) -> None:
+    """Make the broker leader and only member of the ISR, in a new leader epoch."""
+    if state is None or (state.leader, state.isr) == (broker_id, (broker_id,)):
+        return  # nobody has led it yet, or nobody else
+    led = state._replace(leader=broker_id, isr=(broker_id,), leader_epoch=state.leader_epoch + 1)
+    taken[znodes.partition_state_path(topic, partition)] = led.encode()
+
+
+def _without_effect(taken: Nodes) -> list[str]:
+    """Kept for the way back, but of no use to Odradek."""
+    acls = sum(is_below(path, ACLS) and bool(data) for path, data in taken.items())
+    tokens = len(children_of(taken, TOKENS))
+    users = [name for name in children_of(taken, "/config/users") if _has_scram(taken, name)]
+    sentences = []
+    if acls:
+        sentences.append(
+            f"{acls} ACLs are kept but not enforced: whoever reaches Odradek may do everything"
+        )
+    if tokens:
+        sentences.append(f"{tokens} delegation tokens are kept but cannot be used with Odradek")
+    if users:
+        sentences.append(
+            "SCRAM credentials are kept but not used, Odradek lets everybody in: " + named(users)
+        )
+    return sentences
+
+
+def _has_scram(taken: Nodes, name: str) -> bool:
+    config = decoded(taken, f"/config/users/{name}", znodes.decode_config)
+    return any(key.startswith("SCRAM-") for key in config)
+
+
+# Both ways.
+
+
+def cluster_id_of(nodes: Nodes, where: str) -> str:
+    """The cluster's id.  Raises: TransferRefused, MalformedZnode."""
+    data = nodes.get(znodes.CLUSTER_ID)
+    if not data:
+        raise TransferRefused(f"there is no cluster in {where}: {znodes.CLUSTER_ID} is missing")
+    return znodes.decode_cluster_id(data)
+
+
+def changes(there: Nodes, nodes: Nodes) -> list[Change]:
+    """What makes the tree that is `there` into one with `nodes`, in order.
+
+    Counters do not fall below what is there, and a store keeps the settings of its groups, which
+    Kafka has nowhere in ZooKeeper.
+    """
+    wanted = dict(nodes)
+    epoch = max(controller_epoch_of(there), controller_epoch_of(nodes))
+    wanted[znodes.CONTROLLER_EPOCH] = znodes.encode_controller_epoch(epoch)
+    old, new = producer_id_block_of(there), producer_id_block_of(nodes)
+    if old is not None and (new is None or new.producer_id_last < old.producer_id_last):
+        wanted[znodes.PRODUCER_ID_BLOCK] = old.encode()
+    return differences(there, wanted, tops=KEPT)
+
+
+def _kept(nodes: Nodes) -> tuple[dict[str, bytes], list[str]]:
+    """What goes along, and a sentence on what does not."""
+    taken = {path: data for path, data in nodes.items() if is_below(path, KEPT)}
+    known = with_parents({}, (*znodes.STARTUP_PATHS, *KEPT, *PASSING, "/admin/reassign_partitions"))
+    unknown = sorted(
+        path
+        for path in nodes
+        if path not in known
+        and not is_below(path, KEPT)
+        and not is_below(path, PASSING)
+        and not is_below(path, (znodes.CONFIG_GROUPS,))
+    )
+    tops = [path for path in unknown if path.rpartition("/")[0] not in unknown]
+    return taken, [f"nodes that are not Kafka's are left out: {named(tops)}"] if tops else []
+
+
+def _without_own_settings(taken: Nodes, path: str, warnings: list[str]) -> bytes:
+    """A broker's config without settings that Kafka does not have."""
+    config = decoded(taken, path, znodes.decode_config)
+    own = [name for name in config if name.startswith(OWN_SETTINGS)]
+    if not own:
+        return taken[path]
+    warnings.append(f"settings that Kafka does not have are left out: {named(own)}")
+    return znodes.encode_config({k: v for k, v in config.items() if k not in own})
+
+
+def _check_topic(taken: Nodes, topic: str) -> None:
+    """Kafka's controller stops at a topic that it cannot read.  Raises: MalformedZnode."""
+    node = assignment_of(taken, topic)
+    if node.topic_id is None or not node.partitions:
+        raise MalformedZnode(f"{znodes.topic_path(topic)} names no topic id or no partitions")
+    for partition in node.partitions:
+        state_of(taken, topic, partition)
+    path = znodes.topic_config_path(topic)
+    if path in taken:
+        decoded(taken, path, znodes.decode_config)
+
+
+def _check_same_cluster(where: str, there: Nodes, nodes: Nodes) -> None:
+    data = there.get(znodes.CLUSTER_ID)
+    found = znodes.decode_cluster_id(data) if data else None
+    wanted = znodes.decode_cluster_id(nodes[znodes.CLUSTER_ID])
+    if found is None:
+        raise TransferRefused(f"{where} has topics but no cluster id: it is not empty")
+    if found != wanted:
+        raise TransferRefused(f"{where} has another cluster: {found}, not {wanted}")
+
+
+def _check_not_ahead(where: str, there: Nodes, nodes: Nodes, remedy: str) -> None:
+    """Every start of a broker raises the controller epoch: the higher one is the later state."""
+    ahead, behind = controller_epoch_of(there), controller_epoch_of(nodes)
+    if ahead > behind:
+        raise TransferRefused(
+            f"{where} has a later state of this cluster (controller epoch {ahead}, not {behind}): "
+            f"{remedy}; --force overwrites it"
+        )

@@ -1,0 +1,160 @@
+"""A whole tree in ZooKeeper: read and written by commands that run while no broker does.
+
+kazoo speaks to ZooKeeper; it is imported when it is needed, and only here.  Requests go out many at
+a time: ZooKeeper answers those of one session in order.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from .interface import CoordinationError, CoordinationLost, Create, Set
+from .plain_tree import Change
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
+CONNECT_TIMEOUT_S: Final = 10.0
+REQUEST_TIMEOUT_S: Final = 30.0
+AT_ONCE: Final = 500
+OF_ZOOKEEPER: Final = "/zookeeper"
+ADDRESS: Final = re.compile(r"[^\s,/]+(?:,[^\s,/]+)*(?P<chroot>(?:/[^\s/]+)*)/?")
+
+Result = Any  # kazoo's IAsyncResult
+
+
+class NoKazoo(CoordinationError):
+    """The library that speaks to ZooKeeper is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "kazoo, which speaks to ZooKeeper, is not installed: pip install 'odradek[zookeeper]'"
+        )
+
+
+class ZooKeeperTree:
+    """The nodes below a chroot."""
+
+    def __init__(self, client: "KazooClient", chroot: str) -> None:
+        self._client = client
+        self._chroot = chroot
+
+    def read(self) -> dict[str, bytes]:
+        """All nodes, ephemeral ones too; without the root, and none if there is no chroot.
+
+        Raises: CoordinationError.
+        """
+        nodes: dict[str, bytes] = {}
+        level = [""]
+        while level:
+            below: list[str] = []
+            for paths in _chunks(level):
+                for path, asked_names, asked_data in [self._look(path) for path in paths]:
+                    names = self._answer(asked_names, path or "/")
+                    data = self._answer(asked_data, path or "/")
+                    if names is None or data is None:
+                        continue  # it went meanwhile
+                    if path:
+                        nodes[path] = data[0] or b""
+                    below += [f"{path}/{name}" for name in sorted(names)]
+            level = [path for path in below if path != OF_ZOOKEEPER]
+        return nodes
+
+    def apply(self, changes: Sequence[Change], on_progress: Callable[[int], None]) -> None:
+        """Make the changes, in order; a part of them is made if this fails.
+
+        Nodes without data get null data, as from Kafka, which reads some of them.
+        Raises: CoordinationError.
+        """
+        if self._chroot:
+            self._answer(self._client.ensure_path_async(self._chroot), "")
+        for chunk in _chunks(changes):
+            for change, result in [(change, self._send(change)) for change in chunk]:
+                if self._answer(result, change.path) is None:
+                    raise CoordinationError(f"{change.path} went away meanwhile: run this again")
+            on_progress(len(chunk))
+
+    def _look(self, path: str) -> tuple[str, Result, Result]:
+        full = self._full(path)
+        return path, self._client.get_children_async(full), self._client.get_async(full)
+
+    def _send(self, change: Change) -> Result:
+        path = self._full(change.path)
+        if isinstance(change, Create):
+            return self._client.create_async(path, change.data or None)
+        if isinstance(change, Set):
+            return self._client.set_async(path, change.data or None)
+        return self._client.delete_async(path)
+
+    def _full(self, path: str) -> str:
+        return f"{self._chroot}{path}" or "/"
+
+    def _answer(self, result: Result, path: str) -> Any:
+        """What ZooKeeper says; None if there is no such node.  Raises: CoordinationError."""
+        from kazoo.exceptions import (
+            ConnectionClosedError,
+            ConnectionLoss,
+            KazooException,
+            NoAuthError,
+            NodeExistsError,
+            NoNodeError,
+            SessionExpiredError,
+        )
+
+        try:
+            return result.get(timeout=REQUEST_TIMEOUT_S)
+        except NoNodeError:
+            return None
+        except NodeExistsError as error:
+            raise CoordinationError(f"{path} was made meanwhile: run this again") from error
+        except NoAuthError as error:
+            raise CoordinationError(f"ZooKeeper lets only others use {path}: its ACL") from error
+        except (ConnectionLoss, ConnectionClosedError, SessionExpiredError) as error:
+            raise CoordinationLost("ZooKeeper hung up: run this again") from error
+        except self._client.handler.timeout_exception as error:
+            raise CoordinationLost("ZooKeeper does not answer: run this again") from error
+        except KazooException as error:
+            raise CoordinationError(f"ZooKeeper refuses {path}: {error!r}") from error
+
+
+@contextmanager
+def zookeeper_tree(address: str) -> Iterator[ZooKeeperTree]:
+    """The tree behind `HOST:PORT,HOST:PORT/chroot`, as in zookeeper.connect.
+
+    Raises: CoordinationError.
+    """
+    try:
+        from kazoo.client import KazooClient
+        from kazoo.handlers.threading import KazooTimeoutError
+    except ImportError as error:
+        raise NoKazoo from error
+
+    match = ADDRESS.fullmatch(address)
+    if match is None:
+        raise CoordinationError(f"{address!r} is not HOST:PORT or HOST:PORT/chroot")
+    chroot = match["chroot"]
+    hosts = address.rstrip("/").removesuffix(chroot)
+    silent = logging.getLogger("odradek.kazoo")  # what goes wrong is said by the errors
+    silent.addHandler(logging.NullHandler())
+    silent.propagate = False
+    client = KazooClient(hosts=hosts, timeout=CONNECT_TIMEOUT_S, logger=silent)
+    try:
+        client.start(timeout=CONNECT_TIMEOUT_S)
+    except (KazooTimeoutError, OSError, ValueError) as error:
+        client.stop()
+        client.close()
+        raise CoordinationLost(f"ZooKeeper cannot be reached at {hosts}") from error
+    try:
+        yield ZooKeeperTree(client, chroot)
+    finally:
+        client.stop()
+        client.close()
+
+
+def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
+    rest = iter(items)
+    while chunk := list(islice(rest, AT_ONCE)):
+        yield chunk

@@ -1,0 +1,76 @@
+"""`odradek import-zookeeper`: the way in from Apache Kafka, whose directory Odradek takes over."""
+
+import click
+
+from odradek.broker.coordination.interface import CoordinationError
+from odradek.broker.coordination.plain_tree import topics_of
+from odradek.broker.coordination.transfer import changes, check_store, for_odradek
+from odradek.broker.coordination.zookeeper_tree import zookeeper_tree
+from odradek.storage.errors import StorageError
+
+from .errors import CommandError
+from .offline import (
+    StoppedBroker,
+    data_dir_option,
+    dry_run_option,
+    new_store_of,
+    now_ms,
+    show_changes,
+    show_warnings,
+    stopped_broker,
+    zookeeper_option,
+)
+
+
+@click.command("import-zookeeper")
+@zookeeper_option
+@data_dir_option
+@dry_run_option
+@click.option(
+    "--only-this-broker",
+    is_flag=True,
+    help="Take topics that have replicas on other brokers too, and leave those behind.",
+)
+@click.option("--force", is_flag=True, help="Overwrite a store that has topics.")
+def import_zookeeper(
+    zookeeper: str,
+    data_dirs: tuple[str, ...],
+    dry_run: bool,
+    only_this_broker: bool,
+    force: bool,
+) -> None:
+    """Read ZooKeeper's tree of a Kafka cluster into the store of a stopped broker.
+
+    Odradek can then be started on the data directory of Apache Kafka (up to 3.9, ZooKeeper mode).
+    The store may be new, or hold an earlier state of the same cluster. ZooKeeper is only read.
+    """
+    try:
+        with stopped_broker(data_dirs) as broker:
+            with zookeeper_tree(zookeeper) as source:
+                found = source.read()
+            nodes, warnings = for_odradek(
+                found,
+                broker_id=broker.owner.broker_id,
+                cluster_id=broker.owner.cluster_id,
+                only_this_broker=only_this_broker,
+            )
+            show_warnings(warnings)
+            write_store(broker, nodes, dry_run=dry_run, force=force)
+    except (CoordinationError, StorageError) as error:
+        raise CommandError(str(error)) from error
+
+
+def write_store(
+    broker: StoppedBroker, nodes: dict[str, bytes], *, dry_run: bool, force: bool
+) -> None:
+    """Give the store these nodes, and say so.  Raises: CoordinationError."""
+    with new_store_of(broker, dry_run=dry_run) as store:
+        check_store(store.nodes, nodes, force=force)
+        todo = changes(store.nodes, nodes)
+        if not dry_run:
+            store.apply(todo, wall_ms=now_ms())
+    show_changes(todo, broker.store_path, dry_run=dry_run)
+    owner = broker.owner
+    click.echo(f"cluster {owner.cluster_id}: {len(topics_of(nodes))} topics")
+    directories = ",".join(broker.directories)
+    click.echo(f"next: odradek serve --broker-id {owner.broker_id} --data-dir {directories}")
