@@ -33,13 +33,13 @@ from .segment import (
     create_segment,
 )
 from .segments import Segments
+from .swap import complete_swaps
 from .walk import walk_headers
 
 logger: Final = logging.getLogger("odradek.storage")
 
 _BASE_OFFSET: Final = re.compile(r"[0-9]{20}")
 _UNFINISHED_SUFFIXES: Final = (".cleaned", ".deleted", ".tmp")
-_SWAP_SUFFIX: Final = ".swap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def load_log(
 ) -> Log:
     """Open what is in `directory`; a directory without segments becomes an empty log.
 
-    Raises: UnsupportedFormat, CorruptLog (an unfinished compaction), LogDirFailed.
+    Raises: UnsupportedFormat, CorruptLog (a damaged compaction), LogDirFailed.
     """
     infos = {info.name: info for info in files.list_directory(directory)}
     _remove_unfinished(files, directory, infos)
@@ -151,13 +151,9 @@ def load_log(
 
 
 def _remove_unfinished(files: FileSystem, directory: str, infos: dict[str, FileInfo]) -> None:
-    """Remove what deletions, compactions and atomic writes left half done."""
+    """Remove what deletions and atomic writes left half done; complete compactions."""
+    complete_swaps(files, directory, infos)
     for name in list(infos):
-        if name.endswith(_SWAP_SUFFIX):
-            raise CorruptLog(
-                f"{directory} holds an unfinished compaction ({name}); "
-                "start Apache Kafka on it once to complete it"
-            )
         if name.endswith(_UNFINISHED_SUFFIXES):
             files.unlink(f"{directory}/{name}")
             del infos[name]

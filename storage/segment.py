@@ -25,7 +25,7 @@ LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 TXN_INDEX_SUFFIX: Final = ".txnindex"
-_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
 class Segment:
@@ -278,8 +278,7 @@ class Segment:
 
     def paths(self) -> list[str]:
         """Every file of the segment, whether it exists or not."""
-        stem = self.file.path.removesuffix(LOG_SUFFIX)
-        return [stem + suffix for suffix in _SUFFIXES]
+        return [file.path for file in (*self.all_files()[:3], self.txn_index.file)]
 
     def all_files(self) -> tuple[LogFile, ...]:
         """Log, offset index, time index, and the transaction index if there is one."""

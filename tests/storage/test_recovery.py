@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.storage.errors import CorruptLog, UnsupportedFormat
+from odradek.storage.errors import UnsupportedFormat
 from odradek.storage.load import LoadHints
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
@@ -335,13 +335,6 @@ def test_old_message_formats_are_refused_and_not_cut(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFormat, match="format 1"):
         reload(log)
     assert path.read_bytes().endswith(message)
-
-
-def test_an_unfinished_compaction_is_refused(tmp_path: Path) -> None:
-    log = killed(tmp_path, 2)
-    (Path(log.directory) / f"{0:020d}.log.swap").write_bytes(b"")
-    with pytest.raises(CorruptLog, match="unfinished compaction"):
-        reload(log)
 
 
 def test_leftovers_are_removed(tmp_path: Path) -> None:

@@ -1,0 +1,245 @@
+"""How segments that were compacted take the place of the old ones, so that a crash costs nothing.
+
+The job (storage/jobs/clean.py) has left synced files that end in `.cleaned`. For each new segment,
+with the directory synced after each step, in which the disk may do the renames in any order:
+
+1. `.cleaned` becomes `.swap`. As long as one `.cleaned` is left, loading drops both.
+2. The old segments' files become `.deleted`, and the log reads the `.swap` files from here on.
+   Loading finds a whole `.swap` segment and removes what it replaces.
+3. `.swap` becomes the final name. Loading does what is left of it.
+
+`complete_swaps` is what loading does, by the rules of Kafka's LogLoader, so that either broker ends
+what the other began.  Source: LocalLog.replaceSegments, LogLoader.load.
+"""
+
+import logging
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from .errors import CorruptLog
+from .files import FileInfo, FileSystem
+from .log_file import LogFile
+from .segment import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, Segment
+from .txn_index import decode_aborted, encode_aborted
+from .walk import walk_headers
+
+if TYPE_CHECKING:
+    from .log import Log
+
+logger: Final = logging.getLogger("odradek.storage")
+
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+DELETED_SUFFIX: Final = ".deleted"
+_BASE_OFFSET: Final = re.compile(r"([0-9]{20})\.")
+
+
+# -- while the log is served
+
+
+class Swap:
+    """One new segment that takes the place of old ones, in steps.
+
+    In order: `begin`, `switch`, `retire`, `settle`, `sync`. `switch` and `settle` are for the loop;
+    the others only make system calls and may run in any thread. If the log has changed after
+    `begin` so that `can_switch` says no, `undo` ends it.
+    """
+
+    __slots__ = ("_base_offset", "_infos", "_log", "_new", "_old_paths", "_replaces")
+
+    def __init__(self, log: "Log", base_offset: int, replaces: Sequence[int]) -> None:
+        """`replaces`: the base offsets of the old segments."""
+        self._log = log
+        self._base_offset = base_offset
+        self._replaces = frozenset(replaces)
+        self._infos: list[FileInfo] = []
+        self._new: Segment | None = None
+        self._old_paths: list[str] = []
+
+    def can_switch(self) -> bool:
+        """Whether there is anything left to replace: retention may have been quicker."""
+        return any(segment.base_offset in self._replaces for segment in self._log.segments)
+
+    def begin(self) -> None:
+        """The new files are all there from here on, also after a crash.  Raises: LogDirFailed."""
+        files, directory = self._log.files, self._log.directory
+        stem = f"{self._base_offset:020d}."
+        for info in files.list_directory(directory):
+            if info.name.startswith(stem) and info.name.endswith(CLEANED_SUFFIX):
+                name = info.name.removesuffix(CLEANED_SUFFIX)
+                self._infos.append(info._replace(name=name))
+                files.rename(f"{directory}/{info.name}", f"{directory}/{name}{SWAP_SUFFIX}")
+        self.sync()
+
+    def undo(self) -> None:
+        """Remove the new files.  Raises: LogDirFailed."""
+        for info in self._infos:
+            self._log.files.unlink(f"{self._log.directory}/{info.name}{SWAP_SUFFIX}")
+        self.sync()
+
+    def switch(self) -> None:
+        """Read from the new segment from here on; spans on their way keep the old files."""
+        log = self._log
+        old = [segment for segment in log.segments if segment.base_offset in self._replaces]
+        sizes = {info.name: info.size_bytes for info in self._infos}
+        new = Segment(log.files, log.directory, self._base_offset, sizes)
+        for file in _files_of(new):
+            if file.path.rpartition("/")[2] in sizes:
+                file.path += SWAP_SUFFIX
+        log.segments.replace(old, new)
+        log.reader.forget()
+        log.flushing.replaced(old)
+        self._new = new
+        for segment in old:
+            self._old_paths += [file.path for file in segment.all_files()]
+            segment.close()
+
+    def retire(self) -> None:
+        """Mark the old files as deleted.  Raises: LogDirFailed."""
+        for path in self._old_paths:
+            self._log.files.rename(path, path + DELETED_SUFFIX)
+        self.sync()
+
+    @property
+    def deleted_paths(self) -> list[str]:
+        """What may be unlinked after `retire`."""
+        return [path + DELETED_SUFFIX for path in self._old_paths]
+
+    def settle(self) -> None:
+        """Give the files their final names, unless the log was cut meanwhile.
+
+        Raises: LogDirFailed.
+        """
+        new = self._new
+        assert new is not None
+        if all(segment is not new for segment in self._log.segments):
+            return
+        for file in _files_of(new):
+            if file.path.endswith(SWAP_SUFFIX):
+                path = file.path.removesuffix(SWAP_SUFFIX)
+                self._log.files.rename(file.path, path)
+                file.path = path
+
+    def sync(self) -> None:
+        """fsync of the directory.  Raises: LogDirFailed."""
+        self._log.files.sync_path(self._log.directory)
+
+
+def remove_cleaned(files: FileSystem, directory: str) -> None:
+    """Remove what a cleaning left that came to nothing; in any thread.  Raises: LogDirFailed."""
+    for info in files.list_directory(directory):
+        if info.name.endswith(CLEANED_SUFFIX):
+            files.unlink(f"{directory}/{info.name}")
+
+
+def _files_of(segment: Segment) -> tuple[LogFile, ...]:
+    indexes = segment.offset_index.file, segment.time_index.file, segment.txn_index.file
+    return segment.file, *indexes
+
+
+# -- when the log is loaded
+
+
+def complete_swaps(files: FileSystem, directory: str, infos: dict[str, FileInfo]) -> None:
+    """End the compactions that a crash interrupted: forwards if all new files are there, else back.
+
+    `infos`, the directory's listing, is brought up to date.  Raises: CorruptLog, LogDirFailed.
+    """
+    leftovers = _Leftovers(files, directory, infos)
+    cleaned, swapped = leftovers.ending(CLEANED_SUFFIX), leftovers.ending(SWAP_SUFFIX)
+    if not (cleaned or swapped):
+        return
+    if cleaned:
+        cleaned_min = min(map(_base_offset, cleaned))
+        for name in [name for name in swapped if _base_offset(name) >= cleaned_min]:
+            swapped.remove(name)
+            leftovers.remove(name)
+        files.sync_path(directory)  # a .swap alone would count as whole
+        for name in cleaned:
+            leftovers.remove(name)
+    leftovers.remove_replaced([name for name in swapped if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)])
+    files.sync_path(directory)  # old and new segments must not overlap
+    for name in swapped:
+        logger.info("compaction completed path=%s/%s", directory, name)
+        leftovers.rename(name, name.removesuffix(SWAP_SUFFIX))
+    files.sync_path(directory)
+
+
+class _Leftovers:
+    """The files of one directory."""
+
+    def __init__(self, files: FileSystem, directory: str, infos: dict[str, FileInfo]) -> None:
+        self._files = files
+        self._directory = directory
+        self._infos = infos
+
+    def ending(self, suffix: str) -> list[str]:
+        """The segments' files with a suffix."""
+        return sorted(n for n in self._infos if n.endswith(suffix) and _BASE_OFFSET.match(n))
+
+    def remove(self, name: str) -> None:
+        self._files.unlink(f"{self._directory}/{name}")
+        del self._infos[name]
+
+    def rename(self, name: str, new_name: str) -> None:
+        self._files.rename(f"{self._directory}/{name}", f"{self._directory}/{new_name}")
+        self._infos[new_name] = self._infos.pop(name)._replace(name=new_name)
+
+    def remove_replaced(self, new_logs: Sequence[str]) -> None:
+        """Remove what lies in the range of the new segments."""
+        first, end = sys.maxsize, -1
+        kept = set()
+        for name in new_logs:
+            next_offset, markers = self._walk(name)
+            first, end = min(first, _base_offset(name)), max(end, next_offset)
+            if self._keep_aborted(name, markers):
+                kept.add(_txn_index_of(name))
+        for suffix in SEGMENT_SUFFIXES:
+            for name in self.ending(suffix):
+                if first <= _base_offset(name) < end and name not in kept:
+                    self.remove(name)
+
+    def _walk(self, name: str) -> tuple[int, set[int]]:
+        """The offset where a new segment ends, and the offsets of its control records."""
+        next_offset, markers = _base_offset(name), set()
+        file = self._files.open_log(f"{self._directory}/{name}", self._infos[name].size_bytes)
+        try:
+            for _, header in walk_headers(file, 0, file.size_bytes):
+                next_offset = header.next_offset
+                if header.is_control:
+                    markers.add(header.last_offset)
+        finally:
+            file.close()
+        return next_offset, markers
+
+    def _keep_aborted(self, name: str, markers: set[int]) -> bool:
+        """Whether the new segment's transaction index has its final name already.
+
+        It has one only if a transaction was aborted, so a file of that name may as well be the old
+        one: entries without their marker would hide later transactions, and go.
+        """
+        txn_index = _txn_index_of(name)
+        if txn_index not in self._infos or txn_index + SWAP_SUFFIX in self._infos:
+            return False
+        path = f"{self._directory}/{txn_index}"
+        try:
+            entries = decode_aborted(self._files.read_bytes(path) or b"")
+        except CorruptLog:
+            return False
+        data = b"".join(encode_aborted(e) for e in entries if e.last_offset in markers)
+        if len(data) < self._infos[txn_index].size_bytes:
+            self._files.write_atomic(path, data)
+            self._infos[txn_index] = self._infos[txn_index]._replace(size_bytes=len(data))
+        return True
+
+
+def _base_offset(name: str) -> int:
+    match = _BASE_OFFSET.match(name)
+    assert match is not None
+    return int(match[1])
+
+
+def _txn_index_of(swapped_log: str) -> str:
+    return swapped_log.removesuffix(LOG_SUFFIX + SWAP_SUFFIX) + TXN_INDEX_SUFFIX
