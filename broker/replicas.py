@@ -12,15 +12,15 @@ from typing import Final
 from odradek.storage.data_dir import CreatePlan, DataDir
 from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed, StorageError
 from odradek.storage.log import Log
-from odradek.storage.plans import DeletePlan
 
 from .config import Config
 from .coordination import znodes
 from .coordination.interface import NoNode, Session
 from .core.partition import Partition
 from .core.partition_state import PartitionState
-from .group_commit import GroupCommit
 from .counters import Counters
+from .deletions import Deletions
+from .group_commit import GroupCommit
 from .runtime import Runtime
 from .settings.topic_config import TopicConfig
 from .tasks import TaskSupervisor
@@ -52,6 +52,7 @@ class Replicas:
         self.is_offline = False
         self._full_silent_until_ms = 0
         self.group_commit = GroupCommit(self, runtime, tasks)
+        self.deletions = Deletions(runtime, self.take_offline)
         self.must_checkpoint = asyncio.Event()
         self.checkpoint_waiters: list[asyncio.Future[None]] = []
         """Who waits for the next checkpoint; answered by `Checkpointer`."""
@@ -160,7 +161,7 @@ class Replicas:
         self.partitions[state.topic, state.partition] = partition
 
     async def stop_replicas(self, topic: str) -> None:
-        """Stop serving a topic; its logs are out of the way at once and unlinked in a thread."""
+        """Stop serving a topic; its logs are out of the way at once and unlinked later."""
         for key in [key for key in self.partitions if key[0] == topic]:
             partition = self.partitions.pop(key)
             partition.is_leader = False
@@ -189,14 +190,7 @@ class Replicas:
             self.take_offline(error)
             return
         self.must_checkpoint.set()  # or a new partition of that name would inherit the offsets
-        self._tasks.spawn(self.unlink(plan), f"delete {kept.topic}-{kept.partition}")
-
-    async def unlink(self, plan: DeletePlan) -> None:
-        """Run a plan that `DataDir` made for a deleted directory."""
-        try:
-            await self._runtime.offload(plan.run)
-        except LogDirFailed as error:
-            self.take_offline(error)
+        self.deletions.add(plan, self._config.log_segment_delete_delay_ms)
 
     def note_failure(self, error: StorageError) -> None:
         """Storage could not do what a client asked for; a failed disk takes everything offline."""

@@ -161,7 +161,7 @@ class Broker:
         node.groups = GroupCoordinator(node, tasks)
         self._stack.callback(node.groups.close)
         for plan in data_dir.deleted_plans():
-            tasks.spawn(replicas.unlink(plan), f"delete {plan.directory}")
+            replicas.deletions.add(plan, config.log_segment_delete_delay_ms)
         return node
 
     async def _bind(self, node: Node) -> list[Listener]:

@@ -153,11 +153,12 @@ def start_plan(log: Log, offset: int) -> FlushPlan | None:
 class RemovePlan:
     """Rename the files of segments that were taken out; `UnlinkPlan` ends it."""
 
-    __slots__ = ("_directory", "_files", "_names", "_offset", "_renamed")
+    __slots__ = ("_directory", "_files", "_names", "_offset", "_renamed", "count")
 
     def __init__(self, log: Log, gone: Sequence[Segment], offset: int) -> None:
         self._files = log.files
         self._directory = log.directory
+        self.count = len(gone)
         self._names = [path.rpartition("/")[2] for segment in gone for path in segment.paths()]
         self._offset = offset
         self._renamed: list[str] = []

@@ -8,6 +8,7 @@ from ..runtime import Runtime
 from .checkpointer import Checkpointer
 from .flusher import Flusher
 from .producer_expiry import ProducerExpiry
+from .retention import Retention
 
 
 def loops(
@@ -18,4 +19,6 @@ def loops(
         "flush logs": Flusher(replicas, config, runtime).run(),
         "write checkpoints": Checkpointer(replicas, config, runtime).run(),
         "expire producers": ProducerExpiry(replicas, config, runtime).run(),
+        "delete old segments": Retention(replicas, config, runtime).run(),
+        "unlink deleted files": replicas.deletions.run(),
     }

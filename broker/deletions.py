@@ -1,0 +1,71 @@
+"""Files that were renamed out of the way are unlinked after a delay, in threads.
+
+So that whoever holds one open, or wants it back, has time. What is pending when the broker stops is
+found by the next start: directories under `-delete`, files under `.deleted`.
+"""
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable
+from typing import Protocol
+
+from odradek.storage.errors import LogDirFailed
+
+from .runtime import Runtime
+from .tasks import to_the_end
+
+
+class Plan(Protocol):
+    """Something to unlink, such as `DeletePlan` and `UnlinkPlan`."""
+
+    def run(self) -> None:
+        """Do it, in any thread.  Raises: LogDirFailed."""
+        ...
+
+
+class Deletions:
+    """What one broker has still to unlink."""
+
+    def __init__(self, runtime: Runtime, on_failure: Callable[[LogDirFailed], None]) -> None:
+        self._clock = runtime.clock
+        self._offload = runtime.offload
+        self._on_failure = on_failure
+        self._pending: list[tuple[int, int, Plan]] = []  # a heap
+        self._numbers = itertools.count()
+        self._added = asyncio.Event()
+
+    def __len__(self) -> int:
+        """How many plans are pending."""
+        return len(self._pending)
+
+    def add(self, plan: Plan, delay_ms: int) -> None:
+        """Have a plan run once the delay is over."""
+        due_ms = self._clock.now_ms() + delay_ms
+        heapq.heappush(self._pending, (due_ms, next(self._numbers), plan))
+        self._added.set()
+
+    async def run(self) -> None:
+        """Unlink for ever, one plan at a time."""
+        while True:
+            self._added.clear()
+            wait_ms = self._wait_ms()
+            if wait_ms is None or wait_ms > 0:
+                await self._wait(wait_ms)
+                continue
+            _, _, plan = heapq.heappop(self._pending)
+            try:
+                await to_the_end(self._offload(plan.run))
+            except LogDirFailed as error:
+                self._on_failure(error)
+
+    def _wait_ms(self) -> int | None:
+        """How long nothing is due; None: nothing is pending."""
+        return self._pending[0][0] - self._clock.now_ms() if self._pending else None
+
+    async def _wait(self, wait_ms: int | None) -> None:
+        try:
+            async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
+                await self._added.wait()
+        except TimeoutError:
+            pass

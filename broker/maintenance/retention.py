@@ -1,0 +1,133 @@
+"""Retention: segments that are too old, too many, or below the log start are deleted.
+
+All replicas are looked at in turn; what a look finds is made safe together: one checkpoint for all
+log starts that have moved, then the files are renamed, then (`Deletions`) unlinked. A disk that is
+too full for the checkpoint must not keep us from making room: then, as in Apache Kafka, a crash may
+bring back segments that were about to go.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from odradek.storage.errors import DiskFull, LogDirFailed, StorageError
+from odradek.storage.log import Log
+from odradek.storage.retention import (
+    expire,
+    knows_producers_from,
+    remove_plan,
+    removed,
+    start_plan,
+)
+
+from ..config import Config
+from ..core.partition import Partition
+from ..replicas import Replicas
+from ..runtime import Runtime
+from ..tasks import to_the_end
+
+log = logging.getLogger(__name__)
+
+FIRST_CHECK_MS: Final = 30_000  # after the start, as log.initial.task.delay.ms of Kafka
+LOOKED_AT_ONCE: Final = 50  # partitions between two turns of the loop
+
+
+class Retention:
+    """Deletes one broker's old segments."""
+
+    def __init__(self, replicas: Replicas, config: Config, runtime: Runtime) -> None:
+        self._replicas = replicas
+        self._config = config
+        self._clock = runtime.clock
+        self._offload = runtime.offload
+
+    async def run(self) -> None:
+        """Look after all replicas for ever."""
+        await asyncio.sleep(
+            min(FIRST_CHECK_MS, self._config.log_retention_check_interval_ms) / 1000
+        )
+        while True:
+            await self.check()
+            await asyncio.sleep(self._config.log_retention_check_interval_ms / 1000)
+
+    async def check(self) -> None:
+        """Look at all replicas once."""
+        found = await self._expire()
+        ready = [(one, offset) for one, offset in found if await self._may_start(one, offset)]
+        if not ready:
+            return
+        try:
+            await self._replicas.checkpoint()
+        except DiskFull as error:
+            log.warning("log starts are not durable, segments are deleted all the same: %s", error)
+        except LogDirFailed:
+            return  # the directory is offline by now
+        for partition, offset in ready:
+            await self._remove(partition, offset)
+
+    async def _expire(self) -> list[tuple[Partition, int]]:
+        """Move log starts; the partitions with segments to delete, and before which offset."""
+        found = []
+        for number, partition in enumerate(list(self._replicas.partitions.values())):
+            if number % LOOKED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if not self._is_served(partition):
+                continue
+            try:
+                offset = expire(partition.log, self._clock.wall_ms())
+            except StorageError as error:
+                self._replicas.note_failure(error)
+                continue
+            if offset is not None:
+                found.append((partition, offset))
+                await asyncio.sleep(0)  # a segment may have been rolled
+        return found
+
+    async def _may_start(self, partition: Partition, offset: int) -> bool:
+        """Make safe what a start from `offset` relies on; False: not now."""
+        if not self._is_served(partition):
+            return False
+        kept = partition.log
+        try:
+            if not knows_producers_from(kept, offset):
+                await self._replicas.group_commit.flush(partition)
+                if not self._is_served(partition) or not knows_producers_from(kept, offset):
+                    return False
+            plan = start_plan(kept, offset)
+            if plan is not None:
+                await to_the_end(self._offload(plan.run))
+                kept.flushed(plan)
+        except StorageError as error:
+            self._replicas.note_failure(error)
+            return False
+        return True
+
+    async def _remove(self, partition: Partition, offset: int) -> None:
+        if not self._is_served(partition):
+            return
+        kept = partition.log
+        plan = remove_plan(kept, offset)
+        if plan is None:
+            return
+        try:
+            await to_the_end(self._offload(plan.run))
+        except LogDirFailed as error:
+            self._replicas.note_failure(error)
+            return
+        removed(kept)
+        self._replicas.deletions.add(plan.unlink_plan(), kept.config.file_delete_delay_ms)
+        _report(kept, plan.count)
+
+    def _is_served(self, partition: Partition) -> bool:
+        state = partition.state
+        return self._replicas.partitions.get((state.topic, state.partition)) is partition
+
+
+def _report(kept: Log, count: int) -> None:
+    log.info(
+        "segments deleted topic=%s partition=%d count=%d log_start_offset=%d",
+        kept.topic,
+        kept.partition,
+        count,
+        kept.log_start_offset,
+    )
