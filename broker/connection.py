@@ -4,9 +4,10 @@ Subclasses move bytes: `plain_socket` on a socket of its own with sendfile, `str
 transports, for platforms and simulators without them. Here is what they share: when to read, when
 to wait, when to hang up.
 
-Reading stops while bytes are buffered that may not be handled yet, because an answer is parked or
-has not been sent: that is the back-pressure on a client that does not read. With nothing buffered
-a waiting connection goes on reading, so that it notices when its client hangs up. Reading stops
+Reading stops while bytes are buffered that may not be handled yet, because an answer is parked that
+they must not overtake, or one has not been sent: that is the back-pressure on a client that does
+not read. With nothing buffered, or the beginning of a frame that may be handled once it is whole, a
+waiting connection goes on reading; so it notices when its client hangs up. Reading stops
 also while there is no memory for the rest of a large frame.
 """
 
@@ -108,6 +109,16 @@ class Connection(ABC):
             if isinstance(piece, Span):
                 piece.release()
 
+    def gather(self) -> None:
+        """Hold back what is sent until `send_gathered`, as more follows at once."""
+        self.is_gathering = True
+
+    def send_gathered(self) -> None:
+        """Send what was held back."""
+        self.is_gathering = False
+        if not self.closed:
+            self._send_gathered()
+
     @abstractmethod
     def _send_gathered(self) -> None:
         """Send the answers that were held back while `is_gathering`."""
@@ -149,13 +160,20 @@ class Connection(ABC):
             return
         while not frames.settle():
             self._connections.reclaim_memory()
-        if self.is_sending or self.dispatcher.parked:
+        if self.is_sending or not self._may_follow_later():
             self._set_reading(False)
         elif frames.make_room():
             self._set_reading(True)
         else:
             self._connections.wait_for_memory(self)
             self._set_reading(False)
+
+    def _may_follow_later(self) -> bool:
+        """Whether the frame that is not whole yet will have to wait for no earlier answer."""
+        if self.dispatcher.is_held:
+            return False
+        start = self.frames.next_start()
+        return start is None or self.dispatcher.may_follow(start)
 
     def close(self, reason: str) -> None:
         """Hang up; a reason that is not empty is logged."""
@@ -171,7 +189,7 @@ class Connection(ABC):
 
     def _handle_frames(self) -> None:
         frames, dispatcher = self.frames, self.dispatcher
-        self.is_gathering = True
+        self.gather()
         try:
             while not self.is_sending and (frame := frames.next_frame()) is not None:
                 with frame:
@@ -189,9 +207,7 @@ class Connection(ABC):
             self._send_gathered()
             self.close("a request failed")
         finally:
-            self.is_gathering = False
-            if not self.closed:
-                self._send_gathered()
+            self.send_gathered()
 
     def _set_reading(self, reading: bool) -> None:
         if reading != self._reading:

@@ -2,8 +2,8 @@
 
 A frame is decoded, handed to its API's handler and, if the handler knows the answer at once,
 answered before the next frame is looked at. An answer that has to wait is *parked*: further frames
-stay unread, as in Kafka; only a Produce may follow Produces that wait for the high watermark. A
-connection that closes cancels what it has parked.
+stay unread, as in Kafka; only a Produce may follow Produces that wait for a flush or for the high
+watermark, so many and no more. A connection that closes cancels what it has parked.
 """
 
 import asyncio
@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 
 PRODUCE_KEY: Final = 0
 PARKED_PRODUCES_MAX: Final = 64
+# What they were sent in: a result for each partition is all that is kept of them, but of a request
+# of many tiny batches that is much.
+PARKED_PRODUCES_BYTES_MAX: Final = 16 << 20
 # Only Produce carries data. Anything else that is larger than this is no request of a real client,
 # and decoded structs take many times the bytes they were sent in.
 CONTROL_FRAME_BYTES_MAX: Final = 8 << 20
@@ -44,6 +47,12 @@ class PeerConnection(Peer, Protocol):
     def send(self, out: Writer) -> None:
         """Send a whole frame with its splices, behind all earlier ones."""
 
+    def gather(self) -> None:
+        """Hold back what is sent until `send_gathered`, as more follows at once."""
+
+    def send_gathered(self) -> None:
+        """Send what was held back."""
+
     def resume(self) -> None:
         """Go on with frames that were left unread."""
 
@@ -54,10 +63,12 @@ class PeerConnection(Peer, Protocol):
 class Parked:
     """An answer that waits, or that waits behind another one."""
 
-    __slots__ = ("api", "correlation_id", "response", "task", "version")
+    __slots__ = ("api", "correlation_id", "response", "size_bytes", "task", "version")
 
-    def __init__(self, api: Api, version: int, correlation_id: int) -> None:
+    def __init__(self, api: Api, version: int, correlation_id: int, size_bytes: int) -> None:
+        """`size_bytes` of the request."""
         self.api = api
+        self.size_bytes = size_bytes
         self.version = version
         self.correlation_id = correlation_id
         self.response: Message | None = None
@@ -67,21 +78,28 @@ class Parked:
 class Dispatcher:
     """The conversation on one connection."""
 
-    __slots__ = ("_node", "_peer", "parked")
+    __slots__ = ("_node", "_parked_bytes", "_peer", "parked")
 
     def __init__(self, node: "Node", peer: PeerConnection) -> None:
         self._node = node
         self._peer = peer
         self.parked: deque[Parked] = deque()
         """Answers that are owed, the oldest first."""
+        self._parked_bytes = 0
 
-    def may_follow(self, frame: memoryview) -> bool:
-        """Whether `frame` may be handled although answers are parked."""
-        return (
-            frame[:2].tobytes() == _PRODUCE_START
-            and len(self.parked) < PARKED_PRODUCES_MAX
-            and all(parked.api.key == PRODUCE_KEY for parked in self.parked)
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing may be handled before an answer that is owed."""
+        parked = self.parked
+        return bool(parked) and (
+            parked[0].api.key != PRODUCE_KEY  # and if it is, then all are
+            or len(parked) >= PARKED_PRODUCES_MAX
+            or self._parked_bytes >= PARKED_PRODUCES_BYTES_MAX
         )
+
+    def may_follow(self, frame: memoryview | bytes) -> bool:
+        """Whether `frame`, of which only the beginning need be there, may be handled now."""
+        return not self.parked or (frame[:2] == _PRODUCE_START and not self.is_held)
 
     def on_frame(self, frame: memoryview) -> None:
         """Handle one request; its answer is sent, parked, or not owed.
@@ -111,15 +129,16 @@ class Dispatcher:
             if not self.parked:
                 self._send(api, version, correlation_id, answer)
                 return
-            parked = Parked(api, version, correlation_id)
+            parked = Parked(api, version, correlation_id, len(frame))
             parked.response = answer
-            self.parked.append(parked)
+            self._owe(parked)
         else:
-            self._park(answer, Parked(api, version, correlation_id))
+            self._park(answer, Parked(api, version, correlation_id, len(frame)))
 
     def close(self) -> None:
         """The connection is gone: nobody waits for what is parked."""
         parked, self.parked = self.parked, deque()
+        self._parked_bytes = 0
         for answer in parked:
             task = answer.task
             if task is not None and not task.cancel() and not task.cancelled():
@@ -129,31 +148,45 @@ class Dispatcher:
 
     def _park(self, answer: Awaitable[Message], parked: Parked) -> None:
         parked.task = asyncio.ensure_future(answer)
-        self.parked.append(parked)
+        self._owe(parked)
         parked.task.add_done_callback(self._on_answer)
+
+    def _owe(self, parked: Parked) -> None:
+        self.parked.append(parked)
+        self._parked_bytes += parked.size_bytes
 
     def _on_answer(self, task: asyncio.Future[Message]) -> None:
         if not self.parked:  # the connection was closed meanwhile
             if not task.cancelled() and task.exception() is None:
                 task.result().release()
             return
+        if not self._is_ready(self.parked[0]):
+            return
+        peer, failure = self._peer, ""
+        peer.gather()
         try:
-            while self.parked:
-                first = self.parked[0]
-                if first.task is not None:
-                    if not first.task.done():
-                        return
-                    first.response = first.task.result()
-                self.parked.popleft()
-                assert first.response is not None
-                self._send(first.api, first.version, first.correlation_id, first.response)
+            while self.parked and self._is_ready(self.parked[0]):
+                self._send_parked(self.parked.popleft())
         except CloseConnection as error:
-            self._peer.close(str(error))
+            failure = str(error)
         except (Exception, asyncio.CancelledError):  # a bug must not leave the client waiting
-            log.exception("request failed peer=%s", self._peer.host)
-            self._peer.close("a request failed")
+            log.exception("request failed peer=%s", peer.host)
+            failure = "a request failed"
+        peer.send_gathered()
+        if failure:
+            peer.close(failure)
         else:
-            self._peer.resume()
+            peer.resume()
+
+    @staticmethod
+    def _is_ready(parked: Parked) -> bool:
+        return parked.task is None or parked.task.done()
+
+    def _send_parked(self, parked: Parked) -> None:
+        self._parked_bytes -= parked.size_bytes
+        response = parked.response if parked.task is None else parked.task.result()
+        assert response is not None
+        self._send(parked.api, parked.version, parked.correlation_id, response)
 
     def _send(self, api: Api, version: int, correlation_id: int, response: Message) -> None:
         flexible = version >= api.flexible and api.key != API_VERSIONS_KEY

@@ -123,7 +123,7 @@ class PlainConnection(Connection):
 
     def _on_readable(self) -> None:
         room = self.room()
-        if self.is_sending or self.dispatcher.parked:
+        if self.is_sending or self.dispatcher.is_held:
             room = room[:BLOCKED_RECEIVE_BYTES_MAX]
         try:
             received = self._socket.recv_into(room)

@@ -123,6 +123,11 @@ class FrameBuffer:
         self._frame_end = end
         return self._data[body:end]
 
+    def next_start(self) -> bytes | None:
+        """The first two bytes of the next frame, which tell its API; None until they are there."""
+        body = self._start + FRAME_SIZE.size
+        return bytes(self._data[body : body + 2]) if body + 2 <= self._end else None
+
     def consume(self) -> None:
         """The frame that `next_frame` gave is done with."""
         self._start = self._frame_end

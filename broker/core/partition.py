@@ -3,6 +3,9 @@
 The log holds the records; here is what leadership adds: who may append and read, how far consumers
 may read (the high watermark, the smallest log end over the in-sync replicas), and who is waiting
 for more. Nothing here waits: a waiter leaves a callback.
+
+With `flush.messages` an append that brings so many records that are not durable is *due*: nothing
+is answered from there on, and the high watermark stays, until an fsync has passed it.
 """
 
 from collections.abc import Callable
@@ -21,13 +24,36 @@ Waiter = Callable[[], None]
 class Partition:
     """A replica on this broker."""
 
-    __slots__ = ("config", "is_leader", "log", "node_id", "state", "waiters")
+    __slots__ = (
+        "_begin_flush",
+        "config",
+        "flush_due",
+        "flushed_ms",
+        "is_leader",
+        "log",
+        "node_id",
+        "state",
+        "waiters",
+    )
 
-    def __init__(self, log: Log, config: TopicConfig, state: PartitionState, node_id: int) -> None:
+    def __init__(
+        self,
+        log: Log,
+        config: TopicConfig,
+        state: PartitionState,
+        node_id: int,
+        begin_flush: Callable[["Partition"], None],
+    ) -> None:
+        """`begin_flush` is called when an append is due; `flushed` is what it must come to."""
         self.log = log
         self.configure(config)
         self.node_id = node_id
         self.waiters: set[Waiter] = set()
+        self.flush_due = 0
+        """Up to this offset the log has to be durable before anything more is answered."""
+        self.flushed_ms = 0
+        """When the last flush ended."""
+        self._begin_flush = begin_flush
         self.is_leader = False
         self.state = state
         self.become(state)
@@ -64,15 +90,28 @@ class Partition:
     def append(self, batch: memoryview, header: BatchHeader, *, wall_ms: int) -> int:
         """Append a batch that has been checked; return its base offset.
 
+        It is kept once the high watermark has passed it: at once, or not.
         Raises: DiskFull, LogDirFailed.
         """
-        base_offset = self.log.append(
+        log = self.log
+        base_offset = log.append(
             batch, header, leader_epoch=self.state.leader_epoch, wall_ms=wall_ms
         )
+        if log.log_end_offset - log.flushing.recovery_point >= self.config.flush_messages:
+            self._note_due(base_offset)
         self._advance_high_watermark()
-        if self.waiters:
-            self.wake()
         return base_offset
+
+    @property
+    def awaits_flush(self) -> bool:
+        """Whether an append is due."""
+        return min(self.flush_due, self.log.log_end_offset) > self.log.recovery_point
+
+    def flushed(self, now_ms: int) -> None:
+        """A flush of the log has ended."""
+        self.flushed_ms = now_ms
+        if self.is_leader:
+            self._advance_high_watermark()
 
     def read(
         self, offset: int, *, size_bytes_max: int, offset_end: int, at_least_one: bool
@@ -87,8 +126,22 @@ class Partition:
         for waiter in list(self.waiters):
             waiter()
 
+    def _note_due(self, base_offset: int) -> None:
+        """So many records are not durable; those that a flush is under way for do not count."""
+        log_end_offset = self.log.log_end_offset
+        flush_due = min(self.flush_due, base_offset)  # the log may have been cut below it
+        flush_end = max(flush_due, self.log.recovery_point)
+        if log_end_offset - flush_end >= self.config.flush_messages:
+            self.flush_due = log_end_offset
+            self._begin_flush(self)
+
     def _advance_high_watermark(self) -> None:
         # With followers this is the minimum over their log ends; a leader that is alone in the
-        # in-sync set has committed what it has written.
+        # in-sync set has committed what it has written, and made durable if that is due.
         if self.state.isr == (self.node_id,):
-            self.log.high_watermark = self.log.log_end_offset
+            log = self.log
+            before = log.high_watermark
+            due = self.flush_due > log.flushing.recovery_point and self.awaits_flush
+            log.high_watermark = log.recovery_point if due else log.log_end_offset
+            if self.waiters and log.high_watermark != before:
+                self.wake()

@@ -1,12 +1,14 @@
 """Produce 0-11: append record batches.
 
 Each partition gets its own result; one that is refused does not keep others from being appended.
-Idempotent batches are checked against the producer's last ones. With one replica, acks=all is
-acks=1: what is written is committed.
+Idempotent batches are checked against the producer's last ones. What is kept at once is answered at
+once; else, with a flush due or followers to wait for, the answer is a promise (promise.py).
 
 Versions 0-2 carry older formats, which are not kept: every partition is answered
 UNSUPPORTED_FOR_MESSAGE_FORMAT. Transactional batches are refused as INVALID_RECORD.
 """
+
+from collections.abc import Awaitable
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k00_produce import (
@@ -27,6 +29,7 @@ from ..core.partition import Partition
 from ..core.storage_errors import code_of
 from ..core.topic_names import INTERNAL_TOPICS
 from ..node import Node
+from ..promise import Promise, Unkept
 
 RECORDS_V2_VERSION_FIRST = 3
 ADMIN_CLIENT_ID = "__admin_client"
@@ -41,9 +44,12 @@ _CODES_WITHOUT_LOG_START = frozenset(
 )
 
 
-def handle(request: ProduceRequest, call: Call, node: Node) -> ProduceResponse | None:
+def handle(
+    request: ProduceRequest, call: Call, node: Node
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     """Append; without acks nothing is answered, and a failure closes the connection."""
     response = ProduceResponse(responses=[])
+    unkept: list[Unkept] = []
     refused = _refusal_of_all(request, call.version)
     for topic in request.topic_data:
         results = []
@@ -51,17 +57,38 @@ def handle(request: ProduceRequest, call: Call, node: Node) -> ProduceResponse |
             if refused is not None:
                 results.append(_refused(data.index, refused))
             else:
-                results.append(_append(node, call, topic.name, data))
+                results.append(_append(node, call, topic.name, data, unkept))
         if results:
             response.responses.append(
                 TopicProduceResponse(name=topic.name, partition_responses=results)
             )
     if request.acks != 0:
-        return response
+        return _promise(request, response, unkept, node) if unkept else response
     failed = [r for t in response.responses for r in t.partition_responses if r.error_code]
     if failed:
         raise CloseConnection(f"Produce with acks=0 failed: {ErrorCode(failed[0].error_code).name}")
     return None
+
+
+def _promise(
+    request: ProduceRequest, response: ProduceResponse, unkept: list[Unkept], node: Node
+) -> ProduceResponse | Awaitable[ProduceResponse]:
+    acks_all = request.acks == -1
+    pending = [each for each in unkept if not each.is_kept(acks_all=acks_all)]
+    if not pending:
+        return response
+
+    def lost(partition: Partition, result: PartitionProduceResponse) -> None:
+        key = partition.state.topic, partition.state.partition
+        if node.replicas.partitions.get(key) is partition:
+            _note_not_leader(result, partition)
+        else:
+            result.error_code = node.code_for_absent(*key)
+
+    promise = Promise(
+        response, pending, acks_all=acks_all, timeout_ms=request.timeout_ms, lost=lost
+    )
+    return promise.answer
 
 
 def _refusal_of_all(request: ProduceRequest, version: int) -> Refused | None:
@@ -73,7 +100,7 @@ def _refusal_of_all(request: ProduceRequest, version: int) -> Refused | None:
 
 
 def _append(
-    node: Node, call: Call, topic: str, data: PartitionProduceData
+    node: Node, call: Call, topic: str, data: PartitionProduceData, unkept: list[Unkept]
 ) -> PartitionProduceResponse:
     partition = node.replicas.partitions.get((topic, data.index))
     if partition is None:
@@ -88,7 +115,7 @@ def _append(
         return _refused(data.index, refused)
     assert batch is not None
     try:
-        return _append_to_leader(node, partition, data.index, batch, header)
+        return _append_to_leader(node, partition, batch, header, unkept)
     except RefusedRecords as refused:
         result = _refused(data.index, refused, partition)
         result.record_errors = [
@@ -99,10 +126,7 @@ def _append(
     except Refused as refused:
         result = _refused(data.index, refused, partition)
         if refused.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            state = partition.state
-            result.current_leader = LeaderIdAndEpoch(
-                leader_id=state.leader, leader_epoch=state.leader_epoch
-            )
+            _note_not_leader(result, partition)
         return result
     except StorageError as error:
         node.replicas.note_failure(error)
@@ -110,7 +134,11 @@ def _append(
 
 
 def _append_to_leader(
-    node: Node, partition: Partition, index: int, batch: memoryview, header: BatchHeader
+    node: Node,
+    partition: Partition,
+    batch: memoryview,
+    header: BatchHeader,
+    unkept: list[Unkept],
 ) -> PartitionProduceResponse:
     """Raises: Refused, RefusedRecords, StorageError."""
     partition.check_leader()
@@ -123,22 +151,31 @@ def _append_to_leader(
         wall_ms=wall_ms,
         decompressed_bytes_max=node.decompressed_bytes_max,
     )
-    append_time_ms = wall_ms if config.is_log_append_time else -1
-    if header.producer_id >= 0:
-        duplicate = log.producers.check(header)
-        if duplicate is not None:
-            return PartitionProduceResponse(
-                index=index,
-                base_offset=duplicate.base_offset,
-                log_append_time_ms=duplicate.timestamp,  # with create times too, as Kafka
-                log_start_offset=log.log_start_offset,
-            )
-    base_offset = partition.append(batch, header, wall_ms=wall_ms)
-    return PartitionProduceResponse(
-        index=index,
+    duplicate = log.producers.check(header) if header.producer_id >= 0 else None
+    if duplicate is None:
+        base_offset = partition.append(batch, header, wall_ms=wall_ms)
+        append_time_ms = wall_ms if config.is_log_append_time else -1
+        offset_end = log.log_end_offset
+    else:
+        base_offset = duplicate.base_offset
+        append_time_ms = duplicate.timestamp  # with create times too, as Kafka
+        offset_end = duplicate.last_offset + 1
+    result = PartitionProduceResponse(
+        index=partition.state.partition,
         base_offset=base_offset,
         log_append_time_ms=append_time_ms,
         log_start_offset=log.log_start_offset,
+    )
+    if log.high_watermark < offset_end:
+        unkept.append(Unkept(partition, offset_end, result))
+    return result
+
+
+def _note_not_leader(result: PartitionProduceResponse, partition: Partition) -> None:
+    state = partition.state
+    result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    result.current_leader = LeaderIdAndEpoch(
+        leader_id=state.leader, leader_epoch=state.leader_epoch
     )
 
 

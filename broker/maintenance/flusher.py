@@ -1,22 +1,24 @@
-"""Flushes: a partition is made durable when enough was appended or enough time has passed.
+"""Flushes in the background: when enough was appended, or enough time has passed.
 
-Its recovery point then moves and is written down, which bounds what is scanned after an unclean
-stop. All fsyncs run in threads.
+The recovery point then moves and is written down, which bounds what is scanned after an unclean
+stop. Kafka's flush.ms counts from the last flush, our own odradek.flush.ms from the first record
+that is not durable. Nobody waits for these flushes; those that answers wait for are begun by
+`Partition.append`, and only tried again here if they were not possible.
 """
 
 import asyncio
 from typing import Final
 
-from odradek.storage.errors import LogDirFailed
+from odradek.protocol.primitives import INT64_MAX
 from odradek.storage.log import Log
 
 from ..config import Config
+from ..core.partition import Partition
 from ..replicas import Replicas
 from ..runtime import Runtime
-from ..tasks import to_the_end
 
 CHECK_MS: Final = 250
-FLUSHES_AT_ONCE_MAX: Final = 4
+FLUSHES_AT_ONCE_MAX: Final = 2  # of the threads, the others are for flushes that answers wait for
 
 
 class Flusher:
@@ -24,50 +26,54 @@ class Flusher:
 
     def __init__(self, replicas: Replicas, config: Config, runtime: Runtime) -> None:
         self._replicas = replicas
+        self._config = config
         self._clock = runtime.clock
-        self._offload = runtime.offload
-        self._flush_bytes = config.odradek_flush_bytes
-        self._flush_ms = config.odradek_flush_ms
         self._dirty_since_ms: dict[Log, int] = {}
+        self._looked_ms = 0
 
     async def run(self) -> None:
         """Look after all logs for ever."""
+        flush, must_checkpoint = self._replicas.group_commit.flush, self._replicas.must_checkpoint
         while True:
-            await asyncio.sleep(CHECK_MS / 1000)
+            await asyncio.sleep(min(CHECK_MS, self._look_ms()) / 1000)
             due = self._due()
             for start in range(0, len(due), FLUSHES_AT_ONCE_MAX):
-                await asyncio.gather(*map(self._flush, due[start : start + FLUSHES_AT_ONCE_MAX]))
-            if due:
-                self._replicas.must_checkpoint.set()
+                await asyncio.gather(*map(flush, due[start : start + FLUSHES_AT_ONCE_MAX]))
+            if due or self._replicas.group_commit.flushed_bytes >= self._config.odradek_flush_bytes:
+                self._replicas.group_commit.flushed_bytes = 0
+                must_checkpoint.set()
 
-    def _due(self) -> list[Log]:
-        """The logs to flush now."""
+    def _look_ms(self) -> int:
+        """How often to look whether flush.ms is over.
+
+        Kafka never looks if log.flush.scheduler.interval.ms is not set, and flush.ms of a topic is
+        without effect.
+        """
+        interval_ms: int = self._config.log_flush_scheduler_interval_ms
+        return CHECK_MS if interval_ms == INT64_MAX else max(1, interval_ms)
+
+    def _due(self) -> list[Partition]:
+        """What to flush now."""
         now_ms = self._clock.now_ms()
+        flush_bytes, flush_ms = self._config.odradek_flush_bytes, self._config.odradek_flush_ms
+        looks = now_ms - self._looked_ms >= self._look_ms()
+        if looks:
+            self._looked_ms = now_ms
         due, dirty = [], {}
         for partition in self._replicas.partitions.values():
             kept = partition.log
-            if kept.unflushed_bytes == 0:
+            unflushed_bytes = kept.unflushed_bytes
+            if unflushed_bytes == 0 and not partition.awaits_flush:
                 continue
             since_ms = self._dirty_since_ms.get(kept, now_ms)
-            if kept.unflushed_bytes >= self._flush_bytes or now_ms - since_ms >= self._flush_ms:
-                due.append(kept)
+            if (
+                unflushed_bytes >= flush_bytes
+                or now_ms - since_ms >= flush_ms
+                or (looks and now_ms - partition.flushed_ms >= partition.config.flush_ms)
+                or partition.awaits_flush
+            ):
+                due.append(partition)
             else:
                 dirty[kept] = since_ms
         self._dirty_since_ms = dirty
         return due
-
-    async def _flush(self, kept: Log) -> None:
-        if self._replicas.data_dir.logs.get((kept.topic, kept.partition)) is not kept:
-            return  # deleted while others were flushed
-        plan = None
-        try:
-            plan = kept.flush_plan()
-            if plan is None:
-                return
-            await to_the_end(self._offload(plan.run))
-            kept.flushed(plan)
-        except LogDirFailed as error:
-            self._replicas.take_offline(error)
-        finally:
-            if plan is not None:
-                plan.release()

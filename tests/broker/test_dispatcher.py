@@ -55,6 +55,12 @@ class FakePeer:
     def note_software(self, software: str) -> None:
         raise NotImplementedError
 
+    def gather(self) -> None:
+        pass
+
+    def send_gathered(self) -> None:
+        pass
+
     def resume(self) -> None:
         self.resumed += 1
 
@@ -184,7 +190,9 @@ def test_so_many_produces_may_wait(conversation: Conversation) -> None:
         fetch = memoryview(request_bytes(FetchRequest(), 12))
         for _ in range(PARKED_PRODUCES_MAX):
             assert not conversation.dispatcher.parked or conversation.dispatcher.may_follow(frame)
-            assert not conversation.dispatcher.may_follow(fetch)
+            assert not conversation.dispatcher.parked or not conversation.dispatcher.may_follow(
+                fetch
+            )
             conversation.waits(a_produce(), 11)
         assert not conversation.dispatcher.may_follow(frame)
         conversation.dispatcher.close()

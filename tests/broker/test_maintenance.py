@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.core.partition import Partition
 from odradek.broker.maintenance.checkpointer import Checkpointer
 from odradek.broker.maintenance.flusher import Flusher
 from odradek.broker.maintenance.producer_expiry import ProducerExpiry
@@ -21,8 +22,12 @@ from .running import RunningBroker, on_broker, running, until
 NEVER = {"odradek.flush.ms": str(1 << 40), "odradek.flush.bytes": str(1 << 40)}
 
 
+def partition_of(broker: RunningBroker, topic: str = "t") -> Partition:
+    return broker.node.replicas.partitions[topic, 0]
+
+
 def log_of(broker: RunningBroker, topic: str = "t") -> Log:
-    return broker.node.replicas.partitions[topic, 0].log
+    return partition_of(broker, topic).log
 
 
 def recovery_points(broker: RunningBroker) -> dict[tuple[str, int], int]:
@@ -58,7 +63,7 @@ async def test_after_so_many_bytes_a_partition_is_flushed(broker: RunningBroker)
     await client.append("t", batch_of(b"a" * 2000))
     await client.append("u", batch_of(b"a"))
     flusher = flusher_of(broker)
-    assert flusher._due() in ([log_of(broker)], [])  # or the broker was quicker
+    assert flusher._due() in ([partition_of(broker)], [])  # or the broker was quicker
     await until(lambda: recovery_points(broker).get(("t", 0)) == 1)
     assert recovery_points(broker).get(("u", 0)) == 0
 
@@ -74,7 +79,7 @@ async def test_the_time_runs_from_the_first_append(broker: RunningBroker) -> Non
     await client.append("t", batch_of(b"a"))
     assert flusher._due() == []
     broker.clock.moved_ms += 1000
-    assert flusher._due() == [log_of(broker)]
+    assert flusher._due() == [partition_of(broker)]
 
 
 @on_broker(NEVER, both=False)
@@ -82,9 +87,9 @@ async def test_a_log_that_was_deleted_meanwhile_is_no_broken_disk(broker: Runnin
     client = await broker.client()
     await client.create_topic("t")
     await client.append("t", batch_of(b"a"))
-    flusher, kept = flusher_of(broker), log_of(broker)
+    kept = partition_of(broker)
     await client.ask(delete_topics(6, "t"), 6)
-    await flusher._flush(kept)
+    assert not await broker.node.replicas.group_commit.flush(kept)
     assert not broker.node.replicas.is_offline
 
 
@@ -109,9 +114,9 @@ def test_a_topic_may_be_deleted_while_it_is_flushed(tmp_path: Path) -> None:
             client = await broker.client()
             await client.create_topic("t")
             await client.append("t", batch_of(b"a"))
-            flusher, kept = flusher_of(broker), log_of(broker)
+            kept = partition_of(broker)
             gate = Gate(files)
-            flushing = asyncio.ensure_future(flusher._flush(kept))
+            flushing = asyncio.ensure_future(broker.node.replicas.group_commit.flush(kept))
             await until(gate.arrived.is_set)
             await client.ask(delete_topics(6, "t"), 6)
             gate.go_on.set()
@@ -133,11 +138,12 @@ def test_a_stop_waits_for_what_a_thread_writes(tmp_path: Path, what: str) -> Non
             client = await broker.client()
             await client.create_topic("t")
             await client.append("t", batch_of(b"a"))
-            flusher, gate = flusher_of(broker), Gate(files)
-            checkpointer = checkpointer_of(broker)
+            gate, checkpointer = Gate(files), checkpointer_of(broker)
             flushing = what == "flush"
-            coroutine = flusher._flush(log_of(broker)) if flushing else checkpointer._checkpoint()
-            task = asyncio.create_task(coroutine)
+            flush, kept = broker.node.replicas.group_commit.flush, partition_of(broker)
+            task: asyncio.Task[object] = asyncio.create_task(
+                flush(kept) if flushing else checkpointer._checkpoint()
+            )
             await until(gate.arrived.is_set)
             task.cancel()
             for _ in range(10):

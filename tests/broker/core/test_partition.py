@@ -28,7 +28,8 @@ STATE = PartitionState(
 
 def partition_of(path: Path, node_id: int = 1, **state: Any) -> Partition:
     config = load_config(overrides={}).topic_config({})
-    return Partition(new_log(path), config, STATE._replace(**state), node_id)
+    state_of = STATE._replace(**state)
+    return Partition(new_log(path), config, state_of, node_id, begin_flush=lambda _: None)
 
 
 def append(partition: Partition, *values: bytes) -> int:

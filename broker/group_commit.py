@@ -1,0 +1,81 @@
+"""Flushes that answers wait for: one fsync covers all writes that came before it began.
+
+A log is flushed by one at a time. What is appended meanwhile is collected by the next flush, which
+follows at once if somebody waits for it; so the slower the disk, the more writes share an fsync.
+Several logs are flushed at once, in threads. A failed fsync takes the directory offline, and who
+waits hears of it as of any partition that is gone: nothing is flushed a second time.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from odradek.storage.errors import LogDirFailed
+from odradek.storage.log import Log
+
+from .core.partition import Partition
+from .runtime import Runtime
+from .tasks import TaskSupervisor, to_the_end
+
+if TYPE_CHECKING:
+    from .replicas import Replicas
+
+
+class GroupCommit:
+    """Flushes one broker's logs."""
+
+    def __init__(self, replicas: "Replicas", runtime: Runtime, tasks: TaskSupervisor) -> None:
+        self._replicas = replicas
+        self._offload = runtime.offload
+        self._clock = runtime.clock
+        self._tasks = tasks
+        self._committing: set[Partition] = set()
+        self._flushing: dict[Log, asyncio.Future[None]] = {}
+        self.flushed_bytes = 0
+        """What has been made durable since somebody set this to 0."""
+
+    def begin(self, partition: Partition) -> None:
+        """Have the log flushed until nothing of it is due, from the loop's next turn on.
+
+        So all that this turn still appends shares the first fsync.
+        """
+        if partition not in self._committing:
+            self._committing.add(partition)
+            name = f"commit {partition.state.topic}-{partition.state.partition}"
+            self._tasks.spawn(self._commit(partition), name)
+
+    async def flush(self, partition: Partition) -> bool:
+        """Make durable what the log holds now; False if that failed or there is no such log now."""
+        kept = partition.log
+        while (running := self._flushing.get(kept)) is not None:
+            await asyncio.wait([running])
+        if not self._is_served(partition):
+            return False
+        ended = self._flushing[kept] = asyncio.get_running_loop().create_future()
+        plan = None
+        try:
+            plan = kept.flush_plan()
+            if plan is not None:
+                await to_the_end(self._offload(plan.run))
+                kept.flushed(plan)
+                self.flushed_bytes += plan.size_bytes
+        except LogDirFailed as error:
+            self._replicas.take_offline(error)
+            return False
+        finally:
+            if plan is not None:
+                plan.release()
+            del self._flushing[kept]
+            ended.set_result(None)
+        partition.flushed(self._clock.now_ms())
+        return True
+
+    async def _commit(self, partition: Partition) -> None:
+        try:
+            while partition.awaits_flush and await self.flush(partition):
+                pass
+        finally:
+            self._committing.discard(partition)
+
+    def _is_served(self, partition: Partition) -> bool:
+        state = partition.state
+        return self._replicas.partitions.get((state.topic, state.partition)) is partition

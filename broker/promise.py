@@ -1,0 +1,109 @@
+"""A Produce that is answered once what it appended is kept.
+
+With acks=1 that is when what is due has been made durable, with acks=all when the high watermark
+has passed it. Each of its partitions is looked at whenever that one has news. Kafka's
+DelayedProduce: a partition that is lost meanwhile, or that takes longer than the request allows, is
+answered with an error beside its offset; the records are in the log all the same.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k00_produce import PartitionProduceResponse, ProduceResponse
+
+if TYPE_CHECKING:
+    from .core.partition import Partition
+
+Lost = Callable[["Partition", PartitionProduceResponse], None]
+
+
+class Unkept:
+    """What was appended to one partition, and its result, which is right if it comes to be kept."""
+
+    __slots__ = ("_flush_due", "_offset_end", "_promise", "_result", "partition")
+
+    def __init__(
+        self, partition: "Partition", offset_end: int, result: PartitionProduceResponse
+    ) -> None:
+        self.partition = partition
+        self._offset_end = offset_end
+        self._flush_due = partition.flush_due
+        self._result = result
+
+    def is_kept(self, *, acks_all: bool) -> bool:
+        """Whether it can be answered."""
+        log = self.partition.log
+        if acks_all:
+            return log.high_watermark >= self._offset_end
+        return log.recovery_point >= self._flush_due
+
+    def begin(self, promise: "Promise") -> None:
+        """Look at every news of the partition."""
+        self._promise = promise
+        self.partition.waiters.add(self.look)
+
+    def look(self) -> None:
+        """Tell the promise if it is kept, or lost."""
+        if not self.partition.is_leader:
+            self._promise.lost(self.partition, self._result)
+        elif not self.is_kept(acks_all=self._promise.acks_all):
+            return
+        self.end()
+        self._promise.settled(self)
+
+    def time_out(self) -> None:
+        """It takes too long."""
+        self._result.error_code = ErrorCode.REQUEST_TIMED_OUT
+
+    def end(self) -> None:
+        """Look no more."""
+        self.partition.waiters.discard(self.look)
+
+
+class Promise:
+    """The answer to one Produce; `answer` is cancelled by who does not want it any more."""
+
+    __slots__ = ("_pending", "_response", "_timer", "acks_all", "answer", "lost")
+
+    def __init__(
+        self,
+        response: ProduceResponse,
+        pending: Sequence[Unkept],
+        *,
+        acks_all: bool,
+        timeout_ms: int,
+        lost: Lost,
+    ) -> None:
+        """`lost` writes into a result why its partition is not led any more."""
+        loop = asyncio.get_running_loop()
+        self.acks_all = acks_all
+        self.lost = lost
+        self._response = response
+        self._pending = dict.fromkeys(pending)
+        self._timer: asyncio.TimerHandle | None = None
+        self.answer: asyncio.Future[ProduceResponse] = loop.create_future()
+        self.answer.add_done_callback(self._end)
+        if acks_all:
+            self._timer = loop.call_later(max(0, timeout_ms) / 1000, self._on_timeout)
+        for unkept in pending:
+            unkept.begin(self)
+
+    def settled(self, unkept: Unkept) -> None:
+        """One partition's result is known; with the last one all is."""
+        del self._pending[unkept]
+        if not self._pending and not self.answer.done():
+            self.answer.set_result(self._response)
+
+    def _on_timeout(self) -> None:
+        for unkept in self._pending:
+            unkept.time_out()
+        if not self.answer.done():
+            self.answer.set_result(self._response)
+
+    def _end(self, answer: asyncio.Future[ProduceResponse]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for unkept in self._pending:
+            unkept.end()
