@@ -124,9 +124,11 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """Offset below which no transaction is open; at most the high watermark."""
+        """Offset below which no transaction is open; in [log start, high watermark]."""
         first = self.producers.open_transaction_first_offset()
-        return self._high_watermark if first is None else min(first, self._high_watermark)
+        if first is None:
+            return self._high_watermark
+        return min(max(first, self.log_start_offset), self._high_watermark)
 
     @property
     def recovery_point(self) -> int:
