@@ -29,7 +29,7 @@ class Unkept:
     ) -> None:
         self.partition = partition
         self._offset_end = offset_end
-        self._flush_due = partition.flush_due
+        self._flush_due = partition.flush_due if partition.awaits_flush else 0
         self._result = result
 
     def is_kept(self, *, acks_all: bool) -> bool:

@@ -26,6 +26,7 @@ class Partition:
 
     __slots__ = (
         "_begin_flush",
+        "_due_generation",
         "config",
         "flush_due",
         "flushed_ms",
@@ -51,6 +52,7 @@ class Partition:
         self.waiters: set[Waiter] = set()
         self.flush_due = 0
         """Up to this offset the log has to be durable before anything more is answered."""
+        self._due_generation = 0  # what was due before the log was cut is not so any more
         self.flushed_ms = 0
         """When the last flush ended."""
         self._begin_flush = begin_flush
@@ -98,14 +100,15 @@ class Partition:
             batch, header, leader_epoch=self.state.leader_epoch, wall_ms=wall_ms
         )
         if log.log_end_offset - log.flushing.recovery_point >= self.config.flush_messages:
-            self._note_due(base_offset)
+            self._note_due()
         self._advance_high_watermark()
         return base_offset
 
     @property
     def awaits_flush(self) -> bool:
         """Whether an append is due."""
-        return min(self.flush_due, self.log.log_end_offset) > self.log.recovery_point
+        log = self.log
+        return self.flush_due > log.recovery_point and self._due_generation == log.generation
 
     def flushed(self, now_ms: int) -> None:
         """A flush of the log has ended."""
@@ -126,13 +129,13 @@ class Partition:
         for waiter in list(self.waiters):
             waiter()
 
-    def _note_due(self, base_offset: int) -> None:
+    def _note_due(self) -> None:
         """So many records are not durable; those that a flush is under way for do not count."""
-        log_end_offset = self.log.log_end_offset
-        flush_due = min(self.flush_due, base_offset)  # the log may have been cut below it
-        flush_end = max(flush_due, self.log.recovery_point)
-        if log_end_offset - flush_end >= self.config.flush_messages:
-            self.flush_due = log_end_offset
+        log = self.log
+        flush_end = self.flush_due if self.awaits_flush else log.recovery_point
+        if log.log_end_offset - flush_end >= self.config.flush_messages:
+            self.flush_due = log.log_end_offset
+            self._due_generation = log.generation
             self._begin_flush(self)
 
     def _advance_high_watermark(self) -> None:
@@ -141,7 +144,6 @@ class Partition:
         if self.state.isr == (self.node_id,):
             log = self.log
             before = log.high_watermark
-            due = self.flush_due > log.flushing.recovery_point and self.awaits_flush
-            log.high_watermark = log.recovery_point if due else log.log_end_offset
+            log.high_watermark = log.recovery_point if self.awaits_flush else log.log_end_offset
             if self.waiters and log.high_watermark != before:
                 self.wake()
