@@ -49,6 +49,8 @@ class Replicas:
         self.unmade: set[tuple[str, int]] = set()
         """Replicas that the disk had no room for."""
         self.counters = Counters()
+        self.cleaning: set[Log] = set()
+        """Logs that are being compacted: their old segments stay for so long."""
         self.is_offline = False
         self._full_silent_until_ms = 0
         self.group_commit = GroupCommit(self, runtime, tasks)

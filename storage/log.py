@@ -326,6 +326,8 @@ class Log:
         """The log was cut to this end; `gone` are the segments that were removed."""
         self.log_end_offset = offset
         self._high_watermark = min(self._high_watermark, offset)
+        if self.cleaner_offset is not None:
+            self.cleaner_offset = min(self.cleaner_offset, self.segments.active.base_offset)
         self.generation += 1
         self.flushing.truncated(offset, gone)
 

@@ -28,3 +28,10 @@ class LogConfig:
     max_compaction_lag_ms: int = INT64_MAX
     flush_messages: int = INT64_MAX
     flush_ms: int = INT64_MAX
+
+    @property
+    def roll_ms(self) -> int:
+        """How old a segment may get before it rolls: compaction leaves out the active one."""
+        if self.compacts:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms

@@ -89,7 +89,7 @@ def expire(log: Log, wall_ms: int) -> int | None:
         high_watermark=log.high_watermark,
         config=log.config,
         wall_ms=wall_ms,
-        newest_ms=lambda segment: _newest_ms(log, segment),
+        newest_ms=lambda segment: newest_ms(log, segment),
     )
     if count == 0:
         return None
@@ -102,7 +102,7 @@ def expire(log: Log, wall_ms: int) -> int | None:
     return offset
 
 
-def _newest_ms(log: Log, segment: Segment) -> int:
+def newest_ms(log: Log, segment: Segment) -> int:
     """The greatest timestamp of a segment; of one without timestamps when it was written last."""
     if segment.max_timestamp < 0:
         segment.load_max_timestamp()

@@ -59,8 +59,8 @@ class Swap:
         self._old_paths: list[str] = []
 
     def can_switch(self) -> bool:
-        """Whether there is anything left to replace: retention may have been quicker."""
-        return any(segment.base_offset in self._replaces for segment in self._log.segments)
+        """Whether all of the old segments are still there."""
+        return self._replaces <= {segment.base_offset for segment in self._log.segments}
 
     def begin(self) -> None:
         """The new files are all there from here on, also after a crash.  Raises: LogDirFailed."""

@@ -6,6 +6,7 @@ from ..config import Config
 from ..replicas import Replicas
 from ..runtime import Runtime
 from .checkpointer import Checkpointer
+from .cleaner import Cleaner
 from .flusher import Flusher
 from .producer_expiry import ProducerExpiry
 from .retention import Retention
@@ -19,6 +20,7 @@ def loops(
         "flush logs": Flusher(replicas, config, runtime).run(),
         "write checkpoints": Checkpointer(replicas, config, runtime).run(),
         "expire producers": ProducerExpiry(replicas, config, runtime).run(),
+        "compact logs": Cleaner(replicas, config, runtime).run(),
         "delete old segments": Retention(replicas, config, runtime).run(),
         "unlink deleted files": replicas.deletions.run(),
     }

@@ -71,7 +71,7 @@ class Retention:
         for number, partition in enumerate(list(self._replicas.partitions.values())):
             if number % LOOKED_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            if not self._is_served(partition):
+            if not self._is_served(partition) or partition.log in self._replicas.cleaning:
                 continue
             try:
                 offset = expire(partition.log, self._clock.wall_ms())
@@ -103,7 +103,7 @@ class Retention:
         return True
 
     async def _remove(self, partition: Partition, offset: int) -> None:
-        if not self._is_served(partition):
+        if not self._is_served(partition) or partition.log in self._replicas.cleaning:
             return
         kept = partition.log
         plan = remove_plan(kept, offset)

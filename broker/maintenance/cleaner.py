@@ -1,0 +1,254 @@
+"""Compaction: the filthiest log first, in a process of its own, and the result is taken over here.
+
+A round looks at all logs whose cleanup.policy has `compact` and starts as many compactions as
+log.cleaner.threads allows, never two of one log. The memory for keys, the buffers and the bytes
+each second are shared out evenly among them. When one has ended the next round begins; when there
+is nothing to do, after log.cleaner.backoff.ms.  Source: LogCleaner of Kafka 3.9.
+
+What the job has written is worth nothing if the log was cut or deleted meanwhile. A log that the
+job can't read is left alone until the broker starts again, as in Kafka.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from odradek.protocol.primitives import INT32_MAX
+from odradek.storage.cleanable import Cleanable, cleanable
+from odradek.storage.errors import CorruptLog, LogDirFailed, StorageError
+from odradek.storage.jobs import Result
+from odradek.storage.log import Log
+from odradek.storage.retention import UnlinkPlan
+from odradek.storage.swap import Swap, remove_cleaned
+
+from ..config import Config
+from ..jobs import JobFailed
+from ..replicas import Replicas
+from ..runtime import Runtime
+from ..tasks import to_the_end
+
+log = logging.getLogger(__name__)
+
+LOGS_A_TURN: Final = 100  # looked at before others get their turn
+PAUSE_MS_MIN: Final = 100
+UNLIMITED: Final = float(1 << 62)
+
+Check = Callable[[int], None]
+
+
+class _Outdated(Exception):
+    """The log is not what it was when its compaction began."""
+
+
+class Cleaner:
+    """Compacts one broker's logs."""
+
+    def __init__(self, replicas: Replicas, config: Config, runtime: Runtime) -> None:
+        self._replicas = replicas
+        self._config = config
+        self._runtime = runtime
+        self._running = replicas.cleaning
+        self._uncleanable: set[Log] = set()
+        self._retry_at_ms: dict[Log, int] = {}
+        self._ended = asyncio.Event()
+
+    async def run(self) -> None:
+        """Look after all logs for ever."""
+        async with asyncio.TaskGroup() as cleanings:
+            while True:
+                self._ended.clear()
+                while len(self._running) < self._threads:
+                    found = await self.filthiest()
+                    if found is None:
+                        break
+                    self._running.add(found.log)
+                    cleanings.create_task(self._clean_and_tell(found))
+                pause_ms = max(PAUSE_MS_MIN, self._config.log_cleaner_backoff_ms)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause_ms / 1000):
+                        await self._ended.wait()
+
+    @property
+    def _threads(self) -> int:
+        threads: int = self._config.log_cleaner_threads
+        return threads if self._config.log_cleaner_enable else 0
+
+    async def filthiest(self) -> Cleanable | None:
+        """The log to compact next."""
+        best: Cleanable | None = None
+        served = [partition.log for partition in self._replicas.partitions.values()]
+        self._uncleanable.intersection_update(served)
+        self._retry_at_ms = {k: v for k, v in self._retry_at_ms.items() if k in served}
+        for count, kept in enumerate(served, 1):
+            candidate = self._candidate(kept)
+            if candidate is not None and (best is None or candidate.ratio > best.ratio):
+                best = candidate
+            if count % LOGS_A_TURN == 0:
+                await asyncio.sleep(0)
+        return None if best is None else self._candidate(best.log)
+
+    def _candidate(self, kept: Log) -> Cleanable | None:
+        """What is to be compacted of a log now."""
+        if (
+            not kept.config.compacts
+            or len(kept.segments) == 1
+            or kept in self._running
+            or kept in self._uncleanable
+            or self._runtime.clock.now_ms() < self._retry_at_ms.get(kept, 0)
+            or not self._serves(kept)
+        ):
+            return None
+        try:
+            found = cleanable(kept, self._runtime.clock.wall_ms())
+        except LogDirFailed as error:
+            self._replicas.note_failure(error)
+            return None
+        return found if found.is_due else None
+
+    def _serves(self, kept: Log) -> bool:
+        partition = self._replicas.partitions.get((kept.topic, kept.partition))
+        return partition is not None and partition.log is kept
+
+    async def _clean_and_tell(self, found: Cleanable) -> None:
+        try:
+            await self._clean(found)
+        finally:
+            self._running.discard(found.log)
+            self._ended.set()
+
+    async def _clean(self, found: Cleanable) -> None:
+        kept, generation = found.log, found.log.generation
+
+        def check(_: int) -> None:
+            if kept.generation != generation or not self._serves(kept):
+                raise _Outdated
+
+        try:
+            await self._compact(found, check)
+        except _Outdated:
+            log.info("log not cleaned log=%r reason=it has changed meanwhile", kept)
+        except JobFailed as error:
+            log.warning("log not cleaned, tried again later log=%r error=%s", kept, error)
+            self._retry_later(kept)
+        except StorageError as error:
+            with contextlib.suppress(_Outdated):
+                check(0)
+                self._failed(kept, error)
+
+    def _failed(self, kept: Log, error: StorageError) -> None:
+        if isinstance(error, LogDirFailed):  # not the log's fault, and a disk may only be full
+            self._replicas.note_failure(error)
+            self._retry_later(kept)
+            return
+        log.warning("log can't be cleaned, left alone from now on log=%r error=%s", kept, error)
+        self._uncleanable.add(kept)
+
+    def _retry_later(self, kept: Log) -> None:
+        pause_ms = max(PAUSE_MS_MIN, self._config.log_cleaner_backoff_ms)
+        self._retry_at_ms[kept] = self._runtime.clock.now_ms() + pause_ms
+
+    async def _compact(self, found: Cleanable, check: Check) -> None:
+        """Raises: _Outdated, StorageError."""
+        kept, runtime = found.log, self._runtime
+        await to_the_end(runtime.offload(remove_cleaned, kept.files, kept.directory))
+        check(0)
+        start_ms = runtime.clock.now_ms()
+        arguments = job_arguments(found, self._config, runtime.clock.wall_ms())
+        result = await runtime.jobs("clean", arguments, check)
+        check(0)
+        if result["end_offset"] <= found.first_dirty_offset:
+            raise CorruptLog(f"{kept!r}: no progress from offset {found.first_dirty_offset} on")
+        await to_the_end(self._take_over(kept, result, check))
+        kept.cleaner_offset = result["end_offset"]
+        _report(found, result, runtime.clock.now_ms() - start_ms)
+        await self._replicas.checkpoint()
+
+    async def _take_over(self, kept: Log, result: Result, check: Check) -> None:
+        """Put the new segments in the place of the old ones, one after the other.
+
+        Only if all of them are, the dirty part counts as clean: what a tombstone deletes must not
+        stay when the tombstone goes.  Raises: _Outdated, LogDirFailed.
+        """
+        for segment in result["segments"]:
+            swap = Swap(kept, segment["base_offset"], segment["replaces"])
+            await self._runtime.offload(swap.begin)
+            try:
+                check(0)
+                if not swap.can_switch():
+                    raise _Outdated
+            except _Outdated:
+                await self._runtime.offload(swap.undo)
+                raise
+            swap.switch()
+            await self._runtime.offload(swap.retire)
+            check(0)
+            swap.settle()
+            await self._runtime.offload(swap.sync)
+            unlink = UnlinkPlan(kept.files, swap.deleted_paths)
+            self._replicas.deletions.add(unlink, kept.config.file_delete_delay_ms)
+
+
+def job_arguments(found: Cleanable, config: Config, wall_ms: int) -> dict[str, Any]:
+    """What the job is told; each of the threads gets its share of what they have together."""
+    kept, threads = found.log, max(1, config.log_cleaner_threads)
+    topic, end_offset = kept.config, found.end_offset
+    bytes_per_second = config.log_cleaner_io_max_bytes_per_second
+    return {
+        "directory": kept.directory,
+        "segments": [
+            {
+                "base_offset": segment.base_offset,
+                "size_bytes": segment.size_bytes,
+                "next_offset": next_offset,
+            }
+            for segment, next_offset in found.segments()
+        ],
+        "first_dirty_offset": found.first_dirty_offset,
+        "end_offset": end_offset,
+        "wall_ms": wall_ms,
+        "delete_retention_ms": topic.delete_retention_ms,
+        "segment_bytes": topic.segment_bytes,
+        "segment_index_bytes": topic.segment_index_bytes,
+        "index_interval_bytes": topic.index_interval_bytes,
+        "record_bytes_max": topic.record_bytes_max,
+        "map_bytes": min(config.log_cleaner_dedupe_buffer_size // threads, INT32_MAX),
+        "load_factor": config.log_cleaner_io_buffer_load_factor,
+        "io_buffer_bytes": max(1, config.log_cleaner_io_buffer_size // threads // 2),
+        "io_bytes_per_second": None if bytes_per_second > UNLIMITED else bytes_per_second / threads,
+        "producers": [
+            (entry.producer_id, entry.producer_epoch, last_offset)
+            for entry in kept.producers.entries()
+            for last_offset in (entry.batches[-1].last_offset if entry.batches else -1,)
+            if last_offset < end_offset
+        ],
+    }
+
+
+def _report(found: Cleanable, result: Result, took_ms: int) -> None:
+    told, seconds = result["statistics"], max(took_ms, 1) / 1000
+    read_mb, written_mb = told["bytes_read"] / 1e6, told["bytes_written"] / 1e6
+    indexed_mb = told["map_bytes_read"] / 1e6
+    log.info(
+        "log cleaned log=%r first_dirty_offset=%d end_offset=%d dirty_ratio=%.2f seconds=%.1f "
+        "indexed_mb=%.1f read_mb=%.1f written_mb=%.1f mb_per_second=%.1f records=%d -> %d "
+        "map_used=%.1f%% smaller_by=%.1f%%",
+        found.log,
+        found.first_dirty_offset,
+        result["end_offset"],
+        found.ratio,
+        seconds,
+        indexed_mb,
+        read_mb,
+        written_mb,
+        (indexed_mb + read_mb + written_mb) / seconds,
+        told["records_read"],
+        told["records_written"],
+        100 * told["map_utilization"],
+        100 * (1 - written_mb / read_mb) if read_mb else 0.0,
+    )
+    if told["invalid_records"]:
+        log.warning(
+            "records without a key left out log=%r count=%d", found.log, told["invalid_records"]
+        )
