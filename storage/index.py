@@ -9,10 +9,12 @@ An entry of the offset index is the LAST offset of an append and the position of
 of the time index is the greatest timestamp so far and the last offset of the batch that has it.
 """
 
+import contextlib
 import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from .errors import DiskFull
 from .files import FileSystem
 from .log_file import Bytes, LogFile
 
@@ -73,7 +75,8 @@ class _EntryFile:
             pending = self._pending = bytearray()
         pending += self.ENTRY.pack(first, second)
         if len(pending) >= PENDING_BYTES_MAX:
-            self.write_pending()
+            with contextlib.suppress(DiskFull):  # what it is about is in the log: it can wait
+                self.write_pending()
 
     def write_pending(self) -> None:
         """Bring all entries into the file; not synced.  Raises: LogDirFailed."""
