@@ -23,7 +23,8 @@ class _Misfit(NamedTuple):
 
 
 class EpochCheck:
-    """Tell it of every batch, then `finish`; `rebuilt` is what the batches say."""
+    """Tell it of every batch, then `finish`; `rebuilt` is what the batches say, `is_bad` whether that
+    must be written."""
 
     def __init__(self, files: FileSystem, directory: str) -> None:
         self.path = f"{directory}/{LEADER_EPOCH}"
@@ -104,6 +105,6 @@ class EpochCheck:
         return once and known.isdisjoint(epochs) and self._fit_count > 0 and not is_newer
 
     def _bad_file(self, what: str, report: Report, *, doubtful: bool) -> None:
-        self.is_bad = True
+        self.is_bad = not doubtful
         grade = Grade.UNCLEAN if doubtful else Grade.REPAIRABLE
         report(Finding(self.path, what, grade))

@@ -43,9 +43,10 @@ class PartitionReport:
     epochs: list[tuple[int, int]] = field(default_factory=list)
     """As the batches tell them."""
     bad_snapshots: set[int] = field(default_factory=set)
+    """Those that no start would put right."""
     bad_metadata: bool = False
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Offsets that are missing without a reason: first, end."""
+    """Offsets that are missing without a reason and without a hole: first, end."""
     leftovers: list[str] = field(default_factory=list)
     """Names of files that an unfinished repair left."""
     problem: str | None = None
@@ -82,6 +83,7 @@ class PartitionCheck:
         self._snapshots: dict[int, ProducerState | None] = {}
         self._pending: list[int] = []
         self._saved: list[tuple[int, int]] = []
+        self._named: set[int] = set()
         self._epochs = EpochCheck(files, directory)
         self._producers = ProducerState()
         self._expected_aborts: list[AbortedTransaction] = []
@@ -224,6 +226,7 @@ class PartitionCheck:
                 if offset_end is None:
                     offset_end = segment.offset_limit
                 what, grade = self._judge(segment, hole.offset_first, is_tail=is_tail)
+                segment.tail_is_left = not grade.is_damage
                 size_bytes = hole.position_end - hole.position
                 self._report(
                     Finding(
@@ -235,13 +238,15 @@ class PartitionCheck:
                         offset_end,
                     )
                 )
-        holes = [hole for segment in result.segments for hole in segment.holes]
-        result.gaps = [gap for gap in result.gaps if not self._is_explained(gap)]
-        for first, end in [] if self._is_compacted else result.gaps:
-            if not any(hole.offset_first == first for hole in holes):
-                what = "offsets are missing, and nothing here says that compaction removed them"
-                path = result.directory
-                self._report(Finding(path, what, Grade.LOST, None, first, end))
+        holes = {hole.offset_first for segment in result.segments for hole in segment.holes}
+        result.gaps = [
+            gap
+            for gap in result.gaps
+            if not (self._is_compacted or gap[0] in holes or self._is_explained(gap))
+        ]
+        for first, end in result.gaps:
+            what = "offsets are missing, and nothing here says that compaction removed them"
+            self._report(Finding(result.directory, what, Grade.LOST, None, first, end))
 
     def _is_explained(self, gap: tuple[int, int]) -> bool:
         first, end = gap
@@ -303,14 +308,14 @@ class PartitionCheck:
         start = self.result.log_start_offset
         self._is_complete = start == 0
         state = self._snapshots.get(start)
-        if start and state is not None and start not in self.result.bad_snapshots:
+        if start and state is not None and start not in self._named:
             self._producers = ProducerState(state.entries())
             self._is_complete = True
 
     def _compare_snapshot(self, offset: int) -> None:
         """All batches before `offset` were noted: compare what the snapshot says of them."""
         snapshot = self._snapshots.pop(offset, None)
-        if snapshot is None or offset in self.result.bad_snapshots:
+        if snapshot is None or offset in self._named:
             return
         for entry in snapshot.entries():
             known = self._producers.entry(entry.producer_id)
@@ -320,10 +325,7 @@ class PartitionCheck:
             is_same = seen.last_offset == last.last_offset
             if known.producer_epoch == entry.producer_epoch and (
                 seen.last_offset > last.last_offset
-                or (
-                    seen.last_offset == last.last_offset
-                    and seen.last_sequence != last.last_sequence
-                )
+                or (is_same and seen.last_sequence != last.last_sequence)
             ):
                 what = f"producer {entry.producer_id} is not where its batches are"
                 self._bad_snapshot(offset, what)
@@ -338,9 +340,11 @@ class PartitionCheck:
                 self._compare_snapshot(offset)
 
     def _bad_snapshot(self, offset: int, what: str) -> None:
-        if offset not in self.result.bad_snapshots:
-            self.result.bad_snapshots.add(offset)
+        if offset not in self._named:
+            self._named.add(offset)
             doubtful = not self._context.clean and offset > self._context.recovery_point
+            if not doubtful:
+                self.result.bad_snapshots.add(offset)
             grade = Grade.UNCLEAN if doubtful else Grade.REPAIRABLE
             self._say(snapshot_path(self.result.directory, offset), what, grade)
 

@@ -61,6 +61,8 @@ class SegmentReport:
     """Position of a batch -> the leader epoch that it must have."""
     bad_indexes: set[str] = field(default_factory=set)
     """Suffixes of the indexes that must be made anew."""
+    tail_is_left: bool = False
+    """Whether the last hole is the log's end, which the next start cuts off."""
     aborted: list[AbortedTransaction] | None = None
     """What the `.txnindex` says; None: it is broken."""
 
@@ -69,14 +71,10 @@ class SegmentReport:
         return f"{self.directory}/{self.base_offset:020d}{suffix}"
 
     @property
-    def is_torn(self) -> bool:
-        """Whether the only damage is that nothing good follows it: the last write did not end."""
-        return len(self.holes) == 1 and self.holes[0].position_end == self.size_bytes
-
-    @property
     def must_be_rewritten(self) -> bool:
-        """Whether its batches do not lie as they should."""
-        return bool(self.holes or self.base_offset_fixes or self.epoch_fixes)
+        """Whether its batches do not lie as they should, and no start will see to it."""
+        holes = len(self.holes) - self.tail_is_left
+        return bool(holes or self.base_offset_fixes or self.epoch_fixes)
 
 
 class SegmentCheck:
