@@ -224,7 +224,10 @@ class RealFileSystem:
                 while view:
                     view = view[os.write(descriptor, view) :]
                 if sync:
-                    self.fsync(descriptor)
+                    try:
+                        self.fsync(descriptor)
+                    except OSError as error:
+                        fail_sync(path, error)
             finally:
                 os.close(descriptor)
 
