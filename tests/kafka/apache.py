@@ -140,8 +140,14 @@ class Kafka39(ApacheKafka):
 
     def _prepare(self) -> None:
         if self._zookeeper.alive:
-            self._wait_for_registration_to_end()
-            return
+            self.wait_for_registration_to_end()
+        else:
+            self.start_zookeeper()
+
+    def start_zookeeper(self) -> None:
+        """Start only ZooKeeper, for who wants to fill it before `start`.  Raises: as `start`."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / "log4j.properties").write_text(LOG4J_1)
         config = {
             "tickTime": "500",
             "dataDir": str(self.directory / "zookeeper"),
@@ -156,10 +162,10 @@ class Kafka39(ApacheKafka):
             lambda: accepts_connections(self.host, self.zookeeper_port), timeout_s=START_TIMEOUT_S
         )
 
-    def _wait_for_registration_to_end(self) -> None:
+    def wait_for_registration_to_end(self) -> None:
         """A killed broker's session outlives it; until it expires, a new start is refused."""
         deadline = time.monotonic() + START_TIMEOUT_S
-        while "/brokers/ids/0" in self._zookeeper_dump():
+        while "/brokers/ids/" in self._zookeeper_dump():
             if time.monotonic() > deadline:
                 raise ServerFailed("the killed broker's ZooKeeper session does not expire")
             time.sleep(POLL_S)

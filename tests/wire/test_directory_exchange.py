@@ -1,0 +1,241 @@
+"""A real Kafka 3.9.2 takes over what Odradek wrote, Odradek what Kafka wrote, back and forth.
+
+One directory, one ZooKeeper. A turn is: one broker works, ends (cleanly, or by kill -9 in the
+middle of appends), the tree is exported or imported, the other broker starts on the same files and
+must show the same: batches byte by byte, both ends of each log, last stable offsets and aborted
+transactions, committed offsets of groups, and the sequences of idempotent producers.
+
+The seed is printed with a failure; ODRADEK_SEED gives another.
+"""
+
+import os
+import random
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.cli.conftest import run_odradek
+from tests.kafka.apache import Kafka39
+from tests.wire.clients import librdkafka, write_confluent
+from tests.wire.conftest import create_topic, eventually
+from tests.wire.directory_picture import (
+    Picture,
+    Sequence,
+    Talker,
+    numbers_from,
+    offsets_of,
+    picture_of,
+    wait_until_led,
+)
+from tests.wire.load import LibrdkafkaLoad
+from tests.wire.records import CODECS, samples
+from tests.wire.servers import OdradekServer, Server
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+
+SEED: Final = int(os.environ.get("ODRADEK_SEED", "3921"))
+TOPICS: Final = {"mixed": 3, "sequenced": 1, "transacted": 2}
+LOAD: Final = "load"
+CLASSIC_GROUP, CONSUMER_GROUP = "classic-group", "consumer-group"
+SETTINGS: Final = {"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
+KEPT: Final = {"retention.ms": "-1", "segment.bytes": "20000"}
+
+
+class Exchange:
+    """The two brokers, their directory, and what the one that ran last has shown."""
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.odradek = OdradekServer(directory / "odradek", SETTINGS)
+        self.data_dir = self.odradek.data_dir
+        self.kafka = Kafka39(directory / "kafka", {"log.dirs": str(self.data_dir)})
+        self.kafka.start_zookeeper()
+        self.zookeeper = f"{self.kafka.zookeeper}/moved"
+        self.kafka.settings["zookeeper.connect"] = self.zookeeper
+        self.sequence: Sequence | None = None
+        self.picture: Picture = {}
+        self.offsets: dict[str, dict[tuple[str, int], tuple[int, str | None]]] = {}
+        self.acked: set[int] = set()
+        self.load_start = 0
+        self.producer_ids: set[int] = set()
+        self.open_transactions: list[Producer] = []
+
+    def close(self) -> None:
+        for producer in self.open_transactions:
+            producer.purge()
+        self.odradek.close()
+        self.kafka.close()
+
+    # Work.
+
+    def make_topics(self) -> None:
+        servers = self.odradek.bootstrap_servers
+        for topic, count in TOPICS.items():
+            create_topic(servers, topic, partitions=count, config=KEPT)
+        create_topic(servers, LOAD, config=KEPT)
+
+    def work(self, server: Server) -> None:
+        """A bit of everything; then look at it."""
+        records = samples(seed=self.chance.randrange(1000))
+        batches = [(n, self.chance.choice(CODECS), records) for n in range(TOPICS["mixed"])]
+        write_confluent(server.bootstrap_servers, "mixed", batches)
+        self._commit(server, CLASSIC_GROUP, "classic")
+        if server is self.odradek:
+            self._commit(server, CONSUMER_GROUP, "consumer")
+        else:
+            self._transact(server)
+        talker = Talker(server)
+        if self.sequence is None:
+            self.sequence = Sequence(talker, "sequenced")
+        for _ in range(self.chance.randrange(1, 8)):
+            self.sequence.send(talker)
+        fresh = Sequence(talker, "sequenced").producer_id
+        assert fresh not in self.producer_ids, "a producer id is handed out twice"
+        self.producer_ids |= {fresh, self.sequence.producer_id}
+        self._look(talker)
+        talker.close()
+
+    def _commit(self, server: Server, group_id: str, protocol: str) -> None:
+        """Come as a member, read something, commit it, and leave."""
+        settings: dict[str, str | bool] = {
+            "group.id": group_id,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+        consumer = Consumer(librdkafka(server.bootstrap_servers, **settings))
+        try:
+            consumer.subscribe(["mixed"])
+            eventually(lambda: bool(consumer.consume(100, timeout=0.2)), timeout_s=30)
+            consumer.commit(asynchronous=False)
+        finally:
+            consumer.close()
+
+    def _transact(self, server: Server) -> None:
+        """End what was left open before the last turns; then one of each kind."""
+        while self.open_transactions:
+            self.open_transactions.pop().commit_transaction(30)
+        for end in ("commit", "abort", "open"):
+            settings = {"transactional.id": end, "transaction.timeout.ms": 900_000}
+            producer = Producer(librdkafka(server.bootstrap_servers, **settings))
+            producer.init_transactions(30)
+            producer.begin_transaction()
+            for n in range(20):
+                producer.produce("transacted", f"{end} {n}", partition=n % TOPICS["transacted"])
+            assert producer.flush(30) == 0
+            if end == "commit":
+                producer.commit_transaction(30)
+            elif end == "abort":
+                producer.abort_transaction(30)
+            else:
+                self.open_transactions.append(producer)
+
+    def delete_records(self, server: Server) -> None:
+        admin = AdminClient(librdkafka(server.bootstrap_servers))
+        end = self.picture["mixed", 1].log_end_offset
+        start = self.picture["mixed", 1].log_start_offset
+        wanted = TopicPartition("mixed", 1, self.chance.randrange(start, end))
+        admin.delete_records([wanted])[wanted].result(30)
+        talker = Talker(server)
+        self._look(talker)
+        talker.close()
+
+    def _look(self, talker: Talker) -> None:
+        self.picture = picture_of(talker, TOPICS)
+        self.offsets = {
+            group: offsets_of(talker, group) for group in (CLASSIC_GROUP, CONSUMER_GROUP)
+        }
+
+    # Ends, and what is left.
+
+    def end(self, server: Server, *, kill: bool) -> None:
+        """End the broker at some moment while it appends."""
+        talker = Talker(server)
+        self.load_start = picture_of(talker, {LOAD: 1})[LOAD, 0].log_end_offset
+        talker.close()
+        with LibrdkafkaLoad(server.bootstrap_servers, LOAD, {"acks": "all"}) as load:
+            wanted = self.chance.randrange(1, 400)
+            eventually(lambda: len(load.acked) >= wanted, timeout_s=30)
+            if kill:
+                server.kill()
+            else:
+                server.stop()
+        self.acked = set(load.acked)
+
+    def check(self, server: Server, *, log_starts: bool = True) -> None:
+        """The same is there as before, and goes on.
+
+        `log_starts`: the one that ended has not forgotten where logs begin, as Kafka does with the
+        last minute before a crash.
+        """
+        talker = Talker(server)
+        wait_until_led(talker, {**TOPICS, LOAD: 1})
+        for key, now in picture_of(talker, TOPICS).items():
+            before = self.picture[key]
+            if log_starts:
+                assert now == before, key
+            else:
+                assert now.log_start_offset <= before.log_start_offset
+                assert now.batches.endswith(before.batches), key
+                assert now[1:3] == before[1:3], key
+        assert self.acked <= set(numbers_from(talker, LOAD, self.load_start))
+        for group, offsets in self.offsets.items():
+            assert offsets_of(talker, group) == offsets, group
+        assert self.sequence is not None
+        self.sequence.check(talker)
+        talker.close()
+
+    # Moving.
+
+    def to_kafka(self) -> str:
+        done = run_odradek(
+            "export-zookeeper", "--data-dir", str(self.data_dir), "--zookeeper", self.zookeeper
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        self.kafka.start()
+        return done.stderr.decode()
+
+    def to_odradek(self) -> str:
+        self.kafka.wait_for_registration_to_end()
+        done = run_odradek(
+            "import-zookeeper", "--zookeeper", self.zookeeper, "--data-dir", str(self.data_dir)
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        self.odradek.start()
+        return done.stderr.decode()
+
+
+def run_rounds(directory: Path, *, rounds: int, seed: int) -> None:
+    exchange = Exchange(directory, seed)
+    try:
+        exchange.odradek.start()
+        exchange.make_topics()
+        for number in range(rounds):
+            kill_odradek, kill_kafka = bool(number % 2), bool(number % 4 // 2)
+            exchange.work(exchange.odradek)
+            exchange.delete_records(exchange.odradek)
+            exchange.end(exchange.odradek, kill=kill_odradek)
+            warnings = exchange.to_kafka()
+            assert CONSUMER_GROUP in warnings
+            exchange.check(exchange.kafka)
+
+            exchange.work(exchange.kafka)
+            exchange.delete_records(exchange.kafka)
+            exchange.end(exchange.kafka, kill=kill_kafka)
+            exchange.to_odradek()
+            exchange.check(exchange.odradek, log_starts=not kill_kafka)
+    finally:
+        exchange.close()
+
+
+def test_back_and_forth(tmp_path: Path) -> None:
+    run_rounds(tmp_path, rounds=5, seed=SEED)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_back_and_forth_often(tmp_path: Path) -> None:
+    run_rounds(tmp_path, rounds=40, seed=SEED + 1)
