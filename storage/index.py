@@ -190,6 +190,11 @@ class OffsetIndex(_EntryFile):
         """The last entry with an offset <= `offset`."""
         return self._at(self._floor(offset - self.base_offset, 0)) if self.size_bytes else None
 
+    def base_offsets(self, entry: OffsetEntry) -> tuple[int, int]:
+        """Between which offsets the batch at an entry's position must begin (both inclusive)."""
+        before = self._at(self._floor(entry.offset - 1 - self.base_offset, 0))
+        return (self.base_offset if before is None else before.offset + 1), entry.offset
+
     def floor_position(self, position: int) -> OffsetEntry | None:
         """The last entry with a position <= `position`."""
         return self._at(self._floor(position, 1)) if self.size_bytes else None

@@ -12,29 +12,31 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from .checkpoint import PARTITION_METADATA, read_topic_id, render_partition_metadata
+from .aside import set_aside_tail
+from .checkpoint import LEADER_EPOCH, PARTITION_METADATA, read_topic_id, render_partition_metadata
 from .epoch_rebuild import load_epochs
 from .errors import CorruptLog
 from .files import FileInfo, FileSystem
+from .index_check import check_indexes
 from .leader_epochs import UNDEFINED, LeaderEpochs
+from .load_report import LoadReport
 from .log import Log
 from .log_config import LogConfig
 from .log_recovery import LogRecovery
-from .producer_rebuild import rebuild_producers
+from .producer_rebuild import check_transaction_indexes, rebuild_producers
 from .producer_snapshot import snapshot_offsets
 from .producer_state import ProducerState
+from .recovery import Report
 from .segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     Segment,
-    create_missing_indexes,
     create_segment,
 )
 from .segments import Segments
 from .swap import complete_swaps
-from .walk import walk_headers
 
 logger: Final = logging.getLogger("odradek.storage")
 
@@ -97,21 +99,26 @@ def load_log(
     config: LogConfig,
     hints: LoadHints,
     wall_ms: int,
+    on_progress: Report | None = None,
 ) -> Log:
     """Open what is in `directory`; a directory without segments becomes an empty log.
 
-    Raises: UnsupportedFormat, CorruptLog (a damaged compaction), LogDirFailed.
+    What was met is left in the log's `loaded`; `on_progress` gets the bytes that were scanned.
+    Raises: UnsupportedFormat, CorruptLog (a damaged compaction), DiskFull, LogDirFailed.
     """
-    infos = {info.name: info for info in files.list_directory(directory)}
+    report = LoadReport()
+    infos = _list(files, directory)
     _remove_unfinished(files, directory, infos)
     segments = _open_segments(files, directory, infos, hints.log_start_offset)
-    log_end_offset = _check_clean(files, segments, infos, config) if hints.clean else None
-    recovery = None
+    log_end_offset, recovery = None, None
+    if hints.clean:
+        log_end_offset = _check_clean(files, segments, infos, config, hints, report)
     if log_end_offset is None:
-        recovery = _recover(files, directory, segments, infos, config, hints)
+        recovery = _recover(files, directory, segments, infos, config, hints, report, on_progress)
         log_end_offset, producers = recovery.log_end_offset, recovery.producers
     else:
         producers = rebuild_producers(files, directory, segments, log_end_offset, infos.values())
+    report.indexes_rebuilt += check_transaction_indexes(files, directory, segments, infos.values())
     producers.expire(wall_ms, producer_id_expiration_ms=config.producer_id_expiration_ms)
     log_start_offset = max(hints.log_start_offset, segments.first_offset)
     log = Log(
@@ -139,15 +146,34 @@ def load_log(
     log.high_watermark = hints.high_watermark
     snapshots = snapshot_offsets(infos.values())
     if recovery is not None:
-        log.flushing.recovered(recovery.recovered[:-1], recovery.scanned_bytes)
+        log.flushing.recovered(recovery.recovered[:-1], report.scanned_bytes)
     else:
         log.flushing.loaded_clean(log_end_offset if log_end_offset in snapshots else -1)
     for segment in segments:
         segment.rest()
     if log_end_offset < hints.log_start_offset:
         logger.warning("log ends before its start and is emptied log=%r", log)
+        for segment in segments:
+            if segment.size_bytes:
+                reason = f"it ends before the log start {hints.log_start_offset}"
+                report.set_aside_bytes += set_aside_tail(files, segment.file, 0, reason)
         log.restart_at(hints.log_start_offset)
+    if report != LoadReport():
+        log.loaded = report
     return log
+
+
+def _list(files: FileSystem, directory: str) -> dict[str, FileInfo]:
+    """The files of a partition's directory.  Raises: CorruptLog, LogDirFailed."""
+    infos = {}
+    for info in files.list_directory(directory):
+        if not info.is_directory:
+            infos[info.name] = info
+        elif info.name.endswith((LOG_SUFFIX, LEADER_EPOCH, PARTITION_METADATA)):
+            raise CorruptLog(f"{directory}/{info.name} is a directory where a file should be")
+        else:
+            logger.warning("unknown directory left alone path=%s/%s", directory, info.name)
+    return infos
 
 
 def _remove_unfinished(files: FileSystem, directory: str, infos: dict[str, FileInfo]) -> None:
@@ -179,22 +205,29 @@ def _open_segments(
 
 
 def _check_clean(
-    files: FileSystem, segments: Segments, infos: dict[str, FileInfo], config: LogConfig
+    files: FileSystem,
+    segments: Segments,
+    infos: dict[str, FileInfo],
+    config: LogConfig,
+    hints: LoadHints,
+    report: LoadReport,
 ) -> int | None:
-    """The log end, if the last batch ends with its file as after a clean stop; else None."""
+    """The log end, if it is where the checkpoint has it, as after a clean stop; else None."""
+    end = None
     for segment in segments:
-        _repair_indexes(files, segment, infos, config)
-    active = segments.active
-    last = active.offset_index.last()
-    try:
-        log_end_offset = active.base_offset
-        start = 0 if last is None else last.position
-        for _, header in walk_headers(active.file, start, active.size_bytes):
-            log_end_offset = header.next_offset
-    except CorruptLog as error:
-        logger.warning("log is not as clean as its marker says, recovered error=%s", error)
-        return None
-    return log_end_offset
+        next_base_offset = segments.next_base_offset(segment)
+        end = check_indexes(files, segment, infos, config, report, offset_end=next_base_offset)
+    if end is None:
+        logger.warning("log is not as clean as its marker says path=%s", segments.active.file.path)
+    elif end != hints.recovery_point:
+        logger.warning(
+            "log does not end where its checkpoint says path=%s log_end_offset=%d "
+            "recovery_point=%d",
+            segments.active.file.path,
+            end,
+            hints.recovery_point,
+        )
+    return end if end == hints.recovery_point else None
 
 
 def _recover(
@@ -204,36 +237,35 @@ def _recover(
     infos: dict[str, FileInfo],
     config: LogConfig,
     hints: LoadHints,
+    report: LoadReport,
+    on_progress: Report | None,
 ) -> LogRecovery:
     """Scan what lies above the recovery point; below it only look at the indexes."""
-    recovery_point = hints.recovery_point
-    recovery = LogRecovery(files, directory, infos, config=config, recovery_point=recovery_point)
-    for segment in segments.before_offset(recovery_point):
-        _repair_indexes(files, segment, infos, config)
+    report.is_recovered = True
+    recovery = LogRecovery(
+        files,
+        directory,
+        infos,
+        config=config,
+        recovery_point=hints.recovery_point,
+        high_watermark=hints.high_watermark,
+        report=report,
+        on_progress=on_progress,
+    )
+    for segment in segments.before_offset(hints.recovery_point):
+        next_base_offset = segments.next_base_offset(segment)
+        check_indexes(files, segment, infos, config, report, offset_end=next_base_offset)
     recovery.run(segments)
-    _report_loss(directory, recovery.log_end_offset, hints)
-    return recovery
-
-
-def _repair_indexes(
-    files: FileSystem, segment: Segment, infos: dict[str, FileInfo], config: LogConfig
-) -> None:
-    """Rebuild indexes with a visible fault."""
-    problem = segment.index_problem(infos)
-    if problem is not None:
-        logger.warning("index rebuilt path=%s problem=%s", segment.file.path, problem)
-        create_missing_indexes(files, segment, infos)
-        segment.rebuild_indexes(config)
-
-
-def _report_loss(directory: str, log_end_offset: int, hints: LoadHints) -> None:
-    if log_end_offset < hints.high_watermark:
+    if recovery.log_end_offset < hints.high_watermark:
+        report.lost_committed = hints.high_watermark - recovery.log_end_offset
         logger.error(
-            "committed records are lost directory=%s high_watermark=%d log_end_offset=%d",
+            "committed records are lost directory=%s high_watermark=%d log_end_offset=%d lost=%d",
             directory,
             hints.high_watermark,
-            log_end_offset,
+            recovery.log_end_offset,
+            report.lost_committed,
         )
+    return recovery
 
 
 def _stems(infos: Iterable[FileInfo], suffix: str) -> list[int]:

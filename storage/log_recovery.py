@@ -6,14 +6,18 @@ from typing import Final
 
 from odradek.protocol.records import BatchHeader
 
+from .aside import set_aside_file, set_aside_tail
 from .errors import CorruptLog
 from .files import FileInfo, FileSystem
 from .index import OFFSET_ENTRY, TIME_ENTRY
+from .load_report import LoadReport
 from .log_config import LogConfig
+from .log_file import LogFile
 from .producer_rebuild import remove_snapshots_above, replay_producers
 from .producer_snapshot import newest_snapshot
 from .producer_state import ProducerState
-from .recovery import ScanStart, scan_segment
+from .recovery import Report, ScanStart, SegmentScan, scan_segment
+from .resync import Doubtful, find_valid_batch
 from .segment import Segment, create_missing_indexes
 from .segments import Segments
 from .walk import walk_headers
@@ -29,12 +33,14 @@ class LogRecovery:
         "_directory",
         "_files",
         "_infos",
+        "_on_progress",
         "epochs",
+        "high_watermark",
         "log_end_offset",
         "producers",
         "recovered",
         "recovery_point",
-        "scanned_bytes",
+        "report",
     )
 
     def __init__(
@@ -45,6 +51,9 @@ class LogRecovery:
         *,
         config: LogConfig,
         recovery_point: int,
+        high_watermark: int,
+        report: LoadReport,
+        on_progress: Report | None = None,
     ) -> None:
         self._files = files
         self._directory = directory
@@ -55,7 +64,9 @@ class LogRecovery:
         self.log_end_offset = 0
         self.producers = ProducerState()
         self.recovered: list[Segment] = []
-        self.scanned_bytes = 0
+        self.high_watermark = high_watermark
+        self.report = report
+        self._on_progress = on_progress
 
     def run(self, segments: Segments) -> None:
         """Scan from the recovery point on, cut at the first bad batch.
@@ -73,7 +84,7 @@ class LogRecovery:
                 self.recovery_point,
             )
             self.recovery_point = 0
-            self.epochs, self.recovered, self.scanned_bytes = [], [], 0
+            self.epochs, self.recovered, self.report.scanned_bytes = [], [], 0
             self._run(segments)
 
     def _run(self, segments: Segments) -> None:
@@ -94,16 +105,20 @@ class LogRecovery:
         for segment in todo:
             if segment.base_offset < self.log_end_offset and segment is not todo[0]:
                 # Left by a roll that failed half-way; the segment before it was appended to.
-                self._remove([segment, *segments.cut_after(segment)])
+                gone = segments.cut_after(segment)
                 segments.remove_active()
+                self._remove([segment, *gone], "the segment before it goes on")
                 break
-            if self._scan(segment, start, state_offset) is not None:
-                self._remove(segments.cut_after(segment))
+            problem = self._scan(segment, segments, start, state_offset)
+            if problem is not None:
+                self._remove(segments.cut_after(segment), "the log ends before it")
                 break
             start = ScanStart()
         self.log_end_offset = max(self.log_end_offset, segments.active.base_offset)
 
-    def _scan(self, segment: Segment, start: ScanStart, state_offset: int) -> str | None:
+    def _scan(
+        self, segment: Segment, segments: Segments, start: ScanStart, state_offset: int
+    ) -> str | None:
         """Recover one segment; return why the log must end there, if so.
 
         The producers are known up to `state_offset`.
@@ -120,34 +135,55 @@ class LogRecovery:
         create_missing_indexes(self._files, segment, self._infos)
         start.next_offset = self.log_end_offset
         segment.txn_index.truncate(max(start.next_offset, state_offset))
-        size_bytes = segment.size_bytes
+        later = segments.from_offset(segment.base_offset)[1:]
+        offset_end = next((other.base_offset for other in later if other.size_bytes), None)
         scan = scan_segment(
             segment.file,
             segment.base_offset,
             start,
             index_interval_bytes=self._config.index_interval_bytes,
+            offset_end=offset_end,
+            gap_at_end=offset_end is not None or self._config.compacts,
             on_producer_batch=note,
+            report=self._on_progress,
         )
+        if scan.problem is not None:
+            self._note_cut(segment, scan, offset_end)
         segment.recover(start, scan)
         self.log_end_offset = scan.next_offset
         self.recovered.append(segment)
-        self.scanned_bytes += scan.position_end - start.position
+        self.report.scanned_bytes += scan.position_end - start.position
         self.epochs += scan.epochs
-        if scan.problem is not None:
-            logger.warning(
-                "log cut path=%s position=%d cut_bytes=%d next_offset=%d problem=%s",
-                segment.file.path,
-                scan.position_end,
-                size_bytes - scan.position_end,
-                scan.next_offset,
-                scan.problem,
-            )
         return scan.problem
 
-    def _remove(self, segments: list[Segment]) -> None:
+    def _note_cut(self, segment: Segment, scan: SegmentScan, offset_end: int | None) -> None:
+        """The segment will end here: keep the rest, unless it is what a crash tore."""
+        position, problem = scan.position_end, scan.problem or ""
+        logger.warning(
+            "log cut path=%s position=%d cut_bytes=%d next_offset=%d problem=%s",
+            segment.file.path,
+            position,
+            segment.size_bytes - position,
+            scan.next_offset,
+            problem,
+        )
+        self.report.bad_batches += 1
+        if (
+            offset_end is not None
+            or scan.next_offset < self.high_watermark
+            or _goes_on(segment.file, position, scan.next_offset)
+        ):
+            size_bytes = set_aside_tail(self._files, segment.file, position, problem)
+            self.report.set_aside_bytes += size_bytes
+
+    def _remove(self, segments: list[Segment], reason: str) -> None:
         for segment in segments:
-            logger.warning("segment past the end of the log removed path=%s", segment.file.path)
             segment.close()
+            if segment.size_bytes:
+                size_bytes = set_aside_file(self._files, segment.file, reason)
+                self.report.set_aside_bytes += size_bytes
+            else:
+                logger.warning("empty segment removed path=%s", segment.file.path)
             for path in segment.paths():
                 self._files.unlink(path)
 
@@ -174,6 +210,14 @@ class LogRecovery:
         segment.offset_index.replace(start.offset_entries)
         segment.time_index.replace(start.time_entries)
         return start
+
+
+def _goes_on(file: LogFile, position: int, offset: int) -> bool:
+    """Whether whole batches follow a bad one, so that no crash has torn it."""
+    try:
+        return find_valid_batch(file, position, offset_first=offset) is not None
+    except Doubtful:
+        return True
 
 
 def _rising_entries(

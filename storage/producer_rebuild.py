@@ -72,3 +72,70 @@ def _replay_segment(
         if header.producer_id >= 0 and header.base_offset >= offset_first:
             batch = segment.file.pread(header.size_bytes, position) if header.is_control else b""
             state.note(header, batch, header.base_offset, header.max_timestamp)
+
+
+def check_transaction_indexes(
+    files: FileSystem, directory: str, segments: Segments, infos: Iterable[FileInfo]
+) -> int:
+    """Rebuild those that can't be read or name offsets of other segments; return how many.
+
+    Raises: DiskFull, LogDirFailed.
+    """
+    rebuilt = 0
+    for segment in segments:
+        if segment.txn_index.is_empty:
+            continue
+        problem = _transaction_index_problem(segment, segments.next_base_offset(segment))
+        if problem is None:
+            continue
+        logger.warning(
+            "transaction index rebuilt path=%s problem=%s", segment.txn_index.file.path, problem
+        )
+        _rebuild_transaction_index(files, directory, segments, segment, infos)
+        rebuilt += 1
+    return rebuilt
+
+
+def _transaction_index_problem(segment: Segment, offset_end: int | None) -> str | None:
+    """What can be seen to be wrong: each entry must name an abort marker of the segment."""
+    try:
+        for entry in segment.txn_index.entries():
+            if entry.last_offset < segment.base_offset or (
+                offset_end is not None and entry.last_offset >= offset_end
+            ):
+                return f"offset {entry.last_offset} is of another segment"
+            found = segment.find(entry.last_offset)
+            if found is None:
+                return f"offset {entry.last_offset} lies beyond the segment"
+            for _, header in walk_headers(segment.file, found[1], segment.size_bytes):
+                if not header.is_control or header.producer_id != entry.producer_id:
+                    return f"there is no marker at offset {entry.last_offset}"
+                break
+    except CorruptLog as error:
+        return str(error)
+    return None
+
+
+def _rebuild_transaction_index(
+    files: FileSystem,
+    directory: str,
+    segments: Segments,
+    segment: Segment,
+    infos: Iterable[FileInfo],
+) -> None:
+    base_offset = segment.base_offset
+    snapshots = snapshot_offsets(infos)
+    newest = newest_snapshot(files, directory, snapshots, offset_max=base_offset)
+    offset, state = (0, ProducerState()) if newest is None else newest
+    replay_producers(state, segments, offset, base_offset)
+    segment.txn_index.truncate(base_offset)
+    try:
+        for position, header in walk_headers(segment.file, 0, segment.size_bytes):
+            if header.producer_id < 0:
+                continue
+            batch = segment.file.pread(header.size_bytes, position) if header.is_control else b""
+            ended = state.note(header, batch, header.base_offset, header.max_timestamp)
+            if ended is not None and ended.is_aborted:
+                segment.note_aborted(ended, state)
+    except CorruptLog as error:
+        logger.warning("a bad batch was passed over error=%s", error)

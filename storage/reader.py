@@ -51,7 +51,12 @@ class Reader:
             if following is None:
                 return None
             segment, position = following, 0
-        if offset_end >= log_end_offset and segment is self._segments.active:
+        if segment.damaged:
+            segment.check_intact(offset)
+        damage = segment.damage_after(position) if segment.damaged else None
+        if damage is not None and offset_end >= damage.offset_first:
+            position_end, next_offset = damage.position, damage.offset_first
+        elif offset_end >= log_end_offset and segment is self._segments.active:
             position_end, next_offset = segment.file.size_bytes, log_end_offset
         else:
             position_end, next_offset = self._end(segment, offset_end, log_end_offset)

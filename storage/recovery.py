@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from fastcrc.crc32 import iscsi
+
 from odradek.protocol.primitives import INT32_MAX
 from odradek.protocol.records import BatchHeader
 from odradek.protocol.records.batch import (
@@ -20,7 +22,6 @@ from odradek.protocol.records.batch import (
     LENGTH_MIN,
     LENGTH_OVERHEAD_BYTES,
     MAGIC,
-    crc32c,
 )
 
 from .errors import UnsupportedFormat
@@ -28,6 +29,7 @@ from .index import OFFSET_ENTRY, TIME_ENTRY
 from .log_file import LogFile
 
 CHUNK_BYTES: Final = 4 << 20
+_MAGIC_POSITION: Final = 16
 
 
 @dataclass(slots=True)
@@ -59,6 +61,7 @@ class SegmentScan:
 
 
 OnProducerBatch = Callable[[BatchHeader, memoryview], None]
+Report = Callable[[int], None]
 
 
 def scan_segment(
@@ -67,11 +70,16 @@ def scan_segment(
     start: ScanStart,
     *,
     index_interval_bytes: int,
+    offset_end: int | None = None,
+    gap_at_end: bool = True,
     on_producer_batch: OnProducerBatch | None = None,
+    report: Report | None = None,
 ) -> SegmentScan:
     """Verify the batches from `start` to the end of the file.
 
-    `on_producer_batch` gets each valid batch that has a producer id, whole, while the view lives.
+    `offset_end`: where the next segment begins; `gap_at_end`: whether offsets may be missing before
+    the last batch (compaction leaves gaps, appends don't). `on_producer_batch` gets each valid
+    batch that has a producer id, whole, while the view lives; `report` the bytes done.
     Raises: UnsupportedFormat, LogDirFailed.
     """
     scan = SegmentScan(
@@ -81,7 +89,10 @@ def scan_segment(
         max_timestamp=start.max_timestamp,
         max_timestamp_offset=start.max_timestamp_offset,
     )
-    scanner = _Scanner(scan, base_offset, index_interval_bytes, on_producer_batch)
+    scanner = _Scanner(scan, file, base_offset, index_interval_bytes, on_producer_batch)
+    scanner.gap_at_end = gap_at_end
+    if offset_end is not None:
+        scanner.offset_max = min(scanner.offset_max, offset_end - 1)
     if start.time_entries:
         scanner.time_indexed = TIME_ENTRY.unpack_from(start.time_entries, -TIME_ENTRY.size)[0]
     position, size_bytes = start.position, file.size_bytes
@@ -91,6 +102,8 @@ def scan_segment(
         filled = file.pread_into(view, position)
         used = scanner.scan_chunk(view[:filled], position)
         position += used
+        if report is not None:
+            report(used)
         if scan.problem is None and used == 0:
             if scanner.needed_bytes > size_bytes - position or filled < len(view):
                 scan.problem = "the file ends inside a batch"
@@ -108,8 +121,11 @@ class _Scanner:
 
     __slots__ = (
         "base_offset",
+        "file",
+        "gap_at_end",
         "index_interval_bytes",
         "needed_bytes",
+        "offset_max",
         "on_producer_batch",
         "scan",
         "time_indexed",
@@ -118,12 +134,16 @@ class _Scanner:
     def __init__(
         self,
         scan: SegmentScan,
+        file: LogFile,
         base_offset: int,
         index_interval_bytes: int,
         on_producer_batch: OnProducerBatch | None,
     ) -> None:
         self.scan = scan
+        self.file = file
         self.base_offset = base_offset
+        self.offset_max = base_offset + INT32_MAX
+        self.gap_at_end = True
         self.index_interval_bytes = index_interval_bytes
         self.on_producer_batch = on_producer_batch
         self.needed_bytes = HEADER_SIZE_BYTES
@@ -134,14 +154,16 @@ class _Scanner:
 
         Sets `needed_bytes` to the size of the batch that did not fit, or `scan.problem`.
         """
-        scan, base_offset = self.scan, self.base_offset
-        next_offset, index_position = scan.next_offset, scan.index_position
-        index_interval_bytes = self.index_interval_bytes
+        scan, unpack_from, on_producer_batch = self.scan, HEADER.unpack_from, self.on_producer_batch
+        next_offset, offset_max = scan.next_offset, self.offset_max
+        max_timestamp, latest = scan.max_timestamp, scan.epochs[-1][0] if scan.epochs else -1
+        index_after = scan.index_position + self.index_interval_bytes - chunk_position
         filled = len(view)
+        header_max = filled - HEADER_SIZE_BYTES
         at = 0
-        while at + HEADER_SIZE_BYTES <= filled:
-            fields = HEADER.unpack_from(view, at)
-            offset, length, epoch, magic, crc, _, delta, _, timestamp, producer_id = fields[:10]
+        while at <= header_max:
+            fields = unpack_from(view, at)
+            offset, length, epoch, magic, crc, _, delta, _, timestamp, producer_id, _, _, _ = fields
             end = at + length + LENGTH_OVERHEAD_BYTES
             if length < LENGTH_MIN or magic != MAGIC:
                 scan.problem = f"a bad batch header (length {length}, magic {magic})"
@@ -149,29 +171,54 @@ class _Scanner:
             if end > filled:
                 self.needed_bytes = end - at
                 break
-            last_offset = offset + delta
-            if offset < next_offset or delta < 0 or last_offset - base_offset > INT32_MAX:
-                scan.problem = f"offset {offset} where {next_offset} was expected"
-                break
-            if crc32c(view[at + ATTRIBUTES_POSITION : end]) != crc:
+            if iscsi(view[at + ATTRIBUTES_POSITION : end]) != crc:
                 scan.problem = "a wrong checksum"
                 break
-            if timestamp > scan.max_timestamp:
+            last_offset = offset + delta
+            if offset != next_offset or delta < 0 or last_offset > offset_max or epoch > latest:
+                scan.problem = self._judge(fields, next_offset, chunk_position + end)
+                if scan.problem is not None:
+                    break
+                latest = scan.epochs[-1][0] if scan.epochs else -1
+            if timestamp > max_timestamp:
+                max_timestamp = timestamp
                 scan.max_timestamp, scan.max_timestamp_offset = timestamp, last_offset
-            if chunk_position + at - index_position > index_interval_bytes:
-                index_position = chunk_position + at
-                self._add_index_entry(last_offset, index_position)
-            if epoch >= 0 and (not scan.epochs or epoch > scan.epochs[-1][0]):
-                scan.epochs.append((epoch, offset))
-            if producer_id >= 0 and self.on_producer_batch is not None:
-                self.on_producer_batch(BatchHeader._make(fields), view[at:end])
+            if at > index_after:
+                index_after = at + self.index_interval_bytes
+                self._add_index_entry(last_offset, chunk_position + at)
+            if producer_id >= 0 and on_producer_batch is not None:
+                on_producer_batch(BatchHeader._make(fields), view[at:end])
             next_offset = last_offset + 1
             at = end
-        scan.next_offset, scan.index_position = next_offset, index_position
+        scan.next_offset = next_offset
         return at
+
+    def _judge(self, fields: tuple[int, ...], next_offset: int, position_end: int) -> str | None:
+        """What is wrong with the fields that the checksum does not cover, if anything is.
+
+        Offset and epoch are the broker's, outside the checksum. A flipped bit in them shows in the
+        batch that follows, which then seems to go back.
+        """
+        offset, epoch, last_offset = fields[0], fields[2], fields[0] + fields[6]
+        if offset < next_offset or last_offset < offset or last_offset > self.offset_max:
+            return f"offset {offset} where {next_offset} was expected"
+        following = self.file.pread(HEADER_SIZE_BYTES, position_end)
+        base_offset, following_epoch = last_offset + 1, epoch
+        if len(following) == HEADER_SIZE_BYTES and following[_MAGIC_POSITION] == MAGIC:
+            base_offset, _, following_epoch = HEADER.unpack_from(following)[:3]
+        elif offset > next_offset and not following and not self.gap_at_end:
+            return f"offset {offset} where {next_offset} was expected, in the last batch"
+        if offset > next_offset and next_offset <= base_offset <= last_offset:
+            return f"offset {offset} where {next_offset} was expected, before {base_offset}"
+        epochs = self.scan.epochs
+        latest = epochs[-1][0] if epochs else -1
+        if epoch > latest and following_epoch >= epoch:
+            epochs.append((epoch, offset))
+        return None
 
     def _add_index_entry(self, last_offset: int, position: int) -> None:
         scan = self.scan
+        scan.index_position = position
         scan.offset_entries += OFFSET_ENTRY.pack(last_offset - self.base_offset, position)
         if scan.max_timestamp > self.time_indexed:
             self.time_indexed = scan.max_timestamp

@@ -8,13 +8,14 @@ from zlib import crc32
 from odradek.protocol.primitives import INT32_MAX
 from odradek.protocol.records import NO_TIMESTAMP
 
-from .errors import CorruptLog, LogDirFailed
+from .damage import DamagedRange, scan_past_damage
+from .errors import CorruptLog, DamagedRecords, LogDirFailed
 from .files import FileInfo, FileSystem
 from .index import OffsetIndex, TimeIndex
 from .log_config import LogConfig
 from .log_file import Bytes, LogFile
 from .producer_state import EndedTransaction, ProducerState
-from .recovery import ScanStart, SegmentScan, scan_segment
+from .recovery import ScanStart, SegmentScan
 from .span import drop_spans
 from .txn_index import AbortedTransaction, TransactionIndex
 from .walk import batch_end, find_batch, floor_boundary, walk_headers
@@ -37,6 +38,7 @@ class Segment:
 
     __slots__ = (
         "base_offset",
+        "damaged",
         "directory",
         "file",
         "index_full",
@@ -59,6 +61,8 @@ class Segment:
         path = f"{directory}/{stem}{LOG_SUFFIX}"
         self.directory = directory
         self.base_offset = base_offset
+        self.damaged: tuple[DamagedRange, ...] = ()
+        """What is known to be damaged, in order; it is not read."""
         self.file: LogFile = files.open_log(path, sizes.get(stem + LOG_SUFFIX, 0))
         self.offset_index = OffsetIndex(
             files, f"{directory}/{index}", base_offset, sizes.get(index, 0)
@@ -122,7 +126,7 @@ class Segment:
         if size_before + size_bytes > config.segment_bytes or self.index_full:
             return True
         now_ms = wall_ms if self.roll_by_clock else timestamp
-        return now_ms - self.roll_start_ms > config.segment_ms
+        return now_ms - self.roll_start_ms > config.roll_ms
 
     def append(
         self, batch: Bytes, offset_last: int, timestamp: int, wall_ms: int, config: LogConfig
@@ -172,17 +176,43 @@ class Segment:
 
         None: the segment ends before.  Raises: CorruptLog, LogDirFailed.
         """
-        entry = self.offset_index.floor_offset(offset)
-        if entry is None or entry.position == 0:
-            return find_batch(self.file, offset, 0, self.size_bytes)
         try:
-            found = find_batch(self.file, offset, entry.position, self.size_bytes)
-            if found is None or found[1] != entry.position or found[0] <= entry.offset:
-                return found
+            return self._find(offset)
+        except DamagedRecords:
+            raise
         except CorruptLog:
-            pass
-        self._distrust_indexes()
-        return find_batch(self.file, offset, 0, self.size_bytes)
+            self.distrust_indexes()
+        return self._find(offset)
+
+    def _find(self, offset: int) -> tuple[int, int] | None:
+        start = self._start_for(offset) if self.damaged else 0
+        entry = self.offset_index.floor_offset(offset)
+        if entry is None or entry.position <= start:
+            return find_batch(self.file, offset, start, self.size_bytes)
+        base_offsets = self.offset_index.base_offsets(entry)
+        return find_batch(self.file, offset, entry.position, self.size_bytes, base_offsets)
+
+    def _start_for(self, offset: int) -> int:
+        """Where the intact stretch begins that holds `offset`.  Raises: DamagedRecords."""
+        start = 0
+        for damage in self.damaged:
+            if offset >= damage.offset_end:
+                start = damage.position_end
+        self.check_intact(offset)
+        return start
+
+    def check_intact(self, offset: int) -> None:
+        """Raises: DamagedRecords, if the offset is known to lie in damaged bytes."""
+        for damage in self.damaged:
+            if damage.offset_first <= offset < damage.offset_end:
+                raise DamagedRecords(
+                    f"{self.file.path}: offsets {damage.offset_first} up to {damage.offset_end} "
+                    f"are damaged: {damage.problem}"
+                )
+
+    def damage_after(self, position: int) -> DamagedRange | None:
+        """The next damage at `position` or after it."""
+        return next((damage for damage in self.damaged if damage.position >= position), None)
 
     def floor_boundary(self, position: int, limit: int) -> tuple[int, int]:
         """(position, offset) of the last batch boundary in [position, limit].
@@ -192,49 +222,53 @@ class Segment:
         entry = self.offset_index.floor_position(limit)
         if entry is not None and entry.position > position:
             try:
-                return floor_boundary(self.file, entry.position, self.size_bytes, limit)
+                return floor_boundary(
+                    self.file,
+                    entry.position,
+                    self.size_bytes,
+                    limit,
+                    self.offset_index.base_offsets(entry),
+                )
             except CorruptLog:
-                self._distrust_indexes()
+                self.distrust_indexes()
         return floor_boundary(self.file, position, self.size_bytes, limit)
 
     def batch_end(self, position: int) -> tuple[int, int]:
         """(end position, next offset) of the batch at `position`."""
         return batch_end(self.file, position, self.size_bytes)
 
-    def _distrust_indexes(self) -> None:
+    def distrust_indexes(self) -> None:
+        """An entry turned out to be wrong: write the indexes anew.  Raises: LogDirFailed."""
         logger.warning("index does not fit its segment, rebuilt path=%s", self.file.path)
         self.rebuild_indexes(LogConfig())
 
     # -- repairing
 
-    def index_problem(self, infos: dict[str, FileInfo]) -> str | None:
-        """What a look at the index files shows to be wrong, if anything.  Raises: LogDirFailed."""
-        for index in (self.offset_index, self.time_index):
-            info = infos.get(index.file.path.rpartition("/")[2])
-            if info is None:
-                return "an index is missing"
-            if info.size_bytes % index.ENTRY.size:
-                return "an index ends inside an entry"
-        entry = self.offset_index.last()
-        if entry is not None and not (
-            entry.offset >= self.base_offset and 0 < entry.position < self.size_bytes
-        ):
-            return "the last index entry lies outside the segment"
-        newest = self.time_index.last()
-        if newest is not None and (newest.timestamp < 0 or newest.offset < self.base_offset):
-            return "the last time index entry lies outside the segment"
-        return None
-
     def rebuild_indexes(self, config: LogConfig) -> SegmentScan:
         """Scan the whole segment and write its indexes anew.  Raises: LogDirFailed."""
         interval_bytes = config.index_interval_bytes
-        scan = scan_segment(
-            self.file, self.base_offset, ScanStart(), index_interval_bytes=interval_bytes
+        scan, damaged = scan_past_damage(
+            self.file, self.base_offset, index_interval_bytes=interval_bytes
         )
+        self.note_damage(damaged)
         self.offset_index.replace(scan.offset_entries)
         self.time_index.replace(scan.time_entries)
         self._take_scan(scan)
         return scan
+
+    def note_damage(self, damaged: tuple[DamagedRange, ...]) -> None:
+        """These ranges are not served from here on."""
+        self.damaged = damaged
+        for damage in damaged:
+            logger.error(
+                "segment damaged path=%s position=%d bytes=%d offsets=%d..%d problem=%s",
+                self.file.path,
+                damage.position,
+                damage.position_end - damage.position,
+                damage.offset_first,
+                damage.offset_end - 1,
+                damage.problem,
+            )
 
     def _take_scan(self, scan: SegmentScan) -> None:
         self.max_timestamp = scan.max_timestamp

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from odradek.protocol.records import BatchHeader, iter_records
 
+from .index import TimeEntry
 from .segment import Segment
 from .segments import Segments
 from .walk import walk_headers
@@ -62,13 +63,28 @@ def _batches_from(
     segment: Segment, timestamp: int, log_start_offset: int
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Headers from where the time index says that smaller timestamps end."""
+    offset = max(log_start_offset, segment.base_offset)
     entry = segment.time_index.floor_timestamp(timestamp - 1)
+    if entry is not None and not _is_true(segment, entry):
+        segment.distrust_indexes()
+        entry = segment.time_index.floor_timestamp(timestamp - 1)
     # Everything up to the entry's offset is below `timestamp`, or the entry would be greater.
-    offset = max(log_start_offset, segment.base_offset if entry is None else entry.offset)
+    if entry is not None:
+        offset = max(offset, entry.offset)
     found = segment.find(offset)
     if found is None:
         return iter(())
     return walk_headers(segment.file, found[1], segment.size_bytes)
+
+
+def _is_true(segment: Segment, entry: TimeEntry) -> bool:
+    """Whether the batch that an entry names has its timestamp."""
+    found = segment.find(entry.offset) if entry.offset >= segment.base_offset else None
+    if found is None or found[0] > entry.offset:
+        return False
+    for _, header in walk_headers(segment.file, found[1], segment.size_bytes):
+        return header.max_timestamp == entry.timestamp
+    return False
 
 
 def _first_record(

@@ -9,14 +9,14 @@ from typing import Final
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.records import HEADER_SIZE_BYTES, BatchHeader, read_header
-from odradek.protocol.records.batch import LENGTH_MIN, LENGTH_OVERHEAD_BYTES
+from odradek.protocol.records.batch import LENGTH_MIN, LENGTH_OVERHEAD_BYTES, MAGIC
 
 from .errors import CorruptLog
 from .log_file import LogFile
 
 _CHUNK_BYTES: Final = 4096  # as far as one index entry is from the next, by default
 _LONG_CHUNK_BYTES: Final = 1 << 16
-_PREFIX: Final = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
+_PREFIX: Final = struct.Struct(">qi4xb6xi")  # base offset, batch length, magic, offset delta
 
 
 def walk_headers(
@@ -43,24 +43,36 @@ def walk_headers(
 
 
 def find_batch(
-    file: LogFile, offset: int, position: int, position_end: int
+    file: LogFile,
+    offset: int,
+    position: int,
+    position_end: int,
+    base_offsets: tuple[int, int] | None = None,
 ) -> tuple[int, int] | None:
     """(base offset, position) of the first batch that ends at or after `offset`, if any.
 
+    `base_offsets`: the batch at `position` must begin with one of these (both inclusive).
     Raises: CorruptLog, LogDirFailed.
     """
-    for at, base_offset, last_offset, _ in _walk(file, position, position_end):
+    for at, base_offset, last_offset, _ in _walk(file, position, position_end, base_offsets):
         if last_offset >= offset:
             return base_offset, at
     return None
 
 
-def floor_boundary(file: LogFile, position: int, position_end: int, limit: int) -> tuple[int, int]:
+def floor_boundary(
+    file: LogFile,
+    position: int,
+    position_end: int,
+    limit: int,
+    base_offsets: tuple[int, int] | None = None,
+) -> tuple[int, int]:
     """(position, offset) of the last batch boundary in [position, limit]; limit < position_end.
 
-    The offset is the base offset of the batch that begins there.  Raises: CorruptLog, LogDirFailed.
+    The offset is the base offset of the batch that begins there; `base_offsets` as in
+    `find_batch`.  Raises: CorruptLog, LogDirFailed.
     """
-    for at, base_offset, _, batch_end in _walk(file, position, position_end):
+    for at, base_offset, _, batch_end in _walk(file, position, position_end, base_offsets):
         if batch_end > limit:
             return at, base_offset
     raise CorruptLog(f"{file.path}: the batches end before {position_end}")
@@ -73,7 +85,12 @@ def batch_end(file: LogFile, position: int, position_end: int) -> tuple[int, int
     raise CorruptLog(f"{file.path}: no batch at {position}")
 
 
-def _walk(file: LogFile, position: int, position_end: int) -> Iterator[tuple[int, int, int, int]]:
+def _walk(
+    file: LogFile,
+    position: int,
+    position_end: int,
+    base_offsets: tuple[int, int] | None = None,
+) -> Iterator[tuple[int, int, int, int]]:
     """Yield position, base offset, last offset and end position: the bare minimum, fast."""
     chunk, chunk_position = b"", position
     while position < position_end:
@@ -83,9 +100,15 @@ def _walk(file: LogFile, position: int, position_end: int) -> Iterator[tuple[int
             chunk, chunk_position, at = file.pread(size_bytes, position), position, 0
             if len(chunk) < _PREFIX.size:
                 raise CorruptLog(f"{file.path}: the file ends inside the batch at {position}")
-        base_offset, length, last_offset_delta = _PREFIX.unpack_from(chunk, at)
+        base_offset, length, magic, last_offset_delta = _PREFIX.unpack_from(chunk, at)
         end = position + length + LENGTH_OVERHEAD_BYTES
-        if length < LENGTH_MIN or end > position_end:
-            raise CorruptLog(f"{file.path}: bad batch length {length} at {position}")
+        if length < LENGTH_MIN or end > position_end or magic != MAGIC:
+            raise CorruptLog(
+                f"{file.path}: bad batch at {position} (length {length}, magic {magic})"
+            )
+        if base_offsets is not None:
+            if not base_offsets[0] <= base_offset <= base_offsets[1]:
+                raise CorruptLog(f"{file.path}: batch {base_offset} at {position}")
+            base_offsets = None
         yield position, base_offset, base_offset + last_offset_delta, end
         position = end

@@ -116,8 +116,8 @@ def test_a_flipped_bit_ends_the_log_and_removes_later_segments(tmp_path: Path) -
     again = reload(log)
     assert segments[2].base_offset < again.log_end_offset < segments[3].base_offset
     assert again.segments.active.base_offset == segments[2].base_offset
-    names = files_of(log.directory)
-    assert not any(name.startswith(f"{segments[3].base_offset:020d}") for name in names)
+    later = f"{segments[3].base_offset:020d}"
+    assert {n for n in files_of(log.directory) if n.startswith(later)} == {later + ".log.damaged"}
     assert_whole(again, again.log_end_offset // 2)
 
 

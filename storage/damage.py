@@ -1,0 +1,78 @@
+"""Damage in the middle of a segment: what is intact before and after it stays readable."""
+
+from typing import Final, NamedTuple
+
+from odradek.protocol.primitives import INT32_MAX
+
+from .log_file import LogFile
+from .recovery import Report, ScanStart, SegmentScan, scan_segment
+from .resync import Doubtful, find_valid_batch
+
+RANGES_MAX: Final = 1000  # in one segment; beyond that the rest of it counts as damaged
+
+
+class DamagedRange(NamedTuple):
+    """Bytes, and the offsets that they held; both half-open."""
+
+    position: int
+    position_end: int
+    offset_first: int
+    offset_end: int
+    problem: str
+
+
+def scan_past_damage(
+    file: LogFile,
+    base_offset: int,
+    *,
+    index_interval_bytes: int,
+    offset_end: int | None = None,
+    report: Report | None = None,
+) -> tuple[SegmentScan, tuple[DamagedRange, ...]]:
+    """Verify a whole segment; after a bad batch go on with the next good one.
+
+    The result is as of one scan of all that is good.  Raises: UnsupportedFormat, LogDirFailed.
+    """
+    if offset_end is None:
+        offset_end = base_offset + INT32_MAX + 1
+    start = ScanStart()
+    damaged: list[DamagedRange] = []
+    epochs: list[tuple[int, int]] = []
+    while True:
+        scan = scan_segment(
+            file,
+            base_offset,
+            start,
+            index_interval_bytes=index_interval_bytes,
+            offset_end=offset_end,
+            report=report,
+        )
+        scan.offset_entries[:0], scan.time_entries[:0] = start.offset_entries, start.time_entries
+        epochs += [e for e in scan.epochs if not epochs or e[0] > epochs[-1][0]]
+        if scan.problem is None:
+            break
+        position, next_offset = scan.position_end, scan.next_offset
+        try:
+            found = find_valid_batch(
+                file, position + 1, offset_first=next_offset, offset_end=offset_end, chained=True
+            )
+        except Doubtful:
+            found = None
+        if found is None or len(damaged) == RANGES_MAX - 1:
+            rest = position, file.size_bytes, next_offset, offset_end
+            damaged.append(DamagedRange(*rest, scan.problem))
+            break
+        damaged.append(
+            DamagedRange(position, found.position, next_offset, found.base_offset, scan.problem)
+        )
+        start = ScanStart(
+            found.position,
+            found.base_offset,
+            scan.index_position,
+            scan.max_timestamp,
+            scan.max_timestamp_offset,
+            bytes(scan.offset_entries),
+            bytes(scan.time_entries),
+        )
+    scan.epochs = epochs
+    return scan, tuple(damaged)

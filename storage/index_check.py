@@ -1,0 +1,161 @@
+"""Whether a segment's indexes can be true, by a look that costs little; what can't is rebuilt.
+
+The ends of the indexes are compared with the batches at the end of the segment, and short indexes
+are looked at as a whole. What passes nevertheless does no harm: each entry is compared with its
+batch when it is used (segment.py, timestamps.py).
+"""
+
+import logging
+from operator import gt
+from typing import Final
+
+from odradek.protocol.records import BatchHeader
+
+from .errors import CorruptLog
+from .files import FileInfo, FileSystem
+from .index import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry
+from .load_report import LoadReport
+from .log_config import LogConfig
+from .recovery import SegmentScan
+from .segment import Segment, create_missing_indexes
+from .walk import walk_headers
+
+logger: Final = logging.getLogger("odradek.storage")
+
+READ_AS_A_WHOLE_BYTES: Final = 16384
+UNINDEXED_BYTES_MAX: Final = 4 << 20  # Kafka's followers index once for each fetch
+
+
+def check_indexes(
+    files: FileSystem,
+    segment: Segment,
+    infos: dict[str, FileInfo],
+    config: LogConfig,
+    report: LoadReport,
+    *,
+    offset_end: int | None,
+) -> int | None:
+    """Rebuild indexes with a visible fault; return the offset after the last batch.
+
+    `offset_end`: where the next segment begins, if there is one. None: batches are damaged.
+    Raises: UnsupportedFormat, LogDirFailed.
+    """
+    problem = _file_problem(segment, infos)
+    if problem is None:
+        problem, next_offset = _entry_problem(segment, config, offset_end)
+        if problem is None:
+            return next_offset
+    scan = rebuild_indexes(files, segment, infos, config, report, problem)
+    overlaps = offset_end is not None and scan.next_offset > offset_end
+    return None if segment.damaged or overlaps else scan.next_offset
+
+
+def rebuild_indexes(
+    files: FileSystem,
+    segment: Segment,
+    infos: dict[str, FileInfo],
+    config: LogConfig,
+    report: LoadReport,
+    problem: str,
+) -> SegmentScan:
+    """Write both indexes anew from the batches.  Raises: UnsupportedFormat, LogDirFailed."""
+    logger.warning("index rebuilt path=%s problem=%s", segment.file.path, problem)
+    create_missing_indexes(files, segment, infos)
+    scan = segment.rebuild_indexes(config)
+    report.indexes_rebuilt += 1
+    report.bad_batches += len(segment.damaged)
+    return scan
+
+
+def _file_problem(segment: Segment, infos: dict[str, FileInfo]) -> str | None:
+    for index in (segment.offset_index, segment.time_index):
+        info = infos.get(index.file.path.rpartition("/")[2])
+        if info is None:
+            return "an index is missing"
+        if info.size_bytes % index.ENTRY.size:
+            return "an index ends inside an entry"
+        if info.size_bytes > READ_AS_A_WHOLE_BYTES:
+            continue
+        data = index.read_all()
+        if not _rises(data, index.ENTRY is TIME_ENTRY):
+            return "index entries do not rise"
+    return None
+
+
+def _rises(data: bytes, is_time_index: bool) -> bool:
+    """Whether all entries rise: times and positions strictly, and offsets."""
+    if not data:
+        return True
+    struct = TIME_ENTRY if is_time_index else OFFSET_ENTRY
+    firsts, seconds = zip(*struct.iter_unpack(data), strict=True)
+    if firsts[0] < 0 or seconds[0] < 0 or not all(map(gt, firsts[1:], firsts)):
+        return False
+    return is_time_index or all(map(gt, seconds[1:], seconds))
+
+
+def _entry_problem(
+    segment: Segment, config: LogConfig, offset_end: int | None
+) -> tuple[str | None, int]:
+    """What is wrong with the last entries, and the offset after the last batch."""
+    entry = segment.offset_index.last()
+    if entry is not None and not (
+        entry.offset >= segment.base_offset and 0 < entry.position < segment.size_bytes
+    ):
+        return "the last index entry lies outside the segment", 0
+    newest = segment.time_index.last()
+    if newest is not None and (newest.timestamp < 0 or newest.offset < segment.base_offset):
+        return "the last time index entry lies outside the segment", 0
+    try:
+        next_offset, headers, is_end = _walk_to_end(segment, entry, config)
+    except CorruptLog as error:
+        return f"no batches from the last index entry to the end of the file ({error})", 0
+    if not is_end:
+        return "the index ends too early", 0
+    if offset_end is not None and next_offset > offset_end:
+        return "the offsets reach into the next segment", 0
+    if entry is not None:
+        first, last = segment.offset_index.base_offsets(entry)
+        if not headers or not first <= headers[0].base_offset <= last:
+            return "the last index entry names another batch", 0
+    max_timestamp = max((header.max_timestamp for header in headers), default=-1)
+    if max_timestamp > (-1 if newest is None else newest.timestamp):
+        return "the time index ends too early", 0
+    if newest is not None:
+        held = _header_of(segment, newest.offset, headers)
+        if held is None or held.max_timestamp != newest.timestamp:
+            return "the last time index entry names another batch", 0
+    return None, next_offset
+
+
+def _walk_to_end(
+    segment: Segment, entry: OffsetEntry | None, config: LogConfig
+) -> tuple[int, list[BatchHeader], bool]:
+    """(next offset, headers, whether the end was reached) from the last index entry on.
+
+    Raises: CorruptLog, LogDirFailed.
+    """
+    start = 0 if entry is None else entry.position
+    position_max = start + config.index_interval_bytes + UNINDEXED_BYTES_MAX
+    next_offset = segment.base_offset
+    headers: list[BatchHeader] = []
+    for position, header in walk_headers(segment.file, start, segment.size_bytes):
+        if position > position_max:
+            return next_offset, headers, False
+        next_offset = header.next_offset
+        headers.append(header)
+    return next_offset, headers, True
+
+
+def _header_of(segment: Segment, offset: int, headers: list[BatchHeader]) -> BatchHeader | None:
+    """The header of the batch that holds an offset."""
+    if not headers or offset < headers[0].base_offset:
+        found = segment.find(offset)
+        if found is None or found[0] > offset:
+            return None
+        for _, header in walk_headers(segment.file, found[1], segment.size_bytes):
+            return header
+        return None
+    for header in headers:
+        if header.base_offset <= offset <= header.last_offset:
+            return header
+    return None

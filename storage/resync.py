@@ -1,0 +1,101 @@
+"""After a bad batch: where does the next whole valid one begin?
+
+A torn tail has none; damage in the middle of a log has. Candidates are places where the offset
+and the format byte could be right; the checksum decides.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from odradek.protocol.primitives import INT32_MAX
+from odradek.protocol.records.batch import (
+    ATTRIBUTES_POSITION,
+    HEADER,
+    HEADER_SIZE_BYTES,
+    LENGTH_MIN,
+    LENGTH_OVERHEAD_BYTES,
+    MAGIC,
+    crc32c,
+)
+
+from .log_file import LogFile
+
+_CHUNK_BYTES: Final = 4 << 20
+_SPARE_BYTES: Final = 64 << 20
+
+
+class FoundBatch(NamedTuple):
+    """A whole batch with a right checksum."""
+
+    position: int
+    base_offset: int
+
+
+class Doubtful(Exception):
+    """Too much looks like a batch to look at all of it."""
+
+
+def find_valid_batch(
+    file: LogFile,
+    position: int,
+    *,
+    offset_first: int,
+    offset_end: int | None = None,
+    chained: bool = False,
+) -> FoundBatch | None:
+    """The first whole valid batch at `position` or after it with offsets in the range.
+
+    `chained`: only one that ends with the file or where the next batch seems to begin, since
+    records may hold whole batches of another log.
+
+    Raises: Doubtful (records that imitate batch headers make the search too long), LogDirFailed.
+    """
+    size_bytes = file.size_bytes
+    left_bytes = 4 * (size_bytes - position) + _SPARE_BYTES  # what checksums may be taken of
+    offset_last = offset_first + INT32_MAX if offset_end is None else offset_end - 1
+    high_words = {offset >> 32 for offset in (offset_first, offset_last)}
+    pattern = _candidates(high_words)
+    while position + HEADER_SIZE_BYTES <= size_bytes:
+        chunk = file.pread(_CHUNK_BYTES, position)
+        for match in pattern.finditer(chunk):
+            at = match.start()
+            if at + HEADER_SIZE_BYTES > len(chunk):
+                break
+            fields = HEADER.unpack_from(chunk, at)
+            offset, length, delta = fields[0], fields[1], fields[6]
+            end = position + at + length + LENGTH_OVERHEAD_BYTES
+            if length < LENGTH_MIN or end > size_bytes or delta < 0:
+                continue
+            if offset < offset_first or offset + delta > offset_last:
+                continue
+            left_bytes -= length
+            if left_bytes < 0:
+                raise Doubtful(f"{file.path}: no end of what may be a batch after {position}")
+            checked = length + LENGTH_OVERHEAD_BYTES - ATTRIBUTES_POSITION
+            body = file.pread(checked, position + at + ATTRIBUTES_POSITION)
+            if crc32c(body) != fields[4]:
+                continue
+            if not chained or _continues(file, end, offset + delta):
+                return FoundBatch(position + at, offset)
+        if len(chunk) < _CHUNK_BYTES:
+            return None
+        position += len(chunk) - HEADER_SIZE_BYTES + 1
+    return None
+
+
+def _continues(file: LogFile, position: int, last_offset: int) -> bool:
+    """Whether a batch with later offsets seems to begin here, or the file ends."""
+    header = file.pread(HEADER_SIZE_BYTES, position)
+    if len(header) < HEADER_SIZE_BYTES:
+        return not header
+    offset, length, _, magic = HEADER.unpack_from(header)[:4]
+    end = position + length + LENGTH_OVERHEAD_BYTES
+    return bool(
+        magic == MAGIC and length >= LENGTH_MIN and end <= file.size_bytes and offset > last_offset
+    )
+
+
+def _candidates(high_words: set[int]) -> re.Pattern[bytes]:
+    """Overlapping places with these upper halves of a base offset and the format byte."""
+    words = b"|".join(re.escape(word.to_bytes(4, "big")) for word in sorted(high_words))
+    return re.compile(b"(?=(?:" + words + b").{12}" + re.escape(bytes([MAGIC])) + b")", re.DOTALL)
