@@ -115,18 +115,19 @@ class Flushing:
         if log.log_end_offset == 0:
             return None
         self.snapshot(log)
-        if not (self.directory_unsynced or self._rolled or self.unflushed_bytes):
+        if log.epochs.lags:
+            log.epochs.write()
+        unsynced = self.directory_unsynced or self._rolled or log.epochs.unsynced
+        if not (unsynced or self.unflushed_bytes):
             return None
         log.segments.active.write_indexes()
         return self._plan(log, with_active_index=True)
 
-    def start_plan(self, log: "Log", offset: int) -> FlushPlan | None:
+    def start_plan(self, log: "Log", offset: int) -> FlushPlan:
         """The fsyncs after which the recovery point may be `offset` because the log starts there.
 
-        What lies before need not be safe any more; the snapshot of a roll at `offset` must be.
+        What lies before need not be safe any more; the snapshot of the roll at `offset` must be.
         """
-        if self.recovery_point >= offset:
-            return None
         return FlushPlan(
             self._files,
             offset_end=offset,

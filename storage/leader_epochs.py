@@ -19,7 +19,7 @@ UNDEFINED: Final = -1
 class LeaderEpochs:
     """The epochs of one partition and their checkpoint file."""
 
-    __slots__ = ("_directory", "_epochs", "_files", "_start_offsets", "latest", "unsynced")
+    __slots__ = ("_directory", "_epochs", "_files", "_start_offsets", "lags", "latest", "unsynced")
 
     def __init__(
         self, files: FileSystem, directory: str, entries: Iterable[tuple[int, int]] = ()
@@ -32,6 +32,8 @@ class LeaderEpochs:
             self._epochs.append(epoch)
             self._start_offsets.append(start_offset)
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED
+        self.lags = False
+        """Whether the file still has epochs from before the log start."""
         self.unsynced = False
 
     @property
@@ -70,6 +72,7 @@ class LeaderEpochs:
     def write(self) -> None:
         """Write the checkpoint file, unsynced.  Raises: LogDirFailed."""
         self._files.write_atomic(self.path, render_epochs(self.entries()), sync=False)
+        self.lags = False
         self.unsynced = True
 
     def epoch_of(self, offset: int) -> int:
@@ -101,13 +104,18 @@ class LeaderEpochs:
         self._changed(count, write=write)
 
     def truncate_start(self, log_start_offset: int, *, write: bool = True) -> None:
-        """Forget epochs that end before the log start; the first one left begins there."""
+        """Forget epochs that end before the log start; the first one left begins there.
+
+        The file may lag behind (not `write`) until the log start is safe on disk: an epoch that is
+        not in it would be lost if the log began earlier after a crash.
+        """
         gone = bisect_right(self._start_offsets, log_start_offset) - 1
         if gone < 0 or self._start_offsets[gone] == log_start_offset == self._start_offsets[0]:
             return
         del self._epochs[:gone]
         del self._start_offsets[:gone]
         self._start_offsets[0] = log_start_offset
+        self.lags = True
         if write:
             self.write()
 

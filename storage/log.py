@@ -301,13 +301,13 @@ class Log:
     def advance_log_start(self, offset: int) -> None:
         """Hide what lies before `offset`; the segments go later, by retention.
 
-        Raises: OffsetOutOfRange (above the high watermark), LogDirFailed.
+        Raises: OffsetOutOfRange (above the high watermark).
         """
         if offset > self._high_watermark:
             raise OffsetOutOfRange(offset, self.log_start_offset, self._high_watermark)
         if offset > self.log_start_offset:
             self.log_start_offset = offset
-            self.epochs.truncate_start(offset)
+            self.epochs.truncate_start(offset, write=False)
 
     def truncate(self, offset: int) -> int:
         """Remove the batch with `offset` and all after it; return the new log end.

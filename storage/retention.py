@@ -96,9 +96,7 @@ def expire(log: Log, wall_ms: int) -> int | None:
     if count == len(segments):
         log.roll(log.log_end_offset, wall_ms)
     offset = log.segments[count].base_offset
-    # The epochs are cut in memory; on a full disk their file may lag behind, as after a crash.
-    with contextlib.suppress(DiskFull):
-        log.advance_log_start(offset)
+    log.advance_log_start(offset)
     return offset
 
 
@@ -131,8 +129,12 @@ def remove_plan(log: Log, offset: int) -> "RemovePlan | None":
     """Take out the segments that end at or before `offset`; None if there are none (any more).
 
     A checkpoint with a log start of at least `offset` must be on disk.  `plan.run()` in any thread,
-    then `removed(log)` here, then `plan.unlink_plan()` when the delay is over.
+    then `removed(log)` here, then `plan.unlink_plan()` when the delay is over.  Raises:
+    LogDirFailed.
     """
+    if log.epochs.lags:
+        with contextlib.suppress(DiskFull):  # it may go on lagging
+            log.epochs.write()
     gone = cut_start(log, offset)
     return RemovePlan(log, gone, log.segments.first_offset) if gone else None
 
@@ -142,8 +144,8 @@ def removed(log: Log) -> None:
     log.flushing.start_unsynced = False
 
 
-def start_plan(log: Log, offset: int) -> FlushPlan | None:
-    """The fsyncs after which the log may start at `offset`; None if it may.
+def start_plan(log: Log, offset: int) -> FlushPlan:
+    """The fsyncs after which the log may start at `offset`.
 
     `plan.run()` in any thread, then `log.flushed(plan)` here.  Raises: LogDirFailed.
     """

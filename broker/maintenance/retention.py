@@ -94,9 +94,8 @@ class Retention:
                 if not self._is_served(partition) or not knows_producers_from(kept, offset):
                     return False
             plan = start_plan(kept, offset)
-            if plan is not None:
-                await to_the_end(self._offload(plan.run))
-                kept.flushed(plan)
+            await to_the_end(self._offload(plan.run))
+            kept.flushed(plan)
         except StorageError as error:
             self._replicas.note_failure(error)
             return False
@@ -106,10 +105,10 @@ class Retention:
         if not self._is_served(partition) or partition.log in self._replicas.cleaning:
             return
         kept = partition.log
-        plan = remove_plan(kept, offset)
-        if plan is None:
-            return
         try:
+            plan = remove_plan(kept, offset)
+            if plan is None:
+                return
             await to_the_end(self._offload(plan.run))
         except LogDirFailed as error:
             self._replicas.note_failure(error)
