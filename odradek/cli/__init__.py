@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "configs": "Describe and change settings of topics, brokers and groups.",
     "produce": "Write records to a topic.",
     "consume": "Read records of a topic.",
+    "log": "Read, check and repair the files of a data directory.",
     "export-zookeeper": "Let Apache Kafka take over a stopped broker.",
     "import-zookeeper": "Take over a stopped broker of Apache Kafka.",
     "import-directory": "Rebuild a lost store from partition directories.",

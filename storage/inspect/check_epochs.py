@@ -23,7 +23,7 @@ class _Misfit(NamedTuple):
 
 
 class EpochCheck:
-    """Tell it of every batch, then `finish`; `rebuilt` is what the batches say, `is_bad` whether that
+    """Tell it of every batch, then `finish`; `rebuilt` is what they say, `is_bad` whether that
     must be written."""
 
     def __init__(self, files: FileSystem, directory: str) -> None:

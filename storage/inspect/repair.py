@@ -248,7 +248,8 @@ class Repair:
         Raises: DiskFull, LogDirFailed.
         """
         directory = self._directory
-        names = [info.name for info in self._files.list_directory(directory.path)]
+        infos = self._files.list_directory(directory.path)
+        names = [info.name for info in infos if info.is_directory]
         ids = topic_ids(self._files, directory.path, names)
         for key, result in directory.partitions.items():
             context = directory.context(key, self._wanted)

@@ -40,6 +40,7 @@ def test_help_lists_every_command() -> None:
     [[name] for name in COMMANDS]
     + [["topics", name] for name in ("list", "create", "delete", "alter", "describe")]
     + [["groups", name] for name in ("list", "describe", "reset-offsets", "delete", "explain")]
+    + [["log", name] for name in ("dump", "verify", "repair")]
     + [["groups", "delete-offsets"], ["configs", "describe"], ["configs", "alter"]],
 )
 def test_every_command_explains_each_option(command: list[str]) -> None:
