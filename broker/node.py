@@ -89,7 +89,8 @@ class Node:
         state = self.metadata.partition(topic, partition)
         if state is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        failed = self.replicas.is_offline or (topic, partition) in self.replicas.unmade
+        replicas, key = self.replicas, (topic, partition)
+        failed = replicas.is_offline or key in replicas.offline or key in replicas.unmade
         if failed and self.broker_id in state.replicas:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER

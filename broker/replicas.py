@@ -1,17 +1,21 @@
 """The replicas on this broker: made, led and deleted as the controller says, and kept on disk.
 
-The data directory loads what lies there when the broker starts; a log is served once the controller
+The log directories load what lies there when the broker starts; a log is served once the controller
 has named its leader. A directory that the controller never names is left untouched.
+
+A log directory whose disk fails takes its replicas with it: they are `offline` until the next
+start, and the controller is told. The others go on, unless it was the first or the last one.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from odradek.storage.data_dir import CreatePlan, DataDir
 from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed, StorageError
 from odradek.storage.log import Log
+from odradek.storage.log_dirs import LogDirs
 
 from .config import Config
 from .coordination import znodes
@@ -30,13 +34,15 @@ log = logging.getLogger(__name__)
 MADE_AT_ONCE: Final = 32
 FULL_SILENCE_MS: Final = 10_000  # between two lines about a full disk, which every request may meet
 
+TopicPartition = tuple[str, int]
+
 
 class Replicas:
     """All replicas, by (topic, partition)."""
 
     def __init__(
         self,
-        data_dir: DataDir,
+        log_dirs: LogDirs,
         config: Config,
         runtime: Runtime,
         tasks: TaskSupervisor,
@@ -44,14 +50,21 @@ class Replicas:
         broker_id: int,
         on_offline: Callable[[str], None],
     ) -> None:
-        self.data_dir = data_dir
-        self.partitions: dict[tuple[str, int], Partition] = {}
-        self.unmade: set[tuple[str, int]] = set()
+        self.log_dirs = log_dirs
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.unmade: set[TopicPartition] = set()
         """Replicas that the disk had no room for."""
+        self.offline: set[TopicPartition] = set()
+        """Replicas in a log directory that has failed, or that may be in one."""
+        self.preferred_dirs: dict[TopicPartition, str] = {}
+        """Where clients want replicas to be made that do not exist yet (AlterReplicaLogDirs)."""
+        self.on_log_dir_failed: Callable[[Collection[TopicPartition]], None] = lambda offline: None
+        """Is told which replicas went offline with a directory, if the broker goes on."""
         self.counters = Counters()
         self.cleaning: set[Log] = set()
         """Logs that are being compacted: their old segments stay for so long."""
         self.is_offline = False
+        """Whether the broker has to stop: nothing is served any more."""
         self._full_silent_until_ms = 0
         self.group_commit = GroupCommit(self, runtime, tasks)
         self.deletions = Deletions(runtime, self.take_offline)
@@ -66,28 +79,38 @@ class Replicas:
         self._tasks = tasks
         self._broker_id = broker_id
 
-    async def leader_and_isr(self, states: Sequence[PartitionState], session: Session) -> None:
-        """Lead the partitions as the controller says; make the logs that do not exist yet."""
+    async def leader_and_isr(
+        self, states: Sequence[PartitionState], session: Session
+    ) -> set[TopicPartition]:
+        """Lead the partitions as the controller says; make the logs that do not exist yet.
+
+        Returns those that are here, but offline (KAFKA_STORAGE_ERROR).
+        """
         read: set[str] = set()
         missing: list[PartitionState] = []
         for state in states:
-            if self._broker_id not in state.replicas:
+            key = state.topic, state.partition
+            if self._broker_id not in state.replicas or key in self.offline:
                 continue
             if state.topic not in read:
                 read.add(state.topic)
                 self.set_overrides(state.topic, await read_overrides(state.topic, session))
-            partition = self.partitions.get((state.topic, state.partition))
+            partition = self.partitions.get(key)
             if partition is not None:
                 partition.become(state)
             elif (kept := self._kept_log(state)) is not None:
                 self._serve(kept, state)
-            elif (state.topic, state.partition) in self.data_dir.unserved:
-                self.unmade.add((state.topic, state.partition))
-            else:
+            elif self.log_dirs.is_unserved(key):
+                self.unmade.add(key)
+            elif state.is_new or self.log_dirs.is_complete:
                 missing.append(state)
+            else:
+                log.error("replica offline topic=%s partition=%d reason=%s", *key, _MAY_LIE_THERE)
+                self.offline.add(key)
         # Thousands of files may have to be made: in threads, and some for each turn of the loop.
         starts = range(0, len(missing), MADE_AT_ONCE)
         await asyncio.gather(*(self._make(missing[i : i + MADE_AT_ONCE]) for i in starts))
+        return {(state.topic, state.partition) for state in states} & self.offline
 
     # Settings, which may change at any time: here they are as they were last read.
 
@@ -122,36 +145,57 @@ class Replicas:
 
     def _kept_log(self, state: PartitionState) -> Log | None:
         """The log that was loaded, if it is of this very topic; one of another is set aside."""
-        kept = self.data_dir.logs.get((state.topic, state.partition))
+        kept = self.log_dirs.find(state.topic, state.partition)
         if kept is None or kept.topic_id in (None, state.topic_id):
             return kept
         try:
             uuid = self._runtime.random.randbytes(16)
-            directory = self.data_dir.set_aside(state.topic, state.partition, uuid)
+            data_dir = self.log_dirs.holding(kept)
+            directory = data_dir.set_aside(state.topic, state.partition, uuid)
         except LogDirFailed as error:
             self.take_offline(error)
         else:
             log.error("log of another topic with this name is set aside directory=%s", directory)
         return None
 
-    async def _make(self, missing: Sequence[PartitionState]) -> None:
-        plans = [
-            self.data_dir.create_plan(
+    async def _make(
+        self, missing: Sequence[PartitionState], tried: Collection[DataDir] = ()
+    ) -> None:
+        """`tried`: directories that had no room or have failed."""
+        made: list[tuple[PartitionState, DataDir, CreatePlan]] = []
+        for state in missing:
+            data_dir = self._dir_for(state, tried)
+            if data_dir is None:
+                self.unmade.add((state.topic, state.partition))
+                continue
+            plan = data_dir.create_plan(
                 state.topic,
                 state.partition,
                 topic_id=state.topic_id,
                 config=self.topic_config(state.topic).log_config,
                 leader_epoch=state.leader_epoch,
             )
-            for state in missing
-        ]
-        await self._runtime.offload(_run_all, plans)
-        for plan, state in zip(plans, missing, strict=True):
+            made.append((state, data_dir, plan))
+        await self._runtime.offload(_run_all, [plan for _, _, plan in made])
+        again = []
+        for state, data_dir, plan in made:
             if plan.error is None:
-                self._serve(self.data_dir.created(plan), state)
-            else:
-                self.unmade.add((state.topic, state.partition))
-                self.take_offline(plan.error)
+                self._serve(data_dir.created(plan), state)
+                continue
+            data_dir.not_created()
+            self.take_offline(plan.error)
+            again.append(state)
+            tried = {*tried, data_dir}
+        if again:
+            await self._make(again, tried)
+
+    def _dir_for(self, state: PartitionState, tried: Collection[DataDir]) -> DataDir | None:
+        """Where to make a replica: where somebody wants it, or where the fewest are."""
+        wanted = self.preferred_dirs.get((state.topic, state.partition))
+        for data_dir in self.log_dirs.for_new_partition():
+            if data_dir not in tried and wanted in (None, data_dir.path):
+                return data_dir
+        return None
 
     def _serve(self, kept: Log, state: PartitionState) -> None:
         try:
@@ -164,15 +208,18 @@ class Replicas:
 
     async def stop_replicas(self, topic: str) -> None:
         """Stop serving a topic; its logs are out of the way at once and unlinked later."""
-        for key in [key for key in self.partitions if key[0] == topic]:
-            partition = self.partitions.pop(key)
-            partition.is_leader = False
-            partition.wake()
+        self._stop_serving([key for key in self.partitions if key[0] == topic])
         self._overrides.pop(topic, None)
         self._topic_configs.pop(topic, None)
-        self.unmade = {key for key in self.unmade if key[0] != topic}
-        for kept in [kept for kept in self.data_dir.logs.values() if kept.topic == topic]:
+        for keys in (self.unmade, self.offline):
+            keys -= {key for key in keys if key[0] == topic}
+        for kept in [kept for kept in self.log_dirs.all_logs() if kept.topic == topic]:
             self._remove(kept)
+
+    def _stop_serving(self, keys: Iterable[TopicPartition]) -> None:
+        for partition in [self.partitions.pop(key) for key in keys if key in self.partitions]:
+            partition.is_leader = False
+            partition.wake()
 
     async def checkpoint(self) -> None:
         """Have the checkpoints written as of now; return when they are safe on disk.
@@ -187,7 +234,9 @@ class Replicas:
     def _remove(self, kept: Log) -> None:
         try:
             uuid = self._runtime.random.randbytes(16)
-            plan = self.data_dir.delete_log(kept.topic, kept.partition, uuid)
+            data_dir, key = self.log_dirs.holding(kept), (kept.topic, kept.partition)
+            is_future = data_dir.futures.get(key) is kept
+            plan = (data_dir.delete_future if is_future else data_dir.delete_log)(*key, uuid)
         except LogDirFailed as error:
             self.take_offline(error)
             return
@@ -195,7 +244,7 @@ class Replicas:
         self.deletions.add(plan, self._config.log_segment_delete_delay_ms)
 
     def note_failure(self, error: StorageError) -> None:
-        """Storage could not do what a client asked for; a failed disk takes everything offline."""
+        """Storage could not do what a client asked for; a failed disk takes its replicas along."""
         if isinstance(error, LogDirFailed):
             self.take_offline(error)
         elif isinstance(error, CorruptLog):
@@ -208,19 +257,39 @@ class Replicas:
         """
         if self.is_offline:
             return
+        data_dir = self.log_dirs.of(error.path) if error.path else self.log_dirs.first
+        if data_dir is None:  # it is known already
+            return
         if isinstance(error, DiskFull):
             now_ms = self._runtime.clock.now_ms()
             if now_ms >= self._full_silent_until_ms:
                 self._full_silent_until_ms = now_ms + FULL_SILENCE_MS
-                log.error("disk full path=%s error=%s", self.data_dir.path, error)
+                log.error("disk full path=%s error=%s", data_dir.path, error)
             return
+        log.critical("log directory offline path=%s error=%s", data_dir.path, error)
+        if data_dir is self.log_dirs.first:
+            self._end(error)
+        else:
+            self._fail(data_dir)
+
+    def _end(self, error: LogDirFailed) -> None:
+        """No directory is left, or the one with the broker's own store is gone."""
         self.is_offline = True
-        log.critical("log directory offline path=%s error=%s", self.data_dir.path, error)
-        self._on_offline(f"the only log directory is offline: {error}")
-        partitions, self.partitions = self.partitions, {}
-        for partition in partitions.values():
-            partition.is_leader = False
-            partition.wake()
+        only = len(self.log_dirs.paths) == 1
+        which = "the only log directory" if only else "the first log directory, with the store,"
+        self._on_offline(f"{which} is offline: {error}")
+        self._stop_serving(list(self.partitions))
+
+    def _fail(self, data_dir: DataDir) -> None:
+        keys = data_dir.logs.keys() - self.offline
+        self.log_dirs.fail(data_dir)
+        self.offline |= keys
+        self._stop_serving(keys)
+        log.critical("replicas offline path=%s count=%d", data_dir.path, len(keys))
+        self.on_log_dir_failed(keys)
+
+
+_MAY_LIE_THERE: Final = "it may lie in a log directory that has failed"
 
 
 def _run_all(plans: Sequence[CreatePlan]) -> None:

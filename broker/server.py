@@ -17,9 +17,9 @@ from contextlib import AsyncExitStack
 from copy import copy
 from typing import Final
 
-from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import StorageError
 from odradek.storage.log_config import LogConfig
+from odradek.storage.log_dirs import LogDirs
 
 from . import maintenance
 from .channel import LocalChannel
@@ -100,34 +100,34 @@ class Broker:
 
     async def _start(self) -> None:
         runtime, stack = self._runtime, self._stack
-        data_dir = DataDir.lock(self.data_dir, runtime.files)
+        log_dirs = LogDirs.lock(self.config.data_dirs, runtime.files)
         # Until the logs are loaded there is nothing to flush, and no right to a marker.
-        stack.push_async_callback(self._close_data_dir, data_dir)
-        store = EmbeddedStore(f"{data_dir.path}/{STORE_FILE}", runtime=runtime)
+        stack.push_async_callback(self._close_log_dirs, log_dirs)
+        store = EmbeddedStore(f"{log_dirs.first.path}/{STORE_FILE}", runtime=runtime)
         stack.push_async_callback(store.close)  # also if we are cancelled while a thread opens it
         await store.start()
         session = await store.open_session(SESSION_TIMEOUT_MS, self._on_session_end)
         stack.push_async_callback(session.close)
         await make_startup_paths(session)
         await load_broker_configs(self.config, session, self.broker_id)
-        owner = data_dir.stored_owner()
+        owner = log_dirs.stored_owner()
         cluster_id = await agree_on_cluster_id(
             session, None if owner is None else owner.cluster_id, runtime.random.randbytes
         )
-        data_dir.identify(self.broker_id, cluster_id)
-        data_dir.load(await self._log_configs(session), runtime.clock.wall_ms())
-        node = await self._make_node(data_dir, cluster_id, session)
+        log_dirs.identify(self.broker_id, cluster_id)
+        log_dirs.load(await self._log_configs(session), runtime.clock.wall_ms())
+        node = await self._make_node(log_dirs, cluster_id, session)
         listeners = await self._bind(node)
         await self._join(node, session, listeners)
         for listener in listeners:
             await listener.accept()
 
-    async def _close_data_dir(self, data_dir: DataDir) -> None:
+    async def _close_log_dirs(self, log_dirs: LogDirs) -> None:
         """Flush and mark as clean, unless something went wrong before or with it."""
-        if data_dir.is_loaded and not self._has_failed():
-            await self._runtime.offload(data_dir.close)
+        if log_dirs.is_loaded and not self._has_failed():
+            await self._runtime.offload(log_dirs.close)
         else:
-            data_dir.abandon()
+            log_dirs.abandon()
 
     def _has_failed(self) -> bool:
         return self._failed is not None and self._failed.done()
@@ -144,13 +144,13 @@ class Broker:
         plain = self.config.topic_config().log_config
         return lambda topic: made.get(topic, plain)
 
-    async def _make_node(self, data_dir: DataDir, cluster_id: str, session: Session) -> Node:
+    async def _make_node(self, log_dirs: LogDirs, cluster_id: str, session: Session) -> Node:
         config, runtime = self.config, self._runtime
         tasks = TaskSupervisor(lambda name, error: self._fail(f"task {name} failed: {error}"))
         self._stack.push_async_callback(tasks.close)
         self._tasks = tasks
         replicas = Replicas(
-            data_dir, config, runtime, tasks, broker_id=self.broker_id, on_offline=self._fail
+            log_dirs, config, runtime, tasks, broker_id=self.broker_id, on_offline=self._fail
         )
         metadata = MetadataCache(cluster_id)
         node = Node(config, runtime, broker_id=self.broker_id, metadata=metadata, replicas=replicas)
@@ -160,8 +160,9 @@ class Broker:
         node.client_quotas = ClientQuotas(session)
         node.groups = GroupCoordinator(node, tasks)
         self._stack.callback(node.groups.close)
-        for plan in data_dir.deleted_plans():
-            replicas.deletions.add(plan, config.log_segment_delete_delay_ms)
+        for data_dir in log_dirs.online:
+            for plan in data_dir.deleted_plans():
+                replicas.deletions.add(plan, config.log_segment_delete_delay_ms)
         return node
 
     async def _bind(self, node: Node) -> list[Listener]:
@@ -210,11 +211,12 @@ class Broker:
         self._tasks.spawn(node.groups.expire_forever(), "expire offsets")
         for name, loop in maintenance.loops(node.replicas, self.config, runtime).items():
             self._tasks.spawn(loop, name)
-        unknown = set(node.replicas.data_dir.logs) - set(node.replicas.partitions)
-        for topic, partition in sorted(unknown):
-            log.warning(
-                "partition directory left alone topic=%s partition=%d reason=the store does not "
-                "know it",
-                topic,
-                partition,
-            )
+        self._name_unknown(node)
+
+    def _name_unknown(self, node: Node) -> None:
+        for kept in node.replicas.log_dirs.all_logs():
+            if (kept.topic, kept.partition) not in node.replicas.partitions:
+                log.warning(
+                    "partition directory left alone directory=%s reason=the store does not know it",
+                    kept.directory,
+                )

@@ -15,6 +15,7 @@ from .checkpoints import Checkpoints, checkpoint_plan
 from .errors import DataDirError, LogDirFailed, StorageError
 from .files import FileLock, FileSystem
 from .load import LoadHints, create_log, load_log
+from .load_report import LoadReport
 from .log import STRAY_SUFFIX, Log
 from .log_config import LogConfig
 from .meta_properties import (
@@ -51,22 +52,37 @@ class FoundPartition(NamedTuple):
         return self.topic, self.partition
 
 
+class Unserved(NamedTuple):
+    """A partition that could not be loaded."""
+
+    reason: str
+    found: FoundPartition
+
+
 class CreatePlan:
     """Make one empty partition; until `DataDir.created` nobody else knows its log."""
 
-    __slots__ = ("_create", "error", "log")
+    __slots__ = ("_create", "_undo", "error", "log")
 
-    def __init__(self, create: Callable[[], Log]) -> None:
+    def __init__(self, create: Callable[[], Log], undo: Callable[[], None]) -> None:
         self._create = create
+        self._undo = undo
         self.log: Log | None = None
         self.error: LogDirFailed | None = None
 
     def run(self) -> None:
-        """Make the directory and its files; what goes wrong is kept in `error`."""
+        """Make the directory and its files; what goes wrong is kept in `error`.
+
+        Half a partition must not stay behind: it may be made in another data directory next.
+        """
         try:
             self.log = self._create()
         except LogDirFailed as error:
             self.error = error
+            try:
+                self._undo()
+            except LogDirFailed as worse:
+                self.error = worse
 
 
 class DataDir:
@@ -82,11 +98,15 @@ class DataDir:
         self._files = files
         self._lock = lock
         self._deleted: list[str] = []
-        self.recovered: dict[TopicPartition, LoadHints] = {}
-        """What another process has recovered and closed; taken before the checkpoints."""
-        self.unserved: dict[TopicPartition, str] = {}
-        """Partitions that could not be loaded, with the reason; their directories are untouched."""
+        self._found: list[FoundPartition] | None = None
+        self.recovered: dict[str, tuple[LoadHints, LoadReport]] = {}
+        """What other processes have recovered and closed, by directory; it counts instead of the
+        checkpoints."""
+        self.unserved: dict[TopicPartition, Unserved] = {}
+        """Partitions that could not be loaded; their directories are untouched."""
+        self._failures: list[LogDirFailed] = []
         self.is_loaded = False
+        self._creating_count = 0
 
     @classmethod
     def open(
@@ -149,8 +169,11 @@ class DataDir:
     def load(self, config_of: Callable[[str], LogConfig], wall_ms: int) -> None:
         """Load every partition, recovering after an unclean stop.  Raises: DataDirError."""
         try:
-            for found in self.begin_loading():
+            partitions = self.begin_loading()
+            for found in partitions:
                 self.load_one(found, config_of(found.topic), wall_ms)
+            if partitions and len(self._failures) == len(partitions):
+                raise self._failures[0]  # it is not the partitions that are bad
         except DataDirError:
             raise
         except StorageError as error:
@@ -162,8 +185,10 @@ class DataDir:
     def begin_loading(self) -> list[FoundPartition]:
         """Note and remove the marker, read the checkpoints, list the partitions that are here.
 
-        Raises: LogDirFailed.
+        Once: later calls return the same.  Raises: LogDirFailed.
         """
+        if self._found is not None:
+            return self._found
         marker_path = f"{self.path}/{CLEAN_SHUTDOWN}"
         self.was_clean = self._files.exists(marker_path)
         if self.was_clean:
@@ -188,22 +213,33 @@ class DataDir:
             hints = checkpoints.hints(key, marker=self.was_clean)
             cleaner_offset = (checkpoints.cleaner or {}).get(key)
             found.append(FoundPartition(path, *key, future is not None, hints, cleaner_offset))
+        self._found = found
         return found
 
-    def load_one(self, found: FoundPartition, config: LogConfig, wall_ms: int) -> Log:
+    def load_one(self, found: FoundPartition, config: LogConfig, wall_ms: int) -> Log | None:
         """Open one partition that was found, recovering it if need be.
 
-        Raises: UnsupportedFormat, CorruptLog, LogDirFailed.
+        None: it can't be opened; the reason is kept in `unserved`, its directory as it is.
         """
-        log = load_log(
-            self._files,
-            found.directory,
-            found.topic,
-            found.partition,
-            config=config,
-            hints=found.hints,
-            wall_ms=wall_ms,
-        )
+        hints, report = self.recovered.pop(found.directory, (found.hints, None))
+        try:
+            log = load_log(
+                self._files,
+                found.directory,
+                found.topic,
+                found.partition,
+                config=config,
+                hints=hints,
+                wall_ms=wall_ms,
+            )
+        except StorageError as error:
+            logger.error("partition not served path=%s reason=%s", found.directory, error)
+            if isinstance(error, LogDirFailed):
+                self._failures.append(error)
+            if not found.is_future:
+                self.unserved[found.key] = Unserved(str(error), found)
+            return None
+        log.loaded = report or log.loaded
         log.cleaner_offset = found.cleaner_offset
         (self.futures if found.is_future else self.logs)[found.key] = log
         return log
@@ -215,8 +251,8 @@ class DataDir:
 
     @property
     def partition_count(self) -> int:
-        """How many replicas lie here, with those on their way here."""
-        return len(self.logs) + len(self.futures)
+        """How many replicas lie here, with those that are being made or are on their way here."""
+        return len(self.logs) + len(self.futures) + self._creating_count
 
     def space(self) -> tuple[int, int]:
         """Size of the file system and what is left of it, in bytes.  Raises: LogDirFailed."""
@@ -231,27 +267,35 @@ class DataDir:
     def create_plan(
         self, topic: str, partition: int, *, topic_id: bytes, config: LogConfig, leader_epoch: int
     ) -> "CreatePlan":
-        """Make an empty partition, led in `leader_epoch`; `plan.run()` in any thread, then, if
-        there is no `plan.error`, `created(plan)` here.  There must be no such partition."""
+        """Make an empty partition, led in `leader_epoch`; `plan.run()` in any thread, then, if all
+        went well, `created(plan)` here, else `not_created`.  There must be no such partition."""
         assert (topic, partition) not in self.logs
+        self._creating_count += 1
+        directory = f"{self.path}/{topic}-{partition}"
         return CreatePlan(
             lambda: create_log(
                 self._files,
-                f"{self.path}/{topic}-{partition}",
+                directory,
                 topic,
                 partition,
                 topic_id=topic_id,
                 config=config,
                 leader_epoch=leader_epoch,
-            )
+            ),
+            lambda: self._files.remove_tree(directory),
         )
 
     def created(self, plan: "CreatePlan") -> Log:
         """The log is ours from here on."""
         log = plan.log
         assert log is not None
+        self._creating_count -= 1
         self.logs[log.topic, log.partition] = log
         return log
+
+    def not_created(self) -> None:
+        """A plan has failed."""
+        self._creating_count -= 1
 
     def create_log(
         self, topic: str, partition: int, *, topic_id: bytes | None, config: LogConfig
@@ -268,6 +312,10 @@ class DataDir:
         so that a partition of that name does not inherit the offsets.  Raises: LogDirFailed."""
         return self.logs.pop((topic, partition)).delete(uuid)
 
+    def delete_future(self, topic: str, partition: int, uuid: bytes) -> DeletePlan:
+        """The same with the copy of a replica that is not to come here any more."""
+        return self.futures.pop((topic, partition)).delete(uuid)
+
     def set_aside(self, topic: str, partition: int, uuid: bytes) -> str:
         """Rename a partition's directory out of the way and keep it; return where it is now.
 
@@ -275,10 +323,21 @@ class DataDir:
         """
         return self.logs.pop((topic, partition)).move_away(uuid, STRAY_SUFFIX)
 
+    def set_unserved_aside(self, topic: str, partition: int, uuid: bytes) -> str | None:
+        """The topic of a partition that could not be loaded is deleted: make its name free, keep
+        its files; return where they are now.  Raises: LogDirFailed."""
+        unserved = self.unserved.pop((topic, partition), None)
+        if unserved is None:
+            return None
+        path = stray_path(unserved.found.directory, topic, partition, uuid)
+        self._files.rename(unserved.found.directory, path)
+        return path
+
     def checkpoint_plan(self) -> CheckpointPlan:
         """All checkpoints as of now.  `plan.run()` in any thread, one at a time, then
         `checkpointed(plan)` here."""
-        return checkpoint_plan(self._files, self.path, self.logs | self.futures)
+        unserved = {key: unserved.found.hints for key, unserved in self.unserved.items()}
+        return checkpoint_plan(self._files, self.path, self.logs | self.futures, unserved)
 
     def checkpointed(self, plan: CheckpointPlan) -> None:
         """The plan was run without an error: producer snapshots that it outdates may go."""

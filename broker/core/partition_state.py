@@ -20,3 +20,5 @@ class PartitionState(NamedTuple):
     replicas: tuple[int, ...]
     partition_epoch: int
     controller_epoch: int
+    is_new: bool = False
+    """Nobody has led it before: its log may be made."""

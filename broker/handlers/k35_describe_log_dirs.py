@@ -1,6 +1,11 @@
-"""DescribeLogDirs 0-4: what lies in this broker's log directory, and how much room is left."""
+"""DescribeLogDirs 0-4: what lies in this broker's log directories, and how much room is left.
 
-import os
+A failed directory is named with KAFKA_STORAGE_ERROR; copies to which replicas are being moved are
+marked as such.
+"""
+
+from collections.abc import Collection
+from typing import Final
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k35_describe_log_dirs import (
@@ -11,9 +16,12 @@ from odradek.protocol.messages.k35_describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from odradek.storage.errors import LogDirFailed
+from odradek.storage.log import Log
 
 from ..call import Call
 from ..node import Node
+
+INVALID_OFFSET_LAG: Final = -1
 
 
 def handle(request: DescribeLogDirsRequest, call: Call, node: Node) -> DescribeLogDirsResponse:
@@ -21,23 +29,44 @@ def handle(request: DescribeLogDirsRequest, call: Call, node: Node) -> DescribeL
     asked = None
     if request.topics is not None:
         asked = {(topic.topic, p) for topic in request.topics for p in topic.partitions}
-    topics: dict[str, DescribeLogDirsTopic] = {}
-    for (name, index), partition in node.replicas.partitions.items():
-        if asked is None or (name, index) in asked:
-            topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
-            topic.partitions.append(
-                DescribeLogDirsPartition(
-                    partition_index=index, partition_size=partition.log.size_bytes
-                )
-            )
-    directory = node.replicas.data_dir
-    result = DescribeLogDirsResult(
-        log_dir=os.path.abspath(directory.path), topics=list(topics.values())
-    )
+    paths = node.replicas.log_dirs.paths
+    return DescribeLogDirsResponse(results=[_describe(path, asked, node) for path in paths])
+
+
+def _describe(
+    path: str, asked: Collection[tuple[str, int]] | None, node: Node
+) -> DescribeLogDirsResult:
+    result = DescribeLogDirsResult(log_dir=path)
+    data_dir = node.replicas.log_dirs.of_path(path)
+    if data_dir is None or node.replicas.is_offline:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return result
     try:
-        result.total_bytes, result.usable_bytes = directory.space()
+        result.total_bytes, result.usable_bytes = data_dir.space()
     except LogDirFailed:
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-    if node.replicas.is_offline:
-        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-    return DescribeLogDirsResponse(results=[result])
+        return result
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for kept in data_dir.all_logs():
+        if asked is None or (kept.topic, kept.partition) in asked:
+            topic = topics.setdefault(kept.topic, DescribeLogDirsTopic(name=kept.topic))
+            topic.partitions.append(_describe_log(kept, node))
+    result.topics = list(topics.values())
+    return result
+
+
+def _describe_log(kept: Log, node: Node) -> DescribeLogDirsPartition:
+    """Of a log or of the copy that is to replace it; the lag is against what is served."""
+    partition = node.replicas.partitions.get((kept.topic, kept.partition))
+    if partition is None:
+        offset_lag = INVALID_OFFSET_LAG
+    elif partition.log is kept:
+        offset_lag = max(0, kept.high_watermark - kept.log_end_offset)
+    else:
+        offset_lag = partition.log.log_end_offset - kept.log_end_offset
+    return DescribeLogDirsPartition(
+        partition_index=kept.partition,
+        partition_size=kept.size_bytes,
+        offset_lag=offset_lag,
+        is_future_key=partition is not None and partition.log is not kept,
+    )

@@ -6,6 +6,7 @@ directory runs at a time.
 
 import asyncio
 
+from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
 
@@ -13,6 +14,8 @@ from ..config import Config
 from ..replicas import Replicas
 from ..runtime import Runtime
 from ..tasks import to_the_end
+
+_Ends = tuple[int, int, int, int | None]
 
 
 class Checkpointer:
@@ -26,7 +29,7 @@ class Checkpointer:
             config.log_flush_start_offset_checkpoint_interval_ms,
             config.replica_high_watermark_checkpoint_interval_ms,
         )
-        self._checkpointed_ends: dict[Log, tuple[int, int, int, int | None]] = {}
+        self._checkpointed_ends: dict[DataDir, dict[Log, _Ends]] = {}
 
     async def run(self) -> None:
         """Write checkpoints for ever."""
@@ -39,11 +42,7 @@ class Checkpointer:
                 pass
             must.clear()
             waiters, self._replicas.checkpoint_waiters = self._replicas.checkpoint_waiters, []
-            error: LogDirFailed | None
-            if self._replicas.is_offline:
-                error = LogDirFailed("the log directory is offline")
-            else:
-                error = await self._checkpoint()
+            error = await self._checkpoint()
             for waiter in waiters:
                 if waiter.done():  # has hung up
                     continue
@@ -53,7 +52,16 @@ class Checkpointer:
                     waiter.set_exception(error)
 
     async def _checkpoint(self) -> LogDirFailed | None:
-        """Write down what has changed; return why it could not be done."""
+        """Write down what has changed; return why some of it could not be done."""
+        if self._replicas.is_offline:
+            path = self._replicas.log_dirs.first.path
+            return LogDirFailed("the log directory is offline", path)
+        failure = None
+        for data_dir in list(self._replicas.log_dirs.online):
+            failure = await self._checkpoint_dir(data_dir) or failure
+        return failure
+
+    async def _checkpoint_dir(self, data_dir: DataDir) -> LogDirFailed | None:
         ends = {
             kept: (
                 kept.recovery_point,
@@ -61,16 +69,16 @@ class Checkpointer:
                 kept.log_start_offset,
                 kept.cleaner_offset,
             )
-            for kept in self._replicas.data_dir.logs.values()
+            for kept in data_dir.all_logs()
         }
-        if ends == self._checkpointed_ends:
+        if ends == self._checkpointed_ends.get(data_dir, {}):
             return None
-        plan = self._replicas.data_dir.checkpoint_plan()
+        plan = data_dir.checkpoint_plan()
         try:
             await to_the_end(self._offload(plan.run))
-            self._replicas.data_dir.checkpointed(plan)
+            data_dir.checkpointed(plan)
         except LogDirFailed as error:
             self._replicas.take_offline(error)
             return error
-        self._checkpointed_ends = ends
+        self._checkpointed_ends[data_dir] = ends
         return None

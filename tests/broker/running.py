@@ -14,8 +14,8 @@ from odradek.broker.listener import Listener
 from odradek.broker.node import Node
 from odradek.broker.runtime import Runtime
 from odradek.broker.server import Broker
-from odradek.storage.data_dir import DataDir
 from odradek.storage.files import RealFileSystem
+from odradek.storage.log_dirs import LogDirs
 from odradek.storage.log_file import LogFile
 
 from .client import Client
@@ -67,8 +67,8 @@ class RunningBroker(Broker):
     files: WatchedFiles
     clock: MovableClock
 
-    async def _make_node(self, data_dir: DataDir, cluster_id: str, session: Session) -> Node:
-        self.node = await super()._make_node(data_dir, cluster_id, session)
+    async def _make_node(self, log_dirs: LogDirs, cluster_id: str, session: Session) -> Node:
+        self.node = await super()._make_node(log_dirs, cluster_id, session)
         self.session = session
         return self.node
 

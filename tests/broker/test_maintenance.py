@@ -172,7 +172,7 @@ def test_a_checkpoint_of_a_topic_that_was_made_anew(tmp_path: Path) -> None:
             assert plan is not None
             plan.run()
             kept.flushed(plan)
-            broker.node.replicas.data_dir.checkpoint()
+            broker.node.replicas.log_dirs.first.checkpoint()
             names = (RECOVERY_POINT, "replication-offset-checkpoint")
             stale = {name: (tmp_path / "data" / name).read_bytes() for name in names}
             assert b"t 0 50" in stale[RECOVERY_POINT]

@@ -166,7 +166,7 @@ def test_what_was_not_made_for_want_of_room_is_made_at_the_next_start(tmp_path: 
 def test_a_disk_that_breaks_under_the_controller(tmp_path: Path, operation: str) -> None:
     async def main() -> None:
         files = FaultyFiles()
-        async with running(tmp_path, files=files) as broker:
+        async with running(tmp_path, {"log.segment.delete.delay.ms": "0"}, files=files) as broker:
             client = await broker.client()
             await client.create_topic("t")
             files.faults = {operation: BROKEN}

@@ -211,7 +211,7 @@ def test_a_directory_that_nobody_knows_is_left_alone(
     (tmp_path / "data" / STORE_FILE).unlink()
     asyncio.run(second())
     assert log.read_bytes() == content
-    assert "topic=t partition=0 reason=the store does not know it" in caplog.text
+    assert "/t-0 reason=the store does not know it" in caplog.text
     asyncio.run(third())
     asides = [path for path in (tmp_path / "data").rglob("*.log") if path.read_bytes() == content]
     assert len(asides) == 1, "a topic of the same name must not be the end of the data"

@@ -1,0 +1,74 @@
+"""The four offset checkpoints of one data directory, read and written together."""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Self
+
+from .checkpoint import (
+    CLEANER,
+    HIGH_WATERMARK,
+    LOG_START,
+    RECOVERY_POINT,
+    TopicPartition,
+    read_offsets,
+    render_offsets,
+)
+from .files import FileSystem
+from .load import LoadHints
+from .log import Log
+from .plans import CheckpointPlan
+
+
+class Checkpoints(NamedTuple):
+    """What the last run left; None: missing or unreadable."""
+
+    recovery_point: dict[TopicPartition, int] | None
+    high_watermark: dict[TopicPartition, int] | None
+    log_start: dict[TopicPartition, int] | None
+    cleaner: dict[TopicPartition, int] | None
+
+    @classmethod
+    def read(cls, files: FileSystem, directory: str) -> Self:
+        """All of a data directory.  Raises: LogDirFailed."""
+        names = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
+        return cls(*(read_offsets(files, f"{directory}/{name}") for name in names))
+
+    def hints(self, key: TopicPartition, *, marker: bool) -> LoadHints:
+        """What they say of one partition; `marker`: the last stop was clean."""
+        recovery_point = self.recovery_point or {}
+        complete = None not in (self.recovery_point, self.high_watermark, self.log_start)
+        return LoadHints(
+            clean=marker and complete and key in recovery_point,
+            recovery_point=recovery_point.get(key, 0),
+            log_start_offset=(self.log_start or {}).get(key, 0),
+            high_watermark=(self.high_watermark or {}).get(key, 0),
+        )
+
+
+def checkpoint_plan(
+    files: FileSystem,
+    directory: str,
+    logs: Mapping[TopicPartition, Log],
+    unserved: Mapping[TopicPartition, LoadHints],
+) -> CheckpointPlan:
+    """Write down where these logs stand now, and of those that are not served what was known."""
+    recovery_points = {key: log.recovery_point for key, log in logs.items()}
+    log_starts = {
+        key: log.log_start_offset
+        for key, log in logs.items()
+        if log.log_start_offset > log.segments.first_offset or log.flushing.start_unsynced
+    }
+    kept_starts = {key: hints.log_start_offset for key, hints in unserved.items()}
+    contents = {
+        RECOVERY_POINT: recovery_points
+        | {key: hints.recovery_point for key, hints in unserved.items()},
+        HIGH_WATERMARK: {key: log.high_watermark for key, log in logs.items()}
+        | {key: hints.high_watermark for key, hints in unserved.items()},
+        LOG_START: log_starts | {key: offset for key, offset in kept_starts.items() if offset},
+    }
+    cleaner_offsets = {
+        key: log.cleaner_offset for key, log in logs.items() if log.cleaner_offset is not None
+    }
+    if cleaner_offsets:
+        contents[CLEANER] = cleaner_offsets
+    rendered = [(f"{directory}/{name}", render_offsets(o)) for name, o in contents.items()]
+    return CheckpointPlan(files, rendered, recovery_points)

@@ -1,0 +1,182 @@
+"""All data directories of one broker (`log.dirs`).
+
+Each has its own lock, owner, checkpoints and marker; a partition lies in one of them. A directory
+whose disk fails is left out while the others go on: at the start (it can't be opened or read) or
+later (`fail`). The first one is different: the broker's own store lies in it.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from .checkpoint import TopicPartition
+from .data_dir import DataDir
+from .errors import DataDirError, LogDirFailed
+from .files import FileSystem
+from .log import Log
+from .log_config import LogConfig
+from .meta_properties import MetaProperties
+
+logger: Final = logging.getLogger("odradek.storage")
+
+
+class LogDirs:
+    """The data directories, in the order of the configuration."""
+
+    def __init__(self, paths: Sequence[str], online: list[DataDir]) -> None:
+        self.paths = tuple(paths)
+        """Absolute paths of all, as clients name them."""
+        self.online = online
+        """Those that are in use; at first all that could be locked."""
+
+    @classmethod
+    def lock(cls, paths: Sequence[str], files: FileSystem) -> "LogDirs":
+        """Make and lock the directories; the first must be usable.
+
+        Raises: DataDirError (one named twice, one used by another broker, a broken first one).
+        """
+        paths = [os.path.abspath(path) for path in paths]
+        _refuse_doubles(paths)
+        log_dirs = cls(paths, [])
+        try:
+            for path in paths:
+                try:
+                    log_dirs.online.append(DataDir.lock(path, files))
+                except DataDirError as error:
+                    log_dirs._leave_out(path, error)
+        except BaseException:
+            log_dirs.abandon()
+            raise
+        return log_dirs
+
+    @property
+    def first(self) -> DataDir:
+        """The one with the broker's own store."""
+        return self.online[0]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether none has failed."""
+        return len(self.online) == len(self.paths)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether all that are in use hold their logs."""
+        return all(data_dir.is_loaded for data_dir in self.online)
+
+    def stored_owner(self) -> MetaProperties | None:
+        """Whom the directories belong to, or None if all are new.  Raises: DataDirError."""
+        for data_dir in self.online:
+            owner = data_dir.stored_owner()
+            if owner is not None:
+                return owner
+        return None
+
+    def identify(self, broker_id: int, cluster_id: str) -> None:
+        """Claim new directories, check the others.  Raises: DataDirError."""
+        self._each(lambda data_dir: data_dir.identify(broker_id, cluster_id))
+
+    def load(self, config_of: Callable[[str], LogConfig], wall_ms: int) -> None:
+        """Load every partition of every directory.  Raises: DataDirError."""
+        self._each(lambda data_dir: data_dir.load(config_of, wall_ms))
+        self._refuse_doubled_partitions()
+
+    def _each(self, step: Callable[[DataDir], None]) -> None:
+        for data_dir in list(self.online):
+            try:
+                step(data_dir)
+            except DataDirError as error:
+                self._leave_out(data_dir.path, error)
+                self.fail(data_dir)
+
+    def _leave_out(self, path: str, error: DataDirError) -> None:
+        """A disk that fails at the start costs its own partitions only, anything else the start."""
+        if path == self.paths[0] or not isinstance(error.__cause__, LogDirFailed):
+            raise error
+        logger.critical("log directory offline path=%s error=%s", path, error)
+
+    def _refuse_doubled_partitions(self) -> None:
+        seen: dict[TopicPartition, Log] = {}
+        for data_dir in self.online:
+            for key, log in data_dir.logs.items():
+                if key in seen:
+                    raise DataDirError(
+                        f"{seen[key].directory} and {log.directory} hold the same partition: "
+                        "move one of them away, best the one whose disk has failed before"
+                    )
+                seen[key] = log
+
+    # Finding.
+
+    def find(self, topic: str, partition: int) -> Log | None:
+        """The log of a partition, wherever it lies."""
+        for data_dir in self.online:
+            log = data_dir.logs.get((topic, partition))
+            if log is not None:
+                return log
+        return None
+
+    def is_unserved(self, key: TopicPartition) -> bool:
+        """Whether the partition lies here, but could not be loaded."""
+        return any(key in data_dir.unserved for data_dir in self.online)
+
+    def all_logs(self) -> Iterator[Log]:
+        """Those of all partitions, with the copies that are on their way."""
+        for data_dir in self.online:
+            yield from data_dir.all_logs()
+
+    def of(self, path: str) -> DataDir | None:
+        """The directory, if it is in use, in which a file lies (or which has this path)."""
+        inside = [d for d in self.online if f"{path}/".startswith(f"{d.path.rstrip('/')}/")]
+        return max(inside, key=lambda data_dir: len(data_dir.path), default=None)
+
+    def of_path(self, path: str) -> DataDir | None:
+        """The directory with exactly this absolute path, if it is in use."""
+        return next((data_dir for data_dir in self.online if data_dir.path == path), None)
+
+    def holding(self, log: Log) -> DataDir:
+        """The directory in which a log lies."""
+        data_dir = self.of(log.directory)
+        assert data_dir is not None
+        return data_dir
+
+    def for_new_partition(self) -> list[DataDir]:
+        """Where a new partition goes: the directory with the fewest, then the next.
+
+        Source: nextLogDirs of Kafka's LogManager.
+        """
+        return sorted(self.online, key=lambda data_dir: data_dir.partition_count)
+
+    # Ending.
+
+    def fail(self, data_dir: DataDir) -> None:
+        """Use a directory no more; nothing is written to it, so it gets no marker either."""
+        self.online.remove(data_dir)
+        data_dir.abandon()
+
+    def close(self) -> None:
+        """Close all that are in use, as `DataDir.close`; one that fails does not keep the others.
+
+        Raises: DiskFull, LogDirFailed.
+        """
+        failure = None
+        for data_dir in self.online:
+            try:
+                data_dir.close()
+            except LogDirFailed as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def abandon(self) -> None:
+        """Let go of everything without writing, as a crash would."""
+        for data_dir in self.online:
+            data_dir.abandon()
+
+
+def _refuse_doubles(paths: Sequence[str]) -> None:
+    real = [os.path.realpath(path) for path in paths]
+    for path, other in zip(paths, real, strict=True):
+        if real.count(other) > 1:
+            raise DataDirError(f"log.dirs names the directory {path} twice")
