@@ -56,6 +56,15 @@ class Cleanable:
             if segment.base_offset < self.end_offset
         ]
 
+    def producers(self) -> list[tuple[int, int, int]]:
+        """(producer id, epoch, last offset of its last batch or -1) as far as it matters here."""
+        return [
+            (entry.producer_id, entry.producer_epoch, last_offset)
+            for entry in self.log.producers.entries()
+            for last_offset in (entry.batches[-1].last_offset if entry.batches else -1,)
+            if last_offset < self.end_offset
+        ]
+
 
 def cleanable(log: Log, wall_ms: int) -> Cleanable:
     """What can be compacted of a log.  Corrects `log.cleaner_offset` if it lies outside the log.

@@ -9,7 +9,9 @@ with the directory synced after each step, in which the disk may do the renames 
 3. `.swap` becomes the final name. Loading does what is left of it.
 
 `complete_swaps` is what loading does, by the rules of Kafka's LogLoader, so that either broker ends
-what the other began.  Source: LocalLog.replaceSegments, LogLoader.load.
+what the other began. What a `.swap` segment replaces is told by its offsets: an old segment may stay
+that lies behind its last record. That is harmless, since the log's dirty part counts as clean only
+after all swaps.  Source: LocalLog.replaceSegments, LogLoader.load.
 """
 
 import logging
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from .errors import CorruptLog
 from .files import FileInfo, FileSystem
 from .log_file import LogFile
+from .producer_snapshot import snapshot_path
 from .segment import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, Segment
 from .txn_index import decode_aborted, encode_aborted
 from .walk import walk_headers
@@ -47,7 +50,7 @@ class Swap:
     `begin` so that `can_switch` says no, `undo` ends it.
     """
 
-    __slots__ = ("_base_offset", "_infos", "_log", "_new", "_old_paths", "_replaces")
+    __slots__ = ("_base_offset", "_infos", "_log", "_new", "_old_paths", "_outdated", "_replaces")
 
     def __init__(self, log: "Log", base_offset: int, replaces: Sequence[int]) -> None:
         """`replaces`: the base offsets of the old segments."""
@@ -57,6 +60,7 @@ class Swap:
         self._infos: list[FileInfo] = []
         self._new: Segment | None = None
         self._old_paths: list[str] = []
+        self._outdated: list[str] = []
 
     def can_switch(self) -> bool:
         """Whether all of the old segments are still there."""
@@ -95,6 +99,18 @@ class Swap:
         for segment in old:
             self._old_paths += [file.path for file in segment.all_files()]
             segment.close()
+        self._outdate_snapshots(old)
+
+    def _outdate_snapshots(self, old: Sequence[Segment]) -> None:
+        """Producer snapshots go with their segments, once a younger one is sure to be used."""
+        log = self._log
+        new = log.segments.floor(old[-1].base_offset)
+        if log.recovery_point >= (log.segments.next_base_offset(new) or sys.maxsize):
+            self._outdated += [
+                snapshot_path(log.directory, segment.base_offset)
+                for segment in old
+                if segment.base_offset != self._base_offset
+            ]
 
     def retire(self) -> None:
         """Mark the old files as deleted.  Raises: LogDirFailed."""
@@ -105,7 +121,7 @@ class Swap:
     @property
     def deleted_paths(self) -> list[str]:
         """What may be unlinked after `retire`."""
-        return [path + DELETED_SUFFIX for path in self._old_paths]
+        return [path + DELETED_SUFFIX for path in self._old_paths] + self._outdated
 
     def settle(self) -> None:
         """Give the files their final names, unless the log was cut meanwhile.

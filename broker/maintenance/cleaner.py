@@ -193,7 +193,7 @@ class Cleaner:
 def job_arguments(found: Cleanable, config: Config, wall_ms: int) -> dict[str, Any]:
     """What the job is told; each of the threads gets its share of what they have together."""
     kept, threads = found.log, max(1, config.log_cleaner_threads)
-    topic, end_offset = kept.config, found.end_offset
+    topic = kept.config
     bytes_per_second = config.log_cleaner_io_max_bytes_per_second
     return {
         "directory": kept.directory,
@@ -206,7 +206,7 @@ def job_arguments(found: Cleanable, config: Config, wall_ms: int) -> dict[str, A
             for segment, next_offset in found.segments()
         ],
         "first_dirty_offset": found.first_dirty_offset,
-        "end_offset": end_offset,
+        "end_offset": found.end_offset,
         "wall_ms": wall_ms,
         "delete_retention_ms": topic.delete_retention_ms,
         "segment_bytes": topic.segment_bytes,
@@ -217,12 +217,7 @@ def job_arguments(found: Cleanable, config: Config, wall_ms: int) -> dict[str, A
         "load_factor": config.log_cleaner_io_buffer_load_factor,
         "io_buffer_bytes": max(1, config.log_cleaner_io_buffer_size // threads // 2),
         "io_bytes_per_second": None if bytes_per_second > UNLIMITED else bytes_per_second / threads,
-        "producers": [
-            (entry.producer_id, entry.producer_epoch, last_offset)
-            for entry in kept.producers.entries()
-            for last_offset in (entry.batches[-1].last_offset if entry.batches else -1,)
-            if last_offset < end_offset
-        ],
+        "producers": found.producers(),
     }
 
 
