@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from odradek.protocol.primitives import INT32_MAX
-from odradek.storage.cleanable import Cleanable, cleanable
+from odradek.storage.cleanable import Cleanable, cleanable, filthiest
 from odradek.storage.errors import CorruptLog, LogDirFailed, StorageError
 from odradek.storage.jobs import Result
 from odradek.storage.log import Log
@@ -77,17 +77,18 @@ class Cleaner:
 
     async def filthiest(self) -> Cleanable | None:
         """The log to compact next."""
-        best: Cleanable | None = None
+        candidates: list[Cleanable] = []
         served = [partition.log for partition in self._replicas.partitions.values()]
         self._uncleanable.intersection_update(served)
         self._retry_at_ms = {k: v for k, v in self._retry_at_ms.items() if k in served}
         for count, kept in enumerate(served, 1):
             candidate = self._candidate(kept)
-            if candidate is not None and (best is None or candidate.ratio > best.ratio):
-                best = candidate
+            if candidate is not None:
+                candidates.append(candidate)
             if count % LOGS_A_TURN == 0:
                 await asyncio.sleep(0)
-        return None if best is None else self._candidate(best.log)
+        found = filthiest(candidates)
+        return None if found is None else self._candidate(found.log)  # as it is now
 
     def _candidate(self, kept: Log) -> Cleanable | None:
         """What is to be compacted of a log now."""
@@ -105,7 +106,7 @@ class Cleaner:
         except LogDirFailed as error:
             self._replicas.note_failure(error)
             return None
-        return found if found.is_due else None
+        return filthiest([found])
 
     def _serves(self, kept: Log) -> bool:
         partition = self._replicas.partitions.get((kept.topic, kept.partition))
