@@ -215,6 +215,18 @@ class Replicas:
             keys -= {key for key in keys if key[0] == topic}
         for kept in [kept for kept in self.log_dirs.all_logs() if kept.topic == topic]:
             self._remove(kept)
+        self._set_unserved_aside(topic)
+
+    def _set_unserved_aside(self, topic: str) -> None:
+        """What could not be loaded is no topic's any more, but still somebody's data."""
+        for data_dir in self.log_dirs.online:
+            for key in [key for key in data_dir.unserved if key[0] == topic]:
+                try:
+                    path = data_dir.set_unserved_aside(*key, self._runtime.random.randbytes(16))
+                except LogDirFailed as error:
+                    self.take_offline(error)
+                else:
+                    log.warning("partition of a deleted topic is set aside directory=%s", path)
 
     def _stop_serving(self, keys: Iterable[TopicPartition]) -> None:
         for partition in [self.partitions.pop(key) for key in keys if key in self.partitions]:

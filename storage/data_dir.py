@@ -16,7 +16,7 @@ from .errors import DataDirError, LogDirFailed, StorageError
 from .files import FileLock, FileSystem
 from .load import LoadHints, create_log, load_log
 from .load_report import LoadReport
-from .log import STRAY_SUFFIX, Log
+from .log import DIRECTORY_NAME_MAX, STRAY_SUFFIX, Log
 from .log_config import LogConfig
 from .meta_properties import (
     META_PROPERTIES,
@@ -329,7 +329,8 @@ class DataDir:
         unserved = self.unserved.pop((topic, partition), None)
         if unserved is None:
             return None
-        path = stray_path(unserved.found.directory, topic, partition, uuid)
+        ending = f"-{partition}.{uuid.hex()}{STRAY_SUFFIX}"
+        path = f"{self.path}/{topic[: DIRECTORY_NAME_MAX - len(ending)]}{ending}"
         self._files.rename(unserved.found.directory, path)
         return path
 

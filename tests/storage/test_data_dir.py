@@ -195,17 +195,29 @@ def test_a_path_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     assert "not writable" in sentence(error)
 
 
-def test_old_message_formats_name_the_file(tmp_path: Path) -> None:
+def test_a_partition_of_an_old_format_is_not_served_and_the_others_are(tmp_path: Path) -> None:
     import struct
     import zlib
 
+    with_records(tmp_path).close()
+    os.rename(tmp_path / "t-0", tmp_path / "u-1")
     body = struct.pack(">bbii", 0, 0, -1, 1) + b"v"
     message = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(message)
-    with pytest.raises(DataDirError) as error:
-        opened(tmp_path)
-    assert "messages of format 0" in sentence(error)
+    data_dir = opened(tmp_path)
+    assert list(data_dir.logs) == [("u", 1)]
+    unserved = data_dir.unserved["t", 0]
+    assert "messages of format 0" in unserved.reason
+    data_dir.close()
+    points = (tmp_path / "recovery-point-offset-checkpoint").read_text()
+    assert sorted(points.splitlines()[2:]) == ["t 0 5", "u 1 5"]  # what was known stays known
+    assert (tmp_path / "t-0" / f"{0:020d}.log").read_bytes() == message
+    again = opened(tmp_path)
+    path = again.set_unserved_aside("t", 0, bytes(16))
+    assert path == f"{tmp_path}/t-0.{'0' * 32}-stray"
+    assert (Path(path) / f"{0:020d}.log").read_bytes() == message
+    again.abandon()
 
 
 def test_checkpoints_hold_what_kafka_expects(tmp_path: Path) -> None:
