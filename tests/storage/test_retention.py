@@ -340,8 +340,8 @@ def test_producers_are_not_forgotten(tmp_path: Path) -> None:
 def test_without_a_snapshot_it_waits_for_one_that_is_safe(tmp_path: Path) -> None:
     log = new_log(tmp_path, KEEP_ALL)
     filled(log)
-    for offset in stems(log, ".snapshot"):
-        os.unlink(f"{log.directory}/{offset:020d}.snapshot")
+    for stem in stems(log, ".snapshot"):
+        os.unlink(f"{log.directory}/{stem:020d}.snapshot")
     log.config = BY_SIZE
     offset = expire(log, WALL_MS)
     assert offset is not None
