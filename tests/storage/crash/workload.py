@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,13 @@ from odradek.storage.data_dir import DataDir
 from odradek.storage.files import FileSystem
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
+from odradek.storage.retention import (
+    expire,
+    knows_producers_from,
+    remove_plan,
+    removed,
+    start_plan,
+)
 from tests.storage.support import WALL_MS, batch_of
 
 from .disk import RecordingFiles
@@ -69,6 +76,8 @@ class Life:
             self._checkpoint,
             self._checkpoint,
             self._move_start,
+            self._retain,
+            self._retain,
             self._truncate,
             self._begin_epoch,
             self._restart,
@@ -125,6 +134,28 @@ class Life:
             self._promise(key, start=offset)  # from here on both are right
             log.advance_log_start(offset)
             self._directory.checkpoint()
+
+    def _retain(self) -> None:
+        key, log = self._log()
+        config, log.config = log.config, replace(CONFIG, retention_bytes=1500)
+        try:
+            offset = expire(log, WALL_MS)
+        finally:
+            log.config = config
+        if offset is None:
+            return
+        self._promise(key, start=log.log_start_offset)  # before anything is written of it
+        knows_producers_from(log, offset)
+        plan = start_plan(log, offset)
+        if plan is not None:
+            plan.run()
+            log.flushed(plan)
+        self._directory.checkpoint()
+        removal = remove_plan(log, offset)
+        if removal is not None:
+            removal.run()
+            removed(log)
+            removal.unlink_plan().run()
 
     def _truncate(self) -> None:
         key, log = self._log()
