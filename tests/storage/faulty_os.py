@@ -32,13 +32,15 @@ Site = tuple[str, ...]
 
 
 class Fault(NamedTuple):
-    """The call with this number fails in this way."""
+    """A call fails in this way: the one with this number, or the first at this site."""
 
     number: int
     kind: int
+    site: Site
 
     def __str__(self) -> str:
-        return {SHORT: "SHORT", TORN: "TORN"}.get(self.kind) or errno.errorcode[self.kind]
+        kind = {SHORT: "SHORT", TORN: "TORN"}.get(self.kind) or errno.errorcode[self.kind]
+        return f"{kind} in call {self.number}: {' > '.join(self.site)}"
 
 
 class FaultyOs:
@@ -46,6 +48,9 @@ class FaultyOs:
 
     def __init__(self, fault: Fault | None = None) -> None:
         self.fault = fault
+        self.by_site = False
+        """Whether the site of the fault counts, as threads make the numbers vary."""
+        self.has_failed = False
         self.sites: list[Site] = []
         """Of each call; the last item of a site is the call."""
         self.fsyncs_after_failure = 0
@@ -74,10 +79,12 @@ class FaultyOs:
 
     def _meet(self, name: str) -> int:
         """Raise if this call fails; else how it comes short."""
-        number = len(self.sites)
-        self.sites.append(_site(name))
+        number, site = len(self.sites), _site(name)
+        self.sites.append(site)
         self.fsyncs_after_failure += self._has_failed_sync and name == "fsync"
         fault = self.fault
+        if fault is not None and self.by_site and site == fault.site and not self.has_failed:
+            fault = self.fault = fault._replace(number=number)
         if self.is_full and name in _GROWS:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if fault is None or number < fault.number or number > fault.number + (fault.kind == TORN):
@@ -86,6 +93,7 @@ class FaultyOs:
             if name in _WRITES:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return 0
+        self.has_failed = True
         if fault.kind < 0:
             return fault.kind
         self._has_failed_sync |= name == "fsync"
@@ -112,7 +120,7 @@ class FaultyOs:
                 kinds.append(errno.ENOSPC)
             if site[-1] in _WRITES:
                 kinds += [SHORT, TORN]
-            found += [Fault(number, kind) for kind in kinds]
+            found += [Fault(number, kind, site) for kind in kinds]
         return found
 
 

@@ -249,22 +249,19 @@ def whole_life(tmp_path_factory: pytest.TempPathFactory) -> FaultyOs:
     return faulty
 
 
-def outlive(faults: list[Fault], whole: FaultyOs, path: Path) -> None:
+def outlive(faults: list[Fault], path: Path) -> None:
     for number, fault in enumerate(faults):
-        named = f"{fault} in call {fault.number}: {' > '.join(whole.sites[fault.number])}"
         try:
-            outlive_one(fault, whole, path / str(number))
+            outlive_one(fault, path / str(number))
         except BaseException as error:
-            error.add_note(named)
+            error.add_note(str(fault))
             raise
 
 
-def outlive_one(fault: Fault, whole: FaultyOs, path: Path) -> None:
+def outlive_one(fault: Fault, path: Path) -> None:
     life, faulty, is_offline = live_with(fault, path)
     assert faulty.fsyncs_after_failure == 0
-    if fault.kind in (SHORT, TORN) or (
-        fault.kind == errno.ENOSPC and whole.sites[fault.number][-1] != "fsync"
-    ):
+    if fault.kind in (SHORT, TORN) or (fault.kind == errno.ENOSPC and fault.site[-1] != "fsync"):
         assert not is_offline
     again = opened(path)
     try:
@@ -288,7 +285,7 @@ def test_every_kind_of_call_is_made(whole_life: FaultyOs) -> None:
 def test_one_fault_at_each_call_site(whole_life: FaultyOs, memory: Path) -> None:
     faults = whole_life.faults()
     assert len(faults) > 100
-    outlive(faults, whole_life, memory)
+    outlive(faults, memory)
 
 
 def test_a_full_disk_at_any_time(memory: Path) -> None:
@@ -305,4 +302,4 @@ def test_a_full_disk_at_any_time(memory: Path) -> None:
 
 @pytest.mark.soak
 def test_one_fault_at_every_call(whole_life: FaultyOs, memory: Path) -> None:
-    outlive(whole_life.faults(every_call=True), whole_life, memory)
+    outlive(whole_life.faults(every_call=True), memory)
