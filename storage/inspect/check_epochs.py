@@ -50,7 +50,8 @@ class EpochCheck:
         if epoch < 0 and not self.entries:
             return
         if not self.rebuilt or epoch > self.rebuilt[-1][0]:
-            self.rebuilt.append((epoch, offset))
+            # What came before the first batch was cleaned away or deleted.
+            self.rebuilt.append((epoch, offset if self.rebuilt else segment.base_offset))
         index = bisect_right(self._starts, offset) - 1
         expected = self.entries[index][0] if index >= 0 else None
         if expected is None and self.entries:
