@@ -101,7 +101,12 @@ def expire(log: Log, wall_ms: int) -> int | None:
 
 
 def newest_ms(log: Log, segment: Segment) -> int:
-    """The greatest timestamp of a segment; of one without timestamps when it was written last."""
+    """The greatest timestamp of a segment; of one without timestamps when it was written last.
+
+    One that compaction has emptied counts as old: when that was says nothing.
+    """
+    if segment.size_bytes == 0:
+        return 0
     if segment.max_timestamp < 0:
         segment.load_max_timestamp()
         if not segment.prepared:
