@@ -170,4 +170,4 @@ def test_side_files_made_from_the_batches_are_kafkas(golden: Path) -> None:
             else:
                 assert made[path.name] == path.read_bytes(), name
                 count += 1
-    assert count > 100
+    assert count >= 100
