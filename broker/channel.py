@@ -17,8 +17,9 @@ from .node import Node
 class ClusterChannel(Protocol):
     """How decisions reach the brokers."""
 
-    async def leader_and_isr(self, states: Sequence[PartitionState]) -> None:
-        """Lead or follow these partitions."""
+    async def leader_and_isr(self, states: Sequence[PartitionState]) -> set[tuple[str, int]]:
+        """Lead or follow these partitions; which of them are offline (KAFKA_STORAGE_ERROR)."""
+        ...
 
     async def stop_replicas(self, topic: str) -> None:
         """Stop serving a topic and delete its logs."""
@@ -40,16 +41,17 @@ class LocalChannel:
         self._node = node
         self._session = session
 
-    async def leader_and_isr(self, states: Sequence[PartitionState]) -> None:
-        """Lead these partitions."""
+    async def leader_and_isr(self, states: Sequence[PartitionState]) -> set[tuple[str, int]]:
+        """Lead these partitions; which of them are offline."""
         replicas = self._node.replicas
-        await replicas.leader_and_isr(states, self._session)
+        offline = await replicas.leader_and_isr(states, self._session)
         for state in states:
             if state.topic != GROUP_OFFSETS_TOPIC:
                 continue
             partition = replicas.partitions.get((state.topic, state.partition))
             if partition is not None:
                 self._node.groups.lead(partition)
+        return offline
 
     async def stop_replicas(self, topic: str) -> None:
         """Stop serving a topic and delete its logs."""

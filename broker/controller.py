@@ -5,15 +5,14 @@ A topic appears when somebody writes its node, and goes when somebody asks for i
 state nodes, and tells the brokers: LeaderAndIsr first, then UpdateMetadata. Every write is fenced
 by the version of /controller_epoch, so that a controller that was replaced can change nothing.
 
-Events are handled one at a time by one task. The decisions themselves are in `core.elections`.
-
-Not here yet: several brokers (their coming and going, reassignment).
+Events are handled one at a time by one task; decisions are in `core.elections`. Not here yet:
+several brokers (their coming and going, reassignment).
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.primitives import ZERO_UUID
@@ -21,29 +20,22 @@ from odradek.protocol.primitives import ZERO_UUID
 from .channel import ClusterChannel
 from .coordination import znodes
 from .coordination.interface import (
-    BadVersion,
-    Check,
     CoordinationError,
     Create,
     Delete,
-    MultiFailed,
     NoNode,
     Op,
     Session,
     Set,
     WatchEvent,
 )
-from .core.elections import ElectionType, elect, first_leader
+from .core.elections import ElectionType, elect, elect_offline, first_leader, lose_replica
 from .core.partition_state import NO_LEADER, PartitionState
 from .metadata import Address, BrokerInfo
+from .partition_states import PartitionStates, encode_state
 from .runtime import Clock
 
 log = logging.getLogger(__name__)
-
-OPS_PER_MULTI_MAX: Final = 500
-FENCE_INDEX: Final = 0  # in every multi
-PRODUCER_ID_BLOCK_SIZE: Final = 1000
-_PRODUCER_ID_MAX: Final = (1 << 63) - 1
 
 TopicPartition = tuple[str, int]
 Elections = dict[TopicPartition, PartitionState | Refused]
@@ -73,8 +65,14 @@ class Controller:
         self._events: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self._topics: dict[str, znodes.TopicAssignment] = {}
         self._live: set[int] = set()
-        self.controller_epoch = 0
-        self._epoch_version = 0
+        self._offline: set[TopicPartition] = set()
+        """Replicas of this broker whose log directory has failed."""
+        self._states = PartitionStates(session)
+
+    @property
+    def controller_epoch(self) -> int:
+        """How often there was a controller, with this one; 0 before the election."""
+        return self._states.controller_epoch
 
     async def elect(self) -> None:
         """Become the controller: take /controller and raise the epoch in one transaction.
@@ -84,8 +82,8 @@ class Controller:
         if await self._session.exists(znodes.CONTROLLER_EPOCH) is None:
             await self._session.create(znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(0))
         data, stat = await self._session.get(znodes.CONTROLLER_EPOCH)
-        self.controller_epoch = znodes.decode_controller_epoch(data) + 1
-        self._epoch_version = stat.version + 1
+        self._states.controller_epoch = znodes.decode_controller_epoch(data) + 1
+        self._states.epoch_version = stat.version + 1
         holder = znodes.ControllerNode(self._broker_id, self._clock.wall_ms())
         await self._session.multi(
             [
@@ -107,6 +105,7 @@ class Controller:
             if topic not in doomed:
                 await self._load_topic(topic)
         await self._on_deletions_changed()
+        await self._on_log_dirs_failed()
 
     async def run(self) -> None:
         """Handle events, one at a time, for ever."""
@@ -121,20 +120,7 @@ class Controller:
 
         Raises: MultiFailed if somebody else is controller by now.
         """
-        while True:
-            data, stat = await self._session.get(znodes.PRODUCER_ID_BLOCK)
-            first = znodes.ProducerIdBlock.decode(data).producer_id_last + 1 if data else 0
-            last = first + PRODUCER_ID_BLOCK_SIZE - 1
-            if last > _PRODUCER_ID_MAX:
-                raise OverflowError("all producer ids have been handed out")
-            block = znodes.ProducerIdBlock(self._broker_id, first, last)
-            try:
-                await self._write([Set(znodes.PRODUCER_ID_BLOCK, block.encode(), stat.version)])
-            except MultiFailed as failed:
-                if failed.index == FENCE_INDEX:
-                    raise
-                continue  # another broker was first
-            return range(first, last + 1)
+        return await self._states.allocate_producer_ids(self._broker_id)
 
     # What admin clients ask.
 
@@ -188,6 +174,9 @@ class Controller:
     def _on_deletions_event(self, event: WatchEvent) -> None:
         self._events.put_nowait(self._on_deletions_changed)
 
+    def _on_log_dir_event(self, event: WatchEvent) -> None:
+        self._events.put_nowait(self._on_log_dirs_failed)
+
     def _on_topic_event(self, event: WatchEvent) -> None:
         topic = event.path.rpartition("/")[2]
         self._events.put_nowait(lambda: self._on_topic_changed(topic))
@@ -216,6 +205,54 @@ class Controller:
         for topic in await self._session.children(znodes.DELETE_TOPICS, self._on_deletions_event):
             await self._delete_topic(topic)
 
+    # Log directories that fail.
+
+    async def _on_log_dirs_failed(self) -> None:
+        """A broker has lost a directory: which of its replicas are left, its answers tell."""
+        events = await self._session.children(znodes.LOG_DIR_EVENTS, self._on_log_dir_event)
+        if not events:
+            return
+        for topic, assignment in list(self._topics.items()):
+            read = [await self._states.read(topic, assignment, p) for p in assignment.partitions]
+            await self._tell([state for state in read if state is not None])
+        await self._states.write([Delete(f"{znodes.LOG_DIR_EVENTS}/{name}") for name in events])
+
+    async def _tell(self, states: Sequence[PartitionState]) -> list[PartitionState]:
+        """Tell the brokers what was decided; what lies in a failed directory gets another leader.
+
+        Or none: there is only one replica that can lead as yet. Returns what they know now.
+        """
+        offline = await self._channel.leader_and_isr([s for s in states if s.leader != NO_LEADER])
+        self._offline |= offline
+        told = []
+        for state in states:
+            key = state.topic, state.partition
+            if key in offline and state.leader == self._broker_id:
+                state = await self._without_leader(state)
+            told.append(state._replace(offline_replicas=self._offline_replicas(state)))
+        self._channel.update_partitions(told)
+        return told
+
+    async def _without_leader(self, state: PartitionState) -> PartitionState:
+        topic, partition = state.topic, state.partition
+        changed, _ = await self._states.change(
+            topic,
+            self._topics[topic],
+            partition,
+            lambda state: lose_replica(state, self._broker_id),
+        )
+        log.error(
+            "no leader, the log directory has failed topic=%s partition=%d epoch=%d",
+            topic,
+            partition,
+            changed.leader_epoch,
+        )
+        return changed
+
+    def _offline_replicas(self, state: PartitionState) -> tuple[int, ...]:
+        live = self._live_for(state.topic, state.partition)
+        return tuple(replica for replica in state.replicas if replica not in live)
+
     # A topic's life.
 
     async def _load_topic(self, topic: str) -> None:
@@ -238,18 +275,21 @@ class Controller:
         for partition, replicas in unseen.items():
             state = None
             if nodes is not None and partition in nodes:
-                state = await self._read_state(topic, assignment, partition)
+                state = await self._states.read(topic, assignment, partition)
             else:
                 ops.append(Create(znodes.partition_path(topic, partition)))
+            if state is not None and state.leader == NO_LEADER:
+                state, _ = await self._states.change(
+                    topic, assignment, partition, lambda state: elect_offline(state, self._live)
+                )
             if state is None:
                 state = self._first_state(topic, assignment, partition, replicas)
                 if state.leader != NO_LEADER:
                     path = znodes.partition_state_path(topic, partition)
-                    ops.append(Create(path, _encode_state(state)))
+                    ops.append(Create(path, encode_state(state)))
             states.append(state)
-        await self._write(ops)
-        await self._channel.leader_and_isr([s for s in states if s.leader != NO_LEADER])
-        self._channel.update_partitions(states)
+        await self._states.write(ops)
+        await self._tell(states)
 
     async def _partition_nodes(self, topic: str) -> set[int] | None:
         """Which partitions have a node; None if there is not even their parent."""
@@ -257,26 +297,6 @@ class Controller:
             return set(map(int, await self._session.children(znodes.partitions_path(topic))))
         except NoNode:
             return None
-
-    async def _read_state(
-        self, topic: str, assignment: znodes.TopicAssignment, partition: int
-    ) -> PartitionState | None:
-        try:
-            data, stat = await self._session.get(znodes.partition_state_path(topic, partition))
-        except NoNode:
-            return None
-        node = znodes.PartitionStateNode.decode(data)
-        return PartitionState(
-            topic=topic,
-            topic_id=assignment.topic_id or ZERO_UUID,
-            partition=partition,
-            leader=node.leader,
-            leader_epoch=node.leader_epoch,
-            isr=node.isr,
-            replicas=assignment.partitions[partition],
-            partition_epoch=stat.version,
-            controller_epoch=node.controller_epoch,
-        )
 
     def _first_state(
         self,
@@ -299,10 +319,17 @@ class Controller:
             replicas=replicas,
             partition_epoch=0,
             controller_epoch=self.controller_epoch,
+            is_new=True,
         )
 
     async def _delete_topic(self, topic: str) -> None:
-        """Stop its replicas, then remove its nodes; the request to delete it goes last."""
+        """Stop its replicas, then remove its nodes; the request to delete it goes last.
+
+        Replicas that are offline can't be deleted: then the deletion waits, as in Apache Kafka.
+        """
+        if any(key[0] == topic for key in self._offline):
+            log.warning("deletion waits for a log directory that has failed topic=%s", topic)
+            return
         self._topics.pop(topic, None)
         await self._channel.stop_replicas(topic)
         ops: list[Op] = []
@@ -311,7 +338,7 @@ class Controller:
         if await self._session.exists(znodes.topic_config_path(topic)) is not None:
             ops.append(Delete(znodes.topic_config_path(topic)))
         ops.append(Delete(znodes.delete_topic_path(topic)))
-        await self._write(ops)
+        await self._states.write(ops)
         self._channel.forget_topic(topic)
         log.info("topic deleted topic=%s", topic)
 
@@ -336,8 +363,8 @@ class Controller:
                 results[topic, partition] = refused
         states = [state for state in results.values() if isinstance(state, PartitionState)]
         if states:
-            await self._channel.leader_and_isr(states)
-            self._channel.update_partitions(states)
+            told = await self._tell(states)
+            results.update(((state.topic, state.partition), state) for state in told)
         return results
 
     async def _elect(
@@ -351,46 +378,23 @@ class Controller:
             )
         if topic in doomed:
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is being deleted")
-        while True:
-            state = await self._read_state(topic, assignment, partition)
-            leadership = elect(state, kind, self._live)
-            assert state is not None
-            elected = state._replace(
-                leader=leadership.leader,
-                isr=leadership.isr,
-                leader_epoch=state.leader_epoch + 1,
-                partition_epoch=state.partition_epoch + 1,
-                controller_epoch=self.controller_epoch,
-            )
-            path = znodes.partition_state_path(topic, partition)
-            data = _encode_state(elected, is_recovering=leadership.is_unclean)
-            try:
-                await self._write([Set(path, data, state.partition_epoch)])
-            except MultiFailed as failed:
-                if failed.index == FENCE_INDEX or not isinstance(failed.error, BadVersion):
-                    raise
-                continue  # the leader has changed the in-sync replicas meanwhile
-            log.info(
-                "leader elected topic=%s partition=%d leader=%d epoch=%d unclean=%s",
-                topic,
-                partition,
-                elected.leader,
-                elected.leader_epoch,
-                leadership.is_unclean,
-            )
-            return elected
+        elected, leadership = await self._states.change(
+            topic,
+            assignment,
+            partition,
+            lambda state: elect(state, kind, self._live_for(topic, partition)),
+        )
+        log.info(
+            "leader elected topic=%s partition=%d leader=%d epoch=%d unclean=%s",
+            topic,
+            partition,
+            elected.leader,
+            elected.leader_epoch,
+            leadership.is_unclean,
+        )
+        return elected
 
-    # Writing.
-
-    async def _write(self, ops: Sequence[Op]) -> None:
-        """Write, unless somebody else is controller by now.  Raises: MultiFailed."""
-        fence = Check(znodes.CONTROLLER_EPOCH, self._epoch_version)
-        for start in range(0, len(ops), OPS_PER_MULTI_MAX):
-            await self._session.multi([fence, *ops[start : start + OPS_PER_MULTI_MAX]])
-
-
-def _encode_state(state: PartitionState, *, is_recovering: bool = False) -> bytes:
-    """`is_recovering`: until the next change of the in-sync replicas (KIP-704)."""
-    return znodes.PartitionStateNode(
-        state.leader, state.leader_epoch, state.isr, state.controller_epoch, int(is_recovering)
-    ).encode()
+    def _live_for(self, topic: str, partition: int) -> set[int]:
+        """The brokers that can lead a partition: alive, and its log directory is online."""
+        offline = (topic, partition) in self._offline
+        return self._live - {self._broker_id} if offline else self._live

@@ -6,7 +6,7 @@ leads. What goes on in a shard, and all that it takes, is imported when there is
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -230,6 +230,13 @@ class GroupCoordinator:
         led_before, self._led = self._led, {}
         for led in led_before.values():
             led.resign()
+
+    def resign_partitions(self, partitions: Collection[int]) -> None:
+        """Partitions of `__consumer_offsets` went offline with their log directory."""
+        for partition in partitions:
+            led = self._led.pop(partition, None)
+            if led is not None:
+                led.resign()
 
     # Housekeeping.
 

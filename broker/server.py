@@ -12,7 +12,7 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from copy import copy
 from typing import Final
@@ -30,6 +30,7 @@ from .controller import Controller
 from .coordination import znodes
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import CoordinationError, Session
+from .core.topic_names import GROUP_OFFSETS_TOPIC
 from .dynamic_configs import DynamicConfigs, load_broker_configs
 from .group_coordinator import GroupCoordinator
 from .listener import Listener, PlainListener, StreamListener
@@ -37,7 +38,7 @@ from .membership import agree_on_cluster_id, make_startup_paths, register
 from .metadata import MetadataCache
 from .node import Node
 from .producer_ids import ProducerIds
-from .replicas import Replicas, read_overrides
+from .replicas import Replicas, TopicPartition, read_overrides
 from .runtime import Runtime
 from .tasks import TaskSupervisor
 from .topics import Topics
@@ -205,6 +206,9 @@ class Broker:
         node.producer_ids = ProducerIds(controller.allocate_producer_ids)
         await node.dynamic_configs.load()
         self._tasks.spawn(node.dynamic_configs.run(), "config changes")
+        node.replicas.on_log_dir_failed = lambda offline: self._log_dir_failed(
+            offline, node, session
+        )
         await controller.elect()
         await controller.take_over()
         self._tasks.spawn(controller.run(), "controller")
@@ -212,6 +216,18 @@ class Broker:
         for name, loop in maintenance.loops(node.replicas, self.config, runtime).items():
             self._tasks.spawn(loop, name)
         self._name_unknown(node)
+
+    def _log_dir_failed(
+        self, offline: Collection[TopicPartition], node: Node, session: Session
+    ) -> None:
+        """Resign from groups whose log is gone, and have the controller ask what is left."""
+        node.groups.resign_partitions([p for topic, p in offline if topic == GROUP_OFFSETS_TOPIC])
+
+        async def tell() -> None:
+            event = znodes.LogDirEvent(self.broker_id).encode()
+            await session.create(znodes.LOG_DIR_EVENT_PREFIX, event, sequential=True)
+
+        self._tasks.spawn(tell(), "log directory failed")
 
     def _name_unknown(self, node: Node) -> None:
         for kept in node.replicas.log_dirs.all_logs():

@@ -53,6 +53,22 @@ def elect(state: PartitionState | None, kind: ElectionType, live: Collection[int
     raise Refused(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica has ever led it")
 
 
+def elect_offline(state: PartitionState | None, live: Collection[int]) -> Leadership:
+    """The leader of a partition that had none: the first live replica in sync, or still none."""
+    assert state is not None
+    in_sync = [r for r in state.replicas if r in live and r in state.isr]
+    if not in_sync:
+        return Leadership(NO_LEADER, state.isr)
+    return Leadership(in_sync[0], tuple(r for r in state.isr if r in live))
+
+
+def lose_replica(state: PartitionState | None, replica: int) -> Leadership:
+    """What is left when a replica goes offline: no leader if it led, the last in sync stays so."""
+    assert state is not None
+    left = tuple(other for other in state.isr if other != replica)
+    return Leadership(NO_LEADER if state.leader == replica else state.leader, left or state.isr)
+
+
 def _elect_preferred(state: PartitionState, live: Collection[int]) -> Leadership:
     """The first replica, if it is alive and in sync; the in-sync replicas stay."""
     preferred = state.replicas[0]

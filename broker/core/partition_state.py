@@ -20,5 +20,7 @@ class PartitionState(NamedTuple):
     replicas: tuple[int, ...]
     partition_epoch: int
     controller_epoch: int
+    offline_replicas: tuple[int, ...] = ()
+    """Brokers that are down, or have lost the log directory with their replica."""
     is_new: bool = False
     """Nobody has led it before: its log may be made."""

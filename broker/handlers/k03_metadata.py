@@ -184,6 +184,7 @@ def _topic(info: TopicInfo, operations: int) -> MetadataResponseTopic:
                 leader_epoch=state.leader_epoch,
                 replica_nodes=list(state.replicas),
                 isr_nodes=list(state.isr),
+                offline_replicas=list(state.offline_replicas),
             )
             for state in info.partitions
         ],

@@ -77,6 +77,7 @@ def _partition(state: PartitionState) -> DescribeTopicPartitionsResponsePartitio
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
         isr_nodes=list(state.isr),
+        offline_replicas=list(state.offline_replicas),
         eligible_leader_replicas=[],
         last_known_elr=[],
     )

@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 import pytest
 
-from odradek.broker.controller import OPS_PER_MULTI_MAX, PRODUCER_ID_BLOCK_SIZE, Controller
+from odradek.broker.controller import Controller
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from odradek.broker.coordination.interface import MultiFailed
 from odradek.broker.core.partition_state import NO_LEADER, PartitionState
 from odradek.broker.membership import agree_on_cluster_id, make_startup_paths, register
 from odradek.broker.metadata import BrokerInfo
+from odradek.broker.partition_states import OPS_PER_MULTI_MAX, PRODUCER_ID_BLOCK_SIZE
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.coordination.fakes import FakeClock, MemoryJournal, fake_runtime
 from tests.broker.running import until
@@ -27,14 +28,16 @@ class Channel:
     def __init__(self) -> None:
         self.told: list[tuple[str, object]] = []
         self.brokers: list[int] = []
+        self.offline: set[tuple[str, int]] = set()
 
     def take(self) -> list[tuple[str, object]]:
         told, self.told = self.told, []
         return told
 
-    async def leader_and_isr(self, states: Sequence[PartitionState]) -> None:
+    async def leader_and_isr(self, states: Sequence[PartitionState]) -> set[tuple[str, int]]:
         self.told.append(("lead", [(s.topic, s.partition, s.leader) for s in states]))
         await asyncio.sleep(0)
+        return self.offline & {(state.topic, state.partition) for state in states}
 
     async def stop_replicas(self, topic: str) -> None:
         self.told.append(("stop", topic))

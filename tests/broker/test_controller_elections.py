@@ -95,7 +95,7 @@ async def test_what_is_not_there_and_what_is_going() -> None:
 async def test_a_state_that_changes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     async with world() as w:
         controller = await led_by(w, OTHER, OTHER, BROKER_ID)
-        read, changes = controller._read_state, [(OTHER, BROKER_ID, 5)]
+        read, changes = controller._states.read, [(OTHER, BROKER_ID, 5)]
 
         async def change_after(*arguments: object) -> PartitionState | None:
             state = await read(*arguments)  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ async def test_a_state_that_changes_meanwhile(monkeypatch: pytest.MonkeyPatch) -
                 await w.session.set(znodes.partition_state_path("t", 0), node.encode())
             return state
 
-        monkeypatch.setattr(controller, "_read_state", change_after)
+        monkeypatch.setattr(controller._states, "read", change_after)
         async with running(controller):
             results = await controller.elect_leaders([("t", 0)], PREFERRED)
         assert isinstance(results["t", 0], PartitionState)

@@ -288,7 +288,8 @@ async def test_a_crash_between_rename_and_removal_of_the_nodes(
     monkeypatch.setattr(replicas, "stop_replicas", stop_and_crash)
     await client.ask(delete_topics(6, "t"), 6)
     for image in ("asked", "renamed"):
-        async with running(tmp_path / image) as again:
+        at_once = {"log.segment.delete.delay.ms": "0"}
+        async with running(tmp_path / image, at_once) as again:
             assert again.node.metadata.topics == {}
             assert await again.session.children("/admin/delete_topics") == []
             assert await again.session.children("/brokers/topics") == []
