@@ -37,7 +37,14 @@ from .settings.described import (
 )
 from .settings.groups import check_group_settings
 from .settings.properties import parse_properties
-from .settings.topic_config import TopicConfig, check_overrides, read_overrides
+from .settings.topic_config import (
+    RETENTION_MS,
+    TOPIC_SETTINGS,
+    TopicConfig,
+    broker_value,
+    check_overrides,
+    read_overrides,
+)
 
 if TYPE_CHECKING:
     from .core.groups.settings import GroupSettings
@@ -161,6 +168,10 @@ class Config(BrokerSettings):
                 "could never be received"
             )
 
+        if broker_value(TOPIC_SETTINGS[RETENTION_MS], self._given) == 0:
+            raise ConfigError(
+                "log.retention.ms, or what takes its place, must be -1 for never, or at least 1"
+            )
         check_group_settings(self)
 
     def _all_data_dirs(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from .declaration import INT64_MAX, ConfigError, Value, declared_in, text_of
 from .topic import TopicSettings
 from .topic_declaration import DEFAULT, STORED, TopicSetting
 
+RETENTION_MS: Final = "retention.ms"
 TOPIC_SETTINGS: Final[dict[str, TopicSetting[Value]]] = {
     name: setting
     for group in TopicSettings.__bases__
@@ -72,7 +73,10 @@ def broker_value(setting: TopicSetting[Value], given: Mapping[str, Value]) -> Va
     for name, factor in setting.synonyms:
         value = given.get(name)
         if value is not None:
-            return value * factor if isinstance(value, int) and factor != 1 else value
+            if isinstance(value, int) and factor != 1:
+                value *= factor
+            is_never = setting.name == RETENTION_MS and isinstance(value, int) and value < 0
+            return -1 if is_never else value
     return setting.default
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from odradek.broker.config import ConfigError, load_config
 from odradek.broker.maintenance.retention import LOOKED_AT_ONCE, Retention
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.checkpoint import LOG_START, read_offsets
@@ -120,6 +121,29 @@ async def test_what_lies_before_deleted_records_goes_also_if_compacted(
     assert kept.log_start_offset == fifth
     await set_config(client, "cleanup.policy", "compact,delete")
     await until(lambda: kept.log_start_offset == 30)
+
+
+@pytest.mark.parametrize(
+    ("settings", "retention_ms"),
+    [
+        ({}, 168 * 3_600_000),
+        ({"hours": "2"}, 7_200_000),
+        ({"hours": "2", "minutes": "3"}, 180_000),
+        ({"hours": "2", "minutes": "3", "ms": "5"}, 5),
+        ({"hours": "-1"}, -1),
+        ({"hours": "2", "minutes": "-2"}, -1),
+        ({"hours": "2", "ms": "-9"}, -1),
+    ],
+)
+def test_the_finest_unit_counts(settings: dict[str, str], retention_ms: int) -> None:
+    overrides = {f"log.retention.{unit}": text for unit, text in settings.items()}
+    assert load_config(overrides=overrides).topic_config().log_config.retention_ms == retention_ms
+
+
+@pytest.mark.parametrize("unit", ["ms", "minutes", "hours"])
+def test_a_broker_keeps_nothing_for_no_time(unit: str) -> None:
+    with pytest.raises(ConfigError, match=r"log\.retention\.ms.* at least 1$"):
+        load_config(overrides={f"log.retention.{unit}": "0"})
 
 
 class OrderlyFiles(FaultyFiles):
