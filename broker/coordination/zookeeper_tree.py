@@ -17,7 +17,8 @@ from .plain_tree import Change
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
-CONNECT_TIMEOUT_S: Final = 10.0
+CONNECT_TIMEOUT_S: Final = 15.0
+SESSION_TIMEOUT_S: Final = 10.0
 REQUEST_TIMEOUT_S: Final = 30.0
 AT_ONCE: Final = 500
 OF_ZOOKEEPER: Final = "/zookeeper"
@@ -140,7 +141,7 @@ def zookeeper_tree(address: str) -> Iterator[ZooKeeperTree]:
     silent = logging.getLogger("odradek.kazoo")  # what goes wrong is said by the errors
     silent.addHandler(logging.NullHandler())
     silent.propagate = False
-    client = KazooClient(hosts=hosts, timeout=CONNECT_TIMEOUT_S, logger=silent)
+    client = KazooClient(hosts=hosts, timeout=SESSION_TIMEOUT_S, logger=silent)
     try:
         client.start(timeout=CONNECT_TIMEOUT_S)
     except (KazooTimeoutError, OSError, ValueError) as error:

@@ -49,7 +49,6 @@ def export_zookeeper(
         with stopped_broker(data_dirs) as broker, store_of(broker) as store:
             nodes, warnings = for_kafka(store.nodes)
             warnings += _left_out_groups(broker)
-            show_warnings(warnings)
             with zookeeper_tree(zookeeper) as target:
                 there = target.read()
                 check_target(there, nodes, force=force)
@@ -57,6 +56,7 @@ def export_zookeeper(
                 if not dry_run:
                     with progress("nodes", total=len(todo)) as advance:
                         target.apply(todo, advance)
+            show_warnings(warnings)
             show_changes(todo, zookeeper, dry_run=dry_run)
             _show_next_steps(broker, zookeeper, len(topics_of(nodes)))
     except (CoordinationError, StorageError) as error:

@@ -67,9 +67,9 @@ def import_directory(
                 create_missing=create_missing,
                 randbytes=secrets.token_bytes,
             )
-            show_warnings(warnings)
             _show_found(found)
             write_store(broker, nodes, dry_run=dry_run, force=force)
+            show_warnings(warnings)
     except (CoordinationError, StorageError) as error:
         raise CommandError(str(error)) from error
 

@@ -54,8 +54,8 @@ def import_zookeeper(
                 cluster_id=broker.owner.cluster_id,
                 only_this_broker=only_this_broker,
             )
-            show_warnings(warnings)
             write_store(broker, nodes, dry_run=dry_run, force=force)
+            show_warnings(warnings)
     except (CoordinationError, StorageError) as error:
         raise CommandError(str(error)) from error
 

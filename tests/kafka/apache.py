@@ -158,9 +158,14 @@ class Kafka39(ApacheKafka):
             "4lw.commands.whitelist": "dump",
         }
         (self.directory / "zoo.cfg").write_text("".join(f"{k}={v}\n" for k, v in config.items()))
-        self._zookeeper.start(
-            lambda: accepts_connections(self.host, self.zookeeper_port), timeout_s=START_TIMEOUT_S
-        )
+        self._zookeeper.start(self._zookeeper_serves, timeout_s=START_TIMEOUT_S)
+
+    def _zookeeper_serves(self) -> bool:
+        """It accepts connections some time before, and leaves them without an answer."""
+        try:
+            return "Sessions" in self._zookeeper_dump(timeout_s=0.25)
+        except OSError:
+            return False
 
     def wait_for_registration_to_end(self) -> None:
         """A killed broker's session outlives it; until it expires, a new start is refused."""
@@ -170,8 +175,9 @@ class Kafka39(ApacheKafka):
                 raise ServerFailed("the killed broker's ZooKeeper session does not expire")
             time.sleep(POLL_S)
 
-    def _zookeeper_dump(self) -> str:
-        with socket.create_connection((self.host, self.zookeeper_port), timeout=5) as connection:
+    def _zookeeper_dump(self, timeout_s: float = 5.0) -> str:
+        address = (self.host, self.zookeeper_port)
+        with socket.create_connection(address, timeout=timeout_s) as connection:
             connection.sendall(b"dump")
             return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
 
@@ -273,15 +279,6 @@ def java_command(
         main_class,
         *arguments,
     ]
-
-
-def accepts_connections(host: str, port: int) -> bool:
-    """Whether something listens there."""
-    try:
-        socket.create_connection((host, port), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 def main() -> None:

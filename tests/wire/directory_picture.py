@@ -184,10 +184,9 @@ class Sequence:
     """An idempotent producer that writes single records by hand, to one broker after the other."""
 
     def __init__(self, talker: Talker, topic: str) -> None:
-        answer = talker.ask(
-            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 1
-        )
-        assert answer.error_code == 0
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+        eventually(lambda: talker.ask(request, 1).error_code == 0)  # at first Kafka has none
+        answer = talker.ask(request, 1)
         self.producer_id: int = answer.producer_id
         self._epoch: int = answer.producer_epoch
         self._topic = topic
