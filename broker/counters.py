@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from odradek.storage.load_report import LoadReport
+from odradek.storage.log_dirs import LogDirs
 
 COMMITTED_RECORDS_LOST: Final = "committed_records_lost"
 """Offsets below the checkpointed high watermark that a recovery had to cut."""
@@ -50,6 +51,14 @@ class Counters:
     def all(self) -> Mapping[str, int]:
         """A live view of all counts."""
         return MappingProxyType(self._counts)
+
+    def add_all_loaded(self, log_dirs: LogDirs) -> None:
+        """Count what loading has met at the start."""
+        for kept in log_dirs.all_logs():
+            if kept.loaded is not None:
+                self.add_loaded(kept.loaded)
+        unserved = sum(len(data_dir.unserved) for data_dir in log_dirs.online)
+        self.add(PARTITIONS_NOT_LOADED, unserved)
 
     def add_loaded(self, report: LoadReport) -> None:
         """Count what loading one log has met."""

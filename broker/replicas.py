@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from odradek.storage.data_dir import CreatePlan, DataDir
-from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed, StorageError
+from odradek.storage.errors import CorruptLog, DamagedRecords, DiskFull, LogDirFailed, StorageError
 from odradek.storage.log import Log
 from odradek.storage.log_dirs import LogDirs
 
@@ -259,7 +259,7 @@ class Replicas:
         """Storage could not do what a client asked for; a failed disk takes its replicas along."""
         if isinstance(error, LogDirFailed):
             self.take_offline(error)
-        elif isinstance(error, CorruptLog):
+        elif isinstance(error, CorruptLog) and not isinstance(error, DamagedRecords):
             log.error("log is corrupt: %s", error)
 
     def take_offline(self, error: LogDirFailed) -> None:

@@ -38,6 +38,7 @@ from .membership import agree_on_cluster_id, make_startup_paths, register
 from .metadata import MetadataCache
 from .node import Node
 from .producer_ids import ProducerIds
+from .recovery import ProgressBar, Recovery, no_bar
 from .replicas import Replicas, TopicPartition, read_overrides
 from .runtime import Runtime
 from .tasks import TaskSupervisor
@@ -65,12 +66,20 @@ class Broker:
     port: int
     """Where the first listener is reached by clients; known once started."""
 
-    def __init__(self, config: Config, runtime: Runtime, *, portable: bool = IS_NOT_LINUX) -> None:
+    def __init__(
+        self,
+        config: Config,
+        runtime: Runtime,
+        *,
+        portable: bool = IS_NOT_LINUX,
+        recovery_bar: ProgressBar = no_bar,
+    ) -> None:
         self.config = copy(config)  # some of it may change while the broker runs
         self.broker_id: int = config.broker_id
         self.data_dir: str = config.data_dir
         self._runtime = runtime
         self._portable = portable
+        self._recovery_bar = recovery_bar
         self._stack = AsyncExitStack()
         self._failed: asyncio.Future[str] | None = None
 
@@ -116,7 +125,12 @@ class Broker:
             session, None if owner is None else owner.cluster_id, runtime.random.randbytes
         )
         log_dirs.identify(self.broker_id, cluster_id)
-        log_dirs.load(await self._log_configs(session), runtime.clock.wall_ms())
+        config_of = await self._log_configs(session)
+        recovery = Recovery(
+            config_of, runtime, jobs_max=self.config.num_recovery_threads_per_data_dir
+        )
+        await recovery.run(log_dirs.online, self._recovery_bar)
+        log_dirs.load(config_of, runtime.clock.wall_ms())
         node = await self._make_node(log_dirs, cluster_id, session)
         listeners = await self._bind(node)
         await self._join(node, session, listeners)
@@ -153,6 +167,7 @@ class Broker:
         replicas = Replicas(
             log_dirs, config, runtime, tasks, broker_id=self.broker_id, on_offline=self._fail
         )
+        replicas.counters.add_all_loaded(log_dirs)
         metadata = MetadataCache(cluster_id)
         node = Node(config, runtime, broker_id=self.broker_id, metadata=metadata, replicas=replicas)
         self._stack.callback(node.loggers.reset_all)

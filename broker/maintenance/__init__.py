@@ -10,6 +10,7 @@ from .cleaner import Cleaner
 from .flusher import Flusher
 from .producer_expiry import ProducerExpiry
 from .retention import Retention
+from .scrubber import Scrubber
 
 
 def loops(
@@ -23,4 +24,5 @@ def loops(
         "compact logs": Cleaner(replicas, config, runtime).run(),
         "delete old segments": Retention(replicas, config, runtime).run(),
         "unlink deleted files": replicas.deletions.run(),
+        "verify old segments": Scrubber(replicas, config, runtime).run(),
     }

@@ -10,6 +10,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import click
@@ -100,7 +102,7 @@ async def _serve(config: Config, *, stop_with_stdin: bool) -> None:
     if stop_with_stdin:
         _stop_at_end_of_stdin(stopping)
     runtime = Runtime.system()
-    broker = Broker(config, runtime)
+    broker = Broker(config, runtime, recovery_bar=_recovery_bar)
     try:
         await broker.start()
         try:
@@ -127,6 +129,12 @@ async def _failure_before(stopping: asyncio.Event, broker: Broker) -> str | None
         return failed.result()
     failed.cancel()
     return None
+
+
+def _recovery_bar(total_bytes: int) -> AbstractContextManager[Callable[[int], None]]:
+    from .progress import progress  # not paid for by a start that has nothing to recover
+
+    return progress("recovering logs (bytes)", total=total_bytes)
 
 
 def _stop_on_signals(stopping: asyncio.Event) -> None:

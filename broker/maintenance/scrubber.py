@@ -1,0 +1,252 @@
+"""Scrubbing: finished segments are read again now and then, and their checksums verified.
+
+A disk may change what lies on it for years. Each partition is gone through once in
+`odradek.scrub.interval.ms`, by jobs of a minute or less that read no faster than
+`odradek.scrub.max.bytes.per.second`. A bad batch is logged and counted, and from then on answered
+CORRUPT_MESSAGE (a consumer may seek past it), as Apache Kafka's clients would find out themselves.
+How far it is and what is damaged is kept in a file of each data directory.
+"""
+
+import asyncio
+import json
+import logging
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from odradek.storage.checkpoint import TopicPartition
+from odradek.storage.damage import DamagedRange
+from odradek.storage.data_dir import DataDir
+from odradek.storage.errors import LogDirFailed, StorageError
+from odradek.storage.files import FileSystem
+from odradek.storage.log import Log
+from odradek.storage.segment import Segment
+
+from ..config import Config
+from ..counters import BATCHES_CORRUPT, SEGMENTS_SCRUBBED, SEGMENTS_UNREADABLE
+from ..replicas import Replicas
+from ..runtime import Runtime
+from ..tasks import to_the_end
+
+log = logging.getLogger(__name__)
+
+STATE_FILE: Final = ".odradek-scrub"  # at the top of a directory Kafka passes over such files
+CHECK_MS: Final = 10_000
+JOB_S: Final = 30
+SEGMENTS_PER_JOB_MAX: Final = 256
+LOOKED_AT_ONCE: Final = 256
+_VERSION: Final = 1
+
+
+@dataclass(slots=True)
+class _Pass:
+    """How far one partition is: when its current pass began, and what comes next."""
+
+    begun_ms: int
+    next_offset: int = 0
+    is_done: bool = False
+
+
+@dataclass(slots=True)
+class _State:
+    """What is remembered of one data directory."""
+
+    passes: dict[TopicPartition, _Pass] = field(default_factory=dict)
+    damaged: dict[tuple[str, int, int], tuple[int, tuple[DamagedRange, ...]]] = field(
+        default_factory=dict
+    )
+    """By topic, partition and base offset: the segment's size and its damage."""
+
+
+class _Due(NamedTuple):
+    """One segment to verify."""
+
+    log: Log
+    segment: Segment
+    offset_end: int
+
+
+class Scrubber:
+    """Scrubs one broker's logs."""
+
+    def __init__(self, replicas: Replicas, config: Config, runtime: Runtime) -> None:
+        self._replicas = replicas
+        self._config = config
+        self._runtime = runtime
+        self._states: dict[DataDir, _State] = {}
+
+    async def run(self) -> None:
+        """Scrub for ever."""
+        for data_dir in self._replicas.log_dirs.online:
+            self.restore(data_dir)
+        while True:
+            await asyncio.sleep(CHECK_MS / 1000)
+            if self._config.odradek_scrub_interval_ms < 0:
+                continue
+            for data_dir in list(self._replicas.log_dirs.online):
+                while await self.scrub_some(data_dir):
+                    pass
+
+    async def scrub_some(self, data_dir: DataDir) -> int:
+        """Verify the segments that are due, as far as one job goes; return how many."""
+        due = await self._find_due(data_dir)
+        if not due:
+            return 0
+        rate = self._config.odradek_scrub_max_bytes_per_second
+        arguments = {
+            "segments": [
+                {
+                    "path": segment.file.path,
+                    "size_bytes": segment.size_bytes,
+                    "base_offset": segment.base_offset,
+                    "offset_end": offset_end,
+                }
+                for _, segment, offset_end in due
+            ],
+            "io_bytes_per_second": rate,
+        }
+        try:
+            result = await self._runtime.jobs("scrub", arguments)
+        except StorageError as error:
+            log.warning("scrub failed error=%s", error)
+            return 0  # once more at the next look
+        state = self._state(data_dir)
+        for found, said in zip(due, result["segments"], strict=True):
+            self._take(state, found, said)
+        await self._save(data_dir)
+        return len(due)
+
+    # -- what is due
+
+    async def _find_due(self, data_dir: DataDir) -> list[_Due]:
+        now_ms = self._runtime.clock.wall_ms()
+        state = self._state(data_dir)
+        bytes_left = self._config.odradek_scrub_max_bytes_per_second * JOB_S
+        due: list[_Due] = []
+        for count, (key, kept) in enumerate(list(data_dir.logs.items())):
+            if count % LOOKED_AT_ONCE == LOOKED_AT_ONCE - 1:
+                await asyncio.sleep(0)
+            current = state.passes.get(key)
+            if current is None or self._is_over(current, now_ms):
+                current = state.passes[key] = _Pass(now_ms)
+            if current.is_done or data_dir.logs.get(key) is not kept:
+                continue
+            for found in _finished(kept, current.next_offset):
+                if due and (bytes_left <= 0 or len(due) >= SEGMENTS_PER_JOB_MAX):
+                    return due
+                due.append(found)
+                bytes_left -= found.segment.size_bytes
+            if not due or due[-1].log is not kept:
+                current.is_done = True
+        return due
+
+    def _is_over(self, current: _Pass, now_ms: int) -> bool:
+        """Whether the next pass begins; a clock that was set back must not put it off for ever."""
+        interval_ms = self._config.odradek_scrub_interval_ms
+        return current.is_done and not 0 <= now_ms - current.begun_ms < interval_ms
+
+    # -- what was found
+
+    def _take(self, state: _State, found: _Due, said: dict[str, Any]) -> None:
+        kept, segment = found.log, found.segment
+        if all(other is not segment for other in kept.segments):
+            return  # deleted, compacted or cut meanwhile
+        current = state.passes.get((kept.topic, kept.partition))
+        if current is not None:
+            current.next_offset = max(current.next_offset, found.offset_end)
+        counters = self._replicas.counters
+        if "error" in said:
+            counters.add(SEGMENTS_UNREADABLE)
+            log.error(
+                "segment could not be verified path=%s error=%s", segment.file.path, said["error"]
+            )
+            return
+        counters.add(SEGMENTS_SCRUBBED)
+        damaged = tuple(DamagedRange(*fields) for fields in said["damaged"])
+        key = kept.topic, kept.partition, segment.base_offset
+        if damaged:
+            state.damaged[key] = segment.size_bytes, damaged
+        else:
+            state.damaged.pop(key, None)
+        if damaged != segment.damaged:
+            counters.add(BATCHES_CORRUPT, len(set(damaged) - set(segment.damaged)))
+            segment.note_damage(damaged)
+
+    # -- what is remembered
+
+    def _state(self, data_dir: DataDir) -> _State:
+        return self._states.setdefault(data_dir, _State())
+
+    def restore(self, data_dir: DataDir) -> None:
+        """Take up what the last run has left; a file that can't be read is as none."""
+        path = f"{data_dir.path}/{STATE_FILE}"
+        try:
+            data = self._runtime.files.read_bytes(path)
+            state = _decode(data) if data else _State()
+        except (LogDirFailed, ValueError, KeyError, TypeError) as error:
+            log.warning("scrub state unreadable, begun anew path=%s error=%s", path, error)
+            state = _State()
+        self._states[data_dir] = state
+        for (topic, partition, base_offset), (size_bytes, damaged) in state.damaged.items():
+            kept = data_dir.logs.get((topic, partition))
+            for segment in kept.segments if kept is not None else ():
+                if segment.base_offset == base_offset and segment.size_bytes == size_bytes:
+                    segment.note_damage(damaged)
+
+    async def _save(self, data_dir: DataDir) -> None:
+        state = self._state(data_dir)
+        state.passes = {key: value for key, value in state.passes.items() if key in data_dir.logs}
+        state.damaged = {key: v for key, v in state.damaged.items() if key[:2] in data_dir.logs}
+        path, files = f"{data_dir.path}/{STATE_FILE}", self._runtime.files
+        try:
+            await to_the_end(self._runtime.offload(_write, files, path, _encode(state)))
+        except LogDirFailed as error:
+            self._replicas.take_offline(error)
+
+
+def _finished(kept: Log, offset_first: int) -> list[_Due]:
+    """The segments from an offset on that are finished and safe on disk."""
+    due = []
+    for segment in kept.segments.from_offset(offset_first):
+        offset_end = kept.segments.next_base_offset(segment)
+        if offset_end is None or offset_end > kept.recovery_point:
+            break
+        if segment.base_offset >= offset_first or offset_end > offset_first:
+            due.append(_Due(kept, segment, offset_end))
+    return due
+
+
+def _write(files: FileSystem, path: str, data: bytes) -> None:
+    files.write_atomic(path, data, sync=False)  # what a crash loses is only verified once more
+
+
+def _encode(state: _State) -> bytes:
+    return json.dumps(
+        {
+            "version": _VERSION,
+            "passes": [
+                [*key, value.begun_ms, value.next_offset, value.is_done]
+                for key, value in state.passes.items()
+            ],
+            "damaged": [[*key, size, ranges] for key, (size, ranges) in state.damaged.items()],
+        }
+    ).encode()
+
+
+def _decode(data: bytes) -> _State:
+    """Raises: ValueError, KeyError, TypeError."""
+    stored = json.loads(data)
+    if stored["version"] != _VERSION:
+        raise ValueError(f"version {stored['version']} is not {_VERSION}")
+    return _State(
+        {
+            (str(topic), int(partition)): _Pass(int(begun_ms), int(next_offset), bool(is_done))
+            for topic, partition, begun_ms, next_offset, is_done in stored["passes"]
+        },
+        {
+            (str(topic), int(partition), int(base)): (
+                int(size_bytes),
+                tuple(DamagedRange(*fields) for fields in ranges),
+            )
+            for topic, partition, base, size_bytes, ranges in stored["damaged"]
+        },
+    )

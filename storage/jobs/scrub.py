@@ -1,0 +1,47 @@
+"""The job that reads finished segments again and verifies them.
+
+Arguments: "segments", a list of {"path", "size_bytes", "base_offset", "offset_end" (the base offset
+of the next segment)}; "io_bytes_per_second" is for the process that runs the job (`__main__.py`).
+
+Result: "segments", for each in order {"damaged": the fields of each `DamagedRange`} or {"error"},
+if it can't be read (it may have been deleted meanwhile).
+"""
+
+from typing import Final
+
+from odradek.protocol.primitives import INT32_MAX
+
+from ..damage import scan_past_damage
+from ..errors import StorageError
+from ..files import FileSystem
+from . import Arguments, Report, Result
+
+_NO_INDEX: Final = INT32_MAX
+
+
+def run(arguments: Arguments, files: FileSystem, report: Report) -> Result:
+    """Verify all that are named.  `report` gets the bytes read so far."""
+    done_bytes = 0
+
+    def count(size_bytes: int) -> None:
+        nonlocal done_bytes
+        done_bytes += size_bytes
+        report(done_bytes)
+
+    results: list[Result] = []
+    for segment in arguments["segments"]:
+        file = files.open_log(segment["path"], segment["size_bytes"])
+        try:
+            _, damaged = scan_past_damage(
+                file,
+                segment["base_offset"],
+                index_interval_bytes=_NO_INDEX,
+                offset_end=segment["offset_end"],
+                report=count,
+            )
+            results.append({"damaged": damaged})
+        except StorageError as error:
+            results.append({"error": str(error)})
+        finally:
+            file.close()
+    return {"segments": results}
