@@ -25,14 +25,18 @@ public final class Tools {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Exit.setExitProcedure(Tools::end);
         Exit.setHaltProcedure(Tools::end);
+        // Set once: Scala's console keeps the stream that it finds at its first use.
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        ByteArrayOutputStream err = new ByteArrayOutputStream();
+        System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
+        System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
-            ByteArrayOutputStream out = new ByteArrayOutputStream();
-            ByteArrayOutputStream err = new ByteArrayOutputStream();
-            System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
-            System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
+            out.reset();
+            err.reset();
             String[] words = line.split("\t", -1);
             int code = run(words[0], Arrays.copyOfRange(words, 1, words.length));
             System.out.flush();
+            System.err.flush();
             answers.println(code + " " + encoded(out) + " " + encoded(err));
             answers.flush();
         }
