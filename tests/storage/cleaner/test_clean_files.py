@@ -17,6 +17,7 @@ from odradek.storage.jobs.throttle import throttled
 from odradek.storage.log_file import LogFile
 from odradek.storage.recovery import ScanStart, scan_segment
 from tests.storage.cleaner.cleanable import Cleanable, keyed, marker, record
+from tests.storage.support import WALL_MS
 
 INT32_MAX: Final = (1 << 31) - 1
 
@@ -58,7 +59,18 @@ def test_groups_are_bounded_by_their_offsets() -> None:
 def test_index_entries_are_those_of_a_scan(tmp_path: Path) -> None:
     log = Cleanable(tmp_path)
     for base in range(0, 300, 30):
-        log.segment(*(keyed(base + at, f"{base + at}", f"{at}") for at in range(0, 30, 2)))
+        # the newest record of each batch goes, and with it the greatest timestamp
+        log.segment(
+            *(
+                build_batch(
+                    [
+                        record(base + at, b"%d" % (base + at), timestamp=WALL_MS + base + at),
+                        record(base + at + 1, b"%d" % at, timestamp=WALL_MS + 2 * (base + at)),
+                    ]
+                )
+                for at in range(0, 30, 2)
+            )
+        )
     result = log.clean_and_swap(segment_bytes=2000)
     assert len(result["segments"]) > 1
     for base in log.bases():

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from odradek.protocol.records import Codec, MarkerType, Record, build_batch, check_crc, read_header
+from odradek.storage.cleaner.scan import digest
 from tests.storage.cleaner.cleanable import (
     RETENTION_MS,
     Cleanable,
@@ -171,6 +172,46 @@ def test_records_above_the_map_stay(tmp_path: Path) -> None:
         log.clean_and_swap(map_bytes=2 * 192, load_factor=1.0)
     assert log.first_dirty_offset == 7
     assert log.offsets() == [3, 4, 6]
+
+
+def test_what_lies_above_the_map_is_not_judged(tmp_path: Path) -> None:
+    log = Cleanable(tmp_path)
+    log.segment(build_batch([record(0, b"a"), record(1, None), record(2, b"b"), record(3, None)]))
+    log.end_offset = 5
+    log.clean_and_swap(map_bytes=192, load_factor=1.0)
+    assert (log.first_dirty_offset, log.offsets()) == (1, [0, 1, 2, 3])
+    log.clean_and_swap(map_bytes=192, load_factor=1.0)
+    assert (log.first_dirty_offset, log.offsets()) == (5, [0, 2])
+
+
+def test_a_pass_begins_where_the_last_one_ended(tmp_path: Path) -> None:
+    """In the middle of a segment: its index says where to read from."""
+    log = Cleanable(tmp_path)
+    log.segment(*(keyed(offset, f"{offset % 7}") for offset in range(50)))
+    read_bytes = log.clean_and_swap(map_bytes=192 * 7, load_factor=1.0)["statistics"]
+    assert log.first_dirty_offset == 7
+    log.first_dirty_offset = 30
+    statistics = log.clean_and_swap(map_bytes=192 * 7, load_factor=1.0)["statistics"]
+    assert statistics["map_bytes_read"] < read_bytes["map_bytes_read"] / 2
+    assert log.first_dirty_offset == 37
+
+
+def test_long_keys_need_long_digests() -> None:
+    assert len({digest(b"k" * length) for length in range(32, 1000)}) == 968
+    assert {len(digest(b"k" * length)) for length in range(32, 100)} == {32}
+
+
+def test_a_marker_belongs_to_one_transaction(tmp_path: Path) -> None:
+    log = Cleanable(tmp_path)
+    log.segment(
+        keyed(0, "a", producer_id=7, base_sequence=0, is_transactional=True),
+        marker(MarkerType.COMMIT, 1, 7),
+        marker(MarkerType.COMMIT, 2, 7),
+        keyed(3, "b"),
+    )
+    log.clean_and_swap()
+    dated = {header.base_offset: header.has_delete_horizon for header, _ in log.batches()}
+    assert dated == {0: False, 1: False, 2: True, 3: False}
 
 
 @pytest.mark.parametrize("kind", list(MarkerType))
