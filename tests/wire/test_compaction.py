@@ -1,0 +1,277 @@
+"""Compaction under load and `kill -9`: every reader finds the newest of each key at its offset.
+
+One idempotent producer writes number n at offset n, so that a record says by itself whether it is
+where it was written. Half of the kills wait for a moment at which a compaction is being taken over.
+"""
+
+import os
+import random
+import threading
+import time
+from typing import Final
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from odradek.storage.checkpoint import CLEANER, read_offsets
+from odradek.storage.files import RealFileSystem
+from tests.wire.clients import Settings, librdkafka
+from tests.wire.conftest import StartServer, create_topic, eventually
+from tests.wire.servers import Server
+
+pytestmark = pytest.mark.usefixtures("odradek_only")
+
+SEED: Final = int(os.environ.get("ODRADEK_SEED", "71717"))
+TOPIC: Final = "compacted"
+BUSY: Final = {
+    "log.cleaner.backoff.ms": "100",
+    "log.segment.delete.delay.ms": "300",
+    "odradek.flush.ms": "500",
+    "replica.high.watermark.checkpoint.interval.ms": "500",
+}
+CONFIG: Final = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(1 << 20),
+    "min.cleanable.dirty.ratio": "0.3",
+    "delete.retention.ms": "500",
+    "file.delete.delay.ms": "300",
+}
+TOMBSTONE_ONE_IN: Final = 10
+DEADLINE_S: Final = 120.0
+
+
+class History:
+    """What is written: key and value of each number."""
+
+    def __init__(self, count: int, keys: int, seed: int) -> None:
+        self.count = count
+        self.keys = random.Random(seed).choices(range(keys), k=count)
+
+    def key(self, number: int) -> bytes:
+        return b"key-%d" % self.keys[number]
+
+    def value(self, number: int) -> bytes | None:
+        return None if number % TOMBSTONE_ONE_IN == 3 else b"value-%d" % number
+
+    def newest(self) -> dict[bytes, int]:
+        return {b"key-%d" % key: number for number, key in enumerate(self.keys)}
+
+    def check(self, message: Message) -> int:
+        """The offset of a record, which must be what was written there."""
+        error = message.error()
+        assert error is None, error
+        offset: int | None = message.offset()
+        assert offset is not None
+        assert (message.key(), message.value()) == (self.key(offset), self.value(offset))
+        return offset
+
+
+class Writing:
+    """The producer, in a thread."""
+
+    def __init__(self, server: Server, history: History, *, per_second: float) -> None:
+        self._history = history
+        self._per_second = per_second
+        settings: Settings = {
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "reconnect.backoff.max.ms": 100,
+        }
+        self._producer = Producer(
+            {**librdkafka(server.bootstrap_servers, **settings), "on_delivery": self._delivered}
+        )
+        self.sent = 0
+        self.failed: list[str] = []
+        self._thread = threading.Thread(target=self._send, daemon=True)
+        self._thread.start()
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+
+    def _send(self) -> None:
+        history, start_s = self._history, time.monotonic()
+        for number in range(history.count):
+            while True:
+                try:
+                    self._producer.produce(TOPIC, history.value(number), history.key(number), 0)
+                    break
+                except BufferError:
+                    self._producer.poll(0.05)
+            self.sent = number + 1
+            if number % 1000 == 0:
+                self._producer.poll(0)
+                early_s = number / self._per_second - (time.monotonic() - start_s)
+                if early_s > 0:
+                    self._producer.poll(early_s)
+
+    def finish(self) -> None:
+        self._thread.join(DEADLINE_S)
+        assert not self._thread.is_alive()
+        assert self._producer.flush(DEADLINE_S) == 0
+        assert not self.failed, self.failed[:3]
+
+
+class Reading:
+    """A consumer in a thread, from the start again and again, or at the tail."""
+
+    def __init__(self, server: Server, history: History, *, at_tail: bool) -> None:
+        self._history = history
+        self._at_tail = at_tail
+        self.servers = server.bootstrap_servers
+        self.problem: BaseException | None = None
+        self.read = self.rounds = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._read_on()
+                self.rounds += 1
+        except (AssertionError, KafkaException) as error:
+            self.problem = error
+
+    def _read_on(self) -> None:
+        consumer = consumer_from_start(self.servers)
+        last = -1
+        try:
+            while not self._stopping.is_set():
+                for message in consumer.consume(5000, 0.2):
+                    error = message.error()
+                    if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                        if not self._at_tail:
+                            return
+                        continue
+                    offset = self._history.check(message)
+                    assert offset > last, f"{offset} after {last}"
+                    last = offset
+                    self.read += 1
+        finally:
+            consumer.close()
+
+    def finish(self) -> None:
+        self._stopping.set()
+        self._thread.join(DEADLINE_S)
+        if self.problem is not None:
+            raise self.problem
+        assert self.read > 0
+
+
+def consumer_from_start(servers: str) -> Consumer:
+    """One that takes no offset for another, and no damaged record for a record."""
+    settings: Settings = {
+        "group.id": "readers",
+        "auto.offset.reset": "error",
+        "check.crcs": True,
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "reconnect.backoff.max.ms": 100,
+        "fetch.error.backoff.ms": 50,
+    }
+    consumer = Consumer(librdkafka(servers, **settings))
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    return consumer
+
+
+def read_all(servers: str, history: History) -> dict[int, bytes]:
+    """Offset and key of every record."""
+    found: dict[int, bytes] = {}
+    consumer = consumer_from_start(servers)
+    deadline = time.monotonic() + DEADLINE_S
+    try:
+        while time.monotonic() < deadline:
+            for message in consumer.consume(5000, 1.0):
+                error = message.error()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    return found
+                offset = history.check(message)
+                found[offset] = history.key(offset)
+    finally:
+        consumer.close()
+    raise AssertionError("the end of the log was not reached")
+
+
+def files_in(server: Server, name: str) -> list[str]:
+    try:
+        return os.listdir(server.data_dir / name)
+    except FileNotFoundError:
+        return []
+
+
+def kill_at_a_swap(server: Server, name: str, chance: random.Random) -> bool:
+    """Kill when new segments are being taken over, or soon; whether it was then."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        if any(file.endswith((".swap", ".cleaned")) for file in files_in(server, name)):
+            swapped = time.monotonic() + chance.uniform(0, 0.1)
+            while time.monotonic() < swapped:
+                if any(file.endswith(".swap") for file in files_in(server, name)):
+                    break
+            break
+    server.kill()
+    return any(file.endswith((".swap", ".cleaned")) for file in files_in(server, name))
+
+
+def kill(server: Server, name: str, kills: int, chance: random.Random) -> int:
+    """How many kills fell into a compaction or a swap."""
+    moment, hits = threading.Event(), 0
+    for number in range(kills):
+        if number % 2:
+            moment.wait(chance.uniform(0.1, 1.0))  # the moment itself is what is random
+            server.kill()
+        else:
+            hits += kill_at_a_swap(server, name, chance)
+        server.start()
+    return hits
+
+
+def checkpointed(server: Server, name: str) -> int:
+    """The first dirty offset on disk."""
+    offsets = read_offsets(RealFileSystem(), str(server.data_dir / CLEANER)) or {}
+    topic, _, partition = name.rpartition("-")
+    return offsets.get((topic, int(partition)), 0)
+
+
+def run(start_server: StartServer, *, count: int, keys: int, kills: int, per_second: float) -> None:
+    server, history, chance = start_server(BUSY), History(count, keys, SEED), random.Random(SEED)
+    create_topic(server.bootstrap_servers, TOPIC, config=CONFIG)
+    writing = Writing(server, history, per_second=per_second)
+    reading = [Reading(server, history, at_tail=at_tail) for at_tail in (False, True)]
+    hits = kill(server, f"{TOPIC}-0", kills, chance)
+    writing.finish()
+    assert hits > 0, "no kill fell into a compaction"
+    eventually(lambda: checkpointed(server, f"{TOPIC}-0") > 0.6 * count, timeout_s=60)
+    for one in reading:
+        one.finish()
+    check_contents(server, history)
+    server.stop()
+    server.start()
+    check_contents(server, history)
+    assert not [f for f in files_in(server, f"{TOPIC}-0") if f.endswith((".swap", ".cleaned"))]
+
+
+def check_contents(server: Server, history: History) -> None:
+    found = read_all(server.bootstrap_servers, history)
+    assert max(found) == history.count - 1
+    newest = history.newest()
+    for key, number in newest.items():
+        if history.value(number) is not None:
+            assert found.get(number) == key, f"the newest record of {key!r} at {number} is gone"
+    # An old value that outlived its tombstone would be read as if it had never been deleted.
+    last = {key: offset for offset, key in found.items()}
+    wrong = {key: offset for key, offset in last.items() if newest[key] != offset}
+    assert not wrong, f"deleted and back: {list(wrong.items())[:5]}"
+    assert len(found) < 0.7 * history.count
+
+
+@pytest.mark.timeout(180)
+def test_newest_values_survive_with_readers_and_kills(start_server: StartServer) -> None:
+    run(start_server, count=1_000_000, keys=100_000, kills=5, per_second=100_000)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_newest_values_survive_forty_kills(start_server: StartServer) -> None:
+    run(start_server, count=6_000_000, keys=100_000, kills=40, per_second=100_000)
