@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from .interface import StoreError
+from .reserve import Reserve
 from .tree import Node
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class SqliteJournal:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)
         self._connection: sqlite3.Connection | None = None
+        self._reserve = Reserve(f"{self._path}-reserve")
 
     def open(self) -> Saved:
         """Take the file and read all of it.  Raises: StoreError."""
@@ -98,9 +100,26 @@ class SqliteJournal:
             raise StoreError(self._sentence(error)) from error
 
     def commit(self, zxid: int, changes: Sequence[tuple[str, Node | None]]) -> None:
-        """One SQLite transaction.  Raises: sqlite3.Error."""
+        """One SQLite transaction; a full disk is met with the reserve.  Raises: sqlite3.Error."""
+        import sqlite3
+
         connection = self._connection
         assert connection is not None, "commit before open"
+        try:
+            self._commit(connection, zxid, changes)
+        except sqlite3.OperationalError as error:
+            is_full = error.sqlite_errorcode == sqlite3.SQLITE_FULL
+            if not (is_full and self._reserve.give_up()):
+                raise
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            self._commit(connection, zxid, changes)
+        else:
+            self._reserve.keep()
+
+    def _commit(
+        self, connection: sqlite3.Connection, zxid: int, changes: Sequence[tuple[str, Node | None]]
+    ) -> None:
         put = [(path, *node[:-1]) for path, node in changes if node is not None]  # no owner
         gone = [(path,) for path, node in changes if node is None]
         connection.execute("BEGIN IMMEDIATE")
@@ -116,6 +135,7 @@ class SqliteJournal:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+            self._reserve.give_up()
 
     def _configure(self, connection: sqlite3.Connection) -> None:
         # First of all: once a file in WAL mode was read, its shared memory would stay in use.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from odradek.broker.coordination.embedded import EmbeddedStore
 from odradek.broker.coordination.interface import CoordinationLost, StoreError
 from odradek.broker.coordination.journal import SqliteJournal
+from odradek.broker.coordination.reserve import RESERVE_BYTES
 from odradek.broker.coordination.tree import Node
 from odradek.broker.runtime import Runtime
 from tests.broker.coordination.asynchronous import asynchronous
@@ -198,3 +200,42 @@ async def test_a_full_disk(path: Path, system: Runtime) -> None:
     journal.close()
     assert saved["/kept"].data == b"x" * 10_000
     assert "/lost0" not in saved
+
+
+def test_a_full_disk_is_met_with_the_reserve(path: Path) -> None:
+    with opened(path) as journal:
+        journal.commit(1, [])
+        reserve = path.with_name(f"{path.name}-reserve")
+        assert reserve.stat().st_size == RESERVE_BYTES
+        connection = FullConnection(journal._connection, failures=1)
+        journal._connection = connection  # type: ignore[assignment]
+        journal.commit(2, [])
+        assert not reserve.exists()
+        journal.commit(3, [])
+        assert reserve.exists()
+        connection.failures = 2
+        with pytest.raises(sqlite3.OperationalError, match="full"):
+            journal.commit(4, [])
+        journal._connection = connection.real
+
+
+class FullConnection:
+    """A connection whose commits fail for want of room, so many times."""
+
+    def __init__(self, real: sqlite3.Connection | None, failures: int) -> None:
+        assert real is not None
+        self.real = real
+        self.failures = failures
+        self.executemany = real.executemany
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.real.in_transaction
+
+    def execute(self, statement: str, *more: Any) -> sqlite3.Cursor:
+        if statement == "COMMIT" and self.failures:
+            self.failures -= 1
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
+        return self.real.execute(statement, *more)
