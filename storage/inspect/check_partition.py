@@ -160,7 +160,10 @@ class PartitionCheck:
         elif suffix in _UNFINISHED:
             grade = Grade.UNCLEAN if suffix == ".swap" else Grade.HARMLESS
             self._say(self._path(name), _UNFINISHED[suffix], grade)
-        elif suffix != DAMAGED_SUFFIX:
+        elif suffix == DAMAGED_SUFFIX:
+            what = f"{self._sizes[name]} bytes that were set aside"
+            self._say(self._path(name), what, Grade.HARMLESS)
+        else:
             self._say(self._path(name), "a file that does not belong here", Grade.HARMLESS)
 
     def _check_metadata(self) -> None:

@@ -1,0 +1,185 @@
+"""Kafka's DumpLogSegments reads the directories that we write, and says what our dump says.
+
+The directories are written through the storage, without a broker; what brokers and clients leave
+is in test_log_files.py.
+"""
+
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odradek.protocol.group_records import GroupRecord, encode_record
+from odradek.protocol.group_records.classic import OffsetCommitKey, OffsetCommitValue
+from odradek.protocol.records import (
+    Codec,
+    MarkerType,
+    Record,
+    build_batch,
+    control_batch,
+    read_header,
+)
+from odradek.storage.data_dir import DataDir
+from odradek.storage.files import RealFileSystem
+from odradek.storage.log import Log
+from odradek.storage.log_config import LogConfig
+from tests.kafka.java import ToolRunner
+from tests.wire.kafka_dump import in_kafkas_words
+
+pytestmark = pytest.mark.java
+
+WALL_MS = 1_700_000_000_000
+CONFIG = LogConfig(segment_bytes=6000, index_interval_bytes=500)
+VECTORS = Path(__file__).parents[1] / "vectors" / "storage"
+SIDE_FILES = (".index", ".timeindex", ".txnindex", ".snapshot")
+NO_ENTRY = re.compile(r"|Log starting offset: \d+|/\S+ is empty\.")
+# So it complains of Kafka's own empty batches: it looks for the time in the records.
+FALSE_ALARM = re.compile(
+    r"^Found timestamp mismatch in :\S+\n  Index timestamp: \d+, log timestamp: -1\n", re.M
+)
+COMPLAINT = re.compile(
+    r"mismatch|corrupt|\binvalid\b|isvalid: false|could not|non-consecutive|found timestamp", re.I
+)
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[ToolRunner]:
+    with ToolRunner("3.9.2") as runner:
+        yield runner
+
+
+def said(tools: ToolRunner, files: list[Path], *arguments: str) -> dict[Path, list[str]]:
+    """What the tool prints of each file; it must not complain."""
+    ended = tools.run("DumpLogSegments", "--files", ",".join(map(str, files)), *arguments)
+    printed = ended.stdout + FALSE_ALARM.sub("", ended.stderr)
+    complaint = COMPLAINT.search(printed)
+    assert complaint is None, printed[max(0, complaint.start() - 300) : complaint.end() + 500]
+    parts = re.split(r"^Dumping (.*)\n", ended.stdout, flags=re.M)[1:]
+    return {
+        Path(path): [line for line in part.splitlines() if not NO_ENTRY.fullmatch(line)]
+        for path, part in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def assert_same(tools: ToolRunner, folder: Path) -> int:
+    """Both dumps of everything below `folder` are the same, line by line; their count."""
+    count = 0
+    logs = sorted(folder.rglob("*.log"))
+    sides = sorted(path for path in folder.rglob("*") if path.suffix in SIDE_FILES)
+    found = said(tools, logs, "--deep-iteration", "--print-data-log") | said(tools, sides)
+    for path in (*logs, *sides):
+        assert list(in_kafkas_words(path)) == found.get(path, []), path
+        count += len(found.get(path, []))
+    indexes = [path for path in sides if path.suffix in (".index", ".timeindex")]
+    said(tools, indexes, "--verify-index-only")
+    sane = said(tools, indexes, "--index-sanity-check")
+    for path in indexes:
+        passed = any("passed sanity check" in line for line in sane[path])
+        assert passed or not path.stat().st_size, path
+    return count
+
+
+def opened(path: Path) -> DataDir:
+    return DataDir.open(
+        str(path),
+        0,
+        "b2RyYWRlay10ZXN0cy0wMQ",
+        RealFileSystem(),
+        config_of=lambda topic: CONFIG,
+        wall_ms=WALL_MS,
+    )
+
+
+def append(log: Log, batch: bytearray, epoch: int = 0) -> None:
+    log.append(memoryview(batch), read_header(batch), leader_epoch=epoch, wall_ms=WALL_MS)
+
+
+def fill(log: Log, rounds: int = 6) -> None:
+    """All codecs, headers, tombstones, idempotent producers, transactions."""
+    sequence = 0
+    for number in range(rounds * len(Codec)):
+        records = [
+            Record(n, WALL_MS + number * 10 + n, b"key %d" % n, b"value " * n, [("h", None)] * n)
+            for n in range(8)
+        ]
+        records[3].value, records[4].key = None, None
+        codec = list(Codec)[number % len(Codec)]
+        producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence}
+        append(log, build_batch(records, codec=codec, **producer))  # type: ignore[arg-type]
+        sequence += len(records)
+        append(log, build_batch([Record(0, WALL_MS, None, b"plain")], codec=codec), number // 10)
+        append(
+            log,
+            build_batch(
+                [Record(0, WALL_MS + number, b"k", b"in a transaction")],
+                producer_id=9,
+                producer_epoch=1,
+                base_sequence=number,
+                is_transactional=True,
+            ),
+        )
+        marker = MarkerType.COMMIT if number % 3 else MarkerType.ABORT
+        append(
+            log,
+            control_batch(
+                marker, producer_id=9, producer_epoch=1, coordinator_epoch=2, timestamp=WALL_MS
+            ),
+        )
+
+
+def test_what_we_write(tools: ToolRunner, tmp_path: Path) -> None:
+    data_dir = opened(tmp_path)
+    fill(data_dir.create_log("t", 0, topic_id=None, config=CONFIG))
+    data_dir.create_log("empty", 0, topic_id=None, config=CONFIG)
+    data_dir.close()
+    assert len(list((tmp_path / "t-0").glob("*.log"))) > 2
+    assert assert_same(tools, tmp_path) > 400
+
+
+def test_after_a_truncation(tools: ToolRunner, tmp_path: Path) -> None:
+    data_dir = opened(tmp_path)
+    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    fill(log)
+    log.truncate(log.log_end_offset - 100)
+    fill(log, rounds=1)
+    data_dir.close()
+    assert assert_same(tools, tmp_path) > 400
+
+
+def test_after_a_kill_and_recovery(tools: ToolRunner, tmp_path: Path) -> None:
+    data_dir = opened(tmp_path)
+    fill(data_dir.create_log("t", 0, topic_id=None, config=CONFIG))
+    data_dir.abandon()
+    newest = max((tmp_path / "t-0").glob("*.log"))
+    newest.write_bytes(newest.read_bytes()[:-20])
+    data_dir = opened(tmp_path)
+    fill(data_dir.logs["t", 0], rounds=1)
+    data_dir.close()
+    assert assert_same(tools, tmp_path) > 400
+
+
+def test_records_of_groups(tools: ToolRunner, tmp_path: Path) -> None:
+    data_dir = opened(tmp_path)
+    log = data_dir.create_log("__consumer_offsets", 0, topic_id=None, config=CONFIG)
+    for n in range(5):
+        key = OffsetCommitKey(group="g", topic="t", partition=n)
+        value = OffsetCommitValue(offset=n, metadata="m", commit_timestamp=WALL_MS) if n else None
+        append(log, build_batch([Record(0, WALL_MS, *encode_record(GroupRecord(key, value)))]))
+    data_dir.close()
+    path = next(tmp_path.rglob("*.log"))
+    lines = said(tools, [path], "--offsets-decoder", "--print-data-log")[path]
+    decoded = [line for line in lines if line.startswith("|")]
+    assert len(decoded) == 5
+    for n, line in enumerate(decoded):
+        assert f'"group":"g","topic":"t","partition":{n}' in line
+        assert n == 0 or f'"offset":{n},"leaderEpoch":-1,"metadata":"m"' in line
+
+
+def test_what_kafka_wrote(tools: ToolRunner, tmp_path: Path) -> None:
+    """Several segments of every codec, aborts, a cleaned topic with empty batches."""
+    with tarfile.open(VECTORS / "kafka-3.9.2-segments.tgz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    for folder in ("codecs-0", "aborts-0", "compacted-0"):
+        assert assert_same(tools, tmp_path / "segments" / folder) > 50
