@@ -161,12 +161,14 @@ class RealFileSystem:
 
     def list_directory(self, path: str) -> list[FileInfo]:
         """The entries of a directory, in no order."""
+        infos = []
         with guarded(path), os.scandir(path) as entries:
-            return [
-                FileInfo(entry.name, directory, 0 if directory else entry.stat().st_size)
-                for entry in entries
-                for directory in (entry.is_dir(),)
-            ]
+            for entry in entries:
+                is_directory = entry.is_dir()
+                with contextlib.suppress(FileNotFoundError):  # just unlinked by another thread
+                    size_bytes = 0 if is_directory else entry.stat().st_size
+                    infos.append(FileInfo(entry.name, is_directory, size_bytes))
+        return infos
 
     def make_directory(self, path: str) -> None:
         """Make a directory and its parents; one that exists is fine."""

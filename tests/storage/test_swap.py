@@ -1,5 +1,7 @@
 """New segments take the place of old ones: readers notice nothing, and a crash neither."""
 
+import contextlib
+import os
 import random
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -422,3 +424,22 @@ def test_a_cut_log_gets_no_new_names(tmp_path: Path) -> None:
     before = files_of(log.directory)
     swap.settle()
     assert files_of(log.directory) == before
+
+
+def test_a_file_may_be_unlinked_while_a_directory_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_bytes(b"1")
+    scandir = os.scandir
+
+    @contextlib.contextmanager
+    def scan_and_unlink(path: str) -> Iterator[list[os.DirEntry[str]]]:
+        with scandir(path) as entries:
+            found = list(entries)
+        (tmp_path / "b").unlink()
+        yield found
+
+    monkeypatch.setattr(os, "scandir", scan_and_unlink)
+    infos = UnsyncedFileSystem().list_directory(str(tmp_path))
+    assert sorted(info.name for info in infos) == ["a", "c"]
