@@ -7,6 +7,7 @@ is in test_log_files.py.
 import re
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,16 @@ from odradek.protocol.records import (
     control_batch,
     read_header,
 )
+from odradek.storage.cleanable import cleanable
 from odradek.storage.data_dir import DataDir
 from odradek.storage.files import RealFileSystem
+from odradek.storage.inspect import Finding, Grade, ReadOnlyFileSystem
+from odradek.storage.inspect.check_directory import check_directory
+from odradek.storage.inspect.context import Context
+from odradek.storage.jobs import run_job
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
+from odradek.storage.swap import Swap
 from tests.kafka.java import ToolRunner
 from tests.wire.kafka_dump import in_kafkas_words
 
@@ -39,6 +46,8 @@ NO_ENTRY = re.compile(r"|Log starting offset: \d+|/\S+ is empty\.")
 FALSE_ALARM = re.compile(
     r"^Found timestamp mismatch in :\S+\n  Index timestamp: \d+, log timestamp: -1\n", re.M
 )
+# What a compaction removed.
+GAPS = re.compile(r"^Non-consecutive offsets in \S+\n(  \d+ is followed by \d+\n)+", re.M)
 COMPLAINT = re.compile(
     r"mismatch|corrupt|\binvalid\b|isvalid: false|could not|non-consecutive|found timestamp", re.I
 )
@@ -50,10 +59,13 @@ def tools() -> Iterator[ToolRunner]:
         yield runner
 
 
-def said(tools: ToolRunner, files: list[Path], *arguments: str) -> dict[Path, list[str]]:
+def said(
+    tools: ToolRunner, files: list[Path], *arguments: str, gaps: bool = False
+) -> dict[Path, list[str]]:
     """What the tool prints of each file; it must not complain."""
     ended = tools.run("DumpLogSegments", "--files", ",".join(map(str, files)), *arguments)
-    printed = ended.stdout + FALSE_ALARM.sub("", ended.stderr)
+    complaints = FALSE_ALARM.sub("", ended.stderr)
+    printed = ended.stdout + (GAPS.sub("", complaints) if gaps else complaints)
     complaint = COMPLAINT.search(printed)
     assert complaint is None, printed[max(0, complaint.start() - 300) : complaint.end() + 500]
     parts = re.split(r"^Dumping (.*)\n", ended.stdout, flags=re.M)[1:]
@@ -63,12 +75,13 @@ def said(tools: ToolRunner, files: list[Path], *arguments: str) -> dict[Path, li
     }
 
 
-def assert_same(tools: ToolRunner, folder: Path) -> int:
+def assert_same(tools: ToolRunner, folder: Path, *, gaps: bool = False) -> int:
     """Both dumps of everything below `folder` are the same, line by line; their count."""
     count = 0
     logs = sorted(folder.rglob("*.log"))
     sides = sorted(path for path in folder.rglob("*") if path.suffix in SIDE_FILES)
-    found = said(tools, logs, "--deep-iteration", "--print-data-log") | said(tools, sides)
+    found = said(tools, logs, "--deep-iteration", "--print-data-log", gaps=gaps)
+    found |= said(tools, sides)
     for path in (*logs, *sides):
         assert list(in_kafkas_words(path)) == found.get(path, []), path
         count += len(found.get(path, []))
@@ -158,6 +171,60 @@ def test_after_a_kill_and_recovery(tools: ToolRunner, tmp_path: Path) -> None:
     fill(data_dir.logs["t", 0], rounds=1)
     data_dir.close()
     assert assert_same(tools, tmp_path) > 400
+
+
+def compact(log: Log) -> None:
+    """Clean all but the active segment, and swap."""
+    log.high_watermark = log.log_end_offset
+    found = cleanable(log, WALL_MS)
+    result = run_job(
+        "clean",
+        {
+            "directory": log.directory,
+            "segments": [
+                {"base_offset": one.base_offset, "size_bytes": one.size_bytes, "next_offset": end}
+                for one, end in found.segments()
+            ],
+            "first_dirty_offset": found.first_dirty_offset,
+            "end_offset": found.end_offset,
+            "wall_ms": WALL_MS,
+            "delete_retention_ms": 0,
+            "segment_bytes": CONFIG.segment_bytes,
+            "segment_index_bytes": CONFIG.segment_index_bytes,
+            "index_interval_bytes": CONFIG.index_interval_bytes,
+            "record_bytes_max": 1 << 20,
+            "map_bytes": 1 << 20,
+            "load_factor": 0.9,
+            "io_buffer_bytes": 1 << 16,
+            "producers": found.producers(),
+        },
+        log.files,
+        lambda _: None,
+    )
+    assert result["segments"]
+    for segment in result["segments"]:
+        swap = Swap(log, segment["base_offset"], segment["replaces"])
+        for step in (swap.begin, swap.switch, swap.retire, swap.settle, swap.sync):
+            step()
+    log.cleaner_offset = result["end_offset"]
+
+
+def test_after_a_compaction(tools: ToolRunner, tmp_path: Path) -> None:
+    """Batches that were compressed anew, dropped markers, gaps."""
+    data_dir = opened(tmp_path)
+    log = data_dir.create_log("t", 0, topic_id=None, config=replace(CONFIG, compacts=True))
+    fill(log)
+    size_bytes = sum(segment.size_bytes for segment in log.segments)
+    compact(log)
+    assert sum(segment.size_bytes for segment in log.segments) < size_bytes // 2
+    fill(log, rounds=1)
+    data_dir.close()
+    assert assert_same(tools, tmp_path, gaps=True) > 100
+    findings: list[Finding] = []
+    check_directory(
+        ReadOnlyFileSystem(), str(tmp_path), Context(deep=True), findings.append, lambda _: None
+    )
+    assert [one for one in findings if one.grade != Grade.HARMLESS] == []  # .deleted files
 
 
 def test_records_of_groups(tools: ToolRunner, tmp_path: Path) -> None:
