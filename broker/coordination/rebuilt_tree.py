@@ -17,6 +17,9 @@ from .plain_tree import named, with_parents
 from .transfer import Transfer, TransferRefused
 
 PRODUCER_IDS_IN_BLOCK: Final = 1000
+PRODUCER_IDS_SKIPPED: Final = 1_000_000
+"""Producers that had an id but have written nothing yet leave no trace; every start of a broker
+begins a new block."""
 INTERNAL_CONFIGS: Final[Mapping[str, Mapping[str, str]]] = {
     GROUP_OFFSETS_TOPIC: {
         "compression.type": "producer",
@@ -86,8 +89,8 @@ def rebuilt(
     for topic in sorted(topics):
         nodes |= _topic_nodes(topic, topics[topic], broker_id, randbytes, warnings)
     highest = max((p.producer_id for ps in topics.values() for p in ps), default=-1)
-    if highest >= 0:
-        nodes[znodes.PRODUCER_ID_BLOCK] = _block_with(highest, broker_id).encode()
+    block = _block_with(highest + PRODUCER_IDS_SKIPPED, broker_id)
+    nodes[znodes.PRODUCER_ID_BLOCK] = block.encode()
     warnings += _lost(sorted(set(topics) - set(INTERNAL_CONFIGS)))
     return Transfer(with_parents(nodes, znodes.STARTUP_PATHS), warnings)
 

@@ -102,7 +102,7 @@ class TestImportDirectory:
         state = state_of(nodes, "t", 0)
         assert state is not None and state.leader_epoch == 5
         block = znodes.ProducerIdBlock.decode(nodes[znodes.PRODUCER_ID_BLOCK])
-        assert (block.producer_id_first, block.producer_id_last) == (5000, 5999)
+        assert (block.producer_id_first, block.producer_id_last) == (1_005_000, 1_005_999)
         assert znodes.decode_cluster_id(nodes[znodes.CLUSTER_ID]) == CLUSTER_ID
         assert "settings of topics are lost" in result.stderr
         assert "-delete is no partition" in result.stderr
@@ -139,4 +139,4 @@ class TestImportDirectory:
         make_partition(data_dir, "__transaction_state", 0, Record(0, NOW_MS, b"\0\0\0\1t", value))
         assert run("import-directory", "--data-dir", data_dir).exit_code == 0
         block = znodes.ProducerIdBlock.decode(stored(data_dir)[znodes.PRODUCER_ID_BLOCK])
-        assert block.producer_id_first == 77_000
+        assert block.producer_id_first == 1_077_000

@@ -3,7 +3,8 @@
 One directory, one ZooKeeper. A turn is: one broker works, ends (cleanly, or by kill -9 in the
 middle of appends), the tree is exported or imported, the other broker starts on the same files and
 must show the same: batches byte by byte, both ends of each log, last stable offsets and aborted
-transactions, committed offsets of groups, and the sequences of idempotent producers.
+transactions, committed offsets of groups, and the sequences of idempotent producers.  At the end
+the tree is lost altogether, and rebuilt from the directories.
 
 The seed is printed with a failure; ODRADEK_SEED gives another.
 """
@@ -207,6 +208,14 @@ class Exchange:
         self.odradek.start()
         return done.stderr.decode()
 
+    def lose_the_tree(self) -> None:
+        """Neither ZooKeeper nor the store is left: the directories must do."""
+        for path in self.data_dir.glob(".odradek-store.sqlite3*"):
+            path.unlink()
+        done = run_odradek("import-directory", "--data-dir", str(self.data_dir))
+        assert done.returncode == 0, done.stderr.decode()
+        self.odradek.start()
+
 
 def run_rounds(directory: Path, *, rounds: int, seed: int) -> None:
     exchange = Exchange(directory, seed)
@@ -227,6 +236,11 @@ def run_rounds(directory: Path, *, rounds: int, seed: int) -> None:
             exchange.end(exchange.kafka, kill=kill_kafka)
             exchange.to_odradek()
             exchange.check(exchange.odradek, log_starts=not kill_kafka)
+        exchange.work(exchange.odradek)
+        exchange.end(exchange.odradek, kill=True)
+        exchange.lose_the_tree()
+        exchange.check(exchange.odradek)
+        exchange.work(exchange.odradek)
     finally:
         exchange.close()
 

@@ -1,6 +1,7 @@
 """What goes to Kafka, what comes from it, and when neither may happen."""
 
 import re
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -49,8 +50,9 @@ def applied(there: Nodes, nodes: Nodes, tops: tuple[str, ...] = ("/a", "/b", "/c
     return result
 
 
-paths = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(lambda p: "/" + "/".join(p))
-trees = st.dictionaries(paths, st.sampled_from((b"", b"x", b"y")), max_size=8).map(with_parents)
+NAMES = ["/" + "/".join(names) for depth in (1, 2, 3) for names in product("abc", repeat=depth)]
+DATA = (b"", b"x", b"y")
+trees = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(DATA), max_size=8).map(with_parents)
 
 
 @given(trees, trees)
@@ -273,7 +275,7 @@ class TestRebuilt:
         epochs = [state_of(nodes, "t", partition) for partition in (0, 1)]
         assert [state.leader_epoch for state in epochs if state] == [6, 0]
         block = znodes.ProducerIdBlock.decode(nodes[znodes.PRODUCER_ID_BLOCK])
-        assert (block.producer_id_first, block.producer_id_last) == (4000, 4999)
+        assert (block.producer_id_first, block.producer_id_last) == (1_004_000, 1_004_999)
 
     def test_no_record_is_deleted_by_settings_that_were_lost(self) -> None:
         nodes = rebuild(found("t", 0), found("__consumer_offsets", 0))
