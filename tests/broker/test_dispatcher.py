@@ -200,6 +200,27 @@ def test_so_many_produces_may_wait(conversation: Conversation) -> None:
     run(main())
 
 
+def test_produces_of_so_many_bytes_may_wait(
+    conversation: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        frame = memoryview(request_bytes(a_produce(), 11))
+        monkeypatch.setattr(module, "PARKED_PRODUCES_BYTES_MAX", 2 * len(frame) + 1)
+        answers = []
+        for _ in range(3):
+            assert conversation.dispatcher.may_follow(frame[:2])
+            answers.append(conversation.waits(a_produce(), 11))
+        assert conversation.dispatcher.is_held
+        assert not conversation.dispatcher.may_follow(frame)
+        answers[0].set_result(ProduceResponse())
+        await settle()
+        assert conversation.dispatcher.may_follow(frame)
+        conversation.dispatcher.close()
+        assert not conversation.dispatcher.is_held
+
+    run(main())
+
+
 def test_nothing_follows_a_fetch_that_waits(conversation: Conversation) -> None:
     async def main() -> None:
         conversation.waits(FetchRequest(), 12)

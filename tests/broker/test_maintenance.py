@@ -11,6 +11,13 @@ from odradek.broker.maintenance.checkpointer import Checkpointer
 from odradek.broker.maintenance.flusher import Flusher
 from odradek.broker.maintenance.producer_expiry import ProducerExpiry
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k08_offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.storage.checkpoint import RECOVERY_POINT, read_offsets
 from odradek.storage.log import Log
 
@@ -80,6 +87,64 @@ async def test_the_time_runs_from_the_first_append(broker: RunningBroker) -> Non
     assert flusher._due() == []
     broker.clock.moved_ms += 1000
     assert flusher._due() == [partition_of(broker)]
+
+
+@on_broker(NEVER, both=False)
+async def test_flush_ms_counts_from_the_last_flush(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t", configs={"flush.ms": "5000"})
+    await client.append("t", batch_of(b"a"))
+    await broker.node.replicas.group_commit.flush(partition_of(broker))
+    flusher = flusher_of(broker)
+    await client.append("t", batch_of(b"a"))
+    assert flusher._due() == []
+    broker.clock.moved_ms += 5000
+    await until(lambda: log_of(broker).recovery_point == 2)
+    broker.clock.moved_ms += 5000
+    assert flusher._due() == []  # nothing new
+
+
+@on_broker({**NEVER, "log.flush.scheduler.interval.ms": "60000"}, both=False)
+async def test_without_flush_ms_each_look_flushes(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    flusher = flusher_of(broker)
+    flusher._due()
+    await client.append("t", batch_of(b"a"))
+    broker.clock.moved_ms += 59_000
+    assert flusher._due() == []
+    broker.clock.moved_ms += 1000
+    assert flusher._due() == [partition_of(broker)]
+    broker.node.replicas.set_overrides("t", {"flush.ms": str(1 << 40)})
+    broker.clock.moved_ms += 60_000
+    assert flusher._due() == []
+
+
+@on_broker({**NEVER, "log.flush.interval.messages": "1"}, both=False)
+async def test_what_groups_commit_is_durable_too(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.ask(FindCoordinatorRequest(key="g"), 3)
+    topics = [
+        OffsetCommitRequestTopic(
+            name="__consumer_offsets",
+            partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=3)],
+        )
+    ]
+    request = OffsetCommitRequest(
+        group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=topics
+    )
+
+    async def committed() -> bool:
+        answer: OffsetCommitResponse = await client.ask(request, 7)
+        return answer.topics[0].partitions[0].error_code == 0
+
+    for _ in range(1000):  # as long as the group's partition is loaded
+        if await committed():
+            break
+        await asyncio.sleep(0.01)
+    logs = [p.log for p in broker.node.replicas.partitions.values() if p.log.log_end_offset]
+    assert logs
+    assert all(kept.recovery_point == kept.log_end_offset for kept in logs)
 
 
 @on_broker(NEVER, both=False)
