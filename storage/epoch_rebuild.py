@@ -6,11 +6,13 @@ from typing import Final
 from .checkpoint import LEADER_EPOCH, parse_epochs
 from .errors import CorruptLog
 from .files import FileSystem
-from .leader_epochs import LeaderEpochs
+from .leader_epochs import UNDEFINED, LeaderEpochs
 from .segments import Segments
 from .walk import walk_headers
 
 logger: Final = logging.getLogger("odradek.storage")
+
+LOOKED_AT_MAX: Final = 8  # epochs, from the latest on
 
 
 def load_epochs(
@@ -35,6 +37,7 @@ def load_epochs(
             epochs.assign(epoch, offset, write=False)
         elif epochs.epoch_of(offset) != epoch:
             rebuilt = True
+    rebuilt = rebuilt or _contradicts(epochs, segments, log_end_offset)
     if rebuilt:
         logger.warning("leader epochs rebuilt from the batches directory=%s", directory)
         epochs = LeaderEpochs(files, directory, _epochs_of(segments))
@@ -43,6 +46,26 @@ def load_epochs(
     if (rebuilt or not clean) and log_end_offset > 0:
         epochs.write()
     return epochs
+
+
+def _contradicts(epochs: LeaderEpochs, segments: Segments, log_end_offset: int) -> bool:
+    """Whether the batches around where epochs begin, or the last one, are of other epochs."""
+    entries = epochs.entries()
+    offsets = {start for _, start in entries[-LOOKED_AT_MAX:]} | {log_end_offset - 1}
+    offsets |= {start - 1 for _, start in entries[1:][-LOOKED_AT_MAX:]}
+    for offset in sorted(offsets):
+        if not segments.first_offset <= offset < log_end_offset:
+            continue
+        try:
+            header = segments.header_at(offset)
+        except CorruptLog:
+            continue
+        if header is None or header.partition_leader_epoch < 0:
+            continue
+        epoch = epochs.epoch_of(max(offset, header.base_offset))
+        if epoch not in (UNDEFINED, header.partition_leader_epoch) or not entries:
+            return True
+    return False
 
 
 def _read_epochs(files: FileSystem, path: str) -> list[tuple[int, int]] | None:

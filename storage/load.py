@@ -120,7 +120,12 @@ def load_log(
         producers = rebuild_producers(files, directory, segments, log_end_offset, infos.values())
     report.indexes_rebuilt += check_transaction_indexes(files, directory, segments, infos.values())
     producers.expire(wall_ms, producer_id_expiration_ms=config.producer_id_expiration_ms)
-    log_start_offset = max(hints.log_start_offset, segments.first_offset)
+    hinted_start = hints.log_start_offset
+    if hinted_start > log_end_offset == hints.recovery_point and not report.lost_committed:
+        # All is there that was synced, and no start was ever beyond that.
+        logger.warning("log start %d is beyond the log, ignored path=%s", hinted_start, directory)
+        hinted_start = 0
+    log_start_offset = max(hinted_start, segments.first_offset)
     log = Log(
         files,
         directory,
@@ -151,13 +156,13 @@ def load_log(
         log.flushing.loaded_clean(log_end_offset if log_end_offset in snapshots else -1)
     for segment in segments:
         segment.rest()
-    if log_end_offset < hints.log_start_offset:
+    if log_end_offset < hinted_start:
         logger.warning("log ends before its start and is emptied log=%r", log)
         for segment in segments:
             if segment.size_bytes:
-                reason = f"it ends before the log start {hints.log_start_offset}"
+                reason = f"it ends before the log start {hinted_start}"
                 report.set_aside_bytes += set_aside_tail(files, segment.file, 0, reason)
-        log.restart_at(hints.log_start_offset)
+        log.restart_at(hinted_start)
     if report != LoadReport():
         log.loaded = report
     return log

@@ -13,8 +13,7 @@ from .index import OFFSET_ENTRY, TIME_ENTRY
 from .load_report import LoadReport
 from .log_config import LogConfig
 from .log_file import LogFile
-from .producer_rebuild import remove_snapshots_above, replay_producers
-from .producer_snapshot import newest_snapshot
+from .producer_rebuild import remove_snapshots_above, replay_producers, snapshot_of_log
 from .producer_state import ProducerState
 from .recovery import Report, ScanStart, SegmentScan, scan_segment
 from .resync import Doubtful, find_valid_batch
@@ -94,10 +93,9 @@ class LogRecovery:
         offsets = remove_snapshots_above(
             self._files, self._directory, self._infos.values(), self.recovery_point
         )
-        newest = newest_snapshot(
-            self._files, self._directory, offsets, offset_max=self.recovery_point
+        state_offset, producers = snapshot_of_log(
+            self._files, self._directory, segments, offsets, offset_max=self.recovery_point
         )
-        state_offset, producers = (0, ProducerState()) if newest is None else newest
         replay_producers(producers, segments, state_offset, start.next_offset)
 
         self.producers = producers

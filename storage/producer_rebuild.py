@@ -14,6 +14,8 @@ from .walk import walk_headers
 
 logger: Final = logging.getLogger("odradek.storage")
 
+LOOKED_AT_MAX: Final = 8  # producers of a snapshot
+
 
 def rebuild_producers(
     files: FileSystem,
@@ -24,10 +26,54 @@ def rebuild_producers(
 ) -> ProducerState:
     """The state at the log end; snapshots above it are removed.  Raises: LogDirFailed."""
     offsets = remove_snapshots_above(files, directory, infos, log_end_offset)
-    newest = newest_snapshot(files, directory, offsets, offset_max=log_end_offset)
-    offset, state = (0, ProducerState()) if newest is None else newest
+    offset, state = snapshot_of_log(files, directory, segments, offsets, offset_max=log_end_offset)
     replay_producers(state, segments, offset, log_end_offset)
     return state
+
+
+def snapshot_of_log(
+    files: FileSystem,
+    directory: str,
+    segments: Segments,
+    offsets: list[int],
+    *,
+    offset_max: int,
+) -> tuple[int, ProducerState]:
+    """The newest snapshot at or below an offset that is of this log; without one, no producers.
+
+    Those that can't be read or are of another log are removed.  Raises: LogDirFailed.
+    """
+    while newest := newest_snapshot(files, directory, offsets, offset_max=offset_max):
+        offset, state = newest
+        problem = _snapshot_problem(state, offset, segments)
+        if problem is None:
+            return newest
+        path = snapshot_path(directory, offset)
+        logger.warning("producer snapshot of another log, removed path=%s: %s", path, problem)
+        files.unlink(path)
+        offsets.remove(offset)
+    return 0, ProducerState()
+
+
+def _snapshot_problem(state: ProducerState, offset: int, segments: Segments) -> str | None:
+    """What of a snapshot can't be of this log: some of its batches are looked at."""
+    for count, entry in enumerate(state.entries()):
+        last = entry.batches[-1].last_offset if entry.batches else -1
+        if max(last, entry.transaction_first_offset) >= offset:
+            return f"producer {entry.producer_id} has offset {last} beyond it"
+        if last < segments.first_offset or count >= LOOKED_AT_MAX:
+            continue
+        try:
+            header = segments.header_at(last)
+        except CorruptLog:
+            continue
+        if (
+            header is not None
+            and header.base_offset <= last
+            and header.producer_id != entry.producer_id
+        ):
+            return f"offset {last} is of producer {header.producer_id}, not {entry.producer_id}"
+    return None
 
 
 def remove_snapshots_above(
@@ -125,8 +171,7 @@ def _rebuild_transaction_index(
 ) -> None:
     base_offset = segment.base_offset
     snapshots = snapshot_offsets(infos)
-    newest = newest_snapshot(files, directory, snapshots, offset_max=base_offset)
-    offset, state = (0, ProducerState()) if newest is None else newest
+    offset, state = snapshot_of_log(files, directory, segments, snapshots, offset_max=base_offset)
     replay_producers(state, segments, offset, base_offset)
     segment.txn_index.truncate(base_offset)
     try:

@@ -3,7 +3,10 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
+from odradek.protocol.records import BatchHeader
+
 from .segment import Segment
+from .walk import walk_headers
 
 
 class Segments:
@@ -53,6 +56,15 @@ class Segments:
     def before_offset(self, offset: int) -> list[Segment]:
         """The segments that `from_offset` leaves out."""
         return self._segments[: max(0, bisect_right(self._base_offsets, offset) - 1)]
+
+    def header_at(self, offset: int) -> BatchHeader | None:
+        """The batch with an offset, or the next one.  Raises: CorruptLog, LogDirFailed."""
+        for segment in self.from_offset(offset):
+            found = segment.find(offset)
+            if found is not None:
+                for _, header in walk_headers(segment.file, found[1], segment.size_bytes):
+                    return header
+        return None
 
     def after(self, segment: Segment) -> Segment | None:
         """The next segment."""
