@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from . import znodes
 from .interface import CoordinationError
 from .json_fields import MalformedZnode
+from .paths import split_path
 from .plain_tree import (
     Change,
     Nodes,
@@ -284,17 +285,11 @@ def changes(there: Nodes, nodes: Nodes) -> list[Change]:
 def _kept(nodes: Nodes) -> tuple[dict[str, bytes], list[str]]:
     """What goes along, and a sentence on what does not."""
     taken = {path: data for path, data in nodes.items() if is_below(path, KEPT)}
-    known = with_parents({}, (*znodes.STARTUP_PATHS, *KEPT, *PASSING, "/admin/reassign_partitions"))
-    unknown = sorted(
-        path
-        for path in nodes
-        if path not in known
-        and not is_below(path, KEPT)
-        and not is_below(path, PASSING)
-        and not is_below(path, (znodes.CONFIG_GROUPS,))
-    )
-    tops = [path for path in unknown if path.rpartition("/")[0] not in unknown]
-    return taken, [f"nodes that are not Kafka's are left out: {named(tops)}"] if tops else []
+    passing = PASSING | {znodes.CONFIG_GROUPS}
+    roots = with_parents({}, (*znodes.STARTUP_PATHS, *KEPT, *PASSING))
+    other = {path for path in nodes if path not in roots and not is_below(path, KEPT | passing)}
+    tops = sorted(path for path in other if split_path(path)[0] not in other)
+    return taken, [f"nodes of no use there are left out: {named(tops)}"] if tops else []
 
 
 def _without_own_settings(taken: Nodes, path: str, warnings: list[str]) -> bytes:

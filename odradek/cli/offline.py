@@ -41,7 +41,7 @@ dry_run_option = click.option(
 
 
 class StoppedBroker(NamedTuple):
-    """The directories of a broker, locked; its embedded store lies in the first one."""
+    """The directories of a broker, locked; its embedded store lies in one of them."""
 
     directories: tuple[str, ...]
     owner: MetaProperties
@@ -49,8 +49,9 @@ class StoppedBroker(NamedTuple):
 
     @property
     def store_path(self) -> str:
-        """Where the embedded store is, or would be."""
-        return f"{self.directories[0]}/{STORE_FILE}"
+        """Where the embedded store is; a new one belongs into the first directory."""
+        paths = [f"{directory}/{STORE_FILE}" for directory in self.directories]
+        return next((path for path in paths if self.files.exists(path)), paths[0])
 
     @property
     def stopped_cleanly(self) -> bool:
@@ -85,7 +86,8 @@ def store_of(broker: StoppedBroker) -> Iterator[StoredTree]:
     """The store of a broker, which must have one.  Raises: CommandError, StoreError."""
     if not broker.files.exists(broker.store_path):
         raise CommandError(
-            f"there is no store of Odradek in {broker.directories[0]}: {STORE_FILE} is missing"
+            f"there is no store of Odradek in {' or '.join(broker.directories)}: "
+            f"{STORE_FILE} is missing"
         )
     with StoredTree(broker.store_path) as tree:
         yield tree

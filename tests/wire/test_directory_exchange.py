@@ -87,6 +87,8 @@ class Exchange:
         if server is self.odradek:
             self._commit(server, CONSUMER_GROUP, "consumer")
         else:
+            if self.chance.random() < 0.5:
+                self._commit(server, CONSUMER_GROUP, "classic")
             self._transact(server)
         talker = Talker(server)
         if self.sequence is None:

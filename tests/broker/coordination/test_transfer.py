@@ -105,9 +105,11 @@ class TestForKafka:
         assert znodes.decode_config(found.nodes[path]) == {"log.flush.interval.ms": "2"}
         assert "odradek.flush.ms" in found.warnings[0]
 
-    def test_names_nodes_that_are_not_kafkas(self) -> None:
-        found = for_kafka(cluster() | {"/mine": b"", "/mine/too": b""})
-        assert found.warnings == ["nodes that are not Kafka's are left out: /mine"]
+    def test_names_what_is_of_no_use(self) -> None:
+        old = {"/admin/reassign_partitions": b"{}", "/consumers/old": b"", "/consumers/old/x": b""}
+        found = for_kafka(cluster() | old | {"/mine": b"", "/mine/too": b""})
+        names = "/admin/reassign_partitions, /consumers/old, /mine"
+        assert found.warnings == [f"nodes of no use there are left out: {names}"]
 
     def test_refuses_what_would_stop_kafkas_controller(self) -> None:
         path = znodes.topic_path("bad")
