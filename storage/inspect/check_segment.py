@@ -109,7 +109,7 @@ class SegmentCheck:
             for piece in reader.pieces():
                 batch = piece.batch
                 if batch is None:
-                    self._refuse_old_format(piece)
+                    self._refuse_old_format(piece, reader)
                     self._note_hole(piece)
                 else:
                     self._note_batch(piece, batch)
@@ -156,9 +156,9 @@ class SegmentCheck:
             next_offset = self.segment.next_offset
             holes.append(Hole(piece.position, piece.position_end, next_offset, None, piece.problem))
 
-    def _refuse_old_format(self, piece: Piece) -> None:
+    def _refuse_old_format(self, piece: Piece, reader: SegmentReader) -> None:
         """Messages of format 0 and 1 are not damage.  Raises: UnsupportedFormat."""
-        if piece.header is None or piece.header.magic not in (0, 1):
+        if bytes(reader.read(piece)[16:17]) not in (b"\0", b"\1"):
             return
         file = self._files.open_log(self.segment.path(), self.segment.size_bytes)
         try:
