@@ -1,0 +1,202 @@
+"""Retention seen from outside: beside a real Kafka, under readers, and under `kill -9`."""
+
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records import iter_batches, iter_records
+from tests.broker.client import fetch_request
+from tests.broker.requests import list_offsets
+from tests.kafka.apache import Kafka39
+from tests.wire.admin_talk import Conversation
+from tests.wire.conftest import StartServer, create_topic
+from tests.wire.conversations_retention import LOG_STARTS, OFTEN
+from tests.wire.load import LibrdkafkaLoad
+from tests.wire.servers import OdradekServer, Server
+from tests.wire.talk import Talk, differences
+
+SEED: Final = int(os.environ.get("ODRADEK_SEED", "20226"))
+TOPIC: Final = "forgotten"
+IDEMPOTENT: Final = {"acks": "all", "enable.idempotence": "true", "batch.num.messages": "300"}
+ALWAYS: Final = {"log.retention.check.interval.ms": "10", "log.segment.delete.delay.ms": "50"}
+SMALL: Final = {"segment.bytes": "10000", "retention.bytes": "50000", "file.delete.delay.ms": "20"}
+EARLIEST, LATEST = -2, -1
+READERS: Final = 4
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("conversation", LOG_STARTS, ids=lambda c: c.__name__)
+def test_the_same_segments_go_as_in_kafka(
+    conversation: Conversation, target: str, tmp_path: Path
+) -> None:
+    if target != "odradek":
+        pytest.skip("starts both brokers itself")
+    answers = []
+    for broker in (OdradekServer(tmp_path / "o", OFTEN), Kafka39(tmp_path / "k", OFTEN)):
+        try:
+            broker.start()
+            talk = Talk(broker, conversation.__name__)
+            try:
+                conversation(talk)
+            finally:
+                talk.close()
+            answers.append(talk.answers)
+        finally:
+            broker.close()
+    ours, kafka = answers
+    assert list(ours) == list(kafka)
+    found = [d for label in ours for d in differences(ours[label], kafka[label], label)]
+    assert not found, "\n".join(found)
+
+
+def bound(talk: Talk, timestamp: int) -> int:
+    answer = talk.exchange(list_offsets(TOPIC, timestamp), 7)
+    assert answer is not None, "the broker hung up"
+    offset: int = answer.topics[0].partitions[0].offset
+    return offset
+
+
+def read_once(talk: Talk, offset: int) -> int | None:
+    """Check what is there; the offset to go on with, or None if it was out of range."""
+    answer = talk.exchange(fetch_request(TOPIC, offset, partition_max_bytes=50_000), 11)
+    assert answer is not None, "the broker hung up on a reader"
+    part = answer.responses[0].partitions[0]
+    if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        return None
+    assert part.error_code == 0
+    data = memoryview(part.records or b"")
+    for position, header in iter_batches(data):
+        for record in iter_records(
+            data[position : position + header.size_bytes], header, size_bytes_max=1 << 20
+        ):
+            assert int(record.value or b"") == record.offset
+        assert header.base_offset <= offset <= header.last_offset
+        offset = header.next_offset
+    return offset
+
+
+class Reader:
+    """Reads from the beginning again and again, or from anywhere, in a thread."""
+
+    def __init__(self, server: Server, seed: int) -> None:
+        self._talk = Talk(server, TOPIC)
+        self._chance = random.Random(seed)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.error: BaseException | None = None
+        self.reads = self.refusals = 0
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                first, last = bound(self._talk, EARLIEST), bound(self._talk, LATEST)
+                offset: int | None = self._chance.choice((first, first, last))
+                for _ in range(self._chance.randrange(1, 8)):
+                    assert offset is not None
+                    offset = read_once(self._talk, offset)
+                    self.reads += 1
+                    if offset is None:
+                        self.refusals += 1
+                        break
+        except (AssertionError, OSError) as error:
+            self.error = error
+        finally:
+            self._talk.close()
+
+    def finish(self) -> None:
+        self._stopping.set()
+        self._thread.join(30)
+        if self.error is not None:
+            raise self.error
+
+
+def wait_for_start(talk: Talk, offset: int) -> None:
+    deadline = time.monotonic() + 60
+    while bound(talk, EARLIEST) < offset:
+        assert time.monotonic() < deadline, "nothing is deleted"
+
+
+@pytest.mark.usefixtures("odradek_only")
+def test_readers_get_records_or_hear_that_they_are_gone(start_server: StartServer) -> None:
+    server = start_server(ALWAYS)
+    create_topic(server.bootstrap_servers, TOPIC, config=SMALL)
+    talk = Talk(server, TOPIC)
+    with LibrdkafkaLoad(server.bootstrap_servers, TOPIC, IDEMPOTENT) as load:
+        readers = [Reader(server, SEED + number) for number in range(READERS)]
+        wait_for_start(talk, 20_000)
+        for reader in readers:
+            reader.finish()
+        load.finish()
+        assert not load.failed
+    assert all(reader.reads > 20 for reader in readers)
+    talk.close()
+
+
+def deleted_names(server: Server) -> list[str]:
+    directory = server.data_dir / f"{TOPIC}-0"
+    return [name for name in os.listdir(directory) if name.endswith(".deleted")]
+
+
+def deletion(server: Server, chance: random.Random) -> Iterator[None]:
+    """Pass time until the broker is about to delete, or has just begun."""
+    before = set(deleted_names(server))
+    deadline = time.monotonic() + 30
+    while not set(deleted_names(server)) - before:
+        assert time.monotonic() < deadline, "nothing is deleted"
+        yield
+    if chance.random() < 0.5:
+        threading.Event().wait(chance.uniform(0.0, 0.02))  # the moment is what is random
+
+
+def check_after_kill(server: Server, start_before: int, acked: list[int]) -> None:
+    """No gap, nothing doubled, nothing back, nothing acknowledged missing."""
+    talk = Talk(server, TOPIC)
+    first, last = bound(talk, EARLIEST), bound(talk, LATEST)
+    assert first >= start_before, "deleted records are back"
+    assert last > max(acked)
+    offset = first
+    while offset < last:
+        next_offset = read_once(talk, offset)
+        if next_offset is None:  # it goes on deleting
+            next_offset = bound(talk, EARLIEST)
+        assert next_offset > offset
+        offset = next_offset
+    talk.close()
+
+
+def kill_while_deleting(start_server: StartServer, *, kills: int, seed: int) -> None:
+    server = start_server(ALWAYS)
+    create_topic(server.bootstrap_servers, TOPIC, config=SMALL)
+    chance = random.Random(seed)
+    with LibrdkafkaLoad(server.bootstrap_servers, TOPIC, IDEMPOTENT) as load:
+        for _ in range(kills):
+            for _ in deletion(server, chance):
+                pass
+            logs = {int(name[:20]) for name in deleted_names(server) if ".log." in name}
+            acked = load.acked[:]
+            server.kill()
+            server.start()
+            check_after_kill(server, max(logs, default=0) + 1 if logs else 0, acked)
+        load.finish()
+        assert not load.failed
+        check_after_kill(server, 1, load.acked)
+        assert sorted(load.acked) == list(range(len(load.acked)))
+
+
+@pytest.mark.usefixtures("odradek_only")
+def test_kill_while_segments_are_deleted(start_server: StartServer) -> None:
+    kill_while_deleting(start_server, kills=10, seed=SEED)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("odradek_only")
+def test_kill_often_while_segments_are_deleted(start_server: StartServer) -> None:
+    kill_while_deleting(start_server, kills=60, seed=SEED + 1)
