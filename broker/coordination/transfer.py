@@ -153,6 +153,8 @@ def for_odradek(
     taken, warnings = _kept(nodes)
     if live:
         warnings.append(f"other brokers of this cluster are running: {named(live)}")
+    for topic in topics_of(taken):
+        _check_topic(taken, topic)
     _keep_to_broker(taken, broker_id, warnings, only_this_broker=only_this_broker)
     warnings += _without_effect(taken)
     return Transfer(with_parents(taken, znodes.STARTUP_PATHS), warnings)
@@ -303,7 +305,7 @@ def _without_own_settings(taken: Nodes, path: str, warnings: list[str]) -> bytes
 
 
 def _check_topic(taken: Nodes, topic: str) -> None:
-    """Kafka's controller stops at a topic that it cannot read.  Raises: MalformedZnode."""
+    """Let a topic pass that any controller can take up.  Raises: MalformedZnode."""
     node = assignment_of(taken, topic)
     if node.topic_id is None or not node.partitions:
         raise MalformedZnode(f"{znodes.topic_path(topic)} names no topic id or no partitions")

@@ -111,13 +111,16 @@ class TestForKafka:
         names = "/admin/reassign_partitions, /consumers/old, /mine"
         assert found.warnings == [f"nodes of no use there are left out: {names}"]
 
-    def test_refuses_what_would_stop_kafkas_controller(self) -> None:
+    def test_refuses_what_would_stop_a_controller(self) -> None:
         path = znodes.topic_path("bad")
-        with pytest.raises(MalformedZnode, match="/brokers/topics/bad"):
-            for_kafka(cluster() | {path: b"{"})
         without_id = znodes.TopicAssignment({0: (0,)}, None).encode()
-        with pytest.raises(MalformedZnode, match="no topic id"):
-            for_kafka(cluster() | {path: without_id})
+        for convert in (for_kafka, from_kafka):
+            with pytest.raises(MalformedZnode, match="/brokers/topics/bad"):
+                convert(cluster() | {path: b"{"})
+            with pytest.raises(MalformedZnode, match="no topic id"):
+                convert(cluster() | {path: without_id})
+            with pytest.raises(MalformedZnode, match="/config/topics/bad"):
+                convert(cluster(topic_nodes("bad", {0: (0,)})) | {"/config/topics/bad": b"["})
 
     def test_refuses_a_store_that_never_was_a_cluster(self) -> None:
         with pytest.raises(TransferRefused, match="no cluster in the store"):
