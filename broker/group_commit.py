@@ -7,6 +7,8 @@ waits hears of it as of any partition that is gone: nothing is flushed a second 
 """
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from odradek.storage.errors import LogDirFailed
@@ -45,9 +47,9 @@ class GroupCommit:
 
     async def flush(self, partition: Partition) -> bool:
         """Make durable what the log holds now; False if that failed or there is no such log now."""
-        kept = partition.log
-        while (running := self._flushing.get(kept)) is not None:
+        while (running := self._flushing.get(partition.log)) is not None:
             await asyncio.wait([running])
+        kept = partition.log  # a move may have put another in its place
         if not self._is_served(partition):
             return False
         ended = self._flushing[kept] = asyncio.get_running_loop().create_future()
@@ -68,6 +70,18 @@ class GroupCommit:
             ended.set_result(None)
         partition.flushed(self._clock.now_ms())
         return True
+
+    @contextlib.asynccontextmanager
+    async def hold(self, kept: Log) -> AsyncIterator[None]:
+        """Let nothing more of a log become durable: it is about to be replaced by its copy."""
+        while (running := self._flushing.get(kept)) is not None:
+            await asyncio.wait([running])
+        ended = self._flushing[kept] = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            del self._flushing[kept]
+            ended.set_result(None)
 
     async def _commit(self, partition: Partition) -> None:
         try:

@@ -25,6 +25,7 @@ from .core.partition_state import PartitionState
 from .counters import Counters
 from .deletions import Deletions
 from .group_commit import GroupCommit
+from .moves import Moves
 from .runtime import Runtime
 from .settings.topic_config import TopicConfig
 from .tasks import TaskSupervisor
@@ -32,6 +33,7 @@ from .tasks import TaskSupervisor
 log = logging.getLogger(__name__)
 
 MADE_AT_ONCE: Final = 32
+PREFERRED_DIRS_MAX: Final = 100_000
 FULL_SILENCE_MS: Final = 10_000  # between two lines about a full disk, which every request may meet
 
 TopicPartition = tuple[str, int]
@@ -61,6 +63,10 @@ class Replicas:
         self.on_log_dir_failed: Callable[[Collection[TopicPartition]], None] = lambda offline: None
         """Is told which replicas went offline with a directory, if the broker goes on."""
         self.counters = Counters()
+        self.deleting: set[Log] = set()
+        """Logs whose old segments are being renamed, in a thread: they can't be moved now."""
+        self.moving: set[Log] = set()
+        """Logs that are being copied to another directory: they must keep all their segments."""
         self.cleaning: set[Log] = set()
         """Logs that are being compacted: their old segments stay for so long."""
         self.is_offline = False
@@ -68,6 +74,7 @@ class Replicas:
         self._full_silent_until_ms = 0
         self.group_commit = GroupCommit(self, runtime, tasks)
         self.deletions = Deletions(runtime, self.take_offline)
+        self.moves = Moves(self, config, runtime, tasks)
         self.must_checkpoint = asyncio.Event()
         self.checkpoint_waiters: list[asyncio.Future[None]] = []
         """Who waits for the next checkpoint; answered by `Checkpointer`."""
@@ -180,6 +187,7 @@ class Replicas:
         again = []
         for state, data_dir, plan in made:
             if plan.error is None:
+                self.preferred_dirs.pop((state.topic, state.partition), None)
                 self._serve(data_dir.created(plan), state)
                 continue
             data_dir.not_created()
@@ -188,6 +196,13 @@ class Replicas:
             tried = {*tried, data_dir}
         if again:
             await self._make(again, tried)
+
+    def prefer_dir(self, key: TopicPartition, path: str) -> None:
+        """Make a replica there, should it be made; Kafka too remembers this until it stops."""
+        self.preferred_dirs.pop(key, None)
+        self.preferred_dirs[key] = path
+        if len(self.preferred_dirs) > PREFERRED_DIRS_MAX:
+            del self.preferred_dirs[next(iter(self.preferred_dirs))]
 
     def _dir_for(self, state: PartitionState, tried: Collection[DataDir]) -> DataDir | None:
         """Where to make a replica: where somebody wants it, or where the fewest are."""

@@ -258,6 +258,10 @@ class DataDir:
         """Size of the file system and what is left of it, in bytes.  Raises: LogDirFailed."""
         return self._files.space(self.path)
 
+    def note_deleted(self, directory: str) -> None:
+        """This directory, already renamed, is to be deleted."""
+        self._deleted.append(directory)
+
     def deleted_plans(self) -> list[DeletePlan]:
         """Directories whose deletion the last run did not finish; each once."""
         plans = [DeletePlan(self._files, directory) for directory in self._deleted]
@@ -305,6 +309,20 @@ class DataDir:
         directory = f"{self.path}/{topic}-{partition}"
         log = create_log(self._files, directory, topic, partition, topic_id=topic_id, config=config)
         self.logs[topic, partition] = log
+        return log
+
+    def create_future(self, source: Log, name: str) -> Log:
+        """Make an empty copy of a log of another directory.  Raises: DiskFull, LogDirFailed."""
+        key = source.topic, source.partition
+        assert key not in self.logs
+        assert key not in self.futures
+        log = self.futures[key] = create_log(
+            self._files,
+            f"{self.path}/{name}",
+            *key,
+            topic_id=source.topic_id,
+            config=source.config,
+        )
         return log
 
     def delete_log(self, topic: str, partition: int, uuid: bytes) -> DeletePlan:

@@ -56,6 +56,10 @@ class Flushing:
         safely gone, so that only the checkpoint says where the log starts."""
         self.unflushed_bytes = 0
 
+    def moved_to(self, directory: str) -> None:
+        """The log's directory was renamed; no plan of it runs that goes by names."""
+        self._directory = directory
+
     def loaded_clean(self, snapshot_offset: int) -> None:
         """All files are as a clean stop left them; -1: without a snapshot at the end."""
         self.directory_unsynced = False

@@ -36,6 +36,10 @@ class LeaderEpochs:
         """Whether the file still has epochs from before the log start."""
         self.unsynced = False
 
+    def moved_to(self, directory: str) -> None:
+        """The log's directory was renamed."""
+        self._directory = directory
+
     @property
     def path(self) -> str:
         """The checkpoint file."""

@@ -17,6 +17,7 @@ from .files import FileSystem
 from .log import Log
 from .log_config import LogConfig
 from .meta_properties import MetaProperties
+from .moving import resolve
 
 logger: Final = logging.getLogger("odradek.storage")
 
@@ -80,7 +81,11 @@ class LogDirs:
     def load(self, config_of: Callable[[str], LogConfig], wall_ms: int) -> None:
         """Load every partition of every directory.  Raises: DataDirError."""
         self._each(lambda data_dir: data_dir.load(config_of, wall_ms))
-        self._refuse_doubled_partitions()
+        if len(self.online) > 1:
+            try:
+                resolve(self.online)
+            except LogDirFailed as error:
+                raise DataDirError(f"a move of a replica can't be ended: {error}") from error
 
     def _each(self, step: Callable[[DataDir], None]) -> None:
         for data_dir in list(self.online):
@@ -96,17 +101,6 @@ class LogDirs:
             raise error
         logger.critical("log directory offline path=%s error=%s", path, error)
 
-    def _refuse_doubled_partitions(self) -> None:
-        seen: dict[TopicPartition, Log] = {}
-        for data_dir in self.online:
-            for key, log in data_dir.logs.items():
-                if key in seen:
-                    raise DataDirError(
-                        f"{seen[key].directory} and {log.directory} hold the same partition: "
-                        "move one of them away, best the one whose disk has failed before"
-                    )
-                seen[key] = log
-
     # Finding.
 
     def find(self, topic: str, partition: int) -> Log | None:
@@ -115,6 +109,14 @@ class LogDirs:
             log = data_dir.logs.get((topic, partition))
             if log is not None:
                 return log
+        return None
+
+    def find_future(self, topic: str, partition: int) -> tuple[DataDir, Log] | None:
+        """The copy to which a partition is being moved, and where."""
+        for data_dir in self.online:
+            log = data_dir.futures.get((topic, partition))
+            if log is not None:
+                return data_dir, log
         return None
 
     def is_unserved(self, key: TopicPartition) -> bool:

@@ -91,6 +91,7 @@ APIS: Final[dict[int, Api]] = {
         Api(23, "OffsetForLeaderEpoch", last=4, flexible=4),
         Api(32, "DescribeConfigs", last=4, flexible=4),
         Api(33, "AlterConfigs", last=2, flexible=2),
+        Api(34, "AlterReplicaLogDirs", last=2, flexible=2),
         Api(35, "DescribeLogDirs", last=4, flexible=2),
         Api(37, "CreatePartitions", last=3, flexible=2),
         Api(42, "DeleteGroups", last=2, flexible=2),

@@ -23,6 +23,7 @@ def loops(
         "expire producers": ProducerExpiry(replicas, config, runtime).run(),
         "compact logs": Cleaner(replicas, config, runtime).run(),
         "delete old segments": Retention(replicas, config, runtime).run(),
+        "move replicas": replicas.moves.run(),
         "unlink deleted files": replicas.deletions.run(),
         "verify old segments": Scrubber(replicas, config, runtime).run(),
     }

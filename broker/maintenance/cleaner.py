@@ -96,6 +96,7 @@ class Cleaner:
             not kept.config.compacts
             or len(kept.segments) == 1
             or kept in self._running
+            or kept in self._replicas.moving
             or kept in self._uncleanable
             or self._runtime.clock.now_ms() < self._retry_at_ms.get(kept, 0)
             or not self._serves(kept)

@@ -71,7 +71,7 @@ class Retention:
         for number, partition in enumerate(list(self._replicas.partitions.values())):
             if number % LOOKED_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            if not self._is_served(partition) or partition.log in self._replicas.cleaning:
+            if not self._is_served(partition) or self._is_held(partition.log):
                 continue
             try:
                 offset = expire(partition.log, self._clock.wall_ms())
@@ -85,9 +85,10 @@ class Retention:
 
     async def _may_start(self, partition: Partition, offset: int) -> bool:
         """Make safe what a start from `offset` relies on; False: not now."""
-        if not self._is_served(partition):
-            return False
         kept = partition.log
+        if not self._is_served(partition) or kept in self._replicas.moving:
+            return False
+        self._replicas.deleting.add(kept)
         try:
             if not knows_producers_from(kept, offset):
                 await self._replicas.group_commit.flush(partition)
@@ -99,12 +100,15 @@ class Retention:
         except StorageError as error:
             self._replicas.note_failure(error)
             return False
+        finally:
+            self._replicas.deleting.discard(kept)
         return True
 
     async def _remove(self, partition: Partition, offset: int) -> None:
-        if not self._is_served(partition) or partition.log in self._replicas.cleaning:
-            return
         kept = partition.log
+        if not self._is_served(partition) or self._is_held(kept):
+            return
+        self._replicas.deleting.add(kept)
         try:
             plan = remove_plan(kept, offset)
             if plan is None:
@@ -113,9 +117,14 @@ class Retention:
         except LogDirFailed as error:
             self._replicas.note_failure(error)
             return
+        finally:
+            self._replicas.deleting.discard(kept)
         removed(kept)
         self._replicas.deletions.add(plan.unlink_plan(), kept.config.file_delete_delay_ms)
         _report(kept, plan.count)
+
+    def _is_held(self, kept: Log) -> bool:
+        return kept in self._replicas.cleaning or kept in self._replicas.moving
 
     def _is_served(self, partition: Partition) -> bool:
         state = partition.state

@@ -75,8 +75,6 @@ REPLICATION: Final[tuple[Setting[Value], ...]] = (
         "The upper end of that time when it grows from try to try."),
     Setting("num.replica.fetchers", INT, 1,
         "Connections to each leader over which replicas are fetched."),
-    Setting("num.replica.alter.log.dirs.threads", INT.or_none, None,
-        "How many replicas are moved between directories at a time."),
     Setting("replica.fetch.backoff.ms", INT, 1_000,
         "Wait this long after a failed replica fetch.", at_least=0),
     Setting("replica.fetch.max.bytes", INT, 1_048_576,

@@ -164,6 +164,13 @@ class FlushSettings:
         at_least=1,
         kafka_default="1",
     )
+    num_replica_alter_log_dirs_threads = Setting(
+        "num.replica.alter.log.dirs.threads",
+        INT.or_none,
+        None,
+        "How many replicas are moved between log directories at a time; unset: as many as there "
+        "are directories.",
+    )
     odradek_scrub_interval_ms = Setting(
         "odradek.scrub.interval.ms",
         LONG,

@@ -34,6 +34,11 @@ from odradek.protocol.messages.k32_describe_configs import (
 from odradek.protocol.messages.k33_alter_configs import AlterableConfig as ReplacedConfig
 from odradek.protocol.messages.k33_alter_configs import AlterConfigsRequest
 from odradek.protocol.messages.k33_alter_configs import AlterConfigsResource as ReplacedResource
+from odradek.protocol.messages.k34_alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.messages.k37_create_partitions import (
     CreatePartitionsRequest,
@@ -186,6 +191,12 @@ def _coordinator(version: int, topic_id: bytes) -> Message:
     return FindCoordinatorRequest(key="group", coordinator_keys=["group", "other"])
 
 
+def alter_log_dirs(path: str, *partitions: tuple[str, int]) -> AlterReplicaLogDirsRequest:
+    """Have replicas moved to a directory."""
+    topics = [AlterReplicaLogDirTopic(name=name, partitions=[p]) for name, p in partitions]
+    return AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=topics)])
+
+
 def _all_log_dirs(version: int, topic_id: bytes) -> Message:
     return DescribeLogDirsRequest(topics=None)
 
@@ -224,6 +235,7 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     23: lambda version, topic_id: offset_for_leader_epoch(TOPIC, 0),
     32: lambda version, topic_id: describe_configs(2, TOPIC),
     33: lambda version, topic_id: alter_configs(2, TOPIC, {"segment.bytes": f"{version + 2000}"}),
+    34: lambda version, topic_id: alter_log_dirs("/absent", (TOPIC, 0)),
     35: _all_log_dirs,
     37: lambda version, topic_id: create_partitions(TOPIC, version + 2),
     43: lambda version, topic_id: ElectLeadersRequest(topic_partitions=None),

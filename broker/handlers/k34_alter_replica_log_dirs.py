@@ -1,0 +1,50 @@
+"""AlterReplicaLogDirs 0-2: move replicas to other log directories of this broker.
+
+The answer says that a move has begun; DescribeLogDirs shows how far it is.
+"""
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k34_alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from odradek.storage.errors import LogDirFailed
+
+from ..call import Call
+from ..node import Node
+
+
+def handle(
+    request: AlterReplicaLogDirsRequest, call: Call, node: Node
+) -> AlterReplicaLogDirsResponse:
+    """Begin each move; of a partition that is named twice, the last counts."""
+    wanted = {
+        (topic.name, partition): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for partition in topic.partitions
+    }
+    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for (topic, partition), path in wanted.items():
+        code = _alter(topic, partition, path, node)
+        result = results.setdefault(topic, AlterReplicaLogDirTopicResult(topic_name=topic))
+        result.partitions.append(
+            AlterReplicaLogDirPartitionResult(partition_index=partition, error_code=code)
+        )
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
+def _alter(topic: str, partition: int, path: str, node: Node) -> ErrorCode:
+    try:
+        node.replicas.moves.alter(topic, partition, path)
+    except Refused as refused:
+        unknown = node.metadata.partition(topic, partition) is None
+        if refused.code == ErrorCode.REPLICA_NOT_AVAILABLE and unknown:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return refused.code
+    except LogDirFailed as error:
+        node.replicas.note_failure(error)
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.NONE

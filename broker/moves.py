@@ -1,0 +1,297 @@
+"""Moves of replicas between the log directories of this broker (AlterReplicaLogDirs).
+
+A move is a copy (`storage/moving.py`) that catches up with the log while that is served, and then
+takes its place. It is wanted as long as the copy is there: on disk, so that it goes on after a
+restart. `num.replica.alter.log.dirs.threads` moves run at a time; each is a task that copies
+slices, between which everybody else has his turn.
+
+Meanwhile the log is neither compacted nor are its old segments deleted (`Replicas.moving`): the
+copy would miss what replaced them.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
+from odradek.storage.data_dir import DataDir
+from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed
+from odradek.storage.log import Log
+from odradek.storage.moving import Copy, future_directory, give_final_name, retire
+from odradek.storage.plans import DeletePlan
+
+from .config import Config
+from .core.partition import Partition
+from .runtime import Runtime
+from .tasks import TaskSupervisor, to_the_end
+
+if TYPE_CHECKING:
+    from .replicas import Replicas
+
+log = logging.getLogger(__name__)
+
+TopicPartition = tuple[str, int]
+
+SLICE_BYTES: Final = 128 << 10
+FLUSH_BYTES: Final = 32 << 20  # so often the copy is made durable
+PAUSE_MS: Final = 100  # until the cleaner has let go of a log
+RETRY_MS: Final = 10_000  # after a full disk
+DIRECTORY_NAME_MAX: Final = 255
+
+
+class _Ended(Exception):
+    """The move is not wanted any more, or not possible."""
+
+
+class Moves:
+    """All moves of one broker."""
+
+    def __init__(
+        self, replicas: "Replicas", config: Config, runtime: Runtime, tasks: TaskSupervisor
+    ) -> None:
+        self._replicas = replicas
+        self._config = config
+        self._runtime = runtime
+        self._tasks = tasks
+        self._running: set[TopicPartition] = set()
+        self._failed: set[Log] = set()
+        """Copies of logs that can't be read."""
+        self._changed = asyncio.Event()
+
+    # What clients ask.
+
+    def alter(self, topic: str, partition: int, path: str) -> None:
+        """Have a replica moved, or made, in a directory; the one where it is ends its move.
+
+        Raises: Refused (INVALID_TOPIC_EXCEPTION, LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR,
+        REPLICA_NOT_AVAILABLE), DiskFull, LogDirFailed.  Source: ReplicaManager of Kafka.
+        """
+        replicas, key = self._replicas, (topic, partition)
+        uuid = self._runtime.random.randbytes(16)
+        name = future_directory(topic, partition, uuid)
+        if len(name) > DIRECTORY_NAME_MAX:
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic name is too long")
+        if path not in replicas.log_dirs.paths:
+            raise Refused(ErrorCode.LOG_DIR_NOT_FOUND, f"{path[:1000]} is no log directory")
+        data_dir = replicas.log_dirs.of_path(path)
+        offline = key in replicas.offline or key in replicas.unmade
+        if data_dir is None or replicas.is_offline or offline:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory is offline")
+        moving = replicas.log_dirs.find_future(*key)
+        if moving is not None and moving[0] is not data_dir:
+            self._cancel(*moving)
+            moving = None
+        served = replicas.partitions.get(key)
+        if served is None:
+            replicas.prefer_dir(key, path)
+            raise Refused(ErrorCode.REPLICA_NOT_AVAILABLE)
+        if moving is not None or replicas.log_dirs.holding(served.log) is data_dir:
+            return
+        if not replicas.log_dirs.is_complete:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, "a log directory is offline")
+        future = data_dir.create_future(served.log, name)
+        log.info("move begun from=%s to=%s", served.log.directory, future.directory)
+        self._changed.set()
+
+    def _cancel(self, data_dir: DataDir, future: Log) -> None:
+        """Raises: LogDirFailed."""
+        log.info("move cancelled to=%s", future.directory)
+        self._failed.discard(future)
+        uuid = self._runtime.random.randbytes(16)
+        plan = data_dir.delete_future(future.topic, future.partition, uuid)
+        self._replicas.must_checkpoint.set()
+        self._replicas.deletions.add(plan, future.config.file_delete_delay_ms)
+
+    # Running.
+
+    async def run(self) -> None:
+        """Run moves for ever, those first that the last run of the broker left."""
+        while True:
+            self._changed.clear()
+            for key in self._wanted():
+                if len(self._running) >= self._at_once:
+                    break
+                if key not in self._running:
+                    self._running.add(key)
+                    self._tasks.spawn(self._move(key), f"move {key[0]}-{key[1]}")
+            await self._changed.wait()
+
+    @property
+    def _at_once(self) -> int:
+        threads: int | None = self._config.num_replica_alter_log_dirs_threads
+        return len(self._replicas.log_dirs.paths) if threads is None else max(1, threads)
+
+    def _wanted(self) -> list[TopicPartition]:
+        return [
+            key
+            for data_dir in self._replicas.log_dirs.online
+            for key, future in data_dir.futures.items()
+            if key in self._replicas.partitions and future not in self._failed
+        ]
+
+    async def _move(self, key: TopicPartition) -> None:
+        try:
+            found, partition = self._replicas.log_dirs.find_future(*key), None
+            if found is not None:
+                partition = self._replicas.partitions.get(key)
+            if found is not None and partition is not None:
+                await _Move(self._replicas, self._runtime, partition, *found).run()
+        except _Ended:
+            pass
+        except DiskFull as error:
+            self._replicas.note_failure(error)
+            await asyncio.sleep(RETRY_MS / 1000)
+        except LogDirFailed as error:
+            self._replicas.note_failure(error)
+        except (CorruptLog, MalformedMessage) as error:
+            assert found is not None
+            self._failed.add(found[1])
+            log.error("move failed, the replica stays where it is to=%s error=%s", found[1], error)
+        finally:
+            self._running.discard(key)
+            self._changed.set()
+
+
+class _Move:
+    """One move, from now to its end."""
+
+    def __init__(
+        self,
+        replicas: "Replicas",
+        runtime: Runtime,
+        partition: Partition,
+        data_dir: DataDir,
+        future: Log,
+    ) -> None:
+        self._replicas = replicas
+        self._runtime = runtime
+        self._partition = partition
+        self._source = partition.log
+        self._source_dir = replicas.log_dirs.holding(partition.log)
+        self._data_dir = data_dir
+        self._future = future
+        self._unflushed_bytes = 0
+
+    async def run(self) -> None:
+        """Copy, then swap.  Raises: _Ended, CorruptLog, MalformedMessage, LogDirFailed."""
+        replicas, source = self._replicas, self._source
+        while source in replicas.cleaning or source in replicas.deleting:
+            await asyncio.sleep(PAUSE_MS / 1000)
+            self._check()
+        replicas.moving.add(source)
+        try:
+            await self._copy_and_swap()
+        finally:
+            replicas.moving.discard(source)
+
+    async def _copy_and_swap(self) -> None:
+        self._check()
+        copy = Copy(self._source, self._future)
+        await self._catch_up(copy)
+        await self._flush()
+        self._check()
+        await to_the_end(self._runtime.offload(copy.mark))
+        async with self._replicas.group_commit.hold(self._source):
+            self._check()
+            await self._catch_up(copy)
+            copy.skip_to_end(self._runtime.clock.wall_ms())
+            await self._flush()
+            await self._replicas.checkpoint()
+            self._check()
+            give_final_name(self._future, self._data_dir)
+            await self._sync(self._data_dir)
+            self._check()
+            await self._catch_up(copy)
+            while self._future.recovery_point < self._source.recovery_point:
+                await self._flush()
+                self._check()
+                await self._catch_up(copy)
+            plan = self._swap(copy)
+        await self._settle(copy, plan)
+
+    def _check(self) -> None:
+        """Whether all is as it was before others had their turn.  Raises: _Ended."""
+        replicas, source = self._replicas, self._source
+        key = source.topic, source.partition
+        if (
+            replicas.is_offline
+            or replicas.partitions.get(key) is not self._partition
+            or self._partition.log is not source
+            or self._data_dir.futures.get(key) is not self._future
+            or self._data_dir not in replicas.log_dirs.online
+        ):
+            raise _Ended
+
+    async def _catch_up(self, copy: Copy) -> None:
+        """Return when what is left is less than a slice: nobody has had a turn since."""
+        while True:
+            span = copy.next_span(SLICE_BYTES)
+            if span is None:
+                return
+            is_last = span.next_offset >= self._source.log_end_offset
+            try:
+                if is_last:  # it was written just now, no disk is asked
+                    data = span.read()
+                else:
+                    data = await to_the_end(self._runtime.offload(span.read))
+            finally:
+                span.release()
+            if not is_last:
+                self._check()
+            copy.append(data, self._runtime.clock.wall_ms())
+            self._unflushed_bytes += len(data)
+            if is_last and copy.lag == 0:
+                return
+            await asyncio.sleep(0)
+            if self._unflushed_bytes >= FLUSH_BYTES:
+                await self._flush()
+            self._check()
+
+    async def _flush(self) -> None:
+        self._unflushed_bytes = 0
+        plan = self._future.flush_plan()
+        if plan is None:
+            return
+        try:
+            await to_the_end(self._runtime.offload(plan.run))
+            self._future.flushed(plan)
+        finally:
+            plan.release()
+
+    async def _sync(self, data_dir: DataDir) -> None:
+        await to_the_end(self._runtime.offload(self._future.files.sync_path, data_dir.path))
+
+    def _swap(self, copy: Copy) -> DeletePlan | None:
+        """Serve the copy; None if the old log's directory can't even be renamed any more."""
+        source, future, partition = self._source, self._future, self._partition
+        key = source.topic, source.partition
+        copy.skip_to_end(self._runtime.clock.wall_ms())
+        copy.complete()
+        assert future.recovery_point >= source.recovery_point
+        del self._data_dir.futures[key]
+        del self._source_dir.logs[key]
+        self._data_dir.logs[key] = future
+        partition.log = future
+        partition.configure(partition.config)
+        partition.wake()
+        try:
+            return retire(source, self._source_dir, self._runtime.random.randbytes(16))
+        except LogDirFailed as error:
+            source.abandon()
+            self._replicas.take_offline(error)
+            return None
+
+    async def _settle(self, copy: Copy, plan: DeletePlan | None) -> None:
+        source = self._source
+        log.info("move ended directory=%s", self._future.directory)
+        self._replicas.must_checkpoint.set()
+        if plan is None:
+            return
+        try:
+            await self._sync(self._source_dir)
+            copy.unmark()
+            # Who reads the old log at this moment, such as a loader of groups, may end it.
+            await asyncio.sleep(source.config.file_delete_delay_ms / 1000)
+        finally:
+            source.abandon()
+        self._replicas.deletions.add(plan, 0)

@@ -1,0 +1,228 @@
+"""A replica on its way from one log directory into another, while the old one is served.
+
+The copy is a log of its own, in a directory with the suffix `-future`: batches are appended to it
+byte for byte until it has caught up. What batches do not tell (epochs without records, producers
+whose batches are gone, where the log starts) is taken over too. Then, so that whatever moment is
+the last one, a complete replica is found by the next start:
+
+1. A marker is written into the copy, which is flushed as far as the old log was.
+2. The copy gets its final name. From here on two directories have the partition's name; the
+   marker tells the next start (`resolve`) that the longer log is the replica.
+3. What was appended meanwhile is copied, the copy is served, the old log is renamed to `-delete`.
+4. The marker goes.
+
+Apache Kafka renames in the same order, but has no marker: it refuses to start between 2 and 3.
+"""
+
+import logging
+from typing import Final
+
+from odradek.protocol.records import iter_batches
+
+from .data_dir import DataDir
+from .errors import DataDirError
+from .leader_epochs import LeaderEpochs
+from .log import DELETED_SUFFIX, Log
+from .plans import DeletePlan
+from .producer_state import ProducerState
+from .span import Span
+
+logger: Final = logging.getLogger("odradek.storage")
+
+MARKER: Final = ".odradek-moved-here"
+FUTURE_SUFFIX: Final = "-future"
+
+
+def future_directory(topic: str, partition: int, uuid: bytes) -> str:
+    """The name of a copy's directory; `uuid`: 16 fresh bytes."""
+    return f"{topic}-{partition}.{uuid.hex()}{FUTURE_SUFFIX}"
+
+
+class Copy:
+    """The old log and its copy; the caller reads in a thread what `next_span` gives."""
+
+    def __init__(self, source: Log, future: Log) -> None:
+        self.source = source
+        self.future = future
+        self._generation = source.generation
+        if self._must_restart():
+            self.restart()
+
+    @property
+    def lag(self) -> int:
+        """Offsets that are still to be copied."""
+        return self.source.log_end_offset - self.future.log_end_offset
+
+    def _must_restart(self) -> bool:
+        """Whether the old log is another one than the one that was copied so far."""
+        source, future = self.source, self.future
+        return (
+            source.generation != self._generation
+            or source.cleaner_offset != future.cleaner_offset
+            or future.log_end_offset > source.log_end_offset
+            or future.log_end_offset < source.log_start_offset
+            or future.log_end_offset == future.segments.first_offset
+        )
+
+    def restart(self) -> None:
+        """Copy everything anew.  Raises: DiskFull, LogDirFailed."""
+        source, future = self.source, self.future
+        start = source.log_start_offset
+        self._generation = source.generation
+        if future.log_end_offset != start or future.size_bytes:
+            future.restart_at(start)
+        future.cleaner_offset = source.cleaner_offset
+        # Of these producers no batch is left to be copied.
+        gone = [e for e in source.producers.entries() if _last_offset(e.batches) < start]
+        future.producers = ProducerState(gone)
+
+    def next_span(self, size_bytes: int) -> Span | None:
+        """What is to be appended next; the caller must release it.  None: it has caught up.
+
+        Raises: CorruptLog, DiskFull, LogDirFailed.
+        """
+        source, future = self.source, self.future
+        if self._must_restart() and (self.lag or future.log_end_offset > source.log_end_offset):
+            self.restart()
+        end = source.log_end_offset
+        if future.log_end_offset >= end:
+            return None
+        return source.read(future.log_end_offset, size_bytes_max=size_bytes, offset_end=end)
+
+    def append(self, data: bytes, wall_ms: int) -> None:
+        """Append whole batches.  Raises: CorruptLog, MalformedMessage, DiskFull, LogDirFailed."""
+        future = self.future
+        if not future.size_bytes:
+            _, first = next(iter_batches(data))
+            if first.base_offset < future.log_end_offset:  # the log starts within a batch
+                producers = future.producers
+                future.restart_at(first.base_offset)
+                future.producers = producers
+        future.append_as_follower(memoryview(data), wall_ms=wall_ms)
+        self._follow()
+
+    def _follow(self) -> None:
+        source, future = self.source, self.future
+        future.config = source.config
+        future.high_watermark = source.high_watermark
+        start = min(source.log_start_offset, future.high_watermark)
+        future.advance_log_start(start)
+
+    def skip_to_end(self, wall_ms: int) -> None:
+        """The last offsets have no records any more.  Raises: DiskFull, LogDirFailed."""
+        if self.lag > 0:
+            self.future.roll(self.source.log_end_offset, wall_ms)
+            self.future.log_end_offset = self.source.log_end_offset
+
+    def complete(self) -> None:
+        """The copy has all batches: take over what they do not tell.  Raises: LogDirFailed."""
+        source, future = self.source, self.future
+        assert self.lag == 0
+        self._follow()
+        if future.epochs.entries() != source.epochs.entries():
+            future.epochs = LeaderEpochs(future.files, future.directory, source.epochs.entries())
+            future.epochs.write()
+        future.producers = source.producers
+        future.log_start_offset = max(future.log_start_offset, source.log_start_offset)
+
+    def mark(self) -> None:
+        """Write the marker, synced; in any thread.  Raises: DiskFull, LogDirFailed."""
+        self.future.files.write_atomic(f"{self.future.directory}/{MARKER}", b"")
+
+    def unmark(self) -> None:
+        """Remove it again.  Raises: LogDirFailed."""
+        self.future.files.unlink(f"{self.future.directory}/{MARKER}")
+
+
+def _last_offset(batches: tuple[object, ...]) -> int:
+    return getattr(batches[-1], "last_offset", -1) if batches else -1
+
+
+def rename_log(log: Log, directory: str) -> None:
+    """Rename a log's directory while it is in use; no thread may work on it by name.
+
+    Raises: LogDirFailed.
+    """
+    log.files.rename(log.directory, directory)
+    old = f"{log.directory}/"
+    log.directory = directory
+    log.flushing.moved_to(directory)
+    log.epochs.moved_to(directory)
+    for segment in log.segments:
+        segment.directory = directory
+        indexes = segment.offset_index.file, segment.time_index.file, segment.txn_index.file
+        for file in (segment.file, *indexes):
+            file.path = f"{directory}/{file.path.removeprefix(old)}"
+
+
+def give_final_name(future: Log, data_dir: DataDir) -> None:
+    """Step 2.  The caller must sync the data directory.  Raises: LogDirFailed."""
+    rename_log(future, f"{data_dir.path}/{future.topic}-{future.partition}")
+
+
+def give_future_name(log: Log, data_dir: DataDir) -> None:
+    """Step 2 backwards.  Raises: LogDirFailed."""
+    name = future_directory(log.topic, log.partition, log.topic_id or bytes(16))
+    rename_log(log, f"{data_dir.path}/{name}")
+
+
+def retire(source: Log, data_dir: DataDir, uuid: bytes) -> DeletePlan:
+    """Step 3: the old log is out of the way, but can be read on until the plan is run.
+
+    The caller must sync the data directory, and end the use of the log.  Raises: LogDirFailed.
+    """
+    directory = f"{data_dir.path}/{source.topic[:150]}-{source.partition}.{uuid.hex()}"
+    rename_log(source, directory + DELETED_SUFFIX)
+    return DeletePlan(source.files, source.directory)
+
+
+def resolve(dirs: list[DataDir]) -> None:
+    """End the swaps in whose midst the last run ended.
+
+    Raises: DataDirError (a partition is in two directories for another reason), LogDirFailed.
+    """
+    seen: dict[tuple[str, int], DataDir] = {}
+    for data_dir in dirs:
+        for key in list(data_dir.logs):
+            if key in seen:
+                _resolve_two(seen[key], data_dir, key)
+            if key in data_dir.logs:
+                seen[key] = data_dir
+        for key in data_dir.futures:
+            for other in dirs:
+                if other is not data_dir and key in other.futures:
+                    raise _doubled(data_dir.futures[key], other.futures[key])
+    for data_dir in dirs:
+        for log in data_dir.logs.values():
+            if _is_marked(log):
+                log.files.unlink(f"{log.directory}/{MARKER}")
+
+
+def _is_marked(log: Log) -> bool:
+    return log.files.exists(f"{log.directory}/{MARKER}")
+
+
+def _doubled(first: Log, second: Log) -> DataDirError:
+    return DataDirError(
+        f"{first.directory} and {second.directory} hold the same partition: move one of them away, "
+        "best the one whose disk has failed before"
+    )
+
+
+def _resolve_two(old_dir: DataDir, new_dir: DataDir, key: tuple[str, int]) -> None:
+    """The longer log is the replica: a move ended after its swap, or goes on before it."""
+    if _is_marked(old_dir.logs[key]):
+        old_dir, new_dir = new_dir, old_dir
+    old, new = old_dir.logs[key], new_dir.logs[key]
+    if _is_marked(old) or not _is_marked(new):
+        raise _doubled(old, new)
+    if new.log_end_offset >= old.log_end_offset:
+        logger.warning("move is completed directory=%s", new.directory)
+        plan = retire(old, old_dir, old.topic_id or bytes(16))
+        old_dir.logs.pop(key).abandon()
+        old_dir.note_deleted(plan.directory)
+        old.files.sync_path(old_dir.path)
+    else:
+        logger.warning("move goes on from=%s to=%s", old.directory, new.directory)
+        give_future_name(new, new_dir)
+        new_dir.futures[key] = new_dir.logs.pop(key)

@@ -1,0 +1,435 @@
+"""Several log directories: where partitions go, how they are moved, what a failed one costs."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from odradek.broker.server import StartupError
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k03_metadata import MetadataRequest
+from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
+from odradek.storage.log import Log
+from odradek.storage.moving import MARKER
+
+from .client import Client, batch_of, records_in
+from .faults import BROKEN, FULL, FaultyFiles
+from .requests import alter_log_dirs, delete_topics, list_offsets
+from .running import RunningBroker, WatchedFiles, make_broker, running, until
+
+NAMES: Final = ("a", "b", "c")
+AT_ONCE: Final = {"log.segment.delete.delay.ms": "0", "log.segment.bytes": "20000"}
+STORAGE_ERROR: Final = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def paths_of(tmp_path: Path) -> list[str]:
+    return [str(tmp_path / name) for name in NAMES]
+
+
+@contextlib.asynccontextmanager
+async def broker_at(
+    tmp_path: Path,
+    files: WatchedFiles | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> AsyncIterator[RunningBroker]:
+    settings = {"log.dirs": ",".join(paths_of(tmp_path)), **AT_ONCE, **(settings or {})}
+    async with running(tmp_path, settings, files=files) as broker:
+        yield broker
+
+
+def log_of(broker: RunningBroker, topic: str = "t", partition: int = 0) -> Log:
+    return broker.node.replicas.partitions[topic, partition].log
+
+
+def dir_of(broker: RunningBroker, topic: str = "t", partition: int = 0) -> str:
+    return Path(log_of(broker, topic, partition).directory).parent.name
+
+
+def others(broker: RunningBroker, topic: str = "t") -> list[str]:
+    """The paths of the directories where it is not."""
+    paths = broker.node.replicas.log_dirs.paths
+    return [path for path in paths if Path(path).name != dir_of(broker, topic)]
+
+
+async def alter(client: Client, path: str, *partitions: tuple[str, int]) -> list[int]:
+    answer = await client.ask(alter_log_dirs(path, *(partitions or [("t", 0)])), 2)
+    return [p.error_code for topic in answer.results for p in topic.partitions]
+
+
+async def values(client: Client, topic: str = "t") -> list[bytes]:
+    found: list[bytes] = []
+    while True:
+        data = await client.fetch(topic, len(found))
+        assert data.error_code == 0
+        read = [value for offset, value in records_in(data.records) if offset >= len(found)]
+        if not read:
+            return found
+        found += read
+
+
+def directories(tmp_path: Path) -> dict[str, list[str]]:
+    return {n: sorted(p.name for p in (tmp_path / n).iterdir() if p.is_dir()) for n in NAMES}
+
+
+def test_a_new_partition_goes_where_the_fewest_are(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            await client.create_topic("t", 7)
+            counts = [len(names) for names in directories(tmp_path).values()]
+            assert counts == [3, 2, 2]
+            assert await alter(client, paths_of(tmp_path)[2], ("new", 0), ("new", 1)) == [3, 3]
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            assert len(broker.node.replicas.partitions) == 7
+            for name in NAMES:
+                assert (tmp_path / name / "meta.properties").exists()
+            await client.create_topic("u", 2)
+            assert [dir_of(broker, "u", p) for p in (0, 1)] == ["b", "c"]
+        assert all((tmp_path / name / ".kafka_cleanshutdown").exists() for name in NAMES)
+
+    asyncio.run(main())
+
+
+def test_a_directory_that_was_wanted_before_there_was_a_partition(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert await alter(client, paths_of(tmp_path)[2], ("t", 1)) == [code]
+            await client.create_topic("t", 2)
+            assert [dir_of(broker, "t", p) for p in (0, 1)] == ["a", "c"]
+            assert not broker.node.replicas.preferred_dirs
+
+    asyncio.run(main())
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            await client.create_topic("t")
+            assert await alter(client, "/absent") == [ErrorCode.LOG_DIR_NOT_FOUND]
+            assert await alter(client, "a") == [ErrorCode.LOG_DIR_NOT_FOUND]
+            long = "x" * 240
+            path = others(broker)[0]
+            assert await alter(client, path, (long, 0)) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+            assert await alter(client, str(tmp_path / dir_of(broker))) == [0]
+            assert not broker.node.replicas.log_dirs.find_future("t", 0)
+
+    asyncio.run(main())
+
+
+def test_a_replica_is_moved_while_it_is_written_to(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client, mover = await broker.client(), await broker.client()
+            await client.create_topic("t")
+            written = 0
+            for _ in range(3):
+                path = others(broker)[0]
+                for _ in range(20):
+                    await client.append("t", batch_of(b"%05d" % written * 500))
+                    written += 1
+                assert await alter(mover, path) == [0]
+                while dir_of(broker) != Path(path).name:
+                    await client.append("t", batch_of(b"%05d" % written * 500))
+                    written += 1
+                assert await values(client) == [b"%05d" % n * 500 for n in range(written)]
+            await until(lambda: sum(map(len, directories(tmp_path).values())) == 1)
+            await until(lambda: not (Path(log_of(broker).directory) / MARKER).exists())
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            assert await values(client) == [b"%05d" % n * 500 for n in range(written)]
+
+    asyncio.run(main())
+
+
+def test_what_batches_do_not_tell_is_moved_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            await client.create_topic("t")
+            batch = batch_of(b"x", b"y", b"z", producer_id=7, producer_epoch=0, base_sequence=0)
+            await client.append("t", bytearray(batch))
+            await client.append("t", batch_of(b"u"))
+            before = log_of(broker)
+            before.advance_log_start(1)  # within a batch
+            before.assign_leader_epoch(5)
+            epochs = before.epochs.entries()
+            await alter(client, others(broker)[0])
+            await until(lambda: log_of(broker) is not before)
+            after = log_of(broker)
+            assert (after.log_start_offset, after.high_watermark, after.log_end_offset) == (1, 4, 4)
+            assert after.epochs.entries() == epochs
+            again = await client.produce("t", bytearray(batch))
+            assert (again.error_code, again.base_offset) == (0, 0), "a duplicate is known"
+            directory = Path(after.directory)
+        async with broker_at(tmp_path) as broker:
+            assert Path(log_of(broker).directory) == directory
+            assert log_of(broker).log_start_offset == 1
+            assert log_of(broker).epochs.entries() == epochs
+
+    asyncio.run(main())
+
+
+class SlowFiles(FaultyFiles):
+    """Reads of a span wait until a test lets them."""
+
+    gate: asyncio.Event | None = None
+
+
+def hold_moves(broker: RunningBroker) -> asyncio.Event:
+    """Moves stop at their next slice until the event is set."""
+    let_go = asyncio.Event()
+    offload = broker.node.runtime.offload
+
+    def slow(function, *arguments):  # type: ignore[no-untyped-def]
+        async def wait():  # type: ignore[no-untyped-def]
+            if getattr(function, "__qualname__", "") == "Span.read":
+                await let_go.wait()
+            return await offload(function, *arguments)
+
+        return wait()
+
+    broker.node.runtime.offload = slow
+    return let_go
+
+
+async def begun(broker: RunningBroker, client: Client, count: int = 30) -> asyncio.Event:
+    """A topic t whose move has begun and waits."""
+    await client.create_topic("t")
+    for number in range(count):
+        await client.append("t", batch_of(b"%05d" % number * 2000))
+    let_go = hold_moves(broker)
+    assert await alter(client, others(broker)[0]) == [0]
+    await until(lambda: broker.node.replicas.moving)
+    return let_go
+
+
+def test_a_move_is_seen_and_can_be_cancelled(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            let_go = await begun(broker, client)
+            results = (await client.ask(DescribeLogDirsRequest(topics=None), 4)).results
+            shown = {
+                Path(result.log_dir).name: (p.is_future_key, p.offset_lag)
+                for result in results
+                for topic in result.topics
+                for p in topic.partitions
+            }
+            assert shown == {"a": (False, 0), "b": (True, 30)}
+            assert await alter(client, str(tmp_path / dir_of(broker))) == [0]
+            let_go.set()
+            await until(lambda: not broker.node.replicas.moving)
+            await until(lambda: directories(tmp_path) == {"a": ["t-0"], "b": [], "c": []})
+            assert len(await values(client)) == 30
+
+    asyncio.run(main())
+
+
+def test_a_move_that_is_sent_elsewhere(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            let_go = await begun(broker, client)
+            assert await alter(client, others(broker)[1]) == [0]
+            let_go.set()
+            await until(lambda: directories(tmp_path) == {"a": [], "b": [], "c": ["t-0"]})
+            assert len(await values(client)) == 30
+
+    asyncio.run(main())
+
+
+def test_a_topic_that_is_deleted_while_it_is_moved(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            let_go = await begun(broker, client)
+            await client.ask(delete_topics(6, "t"), 6)
+            let_go.set()
+            await until(lambda: directories(tmp_path) == {"a": [], "b": [], "c": []})
+            await client.create_topic("t")
+            assert await client.append("t", batch_of(b"x")) == 0
+
+    asyncio.run(main())
+
+
+def test_a_move_goes_on_after_a_restart(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            await begun(broker, await broker.client())
+            path = others(broker)[0]
+        async with broker_at(tmp_path) as broker:
+            await until(lambda: dir_of(broker) == Path(path).name)
+            assert len(await values(await broker.client())) == 30
+
+    asyncio.run(main())
+
+
+def test_a_copy_that_no_longer_fits_is_begun_anew(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            let_go = await begun(broker, client)
+            log_of(broker).truncate(20)
+            let_go.set()
+            await until(lambda: dir_of(broker) == "b")
+            assert len(await values(client)) == 20
+
+    asyncio.run(main())
+
+
+async def codes_of(client: Client, topic: str) -> list[int]:
+    produced = await client.produce(topic, batch_of(b"x"))
+    fetched = await client.fetch(topic)
+    listed = (await client.ask(list_offsets(topic, -1), 9)).topics[0].partitions[0]
+    return [produced.error_code, fetched.error_code, listed.error_code]
+
+
+async def led(client: Client) -> dict[str, tuple[int, int, list[int]]]:
+    answer = await client.ask(MetadataRequest(topics=None), 12)
+    return {
+        t.name: (p.error_code, p.leader_id, p.offline_replicas)
+        for t in answer.topics
+        for p in t.partitions
+    }
+
+
+def test_a_directory_that_fails_takes_only_its_own_along(tmp_path: Path) -> None:
+    async def main() -> None:
+        files = FaultyFiles()
+        async with broker_at(tmp_path, files) as broker:
+            client = await broker.client()
+            for topic in ("t", "u", "v"):
+                await client.create_topic(topic)
+                await client.append(topic, batch_of(b"a"))
+            assert [dir_of(broker, topic) for topic in ("t", "u", "v")] == ["a", "b", "c"]
+            files.faults, files.where = {"append": BROKEN}, str(tmp_path / "b")
+            assert (await client.produce("u", batch_of(b"b"))).error_code == STORAGE_ERROR
+            files.faults = {}
+            assert await codes_of(client, "u") == [STORAGE_ERROR] * 3
+            assert await codes_of(client, "t") == await codes_of(client, "v") == [0] * 3
+            shown = broker.node.metadata.partition
+            await until(lambda: (state := shown("u", 0)) is not None and state.leader == -1)
+            number = broker.broker_id
+            leaderless = (ErrorCode.LEADER_NOT_AVAILABLE, -1, [number])
+            assert await led(client) == {
+                "t": (0, number, []),
+                "u": leaderless,
+                "v": (0, number, []),
+            }
+            results = (await client.ask(DescribeLogDirsRequest(topics=None), 4)).results
+            assert [r.error_code for r in results] == [0, STORAGE_ERROR, 0]
+            assert await alter(client, str(tmp_path / "b")) == [STORAGE_ERROR]
+            assert await alter(client, str(tmp_path / "c")) == [STORAGE_ERROR]
+            assert await alter(client, str(tmp_path / "c"), ("u", 0)) == [STORAGE_ERROR]
+            await client.create_topic("w", 2)
+            assert {dir_of(broker, "w", p) for p in (0, 1)} == {"a", "c"}
+            assert await broker.session.children("/log_dir_event_notification") == []
+        assert not (tmp_path / "b/.kafka_cleanshutdown").exists()
+        assert (tmp_path / "c/.kafka_cleanshutdown").exists()
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            assert [e for e, _, _ in (await led(client)).values()] == [0] * 5
+            assert await values(client, "u") == [b"a"]
+
+    asyncio.run(main())
+
+
+def test_the_first_directory_ends_the_broker(tmp_path: Path) -> None:
+    async def main() -> None:
+        files = FaultyFiles()
+        async with broker_at(tmp_path, files) as broker:
+            client = await broker.client()
+            await client.create_topic("t", 2)
+            files.faults, files.where = {"append": BROKEN}, str(tmp_path / "a")
+            await client.produce("t", batch_of(b"b"))
+            reason = await asyncio.wait_for(broker.failed(), 10)
+            assert "first log directory, with the store, is offline" in reason
+            files.faults = {}
+
+    asyncio.run(main())
+
+
+class MissingDisk(FaultyFiles):
+    """A disk that is gone when the broker starts."""
+
+    def lock(self, path: str):  # type: ignore[no-untyped-def]
+        self.meet("lock", path)
+        return super().lock(path)
+
+
+@pytest.mark.parametrize("operation", ["lock", "write", "list"])
+def test_a_start_without_one_of_the_disks(
+    tmp_path: Path, operation: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            await client.create_topic("t", 3)
+            for partition in range(3):
+                await client.append("t", batch_of(b"a"), partition=partition)
+        files = MissingDisk()
+        files.where = str(tmp_path / "b")
+        if operation == "list":
+            (tmp_path / "b").rename(tmp_path / "away")
+            (tmp_path / "b").symlink_to("/dev/null/x")
+        else:
+            (tmp_path / "b/meta.properties").unlink()
+            files.faults = {operation: BROKEN}
+        async with broker_at(tmp_path, files) as broker:
+            client = await broker.client()
+            codes = [(await client.fetch("t", partition=p)).error_code for p in range(3)]
+            assert sorted(codes) == [0, 0, STORAGE_ERROR]
+            assert "log directory offline" in caplog.text
+            await client.create_topic("new", 3)
+            assert (await client.produce("new", batch_of(b"a"))).error_code == 0
+            # What may lie on the disk that is gone is not deleted, so the topic is not either.
+            await client.ask(delete_topics(6, "t"), 6)
+            assert "t" in broker.node.metadata.topics
+        if operation == "list":
+            (tmp_path / "b").unlink()
+            (tmp_path / "away").rename(tmp_path / "b")
+        async with broker_at(tmp_path) as broker:
+            assert list(broker.node.metadata.topics) == ["new"]
+
+    asyncio.run(main())
+
+
+def test_a_full_directory_is_passed_over(tmp_path: Path) -> None:
+    async def main() -> None:
+        files = FaultyFiles()
+        async with broker_at(tmp_path, files) as broker:
+            client = await broker.client()
+            files.faults, files.where = {"create": FULL}, str(tmp_path / "a")
+            await client.create_topic("t")
+            assert dir_of(broker) == "b"
+            assert directories(tmp_path)["a"] == []
+
+    asyncio.run(main())
+
+
+def test_one_partition_in_two_directories_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            await (await broker.client()).create_topic("t")
+        (tmp_path / "c/t-0").mkdir()
+        settings = {"log.dirs": ",".join(paths_of(tmp_path))}
+        broker, runtime = make_broker(tmp_path, settings)
+        try:
+            with pytest.raises(StartupError, match="hold the same partition") as error:
+                await broker.start()
+            assert f"{tmp_path}/a/t-0 and {tmp_path}/c/t-0" in str(error.value)
+        finally:
+            runtime.close()
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(main())
