@@ -64,11 +64,10 @@ def checkpoint_plan(
         HIGH_WATERMARK: {key: log.high_watermark for key, log in logs.items()}
         | {key: hints.high_watermark for key, hints in unserved.items()},
         LOG_START: log_starts | {key: offset for key, offset in kept_starts.items() if offset},
+        # Also if it is empty: a new topic must not inherit what was compacted of an old one.
+        CLEANER: {
+            key: log.cleaner_offset for key, log in logs.items() if log.cleaner_offset is not None
+        },
     }
-    cleaner_offsets = {
-        key: log.cleaner_offset for key, log in logs.items() if log.cleaner_offset is not None
-    }
-    if cleaner_offsets:
-        contents[CLEANER] = cleaner_offsets
     rendered = [(f"{directory}/{name}", render_offsets(o)) for name, o in contents.items()]
     return CheckpointPlan(files, rendered, recovery_points)

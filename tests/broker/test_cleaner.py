@@ -256,6 +256,18 @@ async def test_a_topic_that_is_deleted_meanwhile(broker: RunningBroker) -> None:
 
 
 @on_broker(IDLE, both=False)
+async def test_a_new_topic_does_not_inherit_what_was_compacted(broker: RunningBroker) -> None:
+    client = await compacted(broker)
+    HeldJobs(broker).go.set()
+    await clean_once(cleaner_of(broker))
+    path = f"{broker.data_dir}/{CLEANER}"
+    assert read_offsets(broker.files, path) == {("t", 0): log_of(broker).cleaner_offset}
+    await client.ask(delete_topics(6, "t"), 6)
+    await until(lambda: read_offsets(broker.files, path) == {})
+    assert broker.files.read_bytes(path) == b"0\n0\n"  # as Kafka
+
+
+@on_broker(IDLE, both=False)
 async def test_what_is_deleted_between_the_steps_of_a_swap(broker: RunningBroker) -> None:
     client = await compacted(broker)
     HeldJobs(broker).go.set()
