@@ -5,10 +5,12 @@ all the time (`OFTEN`).
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import Codec, Record, build_batch
 from tests.broker.client import produce_request
 from tests.broker.requests import delete_records, list_offsets
@@ -82,32 +84,64 @@ def keyless_records_come_and_go(talk: Talk) -> None:
     """A topic that becomes compacted, and is so no longer."""
     topic = talk.create("t")
     keyless = [Record(0, 1, b"key", b"a"), Record(1, 1, None, b"b"), Record(2, 1, None, b"c")]
-    for policy in ("delete", "compact", "compact,delete", "delete"):
+    for number, policy in enumerate(("delete", "compact", "compact,delete", "delete")):
+        _change_until(
+            talk,
+            Resource(TOPIC, topic, [Op("cleanup.policy", policy)]),
+            lambda: _error_code(talk, topic, keyless),
+            ErrorCode.INVALID_RECORD if "compact" in policy else ErrorCode.NONE,
+        )
         for codec in (Codec.NONE, Codec.GZIP):
-            label = f"{policy} {codec.name} {len(talk.answers)}"
-            change(talk, f"{label} set", Resource(TOPIC, topic, [Op("cleanup.policy", policy)]))
             for version in (3, 8, PRODUCE_VERSION):
-                request = produce_request(topic, {0: build_batch(keyless, codec=codec)})
-                talk.ask(f"{label} v{version} some without", request, version)
-                request = produce_request(topic, {0: build_batch(keyless[:1], codec=codec)})
-                talk.ask(f"{label} v{version} all with", request, version)
+                for records in (keyless, keyless[:1], keyless[1:]):
+                    label = f"{number} {codec.name} v{version} {len(records)}"
+                    talk.note(label, _error_code(talk, topic, records, codec, version))
 
 
 def records_of_another_time(talk: Talk) -> None:
-    """Timestamps too far from now, as the bounds change."""
+    """Timestamps too far from now, as the bounds change; the older name for both comes last."""
     topic = talk.create("t")
     now = time.time_ns() // 1_000_000
-    stamps = {"old": now - HOUR_MS, "none": -1, "now": now - 10, "future": now + HOUR_MS}
-    for bound in ("before", "after", "difference"):
+    stamps = {"before": now - HOUR_MS, "none": -1, "now": now - 10, "after": now + HOUR_MS}
+
+    def code(what: str, codec: int = Codec.NONE) -> int:
+        records = [Record(0, stamps[what], None, b"a"), Record(1, now, None, b"b")]
+        return _error_code(talk, topic, records, codec)
+
+    for bound in ("before", "after"):
         name = f"message.timestamp.{bound}.max.ms"
-        for value in (str(HOUR_MS // 2), str(2 * HOUR_MS)):
-            change(talk, f"{bound} {value} set", Resource(TOPIC, topic, [Op(name, value)]))
-            for what, stamp in stamps.items():
+        for value in (HOUR_MS // 2, 2 * HOUR_MS):
+            _change_until(
+                talk,
+                Resource(TOPIC, topic, [Op(name, str(value))]),
+                partial(code, bound),
+                ErrorCode.INVALID_TIMESTAMP if value < HOUR_MS else ErrorCode.NONE,
+            )
+            for what in stamps:
                 for codec in (Codec.NONE, Codec.GZIP):
-                    records = [Record(0, stamp, None, b"a"), Record(1, now, None, b"b")]
-                    request = produce_request(topic, {0: build_batch(records, codec=codec)})
-                    label = f"{bound} {value} {what} {codec.name}"
-                    talk.ask(label, request, PRODUCE_VERSION)
+                    talk.note(f"{bound} {value} {what} {codec.name}", code(what, codec))
+
+
+def _change_until(
+    talk: Talk, resource: Resource, code: Callable[[], int], expected: ErrorCode
+) -> None:
+    """Change, and wait for the effect: Kafka answers before."""
+    change_quietly(talk, resource)
+    eventually(lambda: code() == expected)
+
+
+def _error_code(
+    talk: Talk,
+    topic: str,
+    records: Sequence[Record],
+    codec: int = Codec.NONE,
+    version: int = PRODUCE_VERSION,
+) -> int:
+    """What a Produce is answered."""
+    request = produce_request(topic, {0: build_batch(records, codec=codec)})
+    answer = talk.exchange(request, version)
+    code: int = answer.responses[0].partition_responses[0].error_code
+    return code
 
 
 CONVERSATIONS: tuple[Conversation, ...] = (

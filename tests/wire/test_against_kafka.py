@@ -22,6 +22,7 @@ from tests.wire import (
     conversations_quotas,
     conversations_read,
     conversations_records,
+    conversations_retention,
     conversations_topics,
 )
 from tests.wire.allowed import ALLOWED
@@ -29,6 +30,7 @@ from tests.wire.servers import OdradekServer
 from tests.wire.talk import Talk, differences
 
 SETTINGS: Final = {
+    "log.retention.ms": "-1",  # most records here are years old
     "log.message.downconversion.enable": "false",
     "log.segment.delete.delay.ms": "1000",
 }
@@ -43,6 +45,7 @@ CONVERSATIONS: Final[tuple[Conversation, ...]] = (
     *conversations_brokers.CONVERSATIONS,
     *conversations_records.CONVERSATIONS,
     *conversations_quotas.CONVERSATIONS,
+    *conversations_retention.CONVERSATIONS,
 )
 
 pytestmark = pytest.mark.java
