@@ -12,21 +12,19 @@ from ..index import OffsetIndex
 from ..segment import INDEX_SUFFIX
 from .offset_map import OffsetMap
 from .progress import Progress
-from .source import Chunk, CleanSegment, read_chunks, records_in
+from .source import BatchReader, Chunk, CleanSegment, read_chunks
 from .transactions import AbortedTransactions, TransactionState, marker_of
 
 
 class MapBuilder:
     """Fills an offset map until the dirty part ends or the map is full."""
 
-    __slots__ = ("_newest", "_progress", "_record_bytes_max", "_start_offset", "_transactions")
+    __slots__ = ("_newest", "_progress", "_reader", "_start_offset", "_transactions")
 
-    def __init__(
-        self, newest: OffsetMap, start_offset: int, record_bytes_max: int, progress: Progress
-    ) -> None:
+    def __init__(self, newest: OffsetMap, record_bytes_max: int, progress: Progress) -> None:
         self._newest = newest
-        self._start_offset = start_offset
-        self._record_bytes_max = record_bytes_max
+        self._start_offset = newest.start_offset
+        self._reader = BatchReader(record_bytes_max)
         self._progress = progress
         self._transactions = TransactionState()
 
@@ -58,15 +56,16 @@ class MapBuilder:
         """Take a batch; false if the map is full."""
         statistics = self._progress.statistics
         if header.is_control:
-            records = records_in(chunk, position, header, self._record_bytes_max)
-            self._transactions.is_needless(header, marker_of(records.scan))
+            _, scan = self._reader.scan(chunk, position, header)
+            self._transactions.is_needless(header, marker_of(scan))
             statistics.map_records_read += 1
         elif self._transactions.is_aborted(header):
             statistics.map_records_read += header.record_count
         elif header.last_offset >= self._start_offset:
-            records = records_in(chunk, position, header, self._record_bytes_max)
+            keys, offsets = self._reader.keys(chunk, position, header)
             statistics.map_records_read += header.record_count
-            if not self._newest.put(records.scan, self._start_offset):
+            statistics.invalid_records += keys.count(None)
+            if not self._newest.put(keys, offsets):
                 return False
         if header.last_offset >= self._start_offset:
             self._newest.latest_offset = header.last_offset

@@ -85,7 +85,7 @@ class _Cleaning:
         self.files = files
         self.undo = undo
         self.progress = Progress(report)
-        self.newest = OffsetMap(request.map_bytes, request.load_factor)
+        self.newest = OffsetMap(request.map_bytes, request.load_factor, request.first_dirty_offset)
         self.aborted = AbortedTransactions(files, request.directory)
         self.sizes = {
             info.name: info.size_bytes for info in files.list_directory(request.directory)
@@ -100,9 +100,7 @@ class _Cleaning:
             if segment.next_offset > request.first_dirty_offset
             and segment.base_offset < request.end_offset
         ]
-        builder = MapBuilder(
-            self.newest, request.first_dirty_offset, request.record_bytes_max, self.progress
-        )
+        builder = MapBuilder(self.newest, request.record_bytes_max, self.progress)
         builder.build(
             self.files,
             request.directory,

@@ -16,7 +16,7 @@ class CleanStatistics:
     bytes_written: int = 0
     records_read: int = 0
     records_written: int = 0
-    invalid_records: int = 0  # without a key
+    invalid_records: int = 0  # without a key, in the dirty part
 
 
 class Progress:

@@ -12,7 +12,8 @@ from odradek.protocol.records import NO_PRODUCER_ID, BatchHeader
 from .offset_map import OffsetMap
 from .progress import Progress
 from .rewrite import empty_batch, rebuilt_batch
-from .source import Chunk, Records, records_in
+from .scan import RecordScan, is_valueless
+from .source import BatchReader, Chunk, Records, is_gapless
 from .transactions import TransactionState, marker_of
 
 NO_OFFSET: Final = -1
@@ -35,7 +36,7 @@ class Retention:
         "_newest",
         "_producers",
         "_progress",
-        "_record_bytes_max",
+        "_reader",
         "_wall_ms",
         "transactions",
     )
@@ -57,7 +58,7 @@ class Retention:
         self._end_offset = end_offset
         self._wall_ms = wall_ms
         self._delete_retention_ms = delete_retention_ms
-        self._record_bytes_max = record_bytes_max
+        self._reader = BatchReader(record_bytes_max)
         self.transactions = TransactionState()
 
     def filter(self, chunk: Chunk) -> Iterator[tuple[BatchHeader, memoryview | bytearray]]:
@@ -75,51 +76,67 @@ class Retention:
 
     def _retain(self, chunk: Chunk, position: int, header: BatchHeader) -> bytearray | None:
         """The new batch, empty if nothing is to stay; None if it stays as it is."""
-        if not header.is_control and self.transactions.is_aborted(header):
+        if header.is_control:
+            return self._retain_marker(chunk, position, header)
+        if self.transactions.is_aborted(header):
             return self._without_records(header)
-        records = records_in(chunk, position, header, self._record_bytes_max)
         self._progress.statistics.records_read += header.record_count
-        if not header.is_control:
-            return self._retain_data(header, records)
-        needless = self.transactions.is_needless(header, marker_of(records.scan))
-        if needless and header.has_delete_horizon and header.base_timestamp <= self._wall_ms:
-            return self._without_records(header)
-        return self._rebuild(header, records, range(header.record_count), dated=needless)
-
-    def _retain_data(self, header: BatchHeader, records: Records) -> bytearray | None:
-        scan = records.scan
-        dropped = self._dropped(header, records)
-        if dropped is None:
-            return self._rebuild(
-                header, records, range(header.record_count), dated=bool(scan.valueless)
-            )
+        if is_gapless(header) and self._newest.covers(header.base_offset, header.last_offset):
+            return self._retain_newest(chunk, position, header)
+        records, scan = self._reader.scan(chunk, position, header)
+        dropped = self._dropped(header, scan)
         retained = [index for index, drop in enumerate(dropped) if not drop]
         dated = not all(dropped[index] for index in scan.valueless)
         return self._rebuild(header, records, retained, dated=dated)
 
-    def _dropped(self, header: BatchHeader, records: Records) -> list[bool] | None:
-        """For each record whether it goes; None if all stay."""
-        scan = records.scan
+    def _retain_marker(self, chunk: Chunk, position: int, header: BatchHeader) -> bytearray | None:
+        records, scan = self._reader.scan(chunk, position, header)
+        self._progress.statistics.records_read += header.record_count
+        needless = self.transactions.is_needless(header, marker_of(scan))
+        if needless and self._is_expired(header):
+            return self._without_records(header)
+        return self._rebuild(header, records, range(header.record_count), dated=needless)
+
+    def _retain_newest(self, chunk: Chunk, position: int, header: BatchHeader) -> bytearray | None:
+        """A batch whose keys the first pass has seen: the map says which offsets stay.
+
+        So nobody looks at the keys again, and into a batch of which nothing stays not at all.
+        """
+        base_offset = header.base_offset
+        newest = self._newest.newest_between(base_offset, header.last_offset)
+        if not newest:
+            return self._without_records(header)
+        records = self._reader.records(chunk, position, header)
+        data, ends = records.data, records.ends
+        retained = [offset - base_offset for offset in newest]
+        valueless = [
+            index
+            for index in retained
+            if is_valueless(data, ends[index - 1] if index else records.position)
+        ]
+        if valueless and self._is_expired(header):
+            retained = sorted(set(retained).difference(valueless))
+            valueless = []
+        return self._rebuild(header, records, retained, dated=bool(valueless))
+
+    def _is_expired(self, header: BatchHeader) -> bool:
+        """Whether the batch's delete horizon has come."""
+        return header.has_delete_horizon and header.base_timestamp <= self._wall_ms
+
+    def _dropped(self, header: BatchHeader, scan: RecordScan) -> list[bool]:
+        """For each record of a batch whether it goes."""
         latest_offset = self._newest.latest_offset
-        if header.base_offset > latest_offset:
-            return None
         dropped = self._newest.superseded(scan.keys, scan.offsets)
-        expired = (
-            scan.valueless and header.has_delete_horizon and header.base_timestamp <= self._wall_ms
-        )
         if scan.has_null_keys:
-            keyless = [index for index, key in enumerate(scan.keys) if key is None]
-            self._progress.statistics.invalid_records += len(keyless)
-            for index in keyless:
-                dropped[index] = True
-        if expired:
+            for index, key in enumerate(scan.keys):
+                dropped[index] |= key is None
+        if self._is_expired(header):
             for index in scan.valueless:
                 dropped[index] = True
         if header.last_offset > latest_offset:
             for index, offset in enumerate(scan.offsets):
-                if offset > latest_offset:
-                    dropped[index] = False
-        return dropped if True in dropped else None
+                dropped[index] &= offset <= latest_offset
+        return dropped
 
     def _rebuild(
         self, header: BatchHeader, records: Records, retained: Sequence[int], *, dated: bool

@@ -91,8 +91,7 @@ def _copy_records(
 
     Records whose timestamp delta stays as it is are copied as they are, neighbours together.
     """
-    data, position, scan = records
-    ends = scan.ends
+    data, position, ends = records
     append_time = header.max_timestamp if header.is_log_append_time else None
     base_timestamp, max_delta = horizon_ms, -INT64_MAX
     body = bytearray()

@@ -1,6 +1,6 @@
 """Reading the segments that are to be cleaned: large chunks, whole and verified batches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -18,7 +18,7 @@ from odradek.protocol.records.record import records_of
 from ..errors import CorruptLog, UnsupportedFormat
 from ..files import FileSystem
 from ..segment import LOG_SUFFIX
-from .scan import RecordScan, scan_records
+from .scan import RecordScan, scan_ends, scan_keys, scan_records
 
 _CHUNK_BYTES_MIN: Final = 1 << 16
 
@@ -113,31 +113,70 @@ def _wanted(data: bytes, path: str, position: int, size_bytes: int, wanted_bytes
 
 
 class Records(NamedTuple):
-    """The records of a batch, uncompressed: their bytes, the first one's position, their scan."""
+    """The records of a batch, uncompressed: their bytes, and where each begins and ends."""
 
     data: bytes
     position: int
-    scan: RecordScan
+    ends: list[int]
 
 
-def records_in(chunk: Chunk, position: int, header: BatchHeader, record_bytes_max: int) -> Records:
-    """The records of the batch at `position` of a chunk.
+class BatchReader:
+    """Reads the records of batches, as far as each step needs them."""
 
-    Raises: CorruptLog, also if they are larger than `record_bytes_max` when decompressed.
-    """
-    data = chunk.data
-    start, end = position + HEADER_SIZE_BYTES, position + header.size_bytes
-    try:
-        if header.codec:
-            batch = memoryview(data)[position:end]
-            data = bytes(records_of(batch, header, record_bytes_max))
-            start, end = 0, len(data)
-        scan = scan_records(data, start, end, header.base_offset, header.record_count)
+    __slots__ = ("_record_bytes_max",)
+
+    def __init__(self, record_bytes_max: int) -> None:
+        """`record_bytes_max` bounds the records of one batch when they are decompressed."""
+        self._record_bytes_max = record_bytes_max
+
+    def scan(self, chunk: Chunk, position: int, header: BatchHeader) -> tuple[Records, RecordScan]:
+        """All there is to know of the batch at `position` of a chunk.  Raises: CorruptLog."""
+        try:
+            data, start, end = self._uncompressed(chunk, position, header)
+            scan = scan_records(data, start, end, header.base_offset, header.record_count)
+        except MalformedMessage as error:
+            raise CorruptLog(f"{_place(chunk, position)}: {error}") from error
         if scan.offsets and scan.offsets[-1] > header.last_offset:
             raise CorruptLog(f"{_place(chunk, position)}: a record lies behind its batch")
-    except MalformedMessage as error:
-        raise CorruptLog(f"{_place(chunk, position)}: {error}") from error
-    return Records(data, start, scan)
+        return Records(data, start, scan.ends), scan
+
+    def keys(
+        self, chunk: Chunk, position: int, header: BatchHeader
+    ) -> tuple[list[bytes | None], Sequence[int]]:
+        """The map keys and the offsets of the batch's records.  Raises: CorruptLog."""
+        if not is_gapless(header):
+            _, scan = self.scan(chunk, position, header)
+            return scan.keys, scan.offsets
+        try:
+            data, start, end = self._uncompressed(chunk, position, header)
+            keys = scan_keys(data, start, end, header.record_count)
+        except MalformedMessage as error:
+            raise CorruptLog(f"{_place(chunk, position)}: {error}") from error
+        return keys, range(header.base_offset, header.next_offset)
+
+    def records(self, chunk: Chunk, position: int, header: BatchHeader) -> Records:
+        """Where the records of the batch are.  Raises: CorruptLog."""
+        try:
+            data, start, end = self._uncompressed(chunk, position, header)
+            return Records(data, start, scan_ends(data, start, end, header.record_count))
+        except MalformedMessage as error:
+            raise CorruptLog(f"{_place(chunk, position)}: {error}") from error
+
+    def _uncompressed(
+        self, chunk: Chunk, position: int, header: BatchHeader
+    ) -> tuple[bytes, int, int]:
+        """The bytes that hold the records, and from where to where."""
+        end = position + header.size_bytes
+        if not header.codec:
+            return chunk.data, position + HEADER_SIZE_BYTES, end
+        batch = memoryview(chunk.data)[position:end]
+        data = bytes(records_of(batch, header, self._record_bytes_max))
+        return data, 0, len(data)
+
+
+def is_gapless(header: BatchHeader) -> bool:
+    """Whether the batch has a record at each of its offsets, as producers write it."""
+    return header.last_offset_delta == header.record_count - 1
 
 
 def _place(chunk: Chunk, position: int) -> str:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odradek.protocol.records import Codec, MarkerType, Record, build_batch
+from odradek.storage.cleaner.offset_map import ENTRY_BYTES
 from tests.seeds import seeds
 from tests.storage.cleaner.cleanable import RETENTION_MS, Cleanable, marker
 from tests.storage.support import WALL_MS
@@ -135,7 +136,7 @@ class World:
                 **arguments,
                 "end_offset": end_offset,
                 "wall_ms": self.wall_ms,
-                "map_bytes": entries * 192,
+                "map_bytes": entries * ENTRY_BYTES,
                 "load_factor": 1.0,
                 "segment_bytes": 2000,
                 "producers": [[n, 0, each.last_offset] for n, each in self.producers.items()],

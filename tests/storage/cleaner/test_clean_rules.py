@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from odradek.protocol.records import Codec, MarkerType, Record, build_batch, check_crc, read_header
+from odradek.storage.cleaner.offset_map import ENTRY_BYTES
 from odradek.storage.cleaner.scan import digest
 from tests.storage.cleaner.cleanable import (
     RETENTION_MS,
@@ -164,12 +165,12 @@ def test_records_above_the_map_stay(tmp_path: Path) -> None:
     log = Cleanable(tmp_path)
     log.segment(keyed(0, "a", "b", "a"), keyed(3, "b", "c", "a!"))
     log.segment(keyed(6, "a"))
-    result = log.clean_and_swap(map_bytes=2 * 192, load_factor=1.0)
+    result = log.clean_and_swap(map_bytes=2 * ENTRY_BYTES, load_factor=1.0)
     assert result["end_offset"] == 2  # at two keys it is full, for a known key too
     assert log.offsets() == [0, 1, 2, 3, 4, 5, 6]
     assert log.bases() == [0, 6]
     for _ in range(5):
-        log.clean_and_swap(map_bytes=2 * 192, load_factor=1.0)
+        log.clean_and_swap(map_bytes=2 * ENTRY_BYTES, load_factor=1.0)
     assert log.first_dirty_offset == 7
     assert log.offsets() == [3, 4, 6]
 
@@ -178,9 +179,9 @@ def test_what_lies_above_the_map_is_not_judged(tmp_path: Path) -> None:
     log = Cleanable(tmp_path)
     log.segment(build_batch([record(0, b"a"), record(1, None), record(2, b"b"), record(3, None)]))
     log.end_offset = 5
-    log.clean_and_swap(map_bytes=192, load_factor=1.0)
+    log.clean_and_swap(map_bytes=ENTRY_BYTES, load_factor=1.0)
     assert (log.first_dirty_offset, log.offsets()) == (1, [0, 1, 2, 3])
-    log.clean_and_swap(map_bytes=192, load_factor=1.0)
+    log.clean_and_swap(map_bytes=ENTRY_BYTES, load_factor=1.0)
     assert (log.first_dirty_offset, log.offsets()) == (5, [0, 2])
 
 
@@ -188,10 +189,10 @@ def test_a_pass_begins_where_the_last_one_ended(tmp_path: Path) -> None:
     """In the middle of a segment: its index says where to read from."""
     log = Cleanable(tmp_path)
     log.segment(*(keyed(offset, f"{offset % 7}") for offset in range(50)))
-    read_bytes = log.clean_and_swap(map_bytes=192 * 7, load_factor=1.0)["statistics"]
+    read_bytes = log.clean_and_swap(map_bytes=ENTRY_BYTES * 7, load_factor=1.0)["statistics"]
     assert log.first_dirty_offset == 7
     log.first_dirty_offset = 30
-    statistics = log.clean_and_swap(map_bytes=192 * 7, load_factor=1.0)["statistics"]
+    statistics = log.clean_and_swap(map_bytes=ENTRY_BYTES * 7, load_factor=1.0)["statistics"]
     assert statistics["map_bytes_read"] < read_bytes["map_bytes_read"] / 2
     assert log.first_dirty_offset == 37
 
