@@ -5,15 +5,18 @@ Source: Cleaner.cleanInto and MemoryRecords.filterTo of Kafka 3.9.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from struct import error as struct_error
 from typing import Final
 
+from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.records import NO_PRODUCER_ID, BatchHeader
 
+from ..errors import CorruptLog
 from .offset_map import OffsetMap
 from .progress import Progress
 from .rewrite import empty_batch, rebuilt_batch
 from .scan import RecordScan, is_valueless
-from .source import BatchReader, Chunk, Records, is_gapless
+from .source import BatchReader, Chunk, Records, is_gapless, place
 from .transactions import TransactionState, marker_of
 
 NO_OFFSET: Final = -1
@@ -68,7 +71,10 @@ class Retention:
         """
         view = memoryview(chunk.data)
         for position, header in chunk.batches:
-            batch = self._retain(chunk, position, header)
+            try:
+                batch = self._retain(chunk, position, header)
+            except (MalformedMessage, ValueError, struct_error) as error:  # of a record's time
+                raise CorruptLog(f"{place(chunk, position)}: {error}") from error
             if batch is None:
                 yield header, view[position : position + header.size_bytes]
             elif batch:

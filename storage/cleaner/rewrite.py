@@ -43,7 +43,8 @@ def rebuilt_batch(
 ) -> bytearray:
     """The batch with the records whose indices are in `retained`, at least one.
 
-    `horizon_ms` is the delete horizon, if it has one.  Raises: MalformedMessage.
+    `horizon_ms` is the delete horizon, if it has one.
+    Raises: MalformedMessage, ValueError, struct.error (timestamps that no 64 bits hold).
     """
     attributes = header.attributes & (_KEPT_ATTRIBUTES | CODEC_MASK)
     if horizon_ms is not None:

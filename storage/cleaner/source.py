@@ -135,9 +135,9 @@ class BatchReader:
             data, start, end = self._uncompressed(chunk, position, header)
             scan = scan_records(data, start, end, header.base_offset, header.record_count)
         except MalformedMessage as error:
-            raise CorruptLog(f"{_place(chunk, position)}: {error}") from error
+            raise CorruptLog(f"{place(chunk, position)}: {error}") from error
         if scan.offsets and scan.offsets[-1] > header.last_offset:
-            raise CorruptLog(f"{_place(chunk, position)}: a record lies behind its batch")
+            raise CorruptLog(f"{place(chunk, position)}: a record lies behind its batch")
         return Records(data, start, scan.ends), scan
 
     def keys(
@@ -151,7 +151,7 @@ class BatchReader:
             data, start, end = self._uncompressed(chunk, position, header)
             keys = scan_keys(data, start, end, header.record_count)
         except MalformedMessage as error:
-            raise CorruptLog(f"{_place(chunk, position)}: {error}") from error
+            raise CorruptLog(f"{place(chunk, position)}: {error}") from error
         return keys, range(header.base_offset, header.next_offset)
 
     def records(self, chunk: Chunk, position: int, header: BatchHeader) -> Records:
@@ -160,7 +160,7 @@ class BatchReader:
             data, start, end = self._uncompressed(chunk, position, header)
             return Records(data, start, scan_ends(data, start, end, header.record_count))
         except MalformedMessage as error:
-            raise CorruptLog(f"{_place(chunk, position)}: {error}") from error
+            raise CorruptLog(f"{place(chunk, position)}: {error}") from error
 
     def _uncompressed(
         self, chunk: Chunk, position: int, header: BatchHeader
@@ -179,5 +179,6 @@ def is_gapless(header: BatchHeader) -> bool:
     return header.last_offset_delta == header.record_count - 1
 
 
-def _place(chunk: Chunk, position: int) -> str:
+def place(chunk: Chunk, position: int) -> str:
+    """Where a position of a chunk lies, for a message."""
     return f"{chunk.path}: position {chunk.file_position + position}"

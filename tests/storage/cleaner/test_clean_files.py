@@ -161,6 +161,23 @@ def test_a_bad_batch_ends_it_with_file_and_position(tmp_path: Path, name: str, d
     assert log.names() == before
 
 
+def test_times_that_cannot_be_written_again(tmp_path: Path) -> None:
+    timeless, early = keyed(1, "a", "a"), keyed(1, "a", "a")
+    record_bytes = len(timeless) - 61 >> 1
+    timeless[61 + record_bytes :] = (
+        bytes([(record_bytes + 9) << 1, 0]) + b"\x80" * 10 + b"\x01" + timeless[64 + record_bytes :]
+    )
+    timeless[8:12] = (len(timeless) - 12).to_bytes(4, "big")
+    early[27:35] = (1 << 63).to_bytes(8, "big")
+    early[63 + record_bytes] = 1
+    for batch in (timeless, early):
+        _seal(batch)
+        log = Cleanable(tmp_path / str(len(batch)))
+        log.segment(keyed(0, "z"), batch)
+        with pytest.raises(CorruptLog, match=f"log: position {len(keyed(0, 'z'))}: "):
+            log.clean()
+
+
 class _Failing(RealFileSystem):
     """A disk whose call number `failing_call`, of those that change something, fails."""
 
