@@ -9,9 +9,9 @@ with the directory synced after each step, in which the disk may do the renames 
 3. `.swap` becomes the final name. Loading does what is left of it.
 
 `complete_swaps` is what loading does, by the rules of Kafka's LogLoader, so that either broker ends
-what the other began. What a `.swap` segment replaces is told by its offsets: an old segment may stay
-that lies behind its last record. That is harmless, since the log's dirty part counts as clean only
-after all swaps.  Source: LocalLog.replaceSegments, LogLoader.load.
+what the other began. What a `.swap` segment replaces is told by its offsets: an old segment that
+lies behind its last record may stay. That is harmless, since the log's dirty part counts as clean
+only after all swaps.  Source: LocalLog.replaceSegments, LogLoader.load.
 """
 
 import logging
@@ -204,18 +204,17 @@ class _Leftovers:
         self._infos[new_name] = self._infos.pop(name)._replace(name=new_name)
 
     def remove_replaced(self, new_logs: Sequence[str]) -> None:
-        """Remove what lies in the range of the new segments."""
-        first, end = sys.maxsize, -1
+        """Remove what lies in the range of a new segment."""
+        ranges: list[range] = []
         kept = set()
         for name in new_logs:
             next_offset, markers = self._walk(name)
-            first, end = min(first, _base_offset(name)), max(end, next_offset)
+            ranges.append(range(_base_offset(name), next_offset))
             if self._keep_aborted(name, markers):
                 kept.add(_txn_index_of(name))
-        for suffix in SEGMENT_SUFFIXES:
-            for name in self.ending(suffix):
-                if first <= _base_offset(name) < end and name not in kept:
-                    self.remove(name)
+        for name in (name for suffix in SEGMENT_SUFFIXES for name in self.ending(suffix)):
+            if name not in kept and any(_base_offset(name) in offsets for offsets in ranges):
+                self.remove(name)
 
     def _walk(self, name: str) -> tuple[int, set[int]]:
         """The offset where a new segment ends, and the offsets of its control records."""

@@ -11,7 +11,16 @@ import time
 from typing import Final
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
 
 from odradek.storage.checkpoint import CLEANER, read_offsets
 from odradek.storage.files import RealFileSystem
@@ -36,6 +45,13 @@ CONFIG: Final = {
     "delete.retention.ms": "500",
     "file.delete.delay.ms": "300",
 }
+GROUPS: Final = 4
+OFFSETS: Final = "__consumer_offsets-0"
+NOT_YET: Final = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 TOMBSTONE_ONE_IN: Final = 10
 DEADLINE_S: Final = 120.0
 
@@ -275,3 +291,96 @@ def test_newest_values_survive_with_readers_and_kills(start_server: StartServer)
 @pytest.mark.timeout(1800)
 def test_newest_values_survive_forty_kills(start_server: StartServer) -> None:
     run(start_server, count=6_000_000, keys=100_000, kills=40, per_second=100_000)
+
+
+# -- groups
+
+
+def commit_for_ever(server: Server, kills: int, chance: random.Random) -> dict[str, int]:
+    """Commit for some groups while the broker is killed; the last acknowledged offset of each."""
+    acknowledged: dict[str, int] = {}
+    stopping = threading.Event()
+    problems: list[str] = []
+
+    def commit() -> None:
+        consumers = {f"g{n}": committer(server, f"g{n}") for n in range(GROUPS)}
+        offset = 0
+        while not stopping.is_set():
+            offset += 1
+            stopping.wait(0.005)  # some disks take long for the fsyncs of a compaction
+            for group, consumer in consumers.items():
+                while not stopping.is_set():
+                    try:
+                        consumer.commit(
+                            offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False
+                        )
+                    except KafkaException as error:
+                        code = error.args[0].code()
+                        if code >= 0 and code not in NOT_YET:  # below 0: its own, it lost us
+                            problems.append(str(error))
+                            return
+                        continue
+                    acknowledged[group] = offset
+                    break
+        for consumer in consumers.values():
+            consumer.close()
+
+    thread = threading.Thread(target=commit, daemon=True)
+    thread.start()
+    for _ in range(kills):
+        clean = checkpointed(server, OFFSETS)
+        eventually(lambda clean=clean: checkpointed(server, OFFSETS) > clean, timeout_s=30)  # type: ignore[misc]
+        kill(server, OFFSETS, 1, chance)
+    before = dict(acknowledged)
+    eventually(lambda: all(n > before.get(g, 0) for g, n in acknowledged.items()), timeout_s=30)
+    stopping.set()
+    thread.join(DEADLINE_S)
+    assert not thread.is_alive()
+    assert not problems
+    return dict(acknowledged)
+
+
+def committer(server: Server, group: str) -> Consumer:
+    settings: Settings = {
+        "group.id": group,
+        "enable.auto.commit": False,
+        "reconnect.backoff.max.ms": 100,
+    }
+    return Consumer(librdkafka(server.bootstrap_servers, **settings))
+
+
+def committed(server: Server, group: str) -> int:
+    consumer = committer(server, group)
+    try:
+        offset: int = consumer.committed([TopicPartition(TOPIC, 0)], timeout=30)[0].offset
+        return offset
+    finally:
+        consumer.close()
+
+
+@pytest.mark.timeout(180)
+def test_committed_offsets_survive(start_server: StartServer) -> None:
+    settings = {"offsets.topic.num.partitions": "1", "offsets.topic.segment.bytes": "10000"}
+    server = start_server({**BUSY, **settings, "log.cleaner.min.cleanable.ratio": "0.2"})
+    admin = AdminClient(librdkafka(server.bootstrap_servers))
+    create_topic(server.bootstrap_servers, TOPIC, admin=admin)
+    acknowledged = commit_for_ever(server, 3, random.Random(SEED))
+    admin.delete_consumer_groups(["g0"])["g0"].result(30)
+    last = max(acknowledged.values())
+    consumer = committer(server, "g1")
+    for offset in range(last + 1, last + 200):  # so that the deletion is compacted, too
+        consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
+    consumer.close()
+    acknowledged["g1"] = last + 199
+    eventually(lambda: size_bytes(server, OFFSETS) < 40_000, timeout_s=60)
+    kill(server, OFFSETS, 1, random.Random(SEED))
+    acknowledged["g0"] = OFFSET_INVALID
+    found = {group: committed(server, group) for group in acknowledged}
+    # The last commit that was sent may have been taken without an answer.
+    wrong = {g: (n, found[g]) for g, n in acknowledged.items() if not n <= found[g] <= n + 1}
+    assert not wrong
+
+
+def size_bytes(server: Server, name: str) -> int:
+    infos = RealFileSystem().list_directory(str(server.data_dir / name))
+    return sum(info.size_bytes for info in infos if info.name.endswith(".log"))
