@@ -41,7 +41,7 @@ dry_run_option = click.option(
 
 
 class StoppedBroker(NamedTuple):
-    """The directories of a broker, locked; its embedded store lies in one of them."""
+    """The directories of a broker, locked; its embedded store lies in the first one."""
 
     directories: tuple[str, ...]
     owner: MetaProperties
@@ -49,9 +49,8 @@ class StoppedBroker(NamedTuple):
 
     @property
     def store_path(self) -> str:
-        """Where the embedded store is; a new one belongs into the first directory."""
-        paths = [f"{directory}/{STORE_FILE}" for directory in self.directories]
-        return next((path for path in paths if self.files.exists(path)), paths[0])
+        """Where the embedded store is, or would be."""
+        return f"{self.directories[0]}/{STORE_FILE}"
 
     @property
     def stopped_cleanly(self) -> bool:
@@ -78,7 +77,10 @@ def stopped_broker(directories: Sequence[str]) -> Iterator[StoppedBroker]:
             owners.setdefault(owner, path)
         if len(owners) > 1:
             raise CommandError(f"{' and '.join(owners.values())} belong to different brokers")
-        yield StoppedBroker(tuple(directories), next(iter(owners)), files)
+        with_store_first = sorted(
+            directories, key=lambda path: not files.exists(f"{path}/{STORE_FILE}")
+        )
+        yield StoppedBroker(tuple(with_store_first), next(iter(owners)), files)
 
 
 @contextmanager

@@ -80,6 +80,16 @@ def test_directories_that_cannot_be_used(tmp_path: Path, command: str) -> None:
     assert run(command, *options, "--data-dir", f"{ours},{ours}").exit_code == 2
 
 
+def test_the_directory_with_the_store_comes_first(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "with", cluster())
+    without = make_data_dir(tmp_path / "without")
+    make_partition(without, "t", 0)
+    result = run("import-directory", "--data-dir", f"{without},{store}", "--force")
+    assert f"next: odradek serve --broker-id 0 --data-dir {store},{without}\n" in result.stdout
+    assert topics_of(stored(store)) == ["t"]
+    assert not (without / STORE).exists()
+
+
 def test_export_without_a_store(tmp_path: Path) -> None:
     data_dir = make_data_dir(tmp_path / "d")
     result = run("export-zookeeper", "--zookeeper", "nowhere:1", "--data-dir", data_dir)

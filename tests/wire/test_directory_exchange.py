@@ -1,6 +1,6 @@
 """A real Kafka 3.9.2 takes over what Odradek wrote, Odradek what Kafka wrote, back and forth.
 
-One directory, one ZooKeeper. A turn is: one broker works, ends (cleanly, or by kill -9 in the
+Two log directories, one ZooKeeper. A turn is: one broker works, ends (cleanly, or by kill -9 in the
 middle of appends), the tree is exported or imported, the other broker starts on the same files and
 must show the same: batches byte by byte, both ends of each log, last stable offsets and aborted
 transactions, committed offsets of groups, and the sequences of idempotent producers.  At the end
@@ -35,7 +35,7 @@ from tests.wire.load import LibrdkafkaLoad
 from tests.wire.records import CODECS, samples
 from tests.wire.servers import OdradekServer, Server
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
 SEED: Final = int(os.environ.get("ODRADEK_SEED", "3921"))
 TOPICS: Final = {"mixed": 3, "sequenced": 1, "transacted": 2}
@@ -51,8 +51,11 @@ class Exchange:
     def __init__(self, directory: Path, seed: int) -> None:
         self.chance = random.Random(seed)
         self.odradek = OdradekServer(directory / "odradek", SETTINGS)
-        self.data_dir = self.odradek.data_dir
-        self.kafka = Kafka39(directory / "kafka", {"log.dirs": str(self.data_dir)})
+        self.log_dirs = f"{directory / 'one'},{directory / 'two'}"
+        self.odradek.data_dir = Path(self.log_dirs)  # as --data-dir takes it
+        # A loaded machine may stop a JVM for longer than the default of these tests, 2 s.
+        patient = {"log.dirs": self.log_dirs, "zookeeper.session.timeout.ms": "6000"}
+        self.kafka = Kafka39(directory / "kafka", patient)
         self.kafka.start_zookeeper()
         self.zookeeper = f"{self.kafka.zookeeper}/moved"
         self.kafka.settings["zookeeper.connect"] = self.zookeeper
@@ -195,7 +198,7 @@ class Exchange:
 
     def to_kafka(self) -> str:
         done = run_odradek(
-            "export-zookeeper", "--data-dir", str(self.data_dir), "--zookeeper", self.zookeeper
+            "export-zookeeper", "--data-dir", self.log_dirs, "--zookeeper", self.zookeeper
         )
         assert done.returncode == 0, done.stderr.decode()
         self.kafka.start()
@@ -204,7 +207,7 @@ class Exchange:
     def to_odradek(self) -> str:
         self.kafka.wait_for_registration_to_end()
         done = run_odradek(
-            "import-zookeeper", "--zookeeper", self.zookeeper, "--data-dir", str(self.data_dir)
+            "import-zookeeper", "--zookeeper", self.zookeeper, "--data-dir", self.log_dirs
         )
         assert done.returncode == 0, done.stderr.decode()
         self.odradek.start()
@@ -212,9 +215,9 @@ class Exchange:
 
     def lose_the_tree(self) -> None:
         """Neither ZooKeeper nor the store is left: the directories must do."""
-        for path in self.data_dir.glob(".odradek-store.sqlite3*"):
+        for path in Path(self.log_dirs.partition(",")[0]).glob(".odradek-store.sqlite3*"):
             path.unlink()
-        done = run_odradek("import-directory", "--data-dir", str(self.data_dir))
+        done = run_odradek("import-directory", "--data-dir", self.log_dirs)
         assert done.returncode == 0, done.stderr.decode()
         self.odradek.start()
 
