@@ -70,6 +70,7 @@ def _show_next_steps(broker: StoppedBroker, zookeeper: str, topic_count: int) ->
     click.echo(f"broker.id={broker.owner.broker_id}")
     click.echo(f"log.dirs={','.join(broker.directories)}")
     click.echo(f"zookeeper.connect={zookeeper}")
+    click.echo("before Odradek starts here again, once Kafka has: odradek import-zookeeper")
 
 
 def _left_out_groups(broker: StoppedBroker) -> list[str]:
