@@ -49,7 +49,7 @@ class EpochCheck:
         epoch, offset = header.partition_leader_epoch, header.base_offset
         if epoch < 0 and not self.entries:
             return
-        if not self.rebuilt or epoch > self.rebuilt[-1][0]:
+        if epoch >= 0 and (not self.rebuilt or epoch > self.rebuilt[-1][0]):
             # What came before the first batch was cleaned away or deleted.
             self.rebuilt.append((epoch, offset if self.rebuilt else segment.base_offset))
         index = bisect_right(self._starts, offset) - 1
@@ -72,6 +72,11 @@ class EpochCheck:
                 self._bad_file(self.problem, report, doubtful=doubtful)
             return
         if not self._misfit_count:
+            start = max(self.rebuilt[0][1], context.log_start_offset or 0) if self.rebuilt else 0
+            if self.rebuilt and self._starts and self._starts[0] > start:
+                what = f"the first epoch begins at {self._starts[0]}, past the log's start {start}"
+                self._bad_file(what, report, doubtful=False)
+                return
             late = [start for start in self._starts if start > log_end_offset]
             if late:
                 what = f"an epoch begins at {late[0]}, past the end of the log at {log_end_offset}"
