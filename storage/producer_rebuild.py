@@ -4,10 +4,12 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from odradek.protocol.records import MarkerType
+
 from .errors import CorruptLog
 from .files import FileInfo, FileSystem
 from .producer_snapshot import newest_snapshot, snapshot_offsets, snapshot_path
-from .producer_state import ProducerState
+from .producer_state import ProducerState, marker_of
 from .segment import Segment
 from .segments import Segments
 from .walk import walk_headers
@@ -131,7 +133,7 @@ def check_transaction_indexes(
     for segment in segments:
         if segment.txn_index.is_empty:
             continue
-        problem = _transaction_index_problem(segment, segments.next_base_offset(segment))
+        problem = _transaction_index_problem(segment, segments)
         if problem is None:
             continue
         logger.warning(
@@ -142,24 +144,53 @@ def check_transaction_indexes(
     return rebuilt
 
 
-def _transaction_index_problem(segment: Segment, offset_end: int | None) -> str | None:
-    """What can be seen to be wrong: each entry must name an abort marker of the segment."""
+def _transaction_index_problem(segment: Segment, segments: Segments) -> str | None:
+    """What can be seen to be wrong: each entry must name a transaction and its abort marker."""
+    offset_end = segments.next_base_offset(segment)
+    stable_offset = -1
     try:
         for entry in segment.txn_index.entries():
-            if entry.last_offset < segment.base_offset or (
-                offset_end is not None and entry.last_offset >= offset_end
+            last_offset = entry.last_offset
+            if last_offset < segment.base_offset or (
+                offset_end is not None and last_offset >= offset_end
             ):
-                return f"offset {entry.last_offset} is of another segment"
-            found = segment.find(entry.last_offset)
-            if found is None:
-                return f"offset {entry.last_offset} lies beyond the segment"
-            for _, header in walk_headers(segment.file, found[1], segment.size_bytes):
-                if not header.is_control or header.producer_id != entry.producer_id:
-                    return f"there is no marker at offset {entry.last_offset}"
-                break
+                return f"offset {last_offset} is of another segment"
+            if not _is_abort_marker(segment, last_offset, entry.producer_id):
+                return f"there is no abort marker of {entry.producer_id} at offset {last_offset}"
+            if not stable_offset <= entry.last_stable_offset <= last_offset + 1:
+                return f"the last stable offset {entry.last_stable_offset} is out of order"
+            stable_offset = entry.last_stable_offset
+            begins = [entry.first_offset]
+            if stable_offset <= last_offset:
+                begins.append(stable_offset)
+            for offset in begins:
+                if not _may_begin_transaction(segments, offset):
+                    return f"no transaction begins at offset {offset}"
     except CorruptLog as error:
         return str(error)
     return None
+
+
+def _is_abort_marker(segment: Segment, offset: int, producer_id: int) -> bool:
+    found = segment.find(offset)
+    if found is None or found[0] != offset:
+        return False
+    for position, header in walk_headers(segment.file, found[1], segment.size_bytes):
+        if not header.is_control or header.producer_id != producer_id:
+            return False
+        marker = marker_of(segment.file.pread(header.size_bytes, position))
+        return marker is not None and marker.type == MarkerType.ABORT
+    return False
+
+
+def _may_begin_transaction(segments: Segments, offset: int) -> bool:
+    """Compaction and retention may have taken the batch away."""
+    if offset < segments.first_offset:
+        return offset >= 0
+    header = segments.header_at(offset)
+    if header is None or header.base_offset > offset:
+        return header is not None
+    return header.base_offset == offset and header.is_transactional and not header.is_control
 
 
 def _rebuild_transaction_index(

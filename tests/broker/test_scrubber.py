@@ -1,0 +1,143 @@
+"""Damage to cold segments is found, counted, remembered and not served."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from odradek.broker.counters import BATCHES_CORRUPT, SEGMENTS_SCRUBBED
+from odradek.broker.maintenance.scrubber import STATE_FILE, Scrubber
+from odradek.protocol.errors import ErrorCode
+from odradek.storage.log import Log
+
+from .client import batch_of
+from .running import RunningBroker, on_broker, running
+
+pytestmark = pytest.mark.wire
+
+SETTINGS = {
+    "log.segment.bytes": "1000",
+    "odradek.flush.ms": "1",
+    "odradek.scrub.interval.ms": "3600000",
+}
+VALUE = b"v" * 150
+
+
+async def with_cold_segments(broker: RunningBroker) -> Log:
+    """A topic of some finished segments that are safe on disk."""
+    client = await broker.client()
+    await client.create_topic("t")
+    for _ in range(20):
+        await client.append("t", batch_of(VALUE))
+    log = log_of(broker)
+    plan = log.flush_plan()
+    if plan is not None:
+        plan.run()
+        log.flushed(plan)
+    assert len(log.segments) > 3
+    return log
+
+
+def log_of(broker: RunningBroker) -> Log:
+    return broker.node.replicas.partitions["t", 0].log
+
+
+def scrubber_of(broker: RunningBroker) -> Scrubber:
+    return Scrubber(broker.node.replicas, broker.config, broker._runtime)
+
+
+async def scrub_all(broker: RunningBroker, scrubber: Scrubber) -> int:
+    count = 0
+    (data_dir,) = broker.node.replicas.log_dirs.online
+    while found := await scrubber.scrub_some(data_dir):
+        count += found
+    return count
+
+
+def flip(path: str, position: int) -> None:
+    data = bytearray(Path(path).read_bytes())
+    data[position] ^= 1
+    Path(path).write_bytes(data)
+
+
+async def fetch(broker: RunningBroker, offset: int) -> tuple[int, bytes]:
+    """(error code, records)"""
+    result = await (await broker.client()).fetch("t", offset, max_wait_ms=0)
+    return result.error_code, bytes(result.records or b"")
+
+
+@on_broker(SETTINGS, both=False)
+async def test_sound_segments_are_verified_once_in_an_interval(broker: RunningBroker) -> None:
+    log = await with_cold_segments(broker)
+    scrubber = scrubber_of(broker)
+    finished = len(log.segments) - 1
+    assert await scrub_all(broker, scrubber) == finished
+    counters = broker.node.replicas.counters
+    assert counters[SEGMENTS_SCRUBBED] == finished
+    assert counters[BATCHES_CORRUPT] == 0
+    assert await scrub_all(broker, scrubber) == 0
+    broker.clock.moved_ms += 3600000
+    assert await scrub_all(broker, scrubber) == finished
+
+
+@on_broker(SETTINGS, both=False)
+async def test_a_damaged_batch_is_not_served_and_what_is_around_it_is(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = await with_cold_segments(broker)
+    segment = log.segments[1]
+    flip(segment.file.path, 300)
+    assert await scrub_all(broker, scrubber_of(broker)) > 0
+    (damage,) = segment.damaged
+    assert damage.position <= 300 < damage.position_end
+    assert damage.offset_end == damage.offset_first + 1
+    assert segment.file.path in caplog.text
+    assert broker.node.replicas.counters[BATCHES_CORRUPT] == 1
+    code, records = await fetch(broker, damage.offset_first)
+    assert (code, records) == (ErrorCode.CORRUPT_MESSAGE, b"")
+    code, records = await fetch(broker, segment.base_offset)
+    assert (code, len(records)) == (ErrorCode.NONE, damage.position)
+    code, records = await fetch(broker, damage.offset_end)
+    assert (code, len(records)) == (ErrorCode.NONE, segment.size_bytes - damage.position_end)
+
+
+def test_damage_and_progress_are_known_after_a_restart(tmp_path: Path) -> None:
+    async def first() -> int:
+        async with running(tmp_path, SETTINGS) as broker:
+            log = await with_cold_segments(broker)
+            flip(log.segments[2].file.path, 200)
+            await scrub_all(broker, scrubber_of(broker))
+            (damage,) = log.segments[2].damaged
+            return damage.offset_first
+
+    async def second(offset: int) -> None:
+        async with running(tmp_path, SETTINGS) as broker:
+            scrubber = scrubber_of(broker)
+            (data_dir,) = broker.node.replicas.log_dirs.online
+            scrubber.restore(data_dir)
+            assert (await fetch(broker, offset))[0] == ErrorCode.CORRUPT_MESSAGE
+            assert await scrub_all(broker, scrubber) == 0
+
+    asyncio.run(second(asyncio.run(first())))
+
+
+@pytest.mark.parametrize("text", ["", "x", "{}", '{"version": 2}', '{"version":1,"passes":[[1]]}'])
+@on_broker(SETTINGS, both=False)
+async def test_an_unreadable_state_begins_anew(broker: RunningBroker, text: str) -> None:
+    await with_cold_segments(broker)
+    (data_dir,) = broker.node.replicas.log_dirs.online
+    (Path(data_dir.path) / STATE_FILE).write_text(text)
+    scrubber = scrubber_of(broker)
+    scrubber.restore(data_dir)
+    assert await scrub_all(broker, scrubber) > 0
+
+
+@on_broker(SETTINGS, both=False)
+async def test_a_segment_that_goes_meanwhile_is_no_damage(broker: RunningBroker) -> None:
+    log = await with_cold_segments(broker)
+    os.unlink(log.segments[1].file.path)
+    scrubber = scrubber_of(broker)
+    assert await scrub_all(broker, scrubber) == len(log.segments) - 1
+    assert broker.node.replicas.counters[BATCHES_CORRUPT] == 0
+    assert not broker.node.replicas.is_offline
