@@ -26,7 +26,7 @@ class Partition:
 
     __slots__ = (
         "_begin_flush",
-        "_due_generation",
+        "_due_in",
         "config",
         "flush_due",
         "flushed_ms",
@@ -52,7 +52,7 @@ class Partition:
         self.waiters: set[Waiter] = set()
         self.flush_due = 0
         """Up to this offset the log has to be durable before anything more is answered."""
-        self._due_generation = 0  # what was due before the log was cut is not so any more
+        self._due_in = log, log.generation
         self.flushed_ms = 0
         """When the last flush ended."""
         self._begin_flush = begin_flush
@@ -106,9 +106,12 @@ class Partition:
 
     @property
     def awaits_flush(self) -> bool:
-        """Whether an append is due."""
+        """Whether an append is due, unless the log was cut since; its copy owes the same."""
         log = self.log
-        return self.flush_due > log.recovery_point and self._due_generation == log.generation
+        if self.flush_due <= log.recovery_point:
+            return False
+        due_in, generation = self._due_in
+        return due_in is not log or generation == log.generation
 
     def flushed(self, now_ms: int) -> None:
         """A flush of the log has ended."""
@@ -135,7 +138,7 @@ class Partition:
         flush_end = self.flush_due if self.awaits_flush else log.recovery_point
         if log.log_end_offset - flush_end >= self.config.flush_messages:
             self.flush_due = log.log_end_offset
-            self._due_generation = log.generation
+            self._due_in = log, log.generation
             self._begin_flush(self)
 
     def _advance_high_watermark(self) -> None:

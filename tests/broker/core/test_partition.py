@@ -104,3 +104,74 @@ def test_who_waits_is_woken(tmp_path: Path, what: str) -> None:
         assert woken == [0]
     append(partition, b"b")
     assert len(woken) == 1
+
+
+def flush(partition: Partition) -> None:
+    plan = partition.log.flush_plan()
+    assert plan is not None
+    plan.run()
+    partition.log.flushed(plan)
+    partition.flushed(1)
+
+
+def due_after(path: Path, flush_messages: int) -> tuple[Partition, list[int]]:
+    """A partition, and up to where a flush was begun each time."""
+    begun: list[int] = []
+    config = load_config(overrides={}).topic_config({"flush.messages": str(flush_messages)})
+    partition = Partition(
+        new_log(path), config, STATE, 1, begin_flush=lambda p: begun.append(p.flush_due)
+    )
+    return partition, begun
+
+
+def test_so_many_records_are_due_and_the_high_watermark_waits(tmp_path: Path) -> None:
+    partition, begun = due_after(tmp_path, 3)
+    news: list[int] = []
+    partition.waiters.add(lambda: news.append(partition.log.high_watermark))
+    for _ in range(8):
+        append(partition, b"v")
+    assert begun == [3, 6]  # those for which a flush is under way do not count
+    assert partition.log.high_watermark == 2
+    flush(partition)
+    assert not partition.awaits_flush
+    assert partition.log.high_watermark == partition.log.recovery_point == 8
+    assert news == [1, 2, 8]
+    append(partition, b"v")
+    assert begun == [3, 6]
+
+
+def test_a_flush_that_covers_some_of_what_is_due(tmp_path: Path) -> None:
+    partition, _ = due_after(tmp_path, 1)
+    append(partition, b"a")
+    plan = partition.log.flush_plan()
+    assert plan is not None
+    append(partition, b"b")
+    plan.run()
+    partition.log.flushed(plan)
+    partition.flushed(1)
+    assert partition.awaits_flush
+    assert partition.log.high_watermark == 1
+
+
+def test_what_is_due_in_a_log_is_due_in_its_copy(tmp_path: Path) -> None:
+    partition, _ = due_after(tmp_path, 1)
+    append(partition, b"a")
+    copy = new_log(tmp_path / "copy")
+    copy.append(memoryview(batch_of(b"a")), read_header(batch_of(b"a")), leader_epoch=5, wall_ms=0)
+    copy.generation += 7
+    partition.log = copy
+    assert partition.awaits_flush
+    flush(partition)
+    assert not partition.awaits_flush
+    assert copy.high_watermark == 1
+
+
+def test_what_was_due_before_a_cut_is_not_so_any_more(tmp_path: Path) -> None:
+    partition, begun = due_after(tmp_path, 2)
+    append(partition, b"a", b"b", b"c")
+    partition.log.truncate(0)
+    assert not partition.awaits_flush
+    append(partition, b"d")
+    assert partition.log.high_watermark == 1
+    append(partition, b"e")
+    assert begun == [3, 2]
