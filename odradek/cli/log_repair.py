@@ -60,7 +60,11 @@ def repair(directory: str, apply: bool, allow_gaps: bool, as_json: bool) -> None
                 with progress("verify again", total=log_size_bytes(files, path)) as advance:
                     Repair(files, path, wanted, left.note, advance)
     damaged = left.is_damaged if apply else tally.is_damaged
-    if not as_json:
+    if as_json:
+        state = "damaged" if damaged else "sound"
+        summary = {"type": "summary", "directory": path, "state": state, "steps": count}
+        click.echo(json.dumps({**summary, "applied": apply}))
+    else:
         _print_end(count, apply=apply, damaged=damaged)
     if damaged:
         raise SystemExit(DAMAGED)

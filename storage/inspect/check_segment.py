@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.records import BatchHeader, iter_records
@@ -18,6 +18,7 @@ from .context import Context
 from .findings import Advance, Finding, Grade, Report
 from .pieces import Piece, SegmentReader
 
+_STEP_BYTES: Final = 1 << 20
 OnBatch = Callable[["SegmentReport", int, BatchHeader, memoryview], None]
 """Told of every good batch: segment, position, header, and all of its bytes, while it is asked."""
 
@@ -105,6 +106,7 @@ class SegmentCheck:
         file = self._files.open_log(segment.path(), segment.size_bytes)
         reader = SegmentReader(file, segment.base_offset, offset_end=segment.offset_limit)
         segment.next_offset = segment.base_offset
+        unsaid_bytes = 0
         try:
             for piece in reader.pieces():
                 batch = piece.batch
@@ -119,9 +121,13 @@ class SegmentCheck:
                     on_batch(segment, piece.position, batch, data)
                     if self._context.deep:
                         self._decode(piece, batch, data)
-                advance(piece.size_bytes)
+                unsaid_bytes += piece.size_bytes
+                if unsaid_bytes >= _STEP_BYTES:
+                    advance(unsaid_bytes)
+                    unsaid_bytes = 0
         finally:
             file.close()
+        advance(unsaid_bytes)
         self._finish()
 
     def _note_batch(self, piece: Piece, batch: BatchHeader) -> None:

@@ -73,6 +73,20 @@ def test_dry_run_first(directory: Path) -> None:
     assert {p: p.read_bytes() for p in directory.rglob("*") if p.is_file()} == before
 
 
+def test_json_lines(directory: Path) -> None:
+    path = directory / "t-0" / "partition.metadata"
+    path.write_bytes(b"torn")
+    step, summary = map(json.loads, run("repair", directory, "--json").output.splitlines())
+    assert (step["type"], step["file"], step["applied"]) == ("step", str(path), False)
+    assert summary == {
+        "type": "summary",
+        "directory": str(directory),
+        "state": "damaged",
+        "steps": 1,
+        "applied": False,
+    }
+
+
 def test_batches_behind_damage_become_a_segment(directory: Path) -> None:
     path = directory / "t-0" / f"{0:020d}.log"
     kept = intact(directory)
