@@ -63,8 +63,9 @@ def flip(path: str, position: int) -> None:
 
 async def fetch(broker: RunningBroker, offset: int) -> tuple[int, bytes]:
     """(error code, records)"""
-    result = await (await broker.client()).fetch("t", offset, max_wait_ms=0)
-    return result.error_code, bytes(result.records or b"")
+    result = await (await broker.client()).fetch("t", offset)
+    assert isinstance(result.records, bytes | bytearray | memoryview)
+    return result.error_code, bytes(result.records)
 
 
 @on_broker(SETTINGS, both=False)
