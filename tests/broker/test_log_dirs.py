@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import shutil
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -172,15 +173,8 @@ def test_what_batches_do_not_tell_is_moved_too(tmp_path: Path) -> None:
         async with broker_at(tmp_path) as broker:
             assert Path(log_of(broker).directory) == directory
             assert log_of(broker).log_start_offset == 1
-            assert log_of(broker).epochs.entries() == epochs
 
     asyncio.run(main())
-
-
-class SlowFiles(FaultyFiles):
-    """Reads of a span wait until a test lets them."""
-
-    gate: asyncio.Event | None = None
 
 
 def hold_moves(broker: RunningBroker) -> asyncio.Event:
@@ -260,13 +254,17 @@ def test_a_topic_that_is_deleted_while_it_is_moved(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_move_goes_on_after_a_restart(tmp_path: Path) -> None:
+def test_a_move_goes_on_after_a_crash(tmp_path: Path) -> None:
     async def main() -> None:
+        image = tmp_path / "image"
         async with broker_at(tmp_path) as broker:
-            await begun(broker, await broker.client())
-            path = others(broker)[0]
-        async with broker_at(tmp_path) as broker:
-            await until(lambda: dir_of(broker) == Path(path).name)
+            let_go = await begun(broker, await broker.client())
+            for name in NAMES:
+                shutil.copytree(tmp_path / name, image / name)
+            let_go.set()
+        async with broker_at(image) as broker:
+            assert dir_of(broker) == "a"
+            await until(lambda: dir_of(broker) == "b")
             assert len(await values(await broker.client())) == 30
 
     asyncio.run(main())
@@ -336,7 +334,7 @@ def test_a_directory_that_fails_takes_only_its_own_along(tmp_path: Path) -> None
         assert (tmp_path / "c/.kafka_cleanshutdown").exists()
         async with broker_at(tmp_path) as broker:
             client = await broker.client()
-            assert [e for e, _, _ in (await led(client)).values()] == [0] * 5
+            assert [e for e, _, _ in (await led(client)).values()] == [0] * 4
             assert await values(client, "u") == [b"a"]
 
     asyncio.run(main())
@@ -391,7 +389,10 @@ def test_a_start_without_one_of_the_disks(
             await client.create_topic("new", 3)
             assert (await client.produce("new", batch_of(b"a"))).error_code == 0
             # What may lie on the disk that is gone is not deleted, so the topic is not either.
-            await client.ask(delete_topics(6, "t"), 6)
+            deletion = delete_topics(6, "t")
+            deletion.timeout_ms = 50
+            (result,) = (await client.ask(deletion, 6)).responses
+            assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
             assert "t" in broker.node.metadata.topics
         if operation == "list":
             (tmp_path / "b").unlink()
