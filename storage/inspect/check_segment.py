@@ -104,7 +104,15 @@ class SegmentCheck:
         """Check batches and indexes.  Raises: UnsupportedFormat, LogDirFailed."""
         segment = self.segment
         file = self._files.open_log(segment.path(), segment.size_bytes)
-        reader = SegmentReader(file, segment.base_offset, offset_end=segment.offset_limit)
+        is_known = self._context.clean and segment.offset_limit is None
+        reader = SegmentReader(
+            file,
+            segment.base_offset,
+            offset_end=segment.offset_limit,
+            log_end_offset=self._context.recovery_point
+            if is_last and self._context.clean
+            else None,
+        )
         segment.next_offset = segment.base_offset
         unsaid_bytes = 0
         try:

@@ -58,6 +58,7 @@ class SegmentReader:
         "_chunk",
         "_chunk_position",
         "_file",
+        "_log_end_offset",
         "_offset_limit",
         "next_offset",
         "position_end",
@@ -70,14 +71,17 @@ class SegmentReader:
         *,
         offset_end: int | None = None,
         position_end: int | None = None,
+        log_end_offset: int | None = None,
     ) -> None:
-        """`offset_end`: base offset of the next segment; `position_end`: look no further."""
+        """`offset_end`: base offset of the next segment; `position_end`: look no further;
+        `log_end_offset`: where the log ends with this file, if that is certain."""
         self._file = file
         self.next_offset = base_offset
         self._offset_limit = base_offset + INT32_MAX + 1
         if offset_end is not None:
             self._offset_limit = min(self._offset_limit, offset_end)
         self.position_end = file.size_bytes if position_end is None else position_end
+        self._log_end_offset = log_end_offset
         self._chunk = b""
         self._chunk_position = 0
 
@@ -158,9 +162,13 @@ class SegmentReader:
         elif position + header.size_bytes == self.position_end:
             following_offset = self._offset_limit
         fitting = self.next_offset + delta + 1 == following_offset
+        if position + header.size_bytes == self.position_end and self._log_end_offset is not None:
+            fitting = self.next_offset + delta + 1 == self._log_end_offset
         expected = self.next_offset if delta >= 0 and fitting else None
         if delta < 0:
             return f"the last offset delta is {delta}", None
+        if following_offset == self._offset_limit and fitting and offset != self.next_offset:
+            return f"base offset {offset} in the last batch", expected
         if offset < self.next_offset:
             return f"base offset {offset} where at least {self.next_offset} is expected", expected
         if header.last_offset >= self._offset_limit:

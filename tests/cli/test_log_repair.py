@@ -154,6 +154,17 @@ def test_a_base_offset_is_corrected(directory: Path) -> None:
     assert path.read_bytes() == data and intact(directory) == kept
 
 
+@pytest.mark.parametrize("position", [1, 6, 7])
+def test_the_base_offset_of_the_last_batch(directory: Path, position: int) -> None:
+    """After a clean stop the recovery point tells where the log ends."""
+    path = max((directory / "t-0").glob("*.log"))
+    data = path.read_bytes()
+    last = [json.loads(line) for line in run("dump", path).output.splitlines()][-1]
+    flip(path, last["position"] + position, bit=2)
+    repaired(directory)
+    assert path.read_bytes() == data
+
+
 def test_a_lost_segment_is_noted(directory: Path) -> None:
     bases = sorted(int(path.stem) for path in (directory / "t-0").glob("*.log"))
     for path in (directory / "t-0").glob(f"{bases[1]:020d}.*"):
