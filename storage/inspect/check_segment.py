@@ -109,9 +109,7 @@ class SegmentCheck:
             file,
             segment.base_offset,
             offset_end=segment.offset_limit,
-            log_end_offset=self._context.recovery_point
-            if is_last and self._context.clean
-            else None,
+            log_end_offset=self._context.recovery_point if is_known else None,
         )
         segment.next_offset = segment.base_offset
         unsaid_bytes = 0
