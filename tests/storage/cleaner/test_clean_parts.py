@@ -78,10 +78,10 @@ def test_damaged_records_are_refused_or_read(
 
 @pytest.mark.parametrize("key_bytes", [16, KEY_BYTES_MAX + 1])
 def test_a_full_map_takes_no_more_memory_than_it_may(key_bytes: int) -> None:
-    map_bytes = 1 << 20
+    map_bytes = ENTRY_BYTES * 5500  # where the dict has just grown
     tracemalloc.start()
     try:
-        newest = OffsetMap(map_bytes, 0.9, 1 << 40)
+        newest = OffsetMap(map_bytes, 1.0, 1 << 40)
         offset = 1 << 40
         taken = True
         while taken:

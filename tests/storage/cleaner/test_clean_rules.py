@@ -128,6 +128,18 @@ def test_a_tombstone_is_dated_then_goes(tmp_path: Path) -> None:
     assert header.base_timestamp == LATER_MS
 
 
+def test_a_tombstone_that_was_dated_elsewhere_goes_at_its_time(tmp_path: Path) -> None:
+    """A follower gets batches from a leader that has cleaned them: dirty here, and dated."""
+    log = cleaned(tmp_path, keyed(0, "a!", "b"), keyed(2, "z"))
+    assert log.batches()[0][0].has_delete_horizon
+    log.first_dirty_offset = 0
+    log.clean_and_swap(wall_ms=LATER_MS - 1)
+    assert log.offsets() == [0, 1, 2]
+    log.first_dirty_offset = 0
+    log.clean_and_swap(wall_ms=LATER_MS)
+    assert log.offsets() == [1, 2]
+
+
 def test_a_tombstone_that_is_written_over_dates_nothing(tmp_path: Path) -> None:
     log = cleaned(tmp_path, keyed(0, "a!", "b"), keyed(2, "a"))
     assert not any(header.has_delete_horizon for header, _ in log.batches())
