@@ -61,7 +61,8 @@ class Replicas:
         self.preferred_dirs: dict[TopicPartition, str] = {}
         """Where clients want replicas to be made that do not exist yet (AlterReplicaLogDirs)."""
         self.on_log_dir_failed: Callable[[Collection[TopicPartition]], None] = lambda offline: None
-        """Is told which replicas went offline with a directory, if the broker goes on."""
+        """Is told which replicas went offline with a directory, if the broker goes on; has the
+        controller say again who leads what."""
         self.counters = Counters()
         self.deleting: set[Log] = set()
         """Logs whose old segments are being renamed, in a thread: they can't be moved now."""
@@ -188,6 +189,7 @@ class Replicas:
         for state, data_dir, plan in made:
             if plan.error is None:
                 self.preferred_dirs.pop((state.topic, state.partition), None)
+                self.unmade.discard((state.topic, state.partition))
                 self._serve(data_dir.created(plan), state)
                 continue
             data_dir.not_created()

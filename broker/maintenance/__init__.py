@@ -11,6 +11,7 @@ from .flusher import Flusher
 from .producer_expiry import ProducerExpiry
 from .retention import Retention
 from .scrubber import Scrubber
+from .unmade import Unmade
 
 
 def loops(
@@ -25,5 +26,6 @@ def loops(
         "delete old segments": Retention(replicas, config, runtime).run(),
         "move replicas": replicas.moves.run(),
         "unlink deleted files": replicas.deletions.run(),
+        "make what had no room": Unmade(replicas, runtime).run(),
         "verify old segments": Scrubber(replicas, config, runtime).run(),
     }

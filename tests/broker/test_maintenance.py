@@ -1,6 +1,7 @@
 """Flushes, checkpoints and the expiry of producers, on a running broker."""
 
 import asyncio
+import errno
 import threading
 from pathlib import Path
 
@@ -156,6 +157,28 @@ async def test_a_log_that_was_deleted_meanwhile_is_no_broken_disk(broker: Runnin
     await client.ask(delete_topics(6, "t"), 6)
     assert not await broker.node.replicas.group_commit.flush(kept)
     assert not broker.node.replicas.is_offline
+
+
+def test_what_had_no_room_is_made_when_there_is_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        monkeypatch.setattr("odradek.broker.maintenance.unmade.RETRY_MS", 20)
+        files = FaultyFiles()
+        async with running(tmp_path, NEVER, files=files) as broker:
+            client = await broker.client()
+            files.faults["create"] = errno.ENOSPC
+            await client.create_topic("t", 3)
+            code = (await client.produce("t", batch_of(b"a"))).error_code
+            assert code == ErrorCode.KAFKA_STORAGE_ERROR
+            files.faults.clear()
+            await until(lambda: not broker.node.replicas.unmade)
+            for partition in range(3):
+                assert await client.append("t", batch_of(b"a"), partition=partition) == 0
+            epochs = {p.state.leader_epoch for p in broker.node.replicas.partitions.values()}
+            assert epochs == {0}
+
+    asyncio.run(main())
 
 
 class Gate:
