@@ -14,13 +14,14 @@ lies behind its last record may stay. That is harmless, since the log's dirty pa
 only after all swaps.  Source: LocalLog.replaceSegments, LogLoader.load.
 """
 
+import contextlib
 import logging
 import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from .errors import CorruptLog
+from .errors import CorruptLog, LogDirFailed
 from .files import FileInfo, FileSystem
 from .log_file import LogFile
 from .producer_snapshot import snapshot_path
@@ -50,7 +51,15 @@ class Swap:
     `begin` so that `can_switch` says no, `undo` ends it.
     """
 
-    __slots__ = ("_base_offset", "_infos", "_log", "_new", "_old_paths", "_outdated", "_replaces")
+    __slots__ = (
+        "_base_offset",
+        "_infos",
+        "_log",
+        "_new",
+        "_old_paths",
+        "_replaces",
+        "deleted_paths",
+    )
 
     def __init__(self, log: "Log", base_offset: int, replaces: Sequence[int]) -> None:
         """`replaces`: the base offsets of the old segments."""
@@ -60,14 +69,26 @@ class Swap:
         self._infos: list[FileInfo] = []
         self._new: Segment | None = None
         self._old_paths: list[str] = []
-        self._outdated: list[str] = []
+        self.deleted_paths: list[str] = []
+        """What may be unlinked after `retire`."""
 
     def can_switch(self) -> bool:
         """Whether all of the old segments are still there."""
         return self._replaces <= {segment.base_offset for segment in self._log.segments}
 
     def begin(self) -> None:
-        """The new files are all there from here on, also after a crash.  Raises: LogDirFailed."""
+        """The new files are all there from here on, also after a crash.
+
+        Raises: DiskFull, LogDirFailed; then as after `undo`, if the disk lets it.
+        """
+        try:
+            self._begin()
+        except LogDirFailed:
+            with contextlib.suppress(LogDirFailed):
+                self.undo()
+            raise
+
+    def _begin(self) -> None:
         files, directory = self._log.files, self._log.directory
         stem = f"{self._base_offset:020d}."
         for info in files.list_directory(directory):
@@ -106,27 +127,27 @@ class Swap:
         log = self._log
         new = log.segments.floor(old[-1].base_offset)
         if log.recovery_point >= (log.segments.next_base_offset(new) or sys.maxsize):
-            self._outdated += [
+            self.deleted_paths += [
                 snapshot_path(log.directory, segment.base_offset)
                 for segment in old
                 if segment.base_offset != self._base_offset
             ]
 
     def retire(self) -> None:
-        """Mark the old files as deleted.  Raises: LogDirFailed."""
-        for path in self._old_paths:
-            self._log.files.rename(path, path + DELETED_SUFFIX)
-        self.sync()
+        """Mark the old files as deleted.  If it failed it may be called again.
 
-    @property
-    def deleted_paths(self) -> list[str]:
-        """What may be unlinked after `retire`."""
-        return [path + DELETED_SUFFIX for path in self._old_paths] + self._outdated
+        Raises: DiskFull, LogDirFailed.
+        """
+        while self._old_paths:
+            path = self._old_paths[-1]
+            self._log.files.rename(path, path + DELETED_SUFFIX)
+            self.deleted_paths.append(self._old_paths.pop() + DELETED_SUFFIX)
+        self.sync()
 
     def settle(self) -> None:
         """Give the files their final names, unless the log was cut meanwhile.
 
-        Raises: LogDirFailed.
+        If it failed it may be called again.  Raises: DiskFull, LogDirFailed.
         """
         new = self._new
         assert new is not None

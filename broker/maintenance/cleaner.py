@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from odradek.protocol.primitives import INT32_MAX
 from odradek.storage.cleanable import Cleanable, cleanable, filthiest
-from odradek.storage.errors import CorruptLog, LogDirFailed, StorageError
+from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed, StorageError
 from odradek.storage.jobs import Result
 from odradek.storage.log import Log
 from odradek.storage.retention import UnlinkPlan
@@ -31,8 +31,10 @@ from ..tasks import to_the_end
 
 log = logging.getLogger(__name__)
 
-LOGS_A_TURN: Final = 100  # looked at before others get their turn
+SEGMENTS_A_TURN: Final = 1000  # looked at before others get their turn
 PAUSE_MS_MIN: Final = 100
+FULL_DISK_PAUSE_MS: Final = 500
+FULL_DISK_TRIES: Final = 20
 UNLIMITED: Final = float(1 << 62)
 
 Check = Callable[[int], None]
@@ -81,11 +83,14 @@ class Cleaner:
         served = [partition.log for partition in self._replicas.partitions.values()]
         self._uncleanable.intersection_update(served)
         self._retry_at_ms = {k: v for k, v in self._retry_at_ms.items() if k in served}
-        for count, kept in enumerate(served, 1):
+        turn = 0
+        for kept in served:
             candidate = self._candidate(kept)
             if candidate is not None:
                 candidates.append(candidate)
-            if count % LOGS_A_TURN == 0:
+            turn += len(kept.segments) if kept.config.compacts else 1
+            if turn > SEGMENTS_A_TURN:
+                turn = 0
                 await asyncio.sleep(0)
         found = filthiest(candidates)
         return None if found is None else self._candidate(found.log)  # as it is now
@@ -184,12 +189,29 @@ class Cleaner:
                 await self._runtime.offload(swap.undo)
                 raise
             swap.switch()
-            await self._runtime.offload(swap.retire)
+            await self._insist(swap.retire, kept.directory)
             check(0)
-            swap.settle()
+            await self._insist(swap.settle, kept.directory, offload=False)
             await self._runtime.offload(swap.sync)
             unlink = UnlinkPlan(kept.files, swap.deleted_paths)
             self._replicas.deletions.add(unlink, kept.config.file_delete_delay_ms)
+
+    async def _insist(self, step: Callable[[], None], path: str, *, offload: bool = True) -> None:
+        """Do a step of a swap, which can't be left half done, also when the disk is full.
+
+        Raises: LogDirFailed.
+        """
+        for _ in range(FULL_DISK_TRIES):
+            try:
+                if offload:
+                    await self._runtime.offload(step)
+                else:
+                    step()
+                return
+            except DiskFull as error:
+                self._replicas.note_failure(error)
+                await asyncio.sleep(FULL_DISK_PAUSE_MS / 1000)
+        raise LogDirFailed(f"{path}: no space to take over compacted segments", path)
 
 
 def job_arguments(found: Cleanable, config: Config, wall_ms: int) -> dict[str, Any]:

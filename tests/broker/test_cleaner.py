@@ -347,3 +347,34 @@ async def test_the_threads_share_what_there_is(broker: RunningBroker) -> None:
         *(s["base_offset"] for s in told["segments"][1:]),
         found.end_offset,
     ]
+
+
+@pytest.mark.parametrize("suffix", [".cleaned", ".swap", ".log", ".index"])
+def test_a_disk_that_is_full_at_a_rename(tmp_path: Path, suffix: str) -> None:
+    """The first rename of each kind fails once."""
+
+    @on_broker(IDLE, both=False)
+    async def test(broker: RunningBroker) -> None:
+        client = await compacted(broker)
+        HeldJobs(broker).go.set()
+        cleaner = cleaner_of(broker)
+        failed: list[str] = []
+        rename = broker.files.rename
+
+        def refuse_once(path: str, new_path: str) -> None:
+            if path.endswith(suffix) and not failed:
+                failed.append(path)
+                raise DiskFull("no space", path)
+            rename(path, new_path)
+
+        broker.files.rename = refuse_once  # type: ignore[method-assign]
+        assert await clean_once(cleaner)
+        assert failed
+        broker.clock.moved_ms += 1 << 40
+        await clean_once(cleaner)
+        assert log_of(broker).cleaner_offset
+        assert await newest(client) == EXPECTED
+        assert not leftovers(log_of(broker))
+        assert not broker.node.replicas.is_offline
+
+    test(tmp_path)

@@ -218,10 +218,10 @@ def files_in(server: Server, name: str) -> list[str]:
 
 def kill_at_a_swap(server: Server, name: str, chance: random.Random) -> bool:
     """Kill when new segments are being taken over, or soon; whether it was then."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         if any(file.endswith((".swap", ".cleaned")) for file in files_in(server, name)):
-            swapped = time.monotonic() + chance.uniform(0, 0.1)
+            swapped = time.monotonic() + chance.uniform(0, 0.05)
             while time.monotonic() < swapped:
                 if any(file.endswith(".swap") for file in files_in(server, name)):
                     break
