@@ -191,7 +191,8 @@ class Flushing:
 
     def replaced(self, gone: list[Segment]) -> None:
         """Segments were compacted: what took their place is synced."""
-        self._rolled = tuple(segment for segment in self._rolled if segment not in gone)
+        replaced = set(gone)
+        self._rolled = tuple(segment for segment in self._rolled if segment not in replaced)
 
     def prune_snapshots(self, recovery_point: int) -> None:
         """A checkpoint with this recovery point is on disk: older snapshots of flushes may go."""
