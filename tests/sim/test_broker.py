@@ -136,7 +136,7 @@ def test_a_long_poll_is_answered_when_a_record_comes(data_dir: Path) -> None:
 
 def test_a_jump_of_the_wall_clock_disturbs_nobody(data_dir: Path) -> None:
     async def main(loop: SimLoop) -> Log:
-        broker = SimBroker(loop, data_dir)
+        broker = SimBroker(loop, data_dir, {"log.retention.ms": "-1"})  # which a jump may end
         await broker.start()
         await create_topic(broker)
         client = await Client.connect(HOST, broker.port)
