@@ -147,6 +147,20 @@ def test_a_base_offset_is_told_by_the_neighbours(directory: Path) -> None:
     assert "by its neighbours it must be 3" in done.output
 
 
+def test_leader_epochs(directory: Path) -> None:
+    path = directory / "t-0" / "leader-epoch-checkpoint"
+    assert path.read_bytes() == b"0\n2\n0 0\n1 40\n"
+    for content, sentence in (
+        (b"0\n2\n0 1\n1 40\n", "the first epoch begins at 1, past the log's start 0"),
+        (b"0\n1\n0 0\n", "offset 40 is of epoch 1, by the file of 0"),
+        (b"0\n3\n0 0\n1 40\n2 70\n", "an epoch begins at 70, past the end of the log at 60"),
+        (b"0\n2\n1 40\n0 0\n", "the file cannot be read: '0 0' does not rise"),
+    ):
+        path.write_bytes(content)
+        done = run("verify", directory)
+        assert done.exit_code == 1 and f"repairable: {path}: {sentence}" in done.output
+
+
 def test_missing_segment(directory: Path) -> None:
     lost = segments(directory)[1]
     for suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot"):

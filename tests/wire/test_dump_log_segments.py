@@ -111,7 +111,7 @@ def append(log: Log, batch: bytearray, epoch: int = 0) -> None:
 
 def fill(log: Log, rounds: int = 6) -> None:
     """All codecs, headers, tombstones, idempotent producers, transactions."""
-    sequence = 0
+    sequence, epoch = 0, max(0, log.epochs.latest)
     for number in range(rounds * len(Codec)):
         records = [
             Record(n, WALL_MS + number * 10 + n, b"key %d" % n, b"value " * n, [("h", None)] * n)
@@ -120,9 +120,9 @@ def fill(log: Log, rounds: int = 6) -> None:
         records[3].value, records[4].key = None, None
         codec = list(Codec)[number % len(Codec)]
         producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence}
-        append(log, build_batch(records, codec=codec, **producer))  # type: ignore[arg-type]
+        append(log, build_batch(records, codec=codec, **producer), epoch)  # type: ignore[arg-type]
         sequence += len(records)
-        append(log, build_batch([Record(0, WALL_MS, None, b"plain")], codec=codec), number // 10)
+        append(log, build_batch([Record(0, WALL_MS, None, b"plain")], codec=codec), epoch)
         append(
             log,
             build_batch(
@@ -132,6 +132,7 @@ def fill(log: Log, rounds: int = 6) -> None:
                 base_sequence=number,
                 is_transactional=True,
             ),
+            epoch,
         )
         marker = MarkerType.COMMIT if number % 3 else MarkerType.ABORT
         append(
@@ -139,7 +140,9 @@ def fill(log: Log, rounds: int = 6) -> None:
             control_batch(
                 marker, producer_id=9, producer_epoch=1, coordinator_epoch=2, timestamp=WALL_MS
             ),
+            epoch,
         )
+        epoch += number % 10 == 9
 
 
 def test_what_we_write(tools: ToolRunner, tmp_path: Path) -> None:
