@@ -25,6 +25,7 @@ class Partition:
     """A replica on this broker."""
 
     __slots__ = (
+        "_alone",
         "_begin_flush",
         "_due_in",
         "config",
@@ -49,6 +50,7 @@ class Partition:
         self.log = log
         self.configure(config)
         self.node_id = node_id
+        self._alone = (node_id,)
         self.waiters: set[Waiter] = set()
         self.flush_due = 0
         """Up to this offset the log has to be durable before anything more is answered."""
@@ -144,9 +146,12 @@ class Partition:
     def _advance_high_watermark(self) -> None:
         # With followers this is the minimum over their log ends; a leader that is alone in the
         # in-sync set has committed what it has written, and made durable if that is due.
-        if self.state.isr == (self.node_id,):
+        if self.state.isr == self._alone:
             log = self.log
-            before = log.high_watermark
-            log.high_watermark = log.recovery_point if self.awaits_flush else log.log_end_offset
-            if self.waiters and log.high_watermark != before:
-                self.wake()
+            offset = log.log_end_offset
+            if self.flush_due > log.flushing.recovery_point and self.awaits_flush:
+                offset = log.recovery_point
+            if offset > log.high_watermark:
+                log.high_watermark = offset
+                if self.waiters:
+                    self.wake()
