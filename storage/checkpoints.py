@@ -59,11 +59,13 @@ def checkpoint_plan(
     }
     kept_starts = {key: hints.log_start_offset for key, hints in unserved.items()}
     contents = {
+        # First: retention lets the recovery point rise to a log start, and what lies before that
+        # need not be safe.
+        LOG_START: log_starts | {key: offset for key, offset in kept_starts.items() if offset},
         RECOVERY_POINT: recovery_points
         | {key: hints.recovery_point for key, hints in unserved.items()},
         HIGH_WATERMARK: {key: log.high_watermark for key, log in logs.items()}
         | {key: hints.high_watermark for key, hints in unserved.items()},
-        LOG_START: log_starts | {key: offset for key, offset in kept_starts.items() if offset},
         # Also if it is empty: a new topic must not inherit what was compacted of an old one.
         CLEANER: {
             key: log.cleaner_offset for key, log in logs.items() if log.cleaner_offset is not None
