@@ -6,7 +6,7 @@ from typing import Final
 from .checkpoint import LEADER_EPOCH, parse_epochs
 from .errors import CorruptLog
 from .files import FileSystem
-from .leader_epochs import UNDEFINED, LeaderEpochs
+from .leader_epochs import LeaderEpochs
 from .segments import Segments
 from .walk import walk_headers
 
@@ -37,7 +37,7 @@ def load_epochs(
             epochs.assign(epoch, offset, write=False)
         elif epochs.epoch_of(offset) != epoch:
             rebuilt = True
-    rebuilt = rebuilt or _contradicts(epochs, segments, log_end_offset)
+    rebuilt = rebuilt or _contradicts(epochs, segments, log_start_offset, log_end_offset)
     if rebuilt:
         logger.warning("leader epochs rebuilt from the batches directory=%s", directory)
         epochs = LeaderEpochs(files, directory, _epochs_of(segments))
@@ -48,11 +48,16 @@ def load_epochs(
     return epochs
 
 
-def _contradicts(epochs: LeaderEpochs, segments: Segments, log_end_offset: int) -> bool:
+def _contradicts(
+    epochs: LeaderEpochs, segments: Segments, log_start_offset: int, log_end_offset: int
+) -> bool:
     """Whether the batches around where epochs begin, or the last one, are of other epochs."""
     entries = epochs.entries()
-    offsets = {start for _, start in entries[-LOOKED_AT_MAX:]} | {log_end_offset - 1}
-    offsets |= {start - 1 for _, start in entries[1:][-LOOKED_AT_MAX:]}
+    offsets = {log_end_offset - 1}
+    for _, start in entries[1:][-LOOKED_AT_MAX:]:
+        offsets |= {start - 1, start}
+    if entries and entries[0][1] > log_start_offset:
+        offsets.add(log_start_offset)
     for offset in sorted(offsets):
         if not segments.first_offset <= offset < log_end_offset:
             continue
@@ -63,7 +68,7 @@ def _contradicts(epochs: LeaderEpochs, segments: Segments, log_end_offset: int) 
         if header is None or header.partition_leader_epoch < 0:
             continue
         epoch = epochs.epoch_of(max(offset, header.base_offset))
-        if epoch not in (UNDEFINED, header.partition_leader_epoch) or not entries:
+        if epoch != header.partition_leader_epoch:
             return True
     return False
 

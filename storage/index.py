@@ -91,6 +91,13 @@ class _EntryFile:
         if entries:
             self._file.append(entries)
 
+    def read_ahead(self) -> bytes:
+        """All entries on disk, kept for what is asked next.  Raises: LogDirFailed."""
+        data = self._file.pread(self._file.size_bytes, 0)
+        whole = len(data) // self.ENTRY.size * self.ENTRY.size
+        self._block, self._block_index = data[:whole] or None, 0
+        return data
+
     def forget(self) -> None:
         """Give back what is only held to be quick."""
         self._block = None

@@ -76,7 +76,7 @@ def _file_problem(segment: Segment, infos: dict[str, FileInfo]) -> str | None:
             return "an index ends inside an entry"
         if info.size_bytes > READ_AS_A_WHOLE_BYTES:
             continue
-        data = index.read_all()
+        data = index.read_ahead()
         if not _rises(data, index.ENTRY is TIME_ENTRY):
             return "index entries do not rise"
     return None
