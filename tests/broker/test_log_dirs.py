@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import logging
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -182,15 +182,12 @@ def hold_moves(broker: RunningBroker) -> asyncio.Event:
     let_go = asyncio.Event()
     offload = broker.node.runtime.offload
 
-    def slow(function, *arguments):  # type: ignore[no-untyped-def]
-        async def wait():  # type: ignore[no-untyped-def]
-            if getattr(function, "__qualname__", "") == "Span.read":
-                await let_go.wait()
-            return await offload(function, *arguments)
+    async def slow(function: Callable[..., Any], *arguments: Any) -> Any:
+        if getattr(function, "__qualname__", "") == "Span.read":
+            await let_go.wait()
+        return await offload(function, *arguments)
 
-        return wait()
-
-    broker.node.runtime.offload = slow
+    broker.node.runtime.offload = slow  # type: ignore[assignment]
     return let_go
 
 

@@ -76,7 +76,7 @@ class Replicas:
         self.runtime: Any = SimpleNamespace(
             offload=self.offload,
             random=random.Random(1),
-            clock=SimpleNamespace(wall_ms=lambda: WALL_MS),
+            clock=SimpleNamespace(wall_ms=lambda: WALL_MS, now_ms=lambda: 0),
         )
 
     @contextlib.asynccontextmanager
@@ -168,6 +168,7 @@ def check(root: Path, promised: tuple[dict[int, bytes], int], ever: dict[int, by
 def run(tmp_path: Path, fate: str, *, points_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Crash after so many of the calls, chosen at random."""
     monkeypatch.setattr(moves, "SLICE_BYTES", 200)
+    monkeypatch.setattr(moves, "SLICE_BYTES_MAX", 200)
     monkeypatch.setattr(moves, "FLUSH_BYTES", 1000)
     files, ever = recorded(tmp_path / "life")
     operations = files.operations
