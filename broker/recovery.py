@@ -14,8 +14,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from typing import Final
 
-from odradek.storage.data_dir import DataDir, FoundPartition
+from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed, StorageError
+from odradek.storage.found_partition import FoundPartition
 from odradek.storage.load import LoadHints
 from odradek.storage.load_report import report_from_json
 from odradek.storage.log_config import LogConfig

@@ -8,12 +8,21 @@ the partition. End: every log is flushed and closed, checkpoints are written, th
 import logging
 import re
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
-from .checkpoint import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_TEXT, TopicPartition
+from .checkpoint import (
+    CLEAN_SHUTDOWN,
+    CLEAN_SHUTDOWN_TEXT,
+    CLEANER,
+    HIGH_WATERMARK,
+    LOG_START,
+    RECOVERY_POINT,
+    TopicPartition,
+)
 from .checkpoints import Checkpoints, checkpoint_plan
 from .errors import DataDirError, LogDirFailed, StorageError
 from .files import FileLock, FileSystem
+from .found_partition import FoundPartition, Unserved
 from .load import LoadHints, create_log, load_log
 from .load_report import LoadReport
 from .log import DIRECTORY_NAME_MAX, STRAY_SUFFIX, Log
@@ -32,31 +41,8 @@ _PARTITION_DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]
 _FUTURE_DIRECTORY: Final = re.compile(
     r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})\.[0-9a-f]{32}-future"
 )
+_FILES: Final = frozenset({META_PROPERTIES, RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER})
 _DELETED_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-delete")
-
-
-class FoundPartition(NamedTuple):
-    """A partition's directory before it is loaded."""
-
-    directory: str
-    topic: str
-    partition: int
-    is_future: bool
-    """The copy of a replica that is being moved here (AlterReplicaLogDirs)."""
-    hints: LoadHints
-    cleaner_offset: int | None
-
-    @property
-    def key(self) -> TopicPartition:
-        """Which partition it is."""
-        return self.topic, self.partition
-
-
-class Unserved(NamedTuple):
-    """A partition that could not be loaded."""
-
-    reason: str
-    found: FoundPartition
 
 
 class CreatePlan:
@@ -198,9 +184,10 @@ class DataDir:
         checkpoints = Checkpoints.read(self._files, self.path)
         found = []
         for info in self._files.list_directory(self.path):
-            if not info.is_directory:
-                continue
             path = f"{self.path}/{info.name}"
+            if not info.is_directory:
+                self._look_at_file(info.name, path, checkpoints)
+                continue
             if _DELETED_DIRECTORY.fullmatch(info.name):
                 self._deleted.append(path)
                 continue
@@ -215,6 +202,16 @@ class DataDir:
             found.append(FoundPartition(path, *key, future is not None, hints, cleaner_offset))
         self._found = found
         return found
+
+    def _look_at_file(self, name: str, path: str, checkpoints: Checkpoints) -> None:
+        match = _PARTITION_DIRECTORY.fullmatch(name)
+        if match is not None:
+            key = match[1], int(match[2])
+            found = FoundPartition(path, *key, False, checkpoints.hints(key, marker=False), None)
+            self.unserved[key] = Unserved("it is a file where a directory should be", found)
+            logger.error("partition not served path=%s reason=%s", path, self.unserved[key].reason)
+        elif not (name.startswith(".") or name in _FILES or name.endswith(".tmp")):
+            logger.warning("unknown file left alone path=%s", path)
 
     def load_one(self, found: FoundPartition, config: LogConfig, wall_ms: int) -> Log | None:
         """Open one partition that was found, recovering it if need be.

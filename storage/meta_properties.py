@@ -31,10 +31,16 @@ def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
     if data is None:
         return None
     properties = _parse_properties(data.decode("latin-1"))
-    if properties.get("version") == "1":
+    version = properties.get("version", "")
+    if version == "1":
         raise DataDirError(
-            f"{path} has version 1, so the directory belongs to a KRaft broker; "
-            "only version 0 can be used"
+            f"{path} has version 1, so the directory belongs to a KRaft broker, which cannot be "
+            "taken over: name another directory in log.dirs"
+        )
+    if version.isdigit() and version != "0":
+        raise DataDirError(
+            f"{path} has version {version}, which a newer broker has written: use that one, or "
+            "name another directory in log.dirs"
         )
     try:
         if properties["version"] != "0":

@@ -170,7 +170,7 @@ def test_the_owner_can_be_read_before_the_directory_is_claimed(tmp_path: Path) -
         ("", "unreadable"),
         ("version=0\nbroker.id=one\ncluster.id=x\n", "unreadable"),
         ("version=0\ncluster.id=x\n", "unreadable"),
-        ("version=2\nbroker.id=1\ncluster.id=x\n", "unreadable"),
+        ("version=2\nbroker.id=1\ncluster.id=x\n", "newer broker"),
         ("\x00\x01", "unreadable"),
     ],
 )
@@ -230,3 +230,43 @@ def test_checkpoints_hold_what_kafka_expects(tmp_path: Path) -> None:
         b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"
     )
     data_dir.abandon()
+
+
+def test_foreign_files_are_named_and_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with_records(tmp_path).close()
+    for name in ("notes.txt", "u-3", ".hidden", "t-0/readme", "x" * 250 + "-0"):
+        (tmp_path / name).write_text("mine")
+    (tmp_path / "t-0" / "sub").mkdir()
+    data_dir = opened(tmp_path)
+    assert [offset for offset, _ in contents(data_dir.logs["t", 0])] == list(range(5))
+    assert "a file where a directory should be" in data_dir.unserved["u", 3].reason
+    for name in ("notes.txt", "u-3", "x" * 250 + "-0", "t-0/sub"):
+        assert (
+            caplog.text.count(f"{tmp_path}/{name} ") + caplog.text.count(f"{tmp_path}/{name}\n")
+            == 1
+        )
+    assert ".hidden" not in caplog.text
+    data_dir.close()
+    for name in ("notes.txt", "u-3", ".hidden", "t-0/readme", "x" * 250 + "-0"):
+        assert (tmp_path / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("version=1\nnode.id=1\n", "KRaft"),
+        ("version=7\nbroker.id=1\n", "newer broker"),
+        ("", "unreadable"),
+        ("version=zero\n", "unreadable"),
+    ],
+)
+def test_an_owner_that_cannot_be_understood_is_refused(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    (tmp_path / "meta.properties").write_text(text)
+    with pytest.raises(DataDirError) as error:
+        opened(tmp_path)
+    assert said in sentence(error)
+    assert (tmp_path / "meta.properties").read_text() == text

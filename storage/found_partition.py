@@ -1,0 +1,30 @@
+"""A partition's directory before it is loaded, or when it can't be."""
+
+from typing import NamedTuple
+
+from .checkpoint import TopicPartition
+from .load import LoadHints
+
+
+class FoundPartition(NamedTuple):
+    """A partition's directory before it is loaded."""
+
+    directory: str
+    topic: str
+    partition: int
+    is_future: bool
+    """The copy of a replica that is being moved here (AlterReplicaLogDirs)."""
+    hints: LoadHints
+    cleaner_offset: int | None
+
+    @property
+    def key(self) -> TopicPartition:
+        """Which partition it is."""
+        return self.topic, self.partition
+
+
+class Unserved(NamedTuple):
+    """A partition that could not be loaded."""
+
+    reason: str
+    found: FoundPartition
