@@ -349,6 +349,7 @@ async def test_the_threads_share_what_there_is(broker: RunningBroker) -> None:
     ]
 
 
+@pytest.mark.wire  # for its time
 @pytest.mark.parametrize("suffix", [".cleaned", ".swap", ".log", ".index"])
 def test_a_disk_that_is_full_at_a_rename(tmp_path: Path, suffix: str) -> None:
     """The first rename of each kind fails once."""
