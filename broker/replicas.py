@@ -33,6 +33,7 @@ from .tasks import TaskSupervisor
 log = logging.getLogger(__name__)
 
 MADE_AT_ONCE: Final = 32
+DAMAGED_BITS_MAX: Final = 8
 PREFERRED_DIRS_MAX: Final = 100_000
 FULL_SILENCE_MS: Final = 10_000  # between two lines about a full disk, which every request may meet
 
@@ -154,7 +155,14 @@ class Replicas:
     def _kept_log(self, state: PartitionState) -> Log | None:
         """The log that was loaded, if it is of this very topic; one of another is set aside."""
         kept = self.log_dirs.find(state.topic, state.partition)
-        if kept is None or kept.topic_id in (None, state.topic_id):
+        if kept is None or kept.topic_id == state.topic_id:
+            return kept
+        if kept.topic_id is None or _is_damaged(kept.topic_id, state.topic_id):
+            log.warning("topic id was unreadable, written anew directory=%s", kept.directory)
+            try:
+                kept.write_topic_id(state.topic_id)
+            except LogDirFailed as error:
+                self.take_offline(error)
             return kept
         try:
             uuid = self._runtime.random.randbytes(16)
@@ -319,6 +327,12 @@ class Replicas:
 
 
 _MAY_LIE_THERE: Final = "it may lie in a log directory that has failed"
+
+
+def _is_damaged(topic_id: bytes, expected: bytes) -> bool:
+    """Whether an id is another only in some bits: ids are random, so two are never that near."""
+    differing = int.from_bytes(topic_id, "big") ^ int.from_bytes(expected, "big")
+    return differing.bit_count() <= DAMAGED_BITS_MAX
 
 
 def _run_all(plans: Sequence[CreatePlan]) -> None:

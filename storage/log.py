@@ -18,6 +18,7 @@ from odradek.protocol.records import (
     set_offset_and_epoch,
 )
 
+from .checkpoint import PARTITION_METADATA, render_partition_metadata
 from .cutting import discard, restart_at, truncate
 from .errors import BatchTooLarge, CorruptLog, LogDirFailed, OffsetOutOfRange
 from .files import FileSystem
@@ -370,6 +371,12 @@ class Log:
         """End the use of the files without writing anything, as a crash would."""
         for segment in self.segments:
             segment.close()
+
+    def write_topic_id(self, topic_id: bytes) -> None:
+        """Write partition.metadata anew.  Raises: DiskFull, LogDirFailed."""
+        path = f"{self.directory}/{PARTITION_METADATA}"
+        self.files.write_atomic(path, render_partition_metadata(topic_id), sync=False)
+        self.topic_id = topic_id
 
     def delete(self, uuid: bytes) -> DeletePlan:
         """Rename the directory out of the way; the plan unlinks it.  Raises: LogDirFailed.
