@@ -188,10 +188,15 @@ def resolve(dirs: list[DataDir]) -> None:
                 _resolve_two(seen[key], data_dir, key)
             if key in data_dir.logs:
                 seen[key] = data_dir
+            for other in dirs:  # it can't be loaded there: which is the newer one, nobody knows
+                if key in other.unserved and key in data_dir.logs:
+                    unserved = other.unserved[key].found.directory
+                    raise _doubled(data_dir.logs[key].directory, unserved)
         for key in data_dir.futures:
             for other in dirs:
                 if other is not data_dir and key in other.futures:
-                    raise _doubled(data_dir.futures[key], other.futures[key])
+                    futures = data_dir.futures[key], other.futures[key]
+                    raise _doubled(*(log.directory for log in futures))
     for data_dir in dirs:
         for log in data_dir.logs.values():
             if _is_marked(log):
@@ -202,9 +207,9 @@ def _is_marked(log: Log) -> bool:
     return log.files.exists(f"{log.directory}/{MARKER}")
 
 
-def _doubled(first: Log, second: Log) -> DataDirError:
+def _doubled(*directories: str) -> DataDirError:
     return DataDirError(
-        f"{first.directory} and {second.directory} hold the same partition: move one of them away, "
+        f"{' and '.join(sorted(directories))} hold the same partition: move one of them away, "
         "best the one whose disk has failed before"
     )
 
@@ -215,7 +220,7 @@ def _resolve_two(old_dir: DataDir, new_dir: DataDir, key: tuple[str, int]) -> No
         old_dir, new_dir = new_dir, old_dir
     old, new = old_dir.logs[key], new_dir.logs[key]
     if _is_marked(old) or not _is_marked(new):
-        raise _doubled(old, new)
+        raise _doubled(old.directory, new.directory)
     if new.log_end_offset >= old.log_end_offset:
         logger.warning("move is completed directory=%s", new.directory)
         plan = retire(old, old_dir, old.topic_id or bytes(16))

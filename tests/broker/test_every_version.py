@@ -19,6 +19,7 @@ EXPECTED: dict[str, Callable[[int], int]] = {
     "LeaveGroup": lambda version: ErrorCode.UNKNOWN_MEMBER_ID,
     "SyncGroup": lambda version: ErrorCode.UNKNOWN_MEMBER_ID,
     "DeleteGroups": lambda version: ErrorCode.GROUP_ID_NOT_FOUND,
+    "AlterReplicaLogDirs": lambda version: ErrorCode.LOG_DIR_NOT_FOUND,
     "DeleteTopics": lambda version: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
 

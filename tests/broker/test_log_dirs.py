@@ -13,15 +13,18 @@ import pytest
 from odradek.broker.server import StartupError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import MetadataRequest
+from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.storage.log import Log
 from odradek.storage.moving import MARKER
 
-from .client import Client, batch_of, records_in
+from .client import Client, batch_of, error_codes, records_in
 from .faults import BROKEN, FULL, FaultyFiles
+from .group_requests import commit, fetch_offsets
 from .requests import alter_log_dirs, delete_topics, list_offsets
 from .running import RunningBroker, WatchedFiles, make_broker, running, until
 
+GROUPS: Final = "__consumer_offsets"
 NAMES: Final = ("a", "b", "c")
 AT_ONCE: Final = {"log.segment.delete.delay.ms": "0", "log.segment.bytes": "20000"}
 STORAGE_ERROR: Final = ErrorCode.KAFKA_STORAGE_ERROR
@@ -431,3 +434,58 @@ def test_one_partition_in_two_directories_is_refused(
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(main())
+
+
+def test_a_partition_of_group_offsets_is_moved(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path, settings={"offsets.topic.num.partitions": "1"}) as broker:
+            client = await broker.client()
+            await client.create_topic("t")
+            await client.ask(FindCoordinatorRequest(key="g", coordinator_keys=["g"]), 4)
+            await until(lambda: not broker.node.groups.is_loading)
+            await committed(client, 1)
+            before = log_of(broker, GROUPS)
+            assert await alter(client, others(broker, GROUPS)[0], (GROUPS, 0)) == [0]
+            await until(lambda: log_of(broker, GROUPS) is not before)
+            await committed(client, 2)
+            directory = log_of(broker, GROUPS).directory
+        async with broker_at(tmp_path, settings={"offsets.topic.num.partitions": "1"}) as broker:
+            assert log_of(broker, GROUPS).directory == directory
+            await until(lambda: not broker.node.groups.is_loading)
+            assert await offset_of(await broker.client()) == 2
+
+    asyncio.run(main())
+
+
+async def committed(client: Client, offset: int) -> None:
+    answer = await client.ask(commit("g", "t", {0: offset}), 8)
+    assert error_codes(answer.topics[0].partitions) == [0]
+    assert await offset_of(client) == offset
+
+
+async def offset_of(client: Client) -> int:
+    answer = await client.ask(fetch_offsets("g", "t", 0), 7)
+    offset: int = answer.topics[0].partitions[0].committed_offset
+    return offset
+
+
+def test_groups_in_a_failed_directory_have_no_coordinator(tmp_path: Path) -> None:
+    async def main() -> None:
+        files = FaultyFiles()
+        settings = {"offsets.topic.num.partitions": "1"}
+        async with broker_at(tmp_path, files, settings) as broker:
+            client = await broker.client()
+            assert await alter(client, str(tmp_path / "c"), (GROUPS, 0)) == [3]
+            await client.create_topic("t")
+            await client.ask(FindCoordinatorRequest(key="g", coordinator_keys=["g"]), 4)
+            await until(lambda: not broker.node.groups.is_loading)
+            assert dir_of(broker, GROUPS) == "c"
+            await committed(client, 1)
+            files.faults, files.where = {"append": BROKEN}, str(tmp_path / "c")
+            await client.ask(commit("g", "t", {0: 5}), 8)
+            files.faults = {}
+            answer = await client.ask(commit("g", "t", {0: 5}), 8)
+            assert error_codes(answer.topics[0].partitions) == [ErrorCode.NOT_COORDINATOR]
+            assert not list(broker.node.groups.shards())
+
+    asyncio.run(main())

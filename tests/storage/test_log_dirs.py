@@ -1,0 +1,164 @@
+"""The set of data directories: which are in use, where partitions go, what two of one name mean."""
+
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from odradek.storage.errors import DataDirError
+from odradek.storage.files import FileLock
+from odradek.storage.log import Log
+from odradek.storage.log_config import LogConfig
+from odradek.storage.log_dirs import LogDirs
+from odradek.storage.log_file import fail
+from odradek.storage.moving import MARKER, Copy, future_directory
+
+from .support import SMALL, WALL_MS, UnsyncedFileSystem, append_values, contents
+
+
+def opened(path: Path, *names: str, files: UnsyncedFileSystem | None = None) -> LogDirs:
+    paths = [str(path / name) for name in names or ("a", "b")]
+    log_dirs = LogDirs.lock(paths, files or UnsyncedFileSystem())
+    try:
+        log_dirs.identify(1, "cluster")
+        log_dirs.load(lambda topic: LogConfig(), WALL_MS)
+    except BaseException:
+        log_dirs.abandon()
+        raise
+    return log_dirs
+
+
+def with_log(path: Path, name: str, count: int, *, marked: bool = False) -> None:
+    """A directory `name` that holds t-0 with so many records."""
+    log_dirs = opened(path, name)
+    log = log_dirs.first.create_log("t", 0, topic_id=bytes(16), config=SMALL)
+    for number in range(count):
+        append_values(log, b"%d" % number)
+    log_dirs.close()
+    if marked:
+        (path / name / "t-0" / MARKER).touch()
+
+
+def served(log_dirs: LogDirs) -> Log:
+    log = log_dirs.find("t", 0)
+    assert log is not None
+    return log
+
+
+@pytest.mark.parametrize("copied", [5, 7])
+def test_a_move_that_was_nearly_over_is_completed(tmp_path: Path, copied: int) -> None:
+    with_log(tmp_path, "a", 5)
+    with_log(tmp_path, "b", copied, marked=True)
+    for names in (("a", "b"), ("b", "a")):
+        log_dirs = opened(tmp_path, *names)
+        assert served(log_dirs).directory == f"{tmp_path}/b/t-0"
+        assert len(contents(served(log_dirs))) == copied
+        assert not (tmp_path / "b/t-0" / MARKER).exists()
+        for data_dir in log_dirs.online:
+            for plan in data_dir.deleted_plans():
+                plan.run()
+        log_dirs.close()
+    assert [p for p in (tmp_path / "a").iterdir() if p.is_dir()] == []
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_a_move_that_was_not_over_goes_on(tmp_path: Path, names: tuple[str, str]) -> None:
+    with_log(tmp_path, "a", 5)
+    with_log(tmp_path, "b", 4, marked=True)
+    log_dirs = opened(tmp_path, *names)
+    assert served(log_dirs).directory == f"{tmp_path}/a/t-0"
+    found = log_dirs.find_future("t", 0)
+    assert found is not None
+    assert found[1].directory == f"{tmp_path}/b/" + future_directory("t", 0, bytes(16))
+    assert Copy(served(log_dirs), found[1]).lag == 1
+    log_dirs.close()
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_two_of_one_name_are_refused_with_both_names(tmp_path: Path, marked: bool) -> None:
+    with_log(tmp_path, "a", 5, marked=marked)
+    with_log(tmp_path, "b", 5, marked=marked)
+    with pytest.raises(DataDirError) as error:
+        opened(tmp_path)
+    assert f"{tmp_path}/a/t-0 and {tmp_path}/b/t-0 hold the same partition" in str(error.value)
+    assert (tmp_path / "a/t-0").is_dir()
+    assert (tmp_path / "b/t-0").is_dir()
+
+
+def test_one_directory_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to("a")
+    for names in (("a", "a"), ("a", "b"), ("a", "x/../a")):
+        with pytest.raises(DataDirError, match="twice"):
+            opened(tmp_path, *names)
+
+
+def test_directories_of_different_owners_are_refused(tmp_path: Path) -> None:
+    opened(tmp_path, "a").close()
+    log_dirs = LogDirs.lock([str(tmp_path / "b")], UnsyncedFileSystem())
+    log_dirs.identify(2, "cluster")
+    log_dirs.abandon()
+    with pytest.raises(DataDirError, match="belongs to broker 2, not to broker 1"):
+        opened(tmp_path)
+
+
+def test_a_directory_in_use_is_refused_wherever_it_stands(tmp_path: Path) -> None:
+    other = opened(tmp_path, "b")
+    with pytest.raises(DataDirError, match="is locked by another broker"):
+        opened(tmp_path)
+    other.close()
+    opened(tmp_path).close()
+
+
+class NoLock(UnsyncedFileSystem):
+    """A disk on which one directory can't be locked."""
+
+    broken = "b"
+
+    def lock(self, path: str) -> FileLock:
+        if path.endswith(f"/{self.broken}/.lock"):
+            fail(path, OSError(5, "Input/output error"))
+        return super().lock(path)
+
+
+def test_a_broken_disk_is_left_out_unless_it_is_the_first(tmp_path: Path) -> None:
+    log_dirs = opened(tmp_path, "a", "b", "c", files=NoLock())
+    assert [data_dir.path for data_dir in log_dirs.online] == [f"{tmp_path}/a", f"{tmp_path}/c"]
+    assert not log_dirs.is_complete
+    log_dirs.close()
+    with pytest.raises(DataDirError, match="not writable"):
+        opened(tmp_path, "b", "a", files=NoLock())
+    opened(tmp_path, "a", "c").close()
+
+
+def test_a_file_belongs_to_the_innermost_directory(tmp_path: Path) -> None:
+    log_dirs = opened(tmp_path, "a", "a/inner", "ab")
+    for name in ("a", "a/inner", "ab"):
+        found = log_dirs.of(f"{tmp_path}/{name}/t-0/x.log")
+        assert found is log_dirs.of_path(f"{tmp_path}/{name}") is not None
+    assert log_dirs.of(f"{tmp_path}/abc/x") is None
+    log_dirs.close()
+
+
+def test_a_full_stop_marks_only_what_is_in_use(tmp_path: Path) -> None:
+    log_dirs = opened(tmp_path)
+    log_dirs.fail(log_dirs.online[1])
+    log_dirs.close()
+    assert (tmp_path / "a/.kafka_cleanshutdown").exists()
+    assert not (tmp_path / "b/.kafka_cleanshutdown").exists()
+
+
+def test_one_that_cannot_be_loaded_is_not_replaced_by_another(tmp_path: Path) -> None:
+    with_log(tmp_path, "a", 5)
+    with_log(tmp_path, "b", 5)
+    (tmp_path / "b/other-0").mkdir()
+    (tmp_path / "b/t-0" / f"{0:020d}.log").write_bytes(old_message())
+    with pytest.raises(DataDirError, match="hold the same partition"):
+        opened(tmp_path)
+
+
+def old_message() -> bytes:
+    """A message of format 0, which is refused and kept."""
+    body = struct.pack(">bbii", 0, 0, -1, 1) + b"v"
+    return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
