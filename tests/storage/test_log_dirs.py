@@ -162,3 +162,64 @@ def old_message() -> bytes:
     """A message of format 0, which is refused and kept."""
     body = struct.pack(">bbii", 0, 0, -1, 1) + b"v"
     return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
+
+
+def copied(log_dirs: LogDirs) -> Copy:
+    """A copy of t-0, half done."""
+    log = log_dirs.first.create_log("t", 0, topic_id=bytes(16), config=SMALL)
+    for number in range(20):
+        append_values(log, b"%d" % number)
+    log.high_watermark = 20
+    copy = Copy(log, log_dirs.online[1].create_future(log, future_directory("t", 0, bytes(16))))
+    go_on(copy, until=10)
+    return copy
+
+
+def go_on(copy: Copy, until: int = 1 << 62) -> None:
+    while copy.future.log_end_offset < until:
+        span = copy.next_span(150)
+        if span is None:
+            return
+        copy.append(span.read(), WALL_MS)
+        span.release()
+
+
+def test_what_changes_in_the_old_log_begins_the_copy_anew(tmp_path: Path) -> None:
+    log_dirs = opened(tmp_path)
+    copy = copied(log_dirs)
+    source, future = copy.source, copy.future
+    assert 10 <= future.log_end_offset < 20
+    source.cleaner_offset = 5  # compacted: what replaced the first half was not copied
+    span = copy.next_span(150)
+    assert span is not None
+    span.release()
+    assert future.log_end_offset < 10
+    go_on(copy)
+    assert contents(future) == contents(source)
+    source.truncate(15)
+    append_values(source, b"other")
+    go_on(copy)
+    assert contents(future) == contents(source)
+    source.high_watermark = 16
+    source.restart_at(100)
+    append_values(source, b"far")
+    go_on(copy)
+    copy.complete()
+    assert contents(future) == contents(source) == [(100, b"far")]
+    assert future.log_start_offset == 100
+    log_dirs.abandon()
+
+
+def test_an_end_without_records_is_reached(tmp_path: Path) -> None:
+    log_dirs = opened(tmp_path)
+    copy = copied(log_dirs)
+    go_on(copy)
+    copy.source.roll(30, WALL_MS)
+    copy.source.log_end_offset = 30
+    go_on(copy)
+    copy.skip_to_end(WALL_MS)
+    copy.complete()
+    assert copy.future.log_end_offset == 30
+    assert append_values(copy.future, b"x") == 30
+    assert contents(copy.future)[-1] == (30, b"x")
+    log_dirs.abandon()
