@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed
-from odradek.storage.log import Log
+from odradek.storage.log import STRAY_SUFFIX, Log
 from odradek.storage.moving import Copy, future_directory, give_final_name, retire
 from odradek.storage.plans import DeletePlan
 
@@ -108,6 +108,7 @@ class Moves:
 
     async def run(self) -> None:
         """Run moves for ever, those first that the last run of the broker left."""
+        self._set_aside_strays()
         while True:
             self._changed.clear()
             for key in self._wanted():
@@ -117,6 +118,22 @@ class Moves:
                     self._running.add(key)
                     self._tasks.spawn(self._move(key), f"move {key[0]}-{key[1]}")
             await self._changed.wait()
+
+    def _set_aside_strays(self) -> None:
+        """A copy of a topic that was deleted and made anew while its directory was offline."""
+        for data_dir in list(self._replicas.log_dirs.online):
+            for key, future in list(data_dir.futures.items()):
+                served = self._replicas.partitions.get(key)
+                if served is None or served.log.topic_id in (None, future.topic_id):
+                    continue
+                del data_dir.futures[key]
+                try:
+                    uuid = self._runtime.random.randbytes(16)
+                    directory = future.move_away(uuid, STRAY_SUFFIX)
+                except LogDirFailed as error:
+                    self._replicas.take_offline(error)
+                    break
+                log.error("copy of another topic is set aside directory=%s", directory)
 
     @property
     def _at_once(self) -> int:

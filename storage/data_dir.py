@@ -236,6 +236,10 @@ class DataDir:
             if not found.is_future:
                 self.unserved[found.key] = Unserved(str(error), found)
             return None
+        if found.is_future and found.key in self.futures:
+            logger.warning("second copy left alone path=%s", found.directory)
+            log.abandon()
+            return None
         log.loaded = report or log.loaded
         log.cleaner_offset = found.cleaner_offset
         (self.futures if found.is_future else self.logs)[found.key] = log

@@ -16,7 +16,7 @@ from odradek.protocol.messages.k03_metadata import MetadataRequest
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.storage.log import Log
-from odradek.storage.moving import MARKER
+from odradek.storage.moving import MARKER, future_directory
 
 from .client import Client, batch_of, error_codes, records_in
 from .faults import BROKEN, FULL, FaultyFiles
@@ -487,5 +487,21 @@ def test_groups_in_a_failed_directory_have_no_coordinator(tmp_path: Path) -> Non
             answer = await client.ask(commit("g", "t", {0: 5}), 8)
             assert error_codes(answer.topics[0].partitions) == [ErrorCode.NOT_COORDINATOR]
             assert not list(broker.node.groups.shards())
+
+    asyncio.run(main())
+
+
+def test_a_copy_of_another_topic_is_set_aside(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            await (await broker.client()).create_topic("t")
+        future = tmp_path / "b" / future_directory("t", 0, bytes(16))
+        shutil.copytree(tmp_path / "a/t-0", future)
+        (future / "partition.metadata").write_text(f"version: 0\ntopic_id: {'x' * 21}w")
+        async with broker_at(tmp_path) as broker:
+            await until(lambda: any("-stray" in name for name in directories(tmp_path)["b"]))
+            client = await broker.client()
+            assert await alter(client, str(tmp_path / "b")) == [0]
+            await until(lambda: dir_of(broker) == "b")
 
     asyncio.run(main())
