@@ -118,7 +118,10 @@ def load_log(
         log_end_offset, producers = recovery.log_end_offset, recovery.producers
     else:
         producers = rebuild_producers(files, directory, segments, log_end_offset, infos.values())
-    report.indexes_rebuilt += check_transaction_indexes(files, directory, segments, infos.values())
+    doubted = recovery.doubted if recovery else ()
+    report.indexes_rebuilt += check_transaction_indexes(
+        files, directory, segments, infos.values(), doubted
+    )
     producers.expire(wall_ms, producer_id_expiration_ms=config.producer_id_expiration_ms)
     hinted_start = hints.log_start_offset
     if hinted_start > log_end_offset == hints.recovery_point and not report.lost_committed:

@@ -13,7 +13,12 @@ from .index import OFFSET_ENTRY, TIME_ENTRY
 from .load_report import LoadReport
 from .log_config import LogConfig
 from .log_file import LogFile
-from .producer_rebuild import remove_snapshots_above, replay_producers, snapshot_of_log
+from .producer_rebuild import (
+    remove_snapshots_above,
+    replay_producers,
+    snapshot_of_log,
+    transaction_index_problem,
+)
 from .producer_state import ProducerState
 from .recovery import Report, ScanStart, SegmentScan, scan_segment
 from .resync import Doubtful, find_valid_batch
@@ -33,6 +38,7 @@ class LogRecovery:
         "_files",
         "_infos",
         "_on_progress",
+        "doubted",
         "epochs",
         "high_watermark",
         "log_end_offset",
@@ -63,6 +69,8 @@ class LogRecovery:
         self.log_end_offset = 0
         self.producers = ProducerState()
         self.recovered: list[Segment] = []
+        self.doubted: list[Segment] = []
+        """Segments whose transaction index is not to be relied on, also below the scan."""
         self.high_watermark = high_watermark
         self.report = report
         self._on_progress = on_progress
@@ -132,6 +140,8 @@ class LogRecovery:
 
         create_missing_indexes(self._files, segment, self._infos)
         start.next_offset = self.log_end_offset
+        if transaction_index_problem(segment, segments) is not None:
+            self.doubted.append(segment)
         segment.txn_index.truncate(max(start.next_offset, state_offset))
         later = segments.from_offset(segment.base_offset)[1:]
         offset_end = next((other.base_offset for other in later if other.size_bytes), None)

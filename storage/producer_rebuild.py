@@ -1,7 +1,7 @@
 """Producer state from the newest snapshot and the batches after it."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from odradek.protocol.records import MarkerType
@@ -123,17 +123,21 @@ def _replay_segment(
 
 
 def check_transaction_indexes(
-    files: FileSystem, directory: str, segments: Segments, infos: Iterable[FileInfo]
+    files: FileSystem,
+    directory: str,
+    segments: Segments,
+    infos: Iterable[FileInfo],
+    doubted: Collection[Segment],
 ) -> int:
-    """Rebuild those that can't be read or name offsets of other segments; return how many.
+    """Rebuild those that can't be true, and those that are doubted already; return how many.
 
     Raises: DiskFull, LogDirFailed.
     """
     rebuilt = 0
     for segment in segments:
-        if segment.txn_index.is_empty:
-            continue
-        problem = _transaction_index_problem(segment, segments)
+        problem = transaction_index_problem(segment, segments)
+        if segment in doubted:
+            problem = "it was unreadable before the recovery"
         if problem is None:
             continue
         logger.warning(
@@ -144,8 +148,10 @@ def check_transaction_indexes(
     return rebuilt
 
 
-def _transaction_index_problem(segment: Segment, segments: Segments) -> str | None:
+def transaction_index_problem(segment: Segment, segments: Segments) -> str | None:
     """What can be seen to be wrong: each entry must name a transaction and its abort marker."""
+    if segment.txn_index.is_empty:
+        return None
     offset_end = segments.next_base_offset(segment)
     stable_offset = -1
     try:
