@@ -190,11 +190,12 @@ def run(tmp_path: Path, fate: str, *, points_max: int, monkeypatch: pytest.Monke
         shutil.rmtree(target)
 
 
+@pytest.mark.wire  # slow
 @pytest.mark.parametrize("fate", FATES)
 def test_one_whole_replica_is_found(
     tmp_path: Path, fate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(tmp_path, fate, points_max=6, monkeypatch=monkeypatch)
+    run(tmp_path, fate, points_max=25, monkeypatch=monkeypatch)
 
 
 @pytest.mark.soak
