@@ -105,6 +105,7 @@ def _entry_problem(
     newest = segment.time_index.last()
     if newest is not None and (newest.timestamp < 0 or newest.offset < segment.base_offset):
         return "the last time index entry lies outside the segment", 0
+    unindexed_bytes_max = config.index_interval_bytes + UNINDEXED_BYTES_MAX
     try:
         next_offset, headers, is_end = _walk_to_end(segment, entry, config)
     except CorruptLog as error:
@@ -117,12 +118,15 @@ def _entry_problem(
         first, last = segment.offset_index.base_offsets(entry)
         if not headers or not first <= headers[0].base_offset <= last:
             return "the last index entry names another batch", 0
-    max_timestamp = max((header.max_timestamp for header in headers), default=-1)
-    if max_timestamp > (-1 if newest is None else newest.timestamp):
+    newest_timestamp = -1 if newest is None else newest.timestamp
+    if newest is not None and (not headers or newest.offset < headers[0].base_offset):
+        # Later batches may be older, but none may be newer; too many are not looked at.
+        headers = _headers_from(segment, newest.offset, unindexed_bytes_max)
+    if any(header.max_timestamp > newest_timestamp for header in headers):
         return "the time index ends too early", 0
     if newest is not None:
-        held = _header_of(segment, newest.offset, headers)
-        if held is None or held.max_timestamp != newest.timestamp:
+        held = [h for h in headers if h.base_offset <= newest.offset <= h.last_offset]
+        if not held or held[0].max_timestamp != newest_timestamp:
             return "the last time index entry names another batch", 0
     return None, next_offset
 
@@ -146,16 +150,16 @@ def _walk_to_end(
     return next_offset, headers, True
 
 
-def _header_of(segment: Segment, offset: int, headers: list[BatchHeader]) -> BatchHeader | None:
-    """The header of the batch that holds an offset."""
-    if not headers or offset < headers[0].base_offset:
+def _headers_from(segment: Segment, offset: int, size_bytes_max: int) -> list[BatchHeader]:
+    """The headers from the batch with an offset on, as far as this."""
+    headers: list[BatchHeader] = []
+    try:
         found = segment.find(offset)
-        if found is None or found[0] > offset:
-            return None
-        for _, header in walk_headers(segment.file, found[1], segment.size_bytes):
-            return header
-        return None
-    for header in headers:
-        if header.base_offset <= offset <= header.last_offset:
-            return header
-    return None
+        if found is not None:
+            for position, header in walk_headers(segment.file, found[1], segment.size_bytes):
+                if position > found[1] + size_bytes_max:
+                    break
+                headers.append(header)
+    except CorruptLog as error:
+        logger.warning("a bad batch was passed over error=%s", error)
+    return headers
