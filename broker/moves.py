@@ -119,6 +119,14 @@ class Moves:
                     self._tasks.spawn(self._move(key), f"move {key[0]}-{key[1]}")
             await self._changed.wait()
 
+    async def _end_use(self, source: Log, plan: DeletePlan) -> None:
+        """Who reads the old log at this moment, such as a loader of groups, may end it."""
+        try:
+            await asyncio.sleep(source.config.file_delete_delay_ms / 1000)
+        finally:
+            source.abandon()
+        self._replicas.deletions.add(plan, 0)
+
     def _set_aside_strays(self) -> None:
         """A copy of a topic that was deleted and made anew while its directory was offline."""
         for data_dir in list(self._replicas.log_dirs.online):
@@ -154,7 +162,11 @@ class Moves:
             if found is not None:
                 partition = self._replicas.partitions.get(key)
             if found is not None and partition is not None:
-                await _Move(self._replicas, self._runtime, partition, *found).run()
+                source = partition.log
+                move = _Move(self._replicas, self._runtime, partition, *found)
+                plan = await move.run()
+                if plan is not None:
+                    self._tasks.spawn(self._end_use(source, plan), f"unlink {plan.directory}")
         except _Ended:
             pass
         except DiskFull as error:
@@ -192,19 +204,22 @@ class _Move:
         self._unflushed_bytes = 0
         self._slice_bytes = SLICE_BYTES
 
-    async def run(self) -> None:
-        """Copy, then swap.  Raises: _Ended, CorruptLog, MalformedMessage, LogDirFailed."""
+    async def run(self) -> DeletePlan | None:
+        """Copy, then swap; what is to be done with the old log once nobody reads it any more.
+
+        Raises: _Ended, CorruptLog, MalformedMessage, LogDirFailed.
+        """
         replicas, source = self._replicas, self._source
         while source in replicas.cleaning or source in replicas.deleting:
             await asyncio.sleep(PAUSE_MS / 1000)
             self._check()
         replicas.moving.add(source)
         try:
-            await self._copy_and_swap()
+            return await self._copy_and_swap()
         finally:
             replicas.moving.discard(source)
 
-    async def _copy_and_swap(self) -> None:
+    async def _copy_and_swap(self) -> DeletePlan | None:
         self._check()
         copy = Copy(self._source, self._future)
         await self._catch_up(copy)
@@ -228,6 +243,7 @@ class _Move:
                 await self._catch_up(copy)
             plan = self._swap(copy)
         await self._settle(copy, plan)
+        return plan
 
     def _check(self) -> None:
         """Whether all is as it was before others had their turn.  Raises: _Ended."""
@@ -312,7 +328,6 @@ class _Move:
             return None
 
     async def _settle(self, copy: Copy, plan: DeletePlan | None) -> None:
-        source = self._source
         log.info("move ended directory=%s", self._future.directory)
         self._replicas.must_checkpoint.set()
         if plan is None:
@@ -320,8 +335,6 @@ class _Move:
         try:
             await self._sync(self._source_dir)
             copy.unmark()
-            # Who reads the old log at this moment, such as a loader of groups, may end it.
-            await asyncio.sleep(source.config.file_delete_delay_ms / 1000)
-        finally:
-            source.abandon()
-        self._replicas.deletions.add(plan, 0)
+        except BaseException:
+            self._source.abandon()
+            raise

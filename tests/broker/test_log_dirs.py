@@ -505,3 +505,18 @@ def test_a_copy_of_another_topic_is_set_aside(tmp_path: Path) -> None:
             await until(lambda: dir_of(broker) == "b")
 
     asyncio.run(main())
+
+
+def test_a_replica_may_come_back_before_the_old_log_is_unlinked(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path, settings={"log.segment.delete.delay.ms": "60000"}) as broker:
+            client = await broker.client()
+            await client.create_topic("t")
+            await client.append("t", batch_of(b"x"))
+            for name in ("b", "a", "b"):
+                await until(lambda: not broker.node.replicas.moving)
+                assert await alter(client, str(tmp_path / name)) == [0]
+                await until(lambda name=name: dir_of(broker) == name)  # type: ignore[misc]
+            assert await values(client) == [b"x"]
+
+    asyncio.run(main())

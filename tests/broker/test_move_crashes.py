@@ -116,7 +116,12 @@ async def move(log_dirs: LogDirs, files: FileSystem) -> Replicas:
         log = replicas.partition.log
         (data_dir,) = [d for d in log_dirs.online if d is not log_dirs.holding(log)]
         found = data_dir, data_dir.create_future(log, future_directory("t", 0, b"f" * 16))
-    await moves._Move(replicas, replicas.runtime, replicas.partition, *found).run()  # type: ignore[arg-type]
+    source = replicas.partition.log
+    move_ = moves._Move(replicas, replicas.runtime, replicas.partition, *found)  # type: ignore[arg-type]
+    plan = await move_.run()
+    source.abandon()
+    assert plan is not None
+    plan.run()
     return replicas
 
 
