@@ -123,11 +123,7 @@ def load_log(
         files, directory, segments, infos.values(), doubted
     )
     producers.expire(wall_ms, producer_id_expiration_ms=config.producer_id_expiration_ms)
-    hinted_start = hints.log_start_offset
-    if hinted_start > log_end_offset == hints.recovery_point and not report.lost_committed:
-        # All is there that was synced, and no start was ever beyond that.
-        logger.warning("log start %d is beyond the log, ignored path=%s", hinted_start, directory)
-        hinted_start = 0
+    hinted_start = _hinted_start(directory, log_end_offset, hints, report)
     log_start_offset = max(hinted_start, segments.first_offset)
     log = Log(
         files,
@@ -160,15 +156,30 @@ def load_log(
     for segment in segments:
         segment.rest()
     if log_end_offset < hinted_start:
-        logger.warning("log ends before its start and is emptied log=%r", log)
-        for segment in segments:
-            if segment.size_bytes:
-                reason = f"it ends before the log start {hinted_start}"
-                report.set_aside_bytes += set_aside_tail(files, segment.file, 0, reason)
-        log.restart_at(hinted_start)
+        _restart_at(log, hinted_start, report)
     if report != LoadReport():
         log.loaded = report
     return log
+
+
+def _hinted_start(directory: str, log_end_offset: int, hints: LoadHints, report: LoadReport) -> int:
+    """Where the log starts by its checkpoint, if that can be."""
+    start = hints.log_start_offset
+    if start > log_end_offset == hints.recovery_point and not report.lost_committed:
+        # All is there that was synced, and no start was ever beyond that.
+        logger.warning("log start %d is beyond the log, ignored path=%s", start, directory)
+        return 0
+    return start
+
+
+def _restart_at(log: Log, offset: int, report: LoadReport) -> None:
+    """Begin an empty log at its start; what ends before is set aside.  Raises: LogDirFailed."""
+    logger.warning("log ends before its start and is emptied log=%r", log)
+    for segment in log.segments:
+        if segment.size_bytes:
+            reason = f"it ends before the log start {offset}"
+            report.set_aside_bytes += set_aside_tail(log.files, segment.file, 0, reason)
+    log.restart_at(offset)
 
 
 def _list(files: FileSystem, directory: str) -> dict[str, FileInfo]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from odradek.broker.runtime import ThreadOffload
 from odradek.broker.server import StartupError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import MetadataRequest
@@ -180,17 +181,28 @@ def test_what_batches_do_not_tell_is_moved_too(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+class HeldOffload(ThreadOffload):
+    """Another offload, but for reads of spans, which wait."""
+
+    def __init__(self, offload: ThreadOffload, let_go: asyncio.Event) -> None:
+        super().__init__("held", threads_max=1)
+        self._offload, self._let_go = offload, let_go
+
+    async def __call__(self, function: Callable[..., Any], /, *args: Any) -> Any:
+        if getattr(function, "__qualname__", "") == "Span.read":
+            await self._let_go.wait()
+        return await self._offload(function, *args)
+
+    def close(self) -> None:
+        self._offload.close()
+
+
 def hold_moves(broker: RunningBroker) -> asyncio.Event:
     """Moves stop at their next slice until the event is set."""
     let_go = asyncio.Event()
     offload = broker.node.runtime.offload
-
-    async def slow(function: Callable[..., Any], *arguments: Any) -> Any:
-        if getattr(function, "__qualname__", "") == "Span.read":
-            await let_go.wait()
-        return await offload(function, *arguments)
-
-    broker.node.runtime.offload = slow  # type: ignore[assignment]
+    assert isinstance(offload, ThreadOffload)
+    broker.node.runtime.offload = HeldOffload(offload, let_go)
     return let_go
 
 

@@ -28,7 +28,7 @@ def directories(broker: RunningBroker) -> set[str]:
     return {path.name for path in Path(broker.data_dir).iterdir() if path.is_dir()}
 
 
-@on_broker()
+@on_broker({"log.segment.delete.delay.ms": "0"})
 async def test_a_topic_goes_with_all_it_had(broker: RunningBroker) -> None:
     client = await broker.client()
     for version in (0, 5, 6):
