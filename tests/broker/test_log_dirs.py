@@ -188,7 +188,9 @@ class HeldOffload(ThreadOffload):
         super().__init__("held", threads_max=1)
         self._offload, self._let_go = offload, let_go
 
-    async def __call__(self, function: Callable[..., Any], /, *args: Any) -> Any:
+    async def __call__(  # type: ignore[override]
+        self, function: Callable[..., Any], /, *args: Any
+    ) -> Any:
         if getattr(function, "__qualname__", "") == "Span.read":
             await self._let_go.wait()
         return await self._offload(function, *args)
@@ -202,7 +204,7 @@ def hold_moves(broker: RunningBroker) -> asyncio.Event:
     let_go = asyncio.Event()
     offload = broker.node.runtime.offload
     assert isinstance(offload, ThreadOffload)
-    broker.node.runtime.offload = HeldOffload(offload, let_go)
+    broker.node.runtime.offload = HeldOffload(offload, let_go)  # type: ignore[assignment]
     return let_go
 
 
