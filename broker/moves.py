@@ -225,7 +225,7 @@ class _Move:
         await self._catch_up(copy)
         await self._flush()
         self._check()
-        await to_the_end(self._runtime.offload(copy.mark))
+        await self._mark(copy)
         async with self._replicas.group_commit.hold(self._source):
             self._check()
             await self._catch_up(copy)
@@ -292,6 +292,13 @@ class _Move:
         elif took_ms < 2:
             self._slice_bytes = min(SLICE_BYTES_MAX, self._slice_bytes * 2)
         self._unflushed_bytes += len(data)
+
+    async def _mark(self, copy: Copy) -> None:
+        try:
+            await to_the_end(self._runtime.offload(copy.mark))
+        except LogDirFailed:
+            self._check()  # whoever ends a move takes the directory away meanwhile
+            raise
 
     async def _flush(self) -> None:
         self._unflushed_bytes = 0

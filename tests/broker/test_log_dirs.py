@@ -184,14 +184,16 @@ def test_what_batches_do_not_tell_is_moved_too(tmp_path: Path) -> None:
 class HeldOffload(ThreadOffload):
     """Another offload, but for reads of spans, which wait."""
 
-    def __init__(self, offload: ThreadOffload, let_go: asyncio.Event) -> None:
+    def __init__(self, offload: ThreadOffload, let_go: asyncio.Event, held: str) -> None:
         super().__init__("held", threads_max=1)
-        self._offload, self._let_go = offload, let_go
+        self._offload, self._let_go, self._held = offload, let_go, held
+        self.is_holding = False
 
     async def __call__(  # type: ignore[override]
         self, function: Callable[..., Any], /, *args: Any
     ) -> Any:
-        if getattr(function, "__qualname__", "") == "Span.read":
+        if getattr(function, "__qualname__", "") == self._held:
+            self.is_holding = True
             await self._let_go.wait()
         return await self._offload(function, *args)
 
@@ -199,21 +201,23 @@ class HeldOffload(ThreadOffload):
         self._offload.close()
 
 
-def hold_moves(broker: RunningBroker) -> asyncio.Event:
-    """Moves stop at their next slice until the event is set."""
+def hold_moves(broker: RunningBroker, held: str = "Span.read") -> asyncio.Event:
+    """Moves stop at their next slice, or what else they have done in threads, until it is set."""
     let_go = asyncio.Event()
     offload = broker.node.runtime.offload
     assert isinstance(offload, ThreadOffload)
-    broker.node.runtime.offload = HeldOffload(offload, let_go)  # type: ignore[assignment]
+    broker.node.runtime.offload = HeldOffload(offload, let_go, held)  # type: ignore[assignment]
     return let_go
 
 
-async def begun(broker: RunningBroker, client: Client, count: int = 30) -> asyncio.Event:
+async def begun(
+    broker: RunningBroker, client: Client, count: int = 30, *, held: str = "Span.read"
+) -> asyncio.Event:
     """A topic t whose move has begun and waits."""
     await client.create_topic("t")
     for number in range(count):
         await client.append("t", batch_of(b"%05d" % number * 2000))
-    let_go = hold_moves(broker)
+    let_go = hold_moves(broker, held)
     assert await alter(client, others(broker)[0]) == [0]
     await until(lambda: broker.node.replicas.moving)
     return let_go
@@ -264,6 +268,27 @@ def test_a_topic_that_is_deleted_while_it_is_moved(tmp_path: Path) -> None:
             await until(lambda: directories(tmp_path) == {"a": [], "b": [], "c": []})
             await client.create_topic("t")
             assert await client.append("t", batch_of(b"x")) == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_move_that_ends_just_before_it_is_marked(tmp_path: Path, is_deleted: bool) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            let_go = await begun(broker, client, held="Copy.mark")
+            held = broker.node.runtime.offload
+            assert isinstance(held, HeldOffload)
+            await until(lambda: held.is_holding)
+            if is_deleted:
+                await client.ask(delete_topics(6, "t"), 6)
+            else:
+                assert await alter(client, str(tmp_path / dir_of(broker))) == [0]
+            let_go.set()
+            await until(lambda: not broker.node.replicas.moving)
+            assert not broker.node.replicas.is_offline
+            assert len(broker.node.replicas.log_dirs.online) == 3
 
     asyncio.run(main())
 
