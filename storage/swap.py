@@ -21,13 +21,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from odradek.protocol.records import BatchHeader
+
 from .errors import CorruptLog, LogDirFailed
 from .files import FileInfo, FileSystem
 from .log_file import LogFile
 from .producer_snapshot import snapshot_path
+from .recovery import ScanStart, scan_segment
 from .segment import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, Segment
 from .txn_index import decode_aborted, encode_aborted
-from .walk import walk_headers
 
 if TYPE_CHECKING:
     from .log import Log
@@ -182,7 +184,8 @@ def _files_of(segment: Segment) -> tuple[LogFile, ...]:
 def complete_swaps(files: FileSystem, directory: str, infos: dict[str, FileInfo]) -> None:
     """End the compactions that a crash interrupted: forwards if all new files are there, else back.
 
-    `infos`, the directory's listing, is brought up to date.  Raises: CorruptLog, LogDirFailed.
+    `infos`, the directory's listing, is brought up to date.
+    Raises: CorruptLog, UnsupportedFormat, LogDirFailed.
     """
     leftovers = _Leftovers(files, directory, infos)
     cleaned, swapped = leftovers.ending(CLEANED_SUFFIX), leftovers.ending(SWAP_SUFFIX)
@@ -239,16 +242,27 @@ class _Leftovers:
 
     def _walk(self, name: str) -> tuple[int, set[int]]:
         """The offset where a new segment ends, and the offsets of its control records."""
-        next_offset, markers = _base_offset(name), set()
+        markers: set[int] = set()
+
+        def note(header: BatchHeader, _: memoryview) -> None:
+            if header.is_control:
+                markers.add(header.last_offset)
+
         file = self._files.open_log(f"{self._directory}/{name}", self._infos[name].size_bytes)
         try:
-            for _, header in walk_headers(file, 0, file.size_bytes):
-                next_offset = header.next_offset
-                if header.is_control:
-                    markers.add(header.last_offset)
+            # Verified, since the old segments go because of it.
+            scan = scan_segment(
+                file,
+                _base_offset(name),
+                ScanStart(),
+                index_interval_bytes=file.size_bytes,
+                on_producer_batch=note,
+            )
         finally:
             file.close()
-        return next_offset, markers
+        if scan.problem is not None:
+            raise CorruptLog(f"{file.path}: {scan.problem} at {scan.position_end}")
+        return scan.next_offset, markers
 
     def _keep_aborted(self, name: str, markers: set[int]) -> bool:
         """Whether the new segment's transaction index has its final name already.
