@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from odradek.protocol.primitives import uuid_bytes, uuid_text
+from odradek.protocol.primitives import INT32_MAX, INT64_MAX, uuid_bytes, uuid_text
 
 from .files import FileSystem
 
@@ -22,6 +22,8 @@ LEADER_EPOCH: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
+
+OFFSET_MAX: Final = INT64_MAX - INT32_MAX - 1  # all offsets of a segment that begins here fit
 
 TopicPartition = tuple[str, int]
 
@@ -59,8 +61,8 @@ def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
     offsets = {}
     for line in parse_lines(data):
         topic, partition, offset = line.split(" ")
-        if int(offset) < 0:
-            raise ValueError(f"negative offset in {line!r}")
+        if not 0 <= int(offset) <= OFFSET_MAX:
+            raise ValueError(f"no offset in {line!r}")
         offsets[topic, int(partition)] = int(offset)
     return offsets
 
@@ -90,8 +92,8 @@ def parse_epochs(data: bytes) -> list[tuple[int, int]]:
     entries: list[tuple[int, int]] = []
     for line in parse_lines(data):
         epoch, start_offset = (int(word) for word in line.split(" "))
-        if epoch < 0 or start_offset < 0:
-            raise ValueError(f"negative number in {line!r}")
+        if not (0 <= epoch <= INT32_MAX and 0 <= start_offset <= OFFSET_MAX):
+            raise ValueError(f"no epoch and offset in {line!r}")
         if entries and (epoch <= entries[-1][0] or start_offset <= entries[-1][1]):
             raise ValueError(f"{line!r} does not rise")
         entries.append((epoch, start_offset))

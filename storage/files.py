@@ -12,12 +12,14 @@ import errno
 import fcntl
 import os
 import shutil
+import stat
 from typing import Final, NamedTuple, Protocol
 
-from .errors import DataDirError
+from .errors import DataDirError, LogDirFailed
 from .log_file import Bytes, LogFile, fail, fail_sync, guarded
 
 OPEN_FILES_MAX: Final = 4096
+WHOLE_BYTES_MAX: Final = 256 << 20  # of a file that is read as a whole: none is near that
 
 
 class FileInfo(NamedTuple):
@@ -26,6 +28,8 @@ class FileInfo(NamedTuple):
     name: str
     is_directory: bool
     size_bytes: int
+    is_special: bool = False
+    """A pipe, socket or device, or a link that leads nowhere."""
 
 
 class FileLock:
@@ -125,7 +129,7 @@ class RealFileSystem:
         if len(self._open) >= self._open_files_max:
             self._make_room()
         with guarded(file.path):
-            descriptor = os.open(file.path, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = open_regular(file.path, os.O_RDWR)
         self._open[file] = None
         return descriptor
 
@@ -157,17 +161,15 @@ class RealFileSystem:
     def create(self, path: str) -> None:
         """Make an empty file; one that exists is emptied."""
         with guarded(path):
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+            os.close(open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
 
     def list_directory(self, path: str) -> list[FileInfo]:
         """The entries of a directory, in no order."""
         infos = []
         with guarded(path), os.scandir(path) as entries:
             for entry in entries:
-                is_directory = entry.is_dir()
                 with contextlib.suppress(FileNotFoundError):  # just unlinked by another thread
-                    size_bytes = 0 if is_directory else entry.stat().st_size
-                    infos.append(FileInfo(entry.name, is_directory, size_bytes))
+                    infos.append(_info_of(entry))
         return infos
 
     def make_directory(self, path: str) -> None:
@@ -194,14 +196,19 @@ class RealFileSystem:
     def read_bytes(self, path: str) -> bytes | None:
         """A whole file, or None if there is none."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
+            descriptor = open_regular(path, os.O_RDONLY)
+        except FileNotFoundError as error:
+            if os.path.islink(path):  # to a disk that is not mounted, maybe
+                fail(path, error)
             return None
         except OSError as error:
             fail(path, error)
         try:
             with guarded(path):
-                return os.read(descriptor, os.fstat(descriptor).st_size)
+                size_bytes = os.fstat(descriptor).st_size
+                if size_bytes > WHOLE_BYTES_MAX:
+                    raise LogDirFailed(f"{path}: {size_bytes} bytes are too many for it", path)
+                return os.read(descriptor, size_bytes)
         finally:
             os.close(descriptor)
 
@@ -219,8 +226,7 @@ class RealFileSystem:
 
     def _write(self, path: str, data: Bytes, *, sync: bool) -> None:
         with guarded(path):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-            descriptor = os.open(path, flags, 0o644)
+            descriptor = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
                 view = memoryview(data)
                 while view:
@@ -251,7 +257,7 @@ class RealFileSystem:
     def sync_path(self, path: str) -> None:
         """fsync a file or a directory by name; gone already is fine."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -276,7 +282,7 @@ class RealFileSystem:
         (`lockf`), which only keeps out other processes.
         """
         with guarded(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -288,3 +294,31 @@ class RealFileSystem:
                 ) from error
             fail(path, error)
         return FileLock(descriptor)
+
+
+def open_regular(path: str, flags: int) -> int:
+    """Open a file, and nothing that would block (a pipe) or never end (a device).
+
+    Raises: OSError.
+    """
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(code, os.strerror(code) if stat.S_ISDIR(mode) else "Not a regular file")
+    return descriptor
+
+
+def _info_of(entry: os.DirEntry[str]) -> FileInfo:
+    """Raises: FileNotFoundError (it is gone), OSError."""
+    try:
+        state = entry.stat()
+    except OSError:
+        if entry.is_symlink():
+            return FileInfo(entry.name, is_directory=False, size_bytes=0, is_special=True)
+        raise
+    is_directory = stat.S_ISDIR(state.st_mode)
+    size_bytes = 0 if is_directory else state.st_size
+    is_special = not (is_directory or stat.S_ISREG(state.st_mode))
+    return FileInfo(entry.name, is_directory, size_bytes, is_special)

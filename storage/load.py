@@ -12,11 +12,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from odradek.protocol.primitives import INT32_MAX
+
 from .aside import set_aside_tail
-from .checkpoint import LEADER_EPOCH, PARTITION_METADATA, read_topic_id, render_partition_metadata
+from .checkpoint import (
+    LEADER_EPOCH,
+    OFFSET_MAX,
+    PARTITION_METADATA,
+    read_topic_id,
+    render_partition_metadata,
+)
 from .epoch_rebuild import load_epochs
 from .errors import CorruptLog
-from .files import FileInfo, FileSystem
+from .files import WHOLE_BYTES_MAX, FileInfo, FileSystem
 from .index_check import check_indexes
 from .leader_epochs import UNDEFINED, LeaderEpochs
 from .load_report import LoadReport
@@ -24,6 +32,7 @@ from .log import Log
 from .log_config import LogConfig
 from .log_recovery import LogRecovery
 from .producer_rebuild import check_transaction_indexes, rebuild_producers
+from .producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from .producer_snapshot import snapshot_offsets
 from .producer_state import ProducerState
 from .recovery import Report
@@ -36,11 +45,12 @@ from .segment import (
     create_segment,
 )
 from .segments import Segments
-from .swap import complete_swaps
+from .swap import SWAP_SUFFIX, complete_swaps
 
 logger: Final = logging.getLogger("odradek.storage")
 
 _BASE_OFFSET: Final = re.compile(r"[0-9]{20}")
+_NAME: Final = re.compile(r"[0-9]{20}\.(log|index|timeindex|txnindex|snapshot)(\.swap)?$")
 _UNFINISHED_SUFFIXES: Final = (".cleaned", ".deleted", ".tmp")
 
 
@@ -186,13 +196,30 @@ def _list(files: FileSystem, directory: str) -> dict[str, FileInfo]:
     """The files of a partition's directory.  Raises: CorruptLog, LogDirFailed."""
     infos = {}
     for info in files.list_directory(directory):
+        is_ours = _NAME.match(info.name) or info.name in (LEADER_EPOCH, PARTITION_METADATA)
+        if is_ours:
+            _refuse_impossible(f"{directory}/{info.name}", info)
         if not info.is_directory:
             infos[info.name] = info
-        elif info.name.endswith((LOG_SUFFIX, LEADER_EPOCH, PARTITION_METADATA)):
-            raise CorruptLog(f"{directory}/{info.name} is a directory where a file should be")
-        else:
+        elif not is_ours:
             logger.warning("unknown directory left alone path=%s/%s", directory, info.name)
     return infos
+
+
+def _refuse_impossible(path: str, info: FileInfo) -> None:
+    """What no broker has made may be anybody's: nothing is done with it.  Raises: CorruptLog."""
+    if info.is_directory:
+        raise CorruptLog(f"{path} is a directory where a file should be")
+    if info.is_special:
+        raise CorruptLog(f"{path} is not a regular file")
+    if info.name.endswith((LOG_SUFFIX, LOG_SUFFIX + SWAP_SUFFIX)):
+        if int(info.name[:20]) > OFFSET_MAX:
+            raise CorruptLog(f"{path} is named after an offset that is too high")
+        if info.size_bytes > INT32_MAX:
+            raise CorruptLog(f"{path} has {info.size_bytes} bytes, more than a segment can have")
+    is_small = info.name.endswith((SNAPSHOT_SUFFIX, LEADER_EPOCH, PARTITION_METADATA))
+    if is_small and info.size_bytes > WHOLE_BYTES_MAX:
+        raise CorruptLog(f"{path} has {info.size_bytes} bytes, which are too many for it")
 
 
 def _remove_unfinished(files: FileSystem, directory: str, infos: dict[str, FileInfo]) -> None:

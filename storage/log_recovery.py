@@ -203,7 +203,8 @@ class LogRecovery:
         """
         create_missing_indexes(self._files, segment, self._infos)
         start = ScanStart(next_offset=segment.base_offset)
-        entries = segment.offset_index.read_all()
+        # No batch is as short as an entry: what is longer than the segment holds no more of use.
+        entries = segment.offset_index.file.pread(segment.size_bytes, 0)
         count, previous, last = _rising_entries(
             entries,
             offset_end=self.recovery_point - segment.base_offset,
@@ -247,7 +248,7 @@ def _rising_entries(
 
 def _keep_time_entries(segment: Segment, start: ScanStart, relative_offset_last: int) -> None:
     """Keep the time entries up to the last offset entry that is kept."""
-    entries = segment.time_index.read_all()
+    entries = segment.time_index.file.pread(segment.size_bytes, 0)
     count, last = 0, (-1, -1)
     whole_bytes = len(entries) // TIME_ENTRY.size * TIME_ENTRY.size
     for entry in TIME_ENTRY.iter_unpack(memoryview(entries)[:whole_bytes]):

@@ -14,6 +14,7 @@ from .log_file import LogFile
 
 TXN_ENTRY: Final = struct.Struct(">hqqqq")
 VERSION: Final = 0
+_SIZE_BYTES_MAX: Final = 512 << 20  # a segment has no room for more markers
 
 
 class AbortedTransaction(NamedTuple):
@@ -77,6 +78,8 @@ class TransactionIndex:
         """All of them.  Raises: CorruptLog, LogDirFailed."""
         if self.is_empty:
             return []
+        if self.file.size_bytes > _SIZE_BYTES_MAX:
+            raise CorruptLog(f"{self.file.size_bytes} bytes are too many for it")
         return decode_aborted(self.file.pread(self.file.size_bytes, 0))
 
     def collect(self, offset: int, offset_end: int, found: list[AbortedTransaction]) -> bool:

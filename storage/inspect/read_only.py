@@ -5,7 +5,7 @@ import os
 from typing import NoReturn
 
 from ..errors import DataDirError
-from ..files import FileLock, RealFileSystem
+from ..files import FileLock, RealFileSystem, open_regular
 from ..log_file import Bytes, LogFile, guarded
 
 
@@ -15,7 +15,7 @@ class ReadOnlyFileSystem(RealFileSystem):
     def open_descriptor(self, file: LogFile) -> int:
         """Open a file for `LogFile`, for reading."""
         with guarded(file.path):
-            descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = open_regular(file.path, os.O_RDONLY)
         self._open[file] = None
         return descriptor
 
@@ -25,7 +25,7 @@ class ReadOnlyFileSystem(RealFileSystem):
         Raises: DataDirError (a broker holds it), LogDirFailed.
         """
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = open_regular(path, os.O_RDONLY)
         except FileNotFoundError:
             return FileLock(-1)
         except OSError as error:
