@@ -270,6 +270,10 @@ class Segment:
                 damage.problem,
             )
 
+    def _forget_damage(self, position: int) -> None:
+        """What lies from here on was read and found sound, or is gone."""
+        self.damaged = tuple(damage for damage in self.damaged if damage.position < position)
+
     def _take_scan(self, scan: SegmentScan) -> None:
         self.max_timestamp = scan.max_timestamp
         self.max_timestamp_offset = scan.max_timestamp_offset
@@ -287,6 +291,7 @@ class Segment:
             (self.time_index, start.time_entries, scan.time_entries),
         ):
             index.replace(kept + new)
+        self._forget_damage(start.position)
         self._take_scan(scan)
 
     def truncate(self, position_end: int, offset_end: int) -> None:
@@ -296,6 +301,7 @@ class Segment:
         self.time_index.truncate(offset_end)
         self.txn_index.truncate(offset_end)
         self.file.truncate(position_end)
+        self._forget_damage(position_end)
         entry = self.offset_index.last()
         self.max_timestamp = self.max_timestamp_offset = NO_TIMESTAMP
         self.load_max_timestamp()

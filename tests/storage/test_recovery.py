@@ -391,3 +391,19 @@ def test_indexes_as_kafka_leaves_them_are_accepted(
     assert_whole(again, 40)
     assert active_path(log, ".index").stat().st_size % 8 == 0
     assert active_path(log, ".index").stat().st_size < 1000
+
+
+def test_what_was_cut_is_not_damaged_any_more(tmp_path: Path) -> None:
+    """A look at the indexes met it first; then the scan cut it, and the log went on."""
+    log = new_log(tmp_path, ONE_SEGMENT)
+    for _ in range(6):
+        append_values(log, b"a" * 100)
+    log.close()
+    size_bytes = log.segments.active.size_bytes
+    path = Path(log.segments.active.file.path)
+    path.write_bytes(path.read_bytes()[: size_bytes - 40] + bytes(40))
+    path.with_suffix(".index").unlink()
+    again = reload(log, clean_hints(log))
+    assert again.log_end_offset == 5
+    append_values(again, b"b")
+    assert [offset for offset, _ in contents(again)] == list(range(6))
