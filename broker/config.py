@@ -45,6 +45,7 @@ from .settings.topic_config import (
     check_overrides,
     read_overrides,
 )
+from .settings.upkeep_checks import check_thread_change, check_upkeep_settings
 
 if TYPE_CHECKING:
     from .core.groups.settings import GroupSettings
@@ -173,6 +174,7 @@ class Config(BrokerSettings):
                 "log.retention.ms, or what takes its place, must be -1 for never, or at least 1"
             )
         check_group_settings(self)
+        check_upkeep_settings(self)
 
     def _all_data_dirs(self) -> tuple[str, ...]:
         name = "log.dir" if self.log_dirs is None else "log.dirs"
@@ -243,7 +245,8 @@ class Config(BrokerSettings):
         declared = all_declared(BUILT)
         changes.check_broker(current, wanted, declared, self.layers, is_cluster=is_cluster)
         try:
-            self._changed(**{"cluster" if is_cluster else "own": wanted})
+            together = self._changed(**{"cluster" if is_cluster else "own": wanted})
+            check_thread_change(self, together)
         except ConfigError as error:
             raise Refused(ErrorCode.INVALID_REQUEST, str(error)) from None
 

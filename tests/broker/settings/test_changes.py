@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.broker.config import BUILT, Config
+from odradek.broker.config import BUILT, Config, ConfigError
 from odradek.broker.settings.changes import ConfigChange, Operation, changed, check_form
 from odradek.broker.settings.described import all_declared
 from odradek.broker.settings.known import PER_BROKER, PER_LISTENER
@@ -212,6 +212,47 @@ def test_what_a_broker_takes(
     name: str, text: str, code: ErrorCode | None, is_cluster: bool
 ) -> None:
     assert broker_code({name: text}, is_cluster=is_cluster) == code
+
+
+@pytest.mark.parametrize(
+    ("name", "now", "refused", "taken"),
+    [
+        ("log.cleaner.threads", "1", "0 3 -1", "1 2"),
+        ("log.cleaner.threads", "5", "0 1 11", "2 5 10"),
+        ("num.recovery.threads.per.data.dir", "4", "0 1 9", "2 4 8"),
+        ("log.cleaner.dedupe.buffer.size", "134217728", "1048576 0 -1", "1048577"),
+    ],
+)
+@pytest.mark.parametrize("is_cluster", [False, True])
+def test_threads_halve_or_double_at_most(
+    name: str, now: str, refused: str, taken: str, is_cluster: bool
+) -> None:
+    config = Config({name: now})
+    for text in taken.split():
+        config.check_broker_change({}, {name: text}, is_cluster=is_cluster)
+    for text in refused.split():
+        with pytest.raises(Refused) as error:
+            config.check_broker_change({}, {name: text}, is_cluster=is_cluster)
+        assert error.value.code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_setting_that_goes_is_a_change_of_threads_too() -> None:
+    config = Config()
+    config.change(own={"log.cleaner.threads": "2"})
+    config.change(own={"log.cleaner.threads": "4"})
+    with pytest.raises(Refused) as refused:
+        config.check_broker_change({"log.cleaner.threads": "4"}, {}, is_cluster=False)
+    assert refused.value.code == ErrorCode.INVALID_REQUEST
+
+
+def test_each_cleaner_has_more_than_a_mebibyte() -> None:
+    with pytest.raises(ConfigError, match="more than 1 MiB"):
+        Config({"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": str(4 << 20)})
+    with pytest.raises(ConfigError, match="at least 1"):
+        Config({"log.cleaner.threads": "0"})
+    config = Config({"log.cleaner.threads": "2", "log.cleaner.dedupe.buffer.size": str(3 << 20)})
+    with pytest.raises(Refused):  # 3 MiB are too few for 4
+        config.check_broker_change({}, {"log.cleaner.threads": "4"}, is_cluster=False)
 
 
 def test_listeners_change_with_a_restart_only() -> None:
