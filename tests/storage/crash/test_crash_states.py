@@ -4,6 +4,7 @@ For each seed a random life of a directory is recorded call by call; then the po
 calls, and of all that had not been synced any part may be gone (disk.py).
 """
 
+import os
 import random
 import tempfile
 from pathlib import Path
@@ -21,6 +22,7 @@ from .workload import Life, Promise, Promises, batches_of, open_directory
 
 CRASHES: Final = 40  # of each life
 STEPS: Final = 60
+MEMORY: Final = "/dev/shm"  # no disk is needed to lose what a disk has lost
 FATES: Final[tuple[Fate, ...]] = (kept, lost, mangled, mangled)
 
 
@@ -83,7 +85,7 @@ def crash_once(life: Life, chance: random.Random, path: Path) -> None:
 
 def run(seed: int) -> None:
     chance = random.Random(seed)
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as name:
         base = Path(name)
         (base / "life").mkdir()
         life = Life(base / "life", seed)
