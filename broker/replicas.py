@@ -33,6 +33,7 @@ from .tasks import TaskSupervisor
 log = logging.getLogger(__name__)
 
 MADE_AT_ONCE: Final = 32
+REMOVED_AT_ONCE: Final = 50  # directories renamed between two turns of the loop
 DAMAGED_BITS_MAX: Final = 8
 PREFERRED_DIRS_MAX: Final = 100_000
 FULL_SILENCE_MS: Final = 10_000  # between two lines about a full disk, which every request may meet
@@ -236,10 +237,13 @@ class Replicas:
         self._stop_serving([key for key in self.partitions if key[0] == topic])
         self._overrides.pop(topic, None)
         self._topic_configs.pop(topic, None)
+        kept_logs = [kept for kept in self.log_dirs.all_logs() if kept.topic == topic]
+        for number, kept in enumerate(kept_logs):
+            if number % REMOVED_AT_ONCE == REMOVED_AT_ONCE - 1:
+                await asyncio.sleep(0)
+            self._remove(kept)
         for keys in (self.unmade, self.offline):
             keys -= {key for key in keys if key[0] == topic}
-        for kept in [kept for kept in self.log_dirs.all_logs() if kept.topic == topic]:
-            self._remove(kept)
         self._set_unserved_aside(topic)
 
     def _set_unserved_aside(self, topic: str) -> None:
@@ -269,10 +273,14 @@ class Replicas:
         await written
 
     def _remove(self, kept: Log) -> None:
+        data_dir, key = self.log_dirs.of(kept.directory), (kept.topic, kept.partition)
+        if data_dir is None:  # it has failed meanwhile
+            return
+        is_future = data_dir.futures.get(key) is kept
+        if not (is_future or data_dir.logs.get(key) is kept):  # a move was cancelled meanwhile
+            return
+        uuid = self._runtime.random.randbytes(16)
         try:
-            uuid = self._runtime.random.randbytes(16)
-            data_dir, key = self.log_dirs.holding(kept), (kept.topic, kept.partition)
-            is_future = data_dir.futures.get(key) is kept
             plan = (data_dir.delete_future if is_future else data_dir.delete_log)(*key, uuid)
         except LogDirFailed as error:
             self.take_offline(error)

@@ -229,3 +229,24 @@ def test_a_stop_that_cannot_make_everything_durable_says_so(tmp_path: Path) -> N
         assert not (tmp_path / "data/.kafka_cleanshutdown").exists()
 
     asyncio.run(main())
+
+
+def test_others_have_their_turn_while_a_large_topic_is_deleted(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = {"log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
+        async with running(tmp_path, settings) as broker:
+            client = await broker.client()
+            await client.create_topic("t", partitions=150)
+            replicas = broker.node.replicas
+            stopping = asyncio.ensure_future(replicas.stop_replicas("t"))
+            for _ in range(2):
+                await asyncio.sleep(0)
+                assert not stopping.done()
+            assert not replicas.partitions
+            first, second = replicas.log_dirs.online
+            replicas.take_offline(LogDirFailed("broken", second.path))  # in the midst of it
+            await stopping
+            assert not first.logs
+            assert not replicas.offline
+
+    asyncio.run(main())
