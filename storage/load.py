@@ -198,7 +198,9 @@ def _list(files: FileSystem, directory: str) -> dict[str, FileInfo]:
     for info in files.list_directory(directory):
         is_ours = _NAME.match(info.name) or info.name in (LEADER_EPOCH, PARTITION_METADATA)
         if is_ours:
-            _refuse_impossible(f"{directory}/{info.name}", info)
+            problem = impossible(info)
+            if problem is not None:
+                raise CorruptLog(f"{directory}/{info.name} {problem}")
         if not info.is_directory:
             infos[info.name] = info
         elif not is_ours:
@@ -206,20 +208,21 @@ def _list(files: FileSystem, directory: str) -> dict[str, FileInfo]:
     return infos
 
 
-def _refuse_impossible(path: str, info: FileInfo) -> None:
-    """What no broker has made may be anybody's: nothing is done with it.  Raises: CorruptLog."""
+def impossible(info: FileInfo) -> str | None:
+    """Why no broker has made such a file, if so: it may be anybody's, nothing is done with it."""
     if info.is_directory:
-        raise CorruptLog(f"{path} is a directory where a file should be")
+        return "is a directory where a file should be"
     if info.is_special:
-        raise CorruptLog(f"{path} is not a regular file")
+        return "is not a regular file"
     if info.name.endswith((LOG_SUFFIX, LOG_SUFFIX + SWAP_SUFFIX)):
         if int(info.name[:20]) > OFFSET_MAX:
-            raise CorruptLog(f"{path} is named after an offset that is too high")
+            return "is named after an offset that is too high"
         if info.size_bytes > INT32_MAX:
-            raise CorruptLog(f"{path} has {info.size_bytes} bytes, more than a segment can have")
+            return f"has {info.size_bytes} bytes, more than a segment can have"
     is_small = info.name.endswith((SNAPSHOT_SUFFIX, LEADER_EPOCH, PARTITION_METADATA))
     if is_small and info.size_bytes > WHOLE_BYTES_MAX:
-        raise CorruptLog(f"{path} has {info.size_bytes} bytes, which are too many for it")
+        return f"has {info.size_bytes} bytes, which are too many for it"
+    return None
 
 
 def _remove_unfinished(files: FileSystem, directory: str, infos: dict[str, FileInfo]) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Final
 
 from odradek.protocol.records import BatchHeader
@@ -9,6 +10,7 @@ from odradek.protocol.records import BatchHeader
 from ..checkpoint import LEADER_EPOCH, PARTITION_METADATA, parse_partition_metadata
 from ..errors import UnsupportedFormat
 from ..files import FileSystem
+from ..load import impossible
 from ..producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from ..producer_snapshot import decode_snapshot, snapshot_path
 from ..producer_state import ProducerState
@@ -50,7 +52,7 @@ class PartitionReport:
     leftovers: list[str] = field(default_factory=list)
     """Names of files that an unfinished repair left."""
     problem: str | None = None
-    """Why the partition can't be judged: messages of an old format."""
+    """Why the partition can't be judged: messages of an old format, or what no broker makes."""
 
     @property
     def log_start_offset(self) -> int:
@@ -97,7 +99,9 @@ class PartitionCheck:
         bases = self._sort_files()
         self._check_metadata()
         self._read_snapshots()
-        for base_offset, limit in zip(bases, [*bases[1:], None], strict=True):
+        if result.problem is not None:
+            return result
+        for base_offset, limit in zip_longest(bases, bases[1:]):
             size_bytes = self._sizes[f"{base_offset:020d}{LOG_SUFFIX}"]
             doubtful = not context.clean and (limit is None or limit > context.recovery_point)
             result.segments.append(
@@ -127,9 +131,15 @@ class PartitionCheck:
         self._sizes = {info.name: info.size_bytes for info in infos if not info.is_directory}
         bases = set()
         for info in infos:
-            match = None if info.is_directory else _OFFSET_FILE.fullmatch(info.name)
-            if match is None:
+            match = _OFFSET_FILE.fullmatch(info.name)
+            if info.is_directory:
+                what = "a directory that does not belong here"
+                self._say(self._path(info.name), what, Grade.HARMLESS)
+            elif match is None:
                 self._check_name(info.name)
+            elif what_is_impossible := impossible(info):
+                self.result.problem = what_is_impossible
+                self._say(self._path(info.name), what_is_impossible, Grade.LOST)
             elif match[2] == LOG_SUFFIX:
                 bases.add(int(match[1]))
             elif match[2] == SNAPSHOT_SUFFIX:

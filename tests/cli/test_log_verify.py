@@ -245,3 +245,36 @@ def test_could_not_run(tmp_path: Path, command: str) -> None:
         done = run(command, path)
         assert done.exit_code == 2
         assert sentence in done.output
+
+
+@pytest.mark.parametrize("name", [f"{0:020d}.log", f"{0:020d}.index", f"{10**20 - 1}.log"])
+def test_what_no_broker_makes_is_named_and_left(directory: Path, name: str) -> None:
+    path = directory / "t-0" / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    done = run("verify", directory)
+    assert done.exit_code == 1
+    assert f"lost: {path}: is not a regular file" in done.output
+    before = sorted(os.listdir(directory / "t-0"))
+    assert run("repair", directory, "--apply").exit_code == 1
+    assert sorted(os.listdir(directory / "t-0")) == before
+
+
+@pytest.mark.parametrize("size_bytes", [1 << 31, 1 << 40])
+def test_a_segment_larger_than_any_is_not_read(directory: Path, size_bytes: int) -> None:
+    os.truncate(segments(directory)[-1], size_bytes)
+    done = run("verify", directory)
+    assert done.exit_code == 1
+    assert "more than a segment can have" in done.output
+    assert run("repair", directory, "--apply").exit_code == 1
+    assert segments(directory)[-1].stat().st_size == size_bytes
+
+
+def test_directories_of_any_name(directory: Path) -> None:
+    (directory / "x-0").mkdir()
+    for name in ("x.damaged", f"{0:020d}-{5:020d}.damaged", "x.repair", "x.tmp"):
+        (directory / "t-0" / name).mkdir()
+    done = run("verify", directory)
+    assert done.exit_code == 0
+    assert "x.damaged: a directory that does not belong here" in done.output
+    assert run("repair", directory, "--apply").exit_code == 0
