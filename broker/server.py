@@ -24,6 +24,7 @@ from odradek.storage.log_dirs import LogDirs
 from . import maintenance
 from .channel import LocalChannel
 from .client_quotas import ClientQuotas
+from .closing import close_log_dirs
 from .config import Config, ConfigError
 from .connections import Connections
 from .controller import Controller
@@ -140,7 +141,7 @@ class Broker:
     async def _close_log_dirs(self, log_dirs: LogDirs) -> None:
         """Flush and mark as clean, unless something went wrong before or with it."""
         if log_dirs.is_loaded and not self._has_failed():
-            await self._runtime.offload(log_dirs.close)
+            await close_log_dirs(log_dirs, self._runtime.offload)
         else:
             log_dirs.abandon()
 

@@ -7,12 +7,12 @@ the partition. End: every log is flushed and closed, checkpoints are written, th
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from typing import Final
 
 from .checkpoint import (
     CLEAN_SHUTDOWN,
-    CLEAN_SHUTDOWN_TEXT,
     CLEANER,
     HIGH_WATERMARK,
     LOG_START,
@@ -20,6 +20,7 @@ from .checkpoint import (
     TopicPartition,
 )
 from .checkpoints import Checkpoints, checkpoint_plan
+from .closing import close_steps
 from .errors import DataDirError, LogDirFailed, StorageError
 from .files import FileLock, FileSystem
 from .found_partition import FoundPartition, Unserved
@@ -33,7 +34,7 @@ from .meta_properties import (
     read_meta_properties,
     render_meta_properties,
 )
-from .plans import CheckpointPlan, DeletePlan
+from .plans import CheckpointPlan, DeletePlan, FlushPlan
 
 logger: Final = logging.getLogger("odradek.storage")
 
@@ -372,19 +373,19 @@ class DataDir:
         plan.run()
         self.checkpointed(plan)
 
+    def closing(self) -> Generator[list[FlushPlan]]:
+        """The steps of a clean stop, as `close` takes them; see `close_steps`."""
+        return close_steps(self, self._files)
+
     def close(self) -> None:
         """Clean stop: flush and close every log, write checkpoints and last the marker, unlock.
 
         Blocks for the fsyncs.  Raises: DiskFull, LogDirFailed; then without the marker.
         """
-        try:
-            for log in self.all_logs():
-                log.close()
-            self.checkpoint()
-            if self.is_loaded:
-                self._files.write_atomic(f"{self.path}/{CLEAN_SHUTDOWN}", CLEAN_SHUTDOWN_TEXT)
-        finally:
-            self.abandon()
+        with closing(self.closing()) as steps:
+            for plans in steps:
+                for plan in plans:
+                    plan.run()
 
     def abandon(self) -> None:
         """Let go of the files and the lock without writing, as a crash would.  Twice is fine."""

@@ -30,6 +30,7 @@ class Flushing:
         "_files",
         "_flush_snapshots",
         "_generation",
+        "_name_unsynced",
         "_rolled",
         "_snapshot_bytes",
         "_unsynced_snapshots",
@@ -48,6 +49,7 @@ class Flushing:
         self._snapshot_bytes = 0
         self._flush_snapshots: tuple[int, ...] = ()
         self._unsynced_snapshots: tuple[int, ...] = ()
+        self._name_unsynced = True
         self.directory_unsynced = True
         self.recovery_point = recovery_point
         self.snapshot_offset = -1
@@ -59,11 +61,18 @@ class Flushing:
     def moved_to(self, directory: str) -> None:
         """The log's directory was renamed; no plan of it runs that goes by names."""
         self._directory = directory
+        self._name_unsynced = True
 
     def loaded_clean(self, snapshot_offset: int) -> None:
         """All files are as a clean stop left them; -1: without a snapshot at the end."""
-        self.directory_unsynced = False
+        self._name_unsynced = False
+        # A log that never held a record was not synced (`final_plan`).
+        self.directory_unsynced = self.recovery_point == 0
         self.snapshot_offset = snapshot_offset
+
+    def name_is_safe(self) -> None:
+        """The directory that the log's directory lies in was synced."""
+        self._name_unsynced = False
 
     def recovered(self, finished: list[Segment], size_bytes: int) -> None:
         """So many bytes were scanned and are as good as just appended."""
@@ -111,20 +120,20 @@ class Flushing:
         return self._plan(log, with_active_index=False)
 
     def final_plan(self, log: "Log") -> FlushPlan | None:
-        """As `plan`, for a clean stop: with a snapshot at the end and all indexes.
+        """As `plan`, for a clean stop: with a snapshot at the end and the indexes in final form.
 
         A log that never held a record has nothing that could not be made again.
         Raises: DiskFull, LogDirFailed.
         """
         if log.log_end_offset == 0:
             return None
+        log.segments.active.finish()
         self.snapshot(log)
         if log.epochs.lags:
             log.epochs.write()
         unsynced = self.directory_unsynced or self._rolled or log.epochs.unsynced
         if not (unsynced or self.unflushed_bytes):
             return None
-        log.segments.active.write_indexes()
         return self._plan(log, with_active_index=True)
 
     def start_plan(self, log: "Log", offset: int) -> FlushPlan:
@@ -157,7 +166,9 @@ class Flushing:
         paths = [snapshot_path(self._directory, offset) for offset in self._unsynced_snapshots]
         if log.epochs.unsynced:
             paths.append(log.epochs.path)
-        directories = [self._directory, self._directory.rpartition("/")[0]]
+        directories = [self._directory]
+        if self._name_unsynced:
+            directories.append(self._directory.rpartition("/")[0])
         plan = FlushPlan(
             self._files,
             offset_end=log.log_end_offset,
@@ -169,6 +180,8 @@ class Flushing:
         )
         # From here on the plan answers for these; if it fails the whole directory goes offline.
         self._rolled = self._unsynced_snapshots = ()
+        if self.directory_unsynced or paths:
+            self._name_unsynced = False
         self.directory_unsynced = log.epochs.unsynced = False
         self.unflushed_bytes = 0
         return plan

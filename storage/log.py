@@ -356,7 +356,6 @@ class Log:
 
         Raises: DiskFull, LogDirFailed.
         """
-        self.segments.active.finish()
         plan = self.flushing.final_plan(self)
         if plan is not None:
             try:
