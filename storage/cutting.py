@@ -29,6 +29,7 @@ def truncate(log: "Log", offset: int) -> int:
         offset = min(offset, found[0])
         segment.truncate(found[1], offset)
     log.ends_at(offset, gone)
+    log.log_start_offset = min(log.log_start_offset, offset)  # it may lie inside the batch
     log.epochs.truncate_end(offset)
     infos = log.files.list_directory(log.directory)
     log.producers = rebuild_producers(log.files, log.directory, log.segments, offset, infos)

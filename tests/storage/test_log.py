@@ -310,3 +310,20 @@ def test_a_reader_passes_over_empty_segments(tmp_path: Path) -> None:
         segment.truncate(0, segment.base_offset)
     assert len(log.segments) == 12
     assert [offset for offset, _ in contents(log)] == [n for n in range(12) if n not in gone]
+
+
+def test_a_start_inside_a_batch_that_is_cut_goes_back_with_the_end(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    append_values(log, b"0", b"1", b"2")
+    append_values(log, b"3", b"4", b"5")
+    log.high_watermark = 6
+    log.advance_log_start(4)
+    assert log.truncate(4) == 3
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (3, 3, 3)
+    assert append_values(log, b"new") == 3
+    assert contents(log) == [(3, b"new")]
+    log.high_watermark = 4
+    log.advance_log_start(4)
+    assert log.truncate(2) == 0  # whole batches only
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    log.abandon()
