@@ -1,8 +1,8 @@
 """`python -m benchmarks.limits`: what a broker may cost at most.
 
 Idle connections, members of groups, a topic with a thousand partitions (also with every fsync made
-5 ms slower), and starts: with that topic, and after `kill -9` with a gigabyte of batches whose tail
-must be scanned. Exit code 1 when a limit is passed.
+5 ms slower), and starts: with that topic, with ten thousand partitions that hold records, and after
+`kill -9` with a gigabyte of batches whose tail must be scanned. Exit code 1 when a limit is passed.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from . import topics, wire
+from .batches import batch_within
 from .brokers import Kind, RunningBroker
 from .connection import call, call_once, connect
 from .ground import Finding, Ground
@@ -29,6 +30,9 @@ from .slow_fsync import SlowFsync
 
 CONNECTIONS: Final = 1_000
 PARTITIONS: Final = 1_000
+MANY_PARTITIONS: Final = 10_000
+RECORDS_EACH: Final = 3
+IDLE_S: Final = 10.0
 SLOW_FSYNC_US: Final = 5_000
 
 
@@ -78,6 +82,28 @@ def many_partitions_slow_disk(ground: Ground) -> Iterator[Finding]:
     )
 
 
+def ten_thousand(ground: Ground) -> Iterator[Finding]:
+    """A clean stop with ten thousand partitions, the start after it, and what idling costs then."""
+    with ground.broker() as broker:
+        _create_wide(broker, MANY_PARTITIONS)
+        _append_to_each(broker, MANY_PARTITIONS)
+        began = time.perf_counter()
+    stopped_s = time.perf_counter() - began
+    yield Finding(f"{MANY_PARTITIONS:,} partitions with records, stopped", stopped_s, "s", 30)
+    with ground.broker() as broker:
+        yield Finding("… started again after the clean stop", broker.ready_s, "s", 5)
+        time.sleep(IDLE_S)
+        yield Finding("… memory when idle", broker.memory_bytes() / 2**20, "MB", 150)
+
+
+def _append_to_each(broker: RunningBroker, partitions: int) -> None:
+    """A few batches of one record into each partition of the wide topic."""
+    batch, _ = batch_within(1024, 100)
+    with connect(broker.address) as connected:
+        for number in range(partitions * RECORDS_EACH):
+            call(connected, wire.produce_request("wide", number % partitions, batch))
+
+
 def crash_16k(ground: Ground) -> Iterator[Finding]:
     """A gigabyte in batches of a little over 16 KiB."""
     yield _restart_after_crash(ground, batch_size_bytes_max=17 << 10, value_bytes=1024, limit_s=1)
@@ -88,13 +114,13 @@ def crash_1k(ground: Ground) -> Iterator[Finding]:
     yield _restart_after_crash(ground, batch_size_bytes_max=1024, value_bytes=950, limit_s=3)
 
 
-def _create_wide(broker: RunningBroker) -> tuple[float, float]:
+def _create_wide(broker: RunningBroker, partitions: int = PARTITIONS) -> tuple[float, float]:
     """Seconds to the answer of CreateTopics, and to the last partition's first good answer."""
-    frame = wire.create_topic_request("wide", PARTITIONS, {})
+    frame = wire.create_topic_request("wide", partitions, {})
     began = time.perf_counter()
     topic_id = wire.created_topic_id(call_once(broker.address, frame))
     created_s = time.perf_counter() - began
-    topics.wait_served(broker.address, topic_id, PARTITIONS - 1)
+    topics.wait_served(broker.address, topic_id, partitions - 1)
     return created_s, time.perf_counter() - began
 
 
@@ -128,6 +154,7 @@ LIMITS: Final[dict[str, Callable[[Ground], Iterator[Finding]]]] = {
     "connections": idle_connections,
     "partitions": many_partitions,
     "partitions_slow_disk": many_partitions_slow_disk,
+    "ten_thousand": ten_thousand,
     "heartbeats": heartbeats,
     "large_group": large_group,
     "crash_16k": crash_16k,
