@@ -6,6 +6,7 @@ from .producer_rebuild import rebuild_producers, remove_snapshots_above
 from .producer_state import ProducerState
 from .segment import Segment, create_segment
 from .span import drop_spans
+from .walk import walk_headers
 
 if TYPE_CHECKING:
     from .log import Log
@@ -25,7 +26,9 @@ def truncate(log: "Log", offset: int) -> int:
     gone = log.segments.cut_after(segment)
     discard(log, gone)
     found = segment.find(offset)
-    if found is not None:
+    if found is None:  # in a gap behind the segment's last batch: appends must not go on after it
+        offset = _end_of(segment)
+    else:
         offset = min(offset, found[0])
         segment.truncate(found[1], offset)
     log.ends_at(offset, gone)
@@ -48,6 +51,14 @@ def restart_at(log: "Log", offset: int) -> int:
     remove_snapshots_above(log.files, log.directory, infos, -1)
     log.producers = ProducerState()
     return offset
+
+
+def _end_of(segment: Segment) -> int:
+    entry = segment.offset_index.last()
+    end = segment.base_offset
+    for _, header in walk_headers(segment.file, entry.position if entry else 0, segment.size_bytes):
+        end = header.next_offset
+    return end
 
 
 def cut_start(log: "Log", offset: int) -> list[Segment]:

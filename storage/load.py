@@ -306,13 +306,14 @@ def _recover(
         check_indexes(files, segment, infos, config, report, offset_end=next_base_offset)
     recovery.run(segments)
     if recovery.log_end_offset < hints.high_watermark:
-        report.lost_committed = hints.high_watermark - recovery.log_end_offset
+        lost = hints.high_watermark - recovery.log_end_offset
+        report.lost_committed += lost
         logger.error(
             "committed records are lost directory=%s high_watermark=%d log_end_offset=%d lost=%d",
             directory,
             hints.high_watermark,
             recovery.log_end_offset,
-            report.lost_committed,
+            lost,
         )
     return recovery
 

@@ -92,6 +92,7 @@ class LogRecovery:
             )
             self.recovery_point = 0
             self.epochs, self.recovered, self.report.scanned_bytes = [], [], 0
+            self.report.lost_committed = 0
             self._run(segments)
 
     def _run(self, segments: Segments) -> None:
@@ -115,12 +116,28 @@ class LogRecovery:
                 segments.remove_active()
                 self._remove([segment, *gone], "the segment before it goes on")
                 break
+            self._note_missing(segment.base_offset)
             problem = self._scan(segment, segments, start, state_offset)
             if problem is not None:
                 self._remove(segments.cut_after(segment), "the log ends before it")
                 break
             start = ScanStart()
         self.log_end_offset = max(self.log_end_offset, segments.active.base_offset)
+
+    def _note_missing(self, base_offset: int) -> None:
+        """A power cut may take the end of a segment and leave the next one, which stays."""
+        first = self.log_end_offset
+        if base_offset <= first or self._config.compacts:
+            return
+        lost = max(0, min(base_offset, self.high_watermark) - first)
+        self.report.lost_committed += lost
+        logger.error(
+            "records are missing directory=%s offsets=%d..%d committed=%d",
+            self._directory,
+            first,
+            base_offset - 1,
+            lost,
+        )
 
     def _scan(
         self, segment: Segment, segments: Segments, start: ScanStart, state_offset: int
