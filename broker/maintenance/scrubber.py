@@ -35,6 +35,7 @@ JOB_S: Final = 30
 SEGMENTS_PER_JOB_MAX: Final = 256
 LOOKED_AT_ONCE: Final = 256
 _VERSION: Final = 1
+_RUBBISH: Final = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 
 
 @dataclass(slots=True)
@@ -182,7 +183,7 @@ class Scrubber:
         try:
             data = self._runtime.files.read_bytes(path)
             state = _decode(data) if data else _State()
-        except (LogDirFailed, ValueError, KeyError, TypeError) as error:
+        except (LogDirFailed, *_RUBBISH) as error:
             log.warning("scrub state unreadable, begun anew path=%s error=%s", path, error)
             state = _State()
         self._states[data_dir] = state
@@ -233,7 +234,7 @@ def _encode(state: _State) -> bytes:
 
 
 def _decode(data: bytes) -> _State:
-    """Raises: ValueError, KeyError, TypeError."""
+    """Raises: any of `_RUBBISH`."""
     stored = json.loads(data)
     if stored["version"] != _VERSION:
         raise ValueError(f"version {stored['version']} is not {_VERSION}")
@@ -245,8 +246,23 @@ def _decode(data: bytes) -> _State:
         {
             (str(topic), int(partition), int(base)): (
                 int(size_bytes),
-                tuple(DamagedRange(*fields) for fields in ranges),
+                _ranges(ranges, base, size_bytes),
             )
             for topic, partition, base, size_bytes, ranges in stored["damaged"]
         },
     )
+
+
+def _ranges(stored: list[list[Any]], base_offset: int, size_bytes: int) -> tuple[DamagedRange, ...]:
+    """Rising, and within the segment: what they hide is not served.  Raises: as `_decode`."""
+    ranges = tuple(
+        DamagedRange(int(position), int(position_end), int(first), int(end), str(problem))
+        for position, position_end, first, end, problem in stored
+    )
+    position, offset = 0, base_offset
+    for found in ranges:
+        in_file = position <= found.position < found.position_end <= size_bytes
+        if not (in_file and offset <= found.offset_first <= found.offset_end):
+            raise ValueError(f"{found} is not within the segment")
+        position, offset = found.position_end, found.offset_end
+    return ranges

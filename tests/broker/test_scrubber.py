@@ -123,14 +123,40 @@ def test_damage_and_progress_are_known_after_a_restart(tmp_path: Path) -> None:
     asyncio.run(second(asyncio.run(first())))
 
 
-@pytest.mark.parametrize("text", ["", "x", "{}", '{"version": 2}', '{"version":1,"passes":[[1]]}'])
+def damaged(*ranges: str) -> str:
+    """A state in which the first segment of the topic has these ranges."""
+    return f'{{"version":1,"passes":[],"damaged":[["%s",0,0,%d,[{",".join(ranges)}]]]}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "{}",
+        "[" * 100_000,
+        '{"version": 2}',
+        '{"version":1,"passes":[[1]]}',
+        '{"version":1,"passes":[["t",0,1e999,0,true]],"damaged":[]}',
+        damaged('["a",null,{},0,"?"]'),
+        damaged('[0,10,0,5,"?","?"]'),
+        damaged('[10,0,0,5,"?"]'),
+        damaged('[-10,10,0,5,"?"]'),
+        damaged('[0,999999999,0,5,"?"]'),
+        damaged('[0,50,-5,5,"?"]'),
+        damaged('[0,50,0,5,"?"]', '[20,60,5,9,"?"]'),
+    ],
+)
 @on_broker(SETTINGS, both=False)
 async def test_an_unreadable_state_begins_anew(broker: RunningBroker, text: str) -> None:
-    await with_cold_segments(broker)
+    log = await with_cold_segments(broker)
     (data_dir,) = broker.node.replicas.log_dirs.online
+    if "%s" in text:
+        text %= (log.topic, log.segments[0].size_bytes)
     (Path(data_dir.path) / STATE_FILE).write_text(text)
     scrubber = scrubber_of(broker)
     scrubber.restore(data_dir)
+    assert not log.segments[0].damaged
     assert await scrub_all(broker, scrubber) > 0
 
 
