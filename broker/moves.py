@@ -221,6 +221,9 @@ class _Move:
 
     async def _copy_and_swap(self) -> DeletePlan | None:
         self._check()
+        if self._future.size_bytes == 0:  # it must not inherit the offsets of one that was here
+            await self._replicas.checkpoint()
+            self._check()
         copy = Copy(self._source, self._future)
         await self._catch_up(copy)
         await self._flush()

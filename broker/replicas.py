@@ -8,6 +8,7 @@ start, and the controller is told. The others go on, unless it was the first or 
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
@@ -117,6 +118,7 @@ class Replicas:
             else:
                 log.error("replica offline topic=%s partition=%d reason=%s", *key, _MAY_LIE_THERE)
                 self.offline.add(key)
+        missing = await self._forget_deleted(missing)
         # Thousands of files may have to be made: in threads, and some for each turn of the loop.
         starts = range(0, len(missing), MADE_AT_ONCE)
         await asyncio.gather(*(self._make(missing[i : i + MADE_AT_ONCE]) for i in starts))
@@ -174,6 +176,21 @@ class Replicas:
         else:
             log.error("log of another topic with this name is set aside directory=%s", directory)
         return None
+
+    async def _forget_deleted(self, missing: list[PartitionState]) -> list[PartitionState]:
+        """See to it that new logs don't inherit the offsets of deleted ones; which can be made."""
+
+        def remembered() -> list[PartitionState]:
+            known = [data_dir.remembered for data_dir in self.log_dirs.online]
+            return [s for s in missing if any((s.topic, s.partition) in keys for keys in known)]
+
+        if not remembered():
+            return missing
+        with contextlib.suppress(LogDirFailed):  # a directory that is full may be another one
+            await self.checkpoint()
+        left = {(state.topic, state.partition) for state in remembered()}
+        self.unmade |= left
+        return [state for state in missing if (state.topic, state.partition) not in left]
 
     async def _make(
         self, missing: Sequence[PartitionState], tried: Collection[DataDir] = ()

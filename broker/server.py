@@ -225,11 +225,13 @@ class Broker:
         node.replicas.on_log_dir_failed = lambda offline: self._log_dir_failed(
             offline, node, session
         )
+        upkeep = node.replicas, self.config, runtime
+        self._tasks.spawn(maintenance.write_checkpoints(*upkeep), "write checkpoints")
         await controller.elect()
         await controller.take_over()
         self._tasks.spawn(controller.run(), "controller")
         self._tasks.spawn(node.groups.expire_forever(), "expire offsets")
-        for name, loop in maintenance.loops(node.replicas, self.config, runtime).items():
+        for name, loop in maintenance.loops(*upkeep).items():
             self._tasks.spawn(loop, name)
         self._name_unknown(node)
 

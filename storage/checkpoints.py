@@ -32,6 +32,10 @@ class Checkpoints(NamedTuple):
         names = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
         return cls(*(read_offsets(files, f"{directory}/{name}") for name in names))
 
+    def keys(self) -> set[TopicPartition]:
+        """The partitions of which they say something."""
+        return {key for offsets in self if offsets for key in offsets}
+
     def hints(self, key: TopicPartition, *, marker: bool) -> LoadHints:
         """What they say of one partition; `marker`: the last stop was clean."""
         recovery_point = self.recovery_point or {}
@@ -51,7 +55,8 @@ def checkpoint_plan(
     unserved: Mapping[TopicPartition, LoadHints],
 ) -> CheckpointPlan:
     """Write down where these logs stand now, and of those that are not served what was known."""
-    recovery_points = {key: log.recovery_point for key, log in logs.items()}
+    recovery_points = {key: hints.recovery_point for key, hints in unserved.items()}
+    recovery_points |= {key: log.recovery_point for key, log in logs.items()}
     log_starts = {
         key: log.log_start_offset
         for key, log in logs.items()
@@ -62,8 +67,7 @@ def checkpoint_plan(
         # First: retention lets the recovery point rise to a log start, and what lies before that
         # need not be safe.
         LOG_START: log_starts | {key: offset for key, offset in kept_starts.items() if offset},
-        RECOVERY_POINT: recovery_points
-        | {key: hints.recovery_point for key, hints in unserved.items()},
+        RECOVERY_POINT: recovery_points,
         HIGH_WATERMARK: {key: log.high_watermark for key, log in logs.items()}
         | {key: hints.high_watermark for key, hints in unserved.items()},
         # Also if it is empty: a new topic must not inherit what was compacted of an old one.

@@ -94,6 +94,8 @@ class DataDir:
         self._failures: list[LogDirFailed] = []
         self.is_loaded = False
         self._creating_count = 0
+        self.remembered: set[TopicPartition] = set()
+        """Of whom the checkpoints on disk tell: a new log of that name would inherit offsets."""
 
     @classmethod
     def open(
@@ -183,6 +185,7 @@ class DataDir:
             self._files.unlink(marker_path)
             self._files.sync_path(self.path)
         checkpoints = Checkpoints.read(self._files, self.path)
+        self.remembered = checkpoints.keys()
         found = []
         for info in self._files.list_directory(self.path):
             path = f"{self.path}/{info.name}"
@@ -358,10 +361,13 @@ class DataDir:
         """All checkpoints as of now.  `plan.run()` in any thread, one at a time, then
         `checkpointed(plan)` here."""
         unserved = {key: unserved.found.hints for key, unserved in self.unserved.items()}
-        return checkpoint_plan(self._files, self.path, self.logs | self.futures, unserved)
+        plan = checkpoint_plan(self._files, self.path, self.logs | self.futures, unserved)
+        self.remembered |= plan.recovery_points.keys()
+        return plan
 
     def checkpointed(self, plan: CheckpointPlan) -> None:
         """The plan was run without an error: producer snapshots that it outdates may go."""
+        self.remembered = set(plan.recovery_points)
         for key, recovery_point in plan.recovery_points.items():
             log = self.logs.get(key) or self.futures.get(key)
             if log is not None:

@@ -14,13 +14,19 @@ from .scrubber import Scrubber
 from .unmade import Unmade
 
 
+def write_checkpoints(
+    replicas: Replicas, config: Config, runtime: Runtime
+) -> Coroutine[object, object, None]:
+    """What to run for ever from the start on: replicas that are made may wait for a checkpoint."""
+    return Checkpointer(replicas, config, runtime).run()
+
+
 def loops(
     replicas: Replicas, config: Config, runtime: Runtime
 ) -> dict[str, Coroutine[object, object, None]]:
-    """What to run for ever, by name."""
+    """What else to run for ever, by name, once replicas are served."""
     return {
         "flush logs": Flusher(replicas, config, runtime).run(),
-        "write checkpoints": Checkpointer(replicas, config, runtime).run(),
         "expire producers": ProducerExpiry(replicas, config, runtime).run(),
         "compact logs": Cleaner(replicas, config, runtime).run(),
         "delete old segments": Retention(replicas, config, runtime).run(),

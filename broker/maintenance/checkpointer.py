@@ -71,7 +71,7 @@ class Checkpointer:
             )
             for kept in data_dir.all_logs()
         }
-        if ends == self._checkpointed_ends.get(data_dir, {}):
+        if ends == self._checkpointed_ends.get(data_dir):
             return None
         plan = data_dir.checkpoint_plan()
         try:

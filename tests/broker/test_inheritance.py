@@ -1,0 +1,87 @@
+"""A log that is new must not begin where a log of the same name ended: checkpoints go by names."""
+
+import asyncio
+import shutil
+import threading
+from pathlib import Path
+
+from odradek.storage.log_file import Bytes
+
+from .client import batch_of
+from .requests import delete_records, delete_topics
+from .running import WatchedFiles, until
+from .test_log_dirs import NAMES, alter, broker_at, directories, log_of, others, values
+
+
+def crashed_copy(tmp_path: Path) -> Path:
+    """The directories as a kill at this moment would leave them."""
+    image = tmp_path / "image"
+    image.mkdir()
+    for name in NAMES:
+        shutil.copytree(tmp_path / name, image / name)
+    return image
+
+
+class HeldCheckpoints(WatchedFiles):
+    """Files whose checkpoints wait, in their threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = threading.Event()
+        self.let_go.set()
+
+    def write_atomic(self, path: str, data: Bytes, *, sync: bool = True) -> None:
+        if path.endswith("-offset-checkpoint"):
+            assert self.let_go.wait(10)
+        super().write_atomic(path, data, sync=sync)
+
+
+def test_a_new_topic_inherits_nothing_from_one_of_its_name(tmp_path: Path) -> None:
+    files = HeldCheckpoints()
+
+    async def first() -> None:
+        async with broker_at(tmp_path, files) as broker:
+            client = await broker.client()
+            await client.create_topic("t")
+            for _ in range(20):
+                await client.append("t", batch_of(b"old"))
+            await client.ask(delete_records(("t", 0, 15)), 2)
+            files.let_go.clear()
+            await client.ask(delete_topics(6, "t"), 6)
+            creating = asyncio.ensure_future(client.create_topic("t"))
+            await asyncio.wait([creating], timeout=0.2)
+            assert all("t-0" not in names for names in directories(tmp_path).values())
+            files.let_go.set()
+            await creating
+            for _ in range(20):
+                await client.append("t", batch_of(b"new"))
+            crashed_copy(tmp_path)
+
+    async def second() -> None:
+        async with broker_at(tmp_path / "image") as broker:
+            assert log_of(broker).log_start_offset == 0
+            assert await values(await broker.client()) == [b"new"] * 20
+
+    asyncio.run(first())
+    asyncio.run(second())
+
+
+def test_a_copy_inherits_nothing_from_a_replica_that_was_there(tmp_path: Path) -> None:
+    files = HeldCheckpoints()
+
+    async def main() -> None:
+        async with broker_at(tmp_path, files) as broker:
+            client = await broker.client()
+            await client.create_topic("t")
+            for _ in range(20):
+                await client.append("t", batch_of(b"x"))
+            files.let_go.clear()
+            assert await alter(client, others(broker)[0]) == [0]
+            found = broker.node.replicas.log_dirs.find_future("t", 0)
+            assert found is not None
+            await asyncio.sleep(0.1)
+            assert found[1].size_bytes == 0
+            files.let_go.set()
+            await until(lambda: log_of(broker) is found[1])
+
+    asyncio.run(main())
