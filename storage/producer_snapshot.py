@@ -7,6 +7,7 @@ stored.
 """
 
 import logging
+import re
 import struct
 from collections.abc import Iterable
 from typing import Final
@@ -20,6 +21,7 @@ from .producer_state import KeptBatch, ProducerEntry, ProducerState
 logger: Final = logging.getLogger("odradek.storage")
 
 SUFFIX: Final = ".snapshot"
+_STEM: Final = re.compile(r"[0-9]{20}")
 _VERSION: Final = 1
 _HEADER: Final = struct.Struct(">hIi")  # version, crc of everything behind it, count
 _CRC_START: Final = 6
@@ -35,7 +37,7 @@ def snapshot_offsets(infos: Iterable[FileInfo]) -> list[int]:
     """The offsets of a directory's snapshots, rising."""
     names = (info.name for info in infos if info.name.endswith(SUFFIX))
     stems = (name.removesuffix(SUFFIX) for name in names)
-    return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
+    return sorted(int(stem) for stem in stems if _STEM.fullmatch(stem))
 
 
 def encode_snapshot(state: ProducerState) -> bytes:

@@ -3,6 +3,7 @@
 import os
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ from odradek.protocol.primitives import INT64_MAX
 from odradek.storage.checkpoint import OFFSET_MAX, parse_epochs, parse_offsets
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import DataDirError
+from odradek.storage.retention import expire, remove_plan
 
 from .support import SMALL, WALL_MS, UnsyncedFileSystem, append_values, contents, files_of
 
@@ -123,6 +125,24 @@ def test_a_base_offset_beyond_what_can_be_counted(data_dir: Path, offset: int, s
     again = opened(data_dir)
     assert "too high" in again.unserved["t", 0].reason
     assert files_of(str(data_dir / "t-0")) == before
+    again.abandon()
+
+
+def test_a_snapshot_of_a_short_name_is_none(data_dir: Path) -> None:
+    (data_dir / "t-0" / "5.snapshot").write_bytes(b"")
+    again = opened(data_dir)
+    log = again.logs["t", 0]
+    log.high_watermark = log.log_end_offset
+    log.config = replace(SMALL, retention_bytes=0)
+    offset = expire(log, WALL_MS)
+    assert offset is not None
+    plan = remove_plan(log, offset)
+    assert plan is not None
+    synced: list[str] = []
+    log.files.sync_path = lambda path: synced.append(f"sync {path}")  # type: ignore[method-assign]
+    plan.run()  # was it looked for under a name that it has not, the sync was left out
+    assert f"sync {data_dir}/t-0" in synced
+    assert (data_dir / "t-0" / "5.snapshot").exists()
     again.abandon()
 
 
