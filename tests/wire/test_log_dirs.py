@@ -181,6 +181,7 @@ def test_a_disk_that_becomes_read_only(
         create_topic(server.bootstrap_servers, "t", partitions=3)
         admin = Admin(server)
         lost = next(p for p in range(3) if admin.where("t", p) == ["b"])
+        admin.close()  # it forgets the sockets with which it tries a broker that is gone
         assert [produced(server, "t", p) for p in range(3)] == [None] * 3
         server.kill()
         small_disk("ro")
@@ -189,13 +190,14 @@ def test_a_disk_that_becomes_read_only(
         assert refused is not None
         for partition in {0, 1, 2} - {lost}:
             assert produced(server, "t", partition) is None
+        admin = Admin(server)
         assert admin.describe()["b"] == (56, {})
+        admin.close()
         assert "log directory offline" in server.output
         server.stop()
         small_disk("rw")
         server.start()
         assert produced(server, "t", lost) is None
-        admin.close()
     finally:
         server.close()
 
