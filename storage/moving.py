@@ -47,6 +47,8 @@ class Copy:
         self._generation = source.generation
         if self._must_restart():
             self.restart()
+        elif future.recovery_point < future.log_end_offset:
+            self._cut_to_durable()
 
     @property
     def lag(self) -> int:
@@ -63,6 +65,14 @@ class Copy:
             or future.log_end_offset < source.log_start_offset
             or future.log_end_offset == future.segments.first_offset
         )
+
+    def _cut_to_durable(self) -> None:
+        """Copy again what a power cut may have taken parts of, which the old log has as a whole."""
+        future = self.future
+        if future.recovery_point <= future.segments.first_offset:
+            self.restart()
+        else:
+            future.truncate(future.recovery_point)
 
     def restart(self) -> None:
         """Copy everything anew.  Raises: DiskFull, LogDirFailed."""

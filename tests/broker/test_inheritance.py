@@ -6,11 +6,12 @@ import threading
 from pathlib import Path
 
 from odradek.storage.log_file import Bytes
+from odradek.storage.moving import Copy
 
 from .client import batch_of
 from .requests import delete_records, delete_topics
 from .running import WatchedFiles, until
-from .test_log_dirs import NAMES, alter, broker_at, directories, log_of, others, values
+from .test_log_dirs import NAMES, alter, begun, broker_at, directories, log_of, others, values
 
 
 def crashed_copy(tmp_path: Path) -> Path:
@@ -83,5 +84,28 @@ def test_a_copy_inherits_nothing_from_a_replica_that_was_there(tmp_path: Path) -
             assert found[1].size_bytes == 0
             files.let_go.set()
             await until(lambda: log_of(broker) is found[1])
+
+    asyncio.run(main())
+
+
+def test_a_copy_goes_on_from_where_it_was_durable(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            let_go = await begun(broker, client)
+            future = broker.node.replicas.log_dirs.find_future("t", 0)
+            assert future is not None
+            source, copied = log_of(broker), future[1]
+            span = source.read(0, size_bytes_max=1 << 20, offset_end=20)
+            assert span is not None
+            data = span.read()
+            span.release()
+            copied.append_as_follower(memoryview(data), wall_ms=0)
+            assert copied.recovery_point == 0 < copied.log_end_offset
+            Copy(source, copied)  # as after a power cut, which takes what it likes of this
+            assert copied.log_end_offset == 0
+            let_go.set()
+            await until(lambda: log_of(broker) is copied)
+            assert len(await values(client)) == 30
 
     asyncio.run(main())
