@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 def truncate(log: "Log", offset: int) -> int:
     """Remove the batch with `offset` and all after it; return the new log end.
 
-    Raises: CorruptLog, LogDirFailed.
+    Raises: CorruptLog (then nothing has changed), LogDirFailed.
     """
     if offset >= log.log_end_offset:
         return log.log_end_offset
     if offset < log.segments.first_offset:
         return restart_at(log, offset)
     segment = log.segments.floor(offset)
+    found = segment.find(offset)  # may fail, so before anything is changed
+    if found is None:  # in a gap behind the segment's last batch: appends must not go on after it
+        offset = _end_of(segment)
     log.reader.forget()
     gone = log.segments.cut_after(segment)
     discard(log, gone)
-    found = segment.find(offset)
-    if found is None:  # in a gap behind the segment's last batch: appends must not go on after it
-        offset = _end_of(segment)
-    else:
+    if found is not None:
         offset = min(offset, found[0])
         segment.truncate(found[1], offset)
     log.ends_at(offset, gone)

@@ -87,11 +87,12 @@ class Segment:
     # -- appending
 
     def prepare(self, wall_ms: int, config: LogConfig) -> None:
-        """Read what appending needs.  Raises: CorruptLog, LogDirFailed."""
+        """Read what appending needs.  Raises: LogDirFailed."""
         self._begin_rolling(NO_TIMESTAMP, wall_ms, config)
-        for _, header in walk_headers(self.file, 0, self.size_bytes):
-            self._begin_rolling(header.max_timestamp, wall_ms, config)
-            break
+        with contextlib.suppress(CorruptLog):  # the first batch is damaged: the clock will do
+            for _, header in walk_headers(self.file, 0, self.size_bytes):
+                self._begin_rolling(header.max_timestamp, wall_ms, config)
+                break
         last = self.offset_index.last()
         self.index_position = 0 if last is None else last.position
         self.load_max_timestamp()
@@ -306,10 +307,11 @@ class Segment:
         self.max_timestamp = self.max_timestamp_offset = NO_TIMESTAMP
         self.load_max_timestamp()
         # The entry's own append is covered by the time index; the ones after it may rise above.
-        for _, header in walk_headers(self.file, entry.position if entry else 0, position_end):
-            if header.max_timestamp > self.max_timestamp:
-                self.max_timestamp = header.max_timestamp
-                self.max_timestamp_offset = header.last_offset
+        with contextlib.suppress(CorruptLog):  # damage before the cut must not keep it half done
+            for _, header in walk_headers(self.file, entry.position if entry else 0, position_end):
+                if header.max_timestamp > self.max_timestamp:
+                    self.max_timestamp = header.max_timestamp
+                    self.max_timestamp_offset = header.last_offset
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.prepared = False
         self.index_full = False
