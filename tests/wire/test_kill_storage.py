@@ -164,7 +164,7 @@ def run(start_server: StartServer, *, kills: int, seed: int) -> None:
     moment = threading.Event()
     try:
         for _ in range(kills):
-            until_acked(server, numbers, more=chance.choice((1, 500, 2000)))
+            until_acked(server, numbers, more=chance.choice((1, 200, 800)))
             # Not a wait for something: the moment itself is what is random.
             moment.wait(chance.uniform(0.0, 0.3))
             server.kill()

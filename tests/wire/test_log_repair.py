@@ -26,8 +26,8 @@ def values(bootstrap_servers: str, topic: str) -> dict[int, bytes | None]:
     first, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
     consumer.assign([TopicPartition(topic, 0, first)])
     found: dict[int, bytes | None] = {}
-    while end - 1 not in found:
-        for message in consumer.consume(100, timeout=30):
+    while end - 1 not in found and time.monotonic() < deadline:
+        for message in consumer.consume(100, timeout=0.2):
             assert message.error() is None, message.error()
             offset = message.offset()
             assert offset is not None
