@@ -209,6 +209,8 @@ class Flushing:
 
     def prune_snapshots(self, recovery_point: int) -> None:
         """A checkpoint with this recovery point is on disk: older snapshots of flushes may go."""
+        if not self._flush_snapshots:
+            return
         below = [offset for offset in self._flush_snapshots if offset <= recovery_point]
         for offset in below[:-1]:
             self._files.unlink(snapshot_path(self._directory, offset))

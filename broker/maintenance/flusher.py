@@ -18,6 +18,7 @@ from ..replicas import Replicas
 from ..runtime import Runtime
 
 CHECK_MS: Final = 250
+CHECKED_PER_MS: Final = 10  # partitions; with more of them looks are rarer, so that idling is cheap
 FLUSHES_AT_ONCE_MAX: Final = 2  # of the threads, the others are for flushes that answers wait for
 
 
@@ -35,13 +36,16 @@ class Flusher:
         """Look after all logs for ever."""
         flush, must_checkpoint = self._replicas.group_commit.flush, self._replicas.must_checkpoint
         while True:
-            await asyncio.sleep(min(CHECK_MS, self._look_ms()) / 1000)
+            await asyncio.sleep(min(self._check_ms(), self._look_ms()) / 1000)
             due = self._due()
             for start in range(0, len(due), FLUSHES_AT_ONCE_MAX):
                 await asyncio.gather(*map(flush, due[start : start + FLUSHES_AT_ONCE_MAX]))
             if due or self._replicas.group_commit.flushed_bytes >= self._config.odradek_flush_bytes:
                 self._replicas.group_commit.flushed_bytes = 0
                 must_checkpoint.set()
+
+    def _check_ms(self) -> int:
+        return max(CHECK_MS, len(self._replicas.partitions) // CHECKED_PER_MS)
 
     def _look_ms(self) -> int:
         """How often to look whether flush.ms is over.
@@ -50,7 +54,7 @@ class Flusher:
         without effect.
         """
         interval_ms: int = self._config.log_flush_scheduler_interval_ms
-        return CHECK_MS if interval_ms == INT64_MAX else max(1, interval_ms)
+        return self._check_ms() if interval_ms == INT64_MAX else max(1, interval_ms)
 
     def _due(self) -> list[Partition]:
         """What to flush now."""
@@ -62,8 +66,9 @@ class Flusher:
         due, dirty = [], {}
         for partition in self._replicas.partitions.values():
             kept = partition.log
-            unflushed_bytes = kept.unflushed_bytes
-            if unflushed_bytes == 0 and not partition.awaits_flush:
+            unflushed_bytes = kept.flushing.unflushed_bytes
+            # Most of very many partitions are idle: no call for those.
+            if not unflushed_bytes and not (partition.flush_due and partition.awaits_flush):
                 continue
             since_ms = self._dirty_since_ms.get(kept, now_ms)
             if (

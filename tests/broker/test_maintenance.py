@@ -63,6 +63,21 @@ async def test_after_some_time_all_is_flushed_and_written_down(broker: RunningBr
     assert log_of(broker).recovery_point == 3
 
 
+@on_broker(NEVER, both=False)
+async def test_with_very_many_partitions_looks_are_rarer(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await broker.client()
+    await client.create_topic("t", 8)
+    flusher = flusher_of(broker)
+    assert flusher._check_ms() == flusher._look_ms() == 250
+    monkeypatch.setattr("odradek.broker.maintenance.flusher.CHECK_MS", 3)
+    monkeypatch.setattr("odradek.broker.maintenance.flusher.CHECKED_PER_MS", 2)
+    assert flusher._check_ms() == flusher._look_ms() == 4
+    broker.config.log_flush_scheduler_interval_ms = 1  # asked for by the operator
+    assert flusher._look_ms() == 1
+
+
 @on_broker({**NEVER, "odradek.flush.bytes": "1000"}, both=False)
 async def test_after_so_many_bytes_a_partition_is_flushed(broker: RunningBroker) -> None:
     client = await broker.client()
