@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from odradek.protocol.records import MarkerType
+from odradek.protocol.records.batch import ATTRIBUTES_POSITION, crc32c
 
 from .errors import CorruptLog
 from .files import FileInfo, FileSystem
@@ -73,9 +74,25 @@ def _snapshot_problem(state: ProducerState, offset: int, segments: Segments) -> 
             header is not None
             and header.base_offset <= last
             and header.producer_id != entry.producer_id
+            and _is_intact(segments, last)  # what lies before the log start need not be
         ):
             return f"offset {last} is of producer {header.producer_id}, not {entry.producer_id}"
     return None
+
+
+def _is_intact(segments: Segments, offset: int) -> bool:
+    """Whether the batch with an offset has a right checksum.  Raises: LogDirFailed."""
+    segment = segments.floor(offset)
+    try:
+        found = segment.find(offset)
+        if found is None:
+            return False
+        for position, header in walk_headers(segment.file, found[1], segment.size_bytes):
+            batch = segment.file.pread(header.size_bytes, position)
+            return crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]) == header.crc
+    except CorruptLog:
+        pass
+    return False
 
 
 def remove_snapshots_above(
