@@ -29,6 +29,7 @@ from .index import OFFSET_ENTRY, TIME_ENTRY
 from .log_file import LogFile
 
 CHUNK_BYTES: Final = 4 << 20
+LARGE_BYTES: Final = 64 << 20  # a length may be rubbish: look first whether it is worth the memory
 _MAGIC_POSITION: Final = 16
 
 
@@ -107,6 +108,8 @@ def scan_segment(
         if scan.problem is None and used == 0:
             if scanner.needed_bytes > size_bytes - position or filled < len(view):
                 scan.problem = "the file ends inside a batch"
+            elif scanner.needed_bytes > LARGE_BYTES and not is_whole(file, position):
+                scan.problem = "a wrong checksum"
             else:
                 buffer = bytearray(scanner.needed_bytes)
         if scan.problem is not None:
@@ -114,6 +117,23 @@ def scan_segment(
             break
     scan.position_end = position
     return scan
+
+
+def is_whole(file: LogFile, position: int) -> bool:
+    """Whether the batch here has a right checksum; it is not held in memory as a whole.
+
+    Its header must have been read.  Raises: LogDirFailed.
+    """
+    fields = HEADER.unpack(file.pread(HEADER_SIZE_BYTES, position))
+    end = position + fields[1] + LENGTH_OVERHEAD_BYTES
+    at, crc = position + ATTRIBUTES_POSITION, 0
+    while at < end:
+        chunk = file.pread(min(CHUNK_BYTES, end - at), at)
+        if not chunk:
+            return False
+        crc = iscsi(chunk, crc)
+        at += len(chunk)
+    return bool(crc == fields[4])
 
 
 class _Scanner:

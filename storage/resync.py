@@ -9,16 +9,15 @@ from typing import Final, NamedTuple
 
 from odradek.protocol.primitives import INT32_MAX
 from odradek.protocol.records.batch import (
-    ATTRIBUTES_POSITION,
     HEADER,
     HEADER_SIZE_BYTES,
     LENGTH_MIN,
     LENGTH_OVERHEAD_BYTES,
     MAGIC,
-    crc32c,
 )
 
 from .log_file import LogFile
+from .recovery import is_whole
 
 _CHUNK_BYTES: Final = 4 << 20
 _SPARE_BYTES: Final = 64 << 20
@@ -71,9 +70,7 @@ def find_valid_batch(
             left_bytes -= length
             if left_bytes < 0:
                 raise Doubtful(f"{file.path}: no end of what may be a batch after {position}")
-            checked = length + LENGTH_OVERHEAD_BYTES - ATTRIBUTES_POSITION
-            body = file.pread(checked, position + at + ATTRIBUTES_POSITION)
-            if crc32c(body) != fields[4]:
+            if not is_whole(file, position + at):
                 continue
             if not chained or _continues(file, end, offset + delta):
                 return FoundBatch(position + at, offset)

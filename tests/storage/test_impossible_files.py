@@ -2,6 +2,7 @@
 
 import os
 import struct
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -173,4 +174,24 @@ def test_old_segments_do_not_go_for_a_damaged_new_one(data_dir: Path, damage: st
     again = opened(data_dir)
     assert ".log.swap" in again.unserved["t", 0].reason
     assert files_of(str(partition)) == before
+    again.abandon()
+
+
+@pytest.mark.wire
+def test_a_length_that_is_rubbish_takes_no_memory(data_dir: Path) -> None:
+    path = sorted((data_dir / "t-0").glob("*.log"))[-1]
+    size_bytes = path.stat().st_size
+    length = 80 << 20
+    with path.open("r+b") as file:
+        file.truncate(size_bytes + length + 12)
+        file.seek(size_bytes)
+        file.write(struct.pack(">qiib", RECORDS, length, 0, 2))
+    tracemalloc.start()
+    try:
+        again = opened(data_dir)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 40 << 20
+    assert len(contents(again.logs["t", 0])) == RECORDS
     again.abandon()
