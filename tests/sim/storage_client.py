@@ -1,0 +1,175 @@
+"""A client of the simulator that knows keys, and the requests that cut logs."""
+
+from odradek.protocol.messages.k00_produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from odradek.protocol.messages.k01_fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from odradek.protocol.messages.k02_list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from odradek.protocol.messages.k19_create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.messages.k20_delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from odradek.protocol.messages.k21_delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from odradek.protocol.messages.k34_alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
+from odradek.protocol.messages.k44_incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from odradek.protocol.records.batch import iter_batches
+from odradek.protocol.records.builder import build_batch
+from odradek.protocol.records.record import Record, iter_records
+
+from .client import RECORDS_BYTES_MAX, Client, ErrorAnswer
+
+TIMEOUT_MS = 10_000
+TOPIC_RESOURCE = 2
+
+KeyValue = tuple[bytes, bytes | None]
+"""None is a tombstone."""
+Kept = dict[int, KeyValue]
+"""By offset."""
+
+
+class StorageClient(Client):
+    """One connection; topics have one partition.  Each request may raise ErrorAnswer."""
+
+    async def make_topic(self, name: str, configs: dict[str, str]) -> None:
+        """CreateTopics."""
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=1,
+            replication_factor=1,
+            assignments=[],
+            configs=[CreatableTopicConfig(name=k, value=v) for k, v in configs.items()],
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=False)
+        _check((await self.ask(request, CreateTopicsResponse, 7)).topics[0].error_code)
+
+    async def remove_topic(self, name: str) -> None:
+        """DeleteTopics."""
+        topic = DeleteTopicState(name=name, topic_id=bytes(16))
+        request = DeleteTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
+        _check((await self.ask(request, DeleteTopicsResponse, 6)).responses[0].error_code)
+
+    async def append(self, topic: str, records: list[KeyValue], acks: int, wall_ms: int) -> int:
+        """Produce one batch; return its base offset."""
+        batch = build_batch(
+            [
+                Record(offset=number, timestamp=wall_ms, key=key, value=value)
+                for number, (key, value) in enumerate(records)
+            ]
+        )
+        data = PartitionProduceData(index=0, records=batch)
+        request = ProduceRequest(
+            transactional_id=None,
+            acks=acks,
+            timeout_ms=TIMEOUT_MS,
+            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+        )
+        answer = await self.ask(request, ProduceResponse, 11)
+        result = answer.responses[0].partition_responses[0]
+        _check(result.error_code)
+        return result.base_offset
+
+    async def read(self, topic: str, offset: int, *, wait_ms: int = 0) -> tuple[Kept, int, int]:
+        """Records of the batches from `offset` on, the next offset to ask for, the log start."""
+        wanted = FetchPartition(
+            partition=0, fetch_offset=offset, partition_max_bytes=RECORDS_BYTES_MAX
+        )
+        request = FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=RECORDS_BYTES_MAX,
+            topics=[FetchTopic(topic=topic, partitions=[wanted])],
+        )
+        answer = await self.ask(request, FetchResponse, 12)
+        _check(answer.error_code)
+        result = answer.responses[0].partitions[0]
+        _check(result.error_code)
+        records = result.records or memoryview(b"")
+        assert isinstance(records, memoryview)
+        kept: Kept = {}
+        next_offset = offset
+        for position, header in iter_batches(records):
+            assert header.next_offset > next_offset, "a batch below what was asked for"
+            next_offset = header.next_offset
+            assert next_offset <= result.high_watermark, "a batch that is not committed"
+            batch = records[position : position + header.size_bytes]
+            for record in iter_records(batch, header, size_bytes_max=RECORDS_BYTES_MAX):
+                value = None if record.value is None else bytes(record.value)
+                kept[record.offset] = bytes(record.key or b""), value
+        return kept, next_offset, result.log_start_offset
+
+    async def offset_at(self, topic: str, timestamp: int) -> int:
+        """ListOffsets."""
+        partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        request = ListOffsetsRequest(
+            replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[partition])]
+        )
+        result = (await self.ask(request, ListOffsetsResponse, 7)).topics[0].partitions[0]
+        _check(result.error_code)
+        return result.offset
+
+    async def delete_before(self, topic: str, offset: int) -> int:
+        """DeleteRecords; return the new log start."""
+        partition = DeleteRecordsPartition(partition_index=0, offset=offset)
+        request = DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=TIMEOUT_MS
+        )
+        result = (await self.ask(request, DeleteRecordsResponse, 2)).topics[0].partitions[0]
+        _check(result.error_code)
+        return result.low_watermark
+
+    async def move(self, topic: str, path: str) -> None:
+        """AlterReplicaLogDirs."""
+        wanted = AlterReplicaLogDirTopic(name=topic, partitions=[0])
+        request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[wanted])])
+        answer = await self.ask(request, AlterReplicaLogDirsResponse, 2)
+        _check(answer.results[0].partitions[0].error_code)
+
+    async def configure(self, topic: str, name: str, value: str | None) -> None:
+        """Set one setting of a topic, or take it away."""
+        config = AlterableConfig(name=name, config_operation=0 if value else 1, value=value)
+        resource = AlterConfigsResource(
+            resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[config]
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        answer = await self.ask(request, IncrementalAlterConfigsResponse, 1)
+        _check(answer.responses[0].error_code)
+
+
+def _check(error_code: int) -> None:
+    if error_code:
+        raise ErrorAnswer(error_code)
