@@ -221,7 +221,7 @@ class LogRecovery:
         create_missing_indexes(self._files, segment, self._infos)
         start = ScanStart(next_offset=segment.base_offset)
         # No batch is as short as an entry: what is longer than the segment holds no more of use.
-        entries = segment.offset_index.file.pread(segment.size_bytes, 0)
+        entries = _read(segment.offset_index.file, segment.size_bytes)
         count, previous, last = _rising_entries(
             entries,
             offset_end=self.recovery_point - segment.base_offset,
@@ -246,6 +246,10 @@ def _goes_on(file: LogFile, position: int, offset: int) -> bool:
         return True
 
 
+def _read(file: LogFile, size_bytes_max: int) -> bytes:
+    return file.pread(min(file.size_bytes, size_bytes_max), 0)
+
+
 def _rising_entries(
     entries: bytes, *, offset_end: int, position_end: int
 ) -> tuple[int, tuple[int, int], tuple[int, int]]:
@@ -265,7 +269,7 @@ def _rising_entries(
 
 def _keep_time_entries(segment: Segment, start: ScanStart, relative_offset_last: int) -> None:
     """Keep the time entries up to the last offset entry that is kept."""
-    entries = segment.time_index.file.pread(segment.size_bytes, 0)
+    entries = _read(segment.time_index.file, segment.size_bytes)
     count, last = 0, (-1, -1)
     whole_bytes = len(entries) // TIME_ENTRY.size * TIME_ENTRY.size
     for entry in TIME_ENTRY.iter_unpack(memoryview(entries)[:whole_bytes]):
