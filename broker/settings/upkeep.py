@@ -65,7 +65,7 @@ class CleanerSettings:
         "log.cleaner.threads",
         INT,
         1,
-        "How many compactions may run at a time, each in a process of its own.",
+        "How many compactions may run at a time, each in a process of its own; at least 1.",
         at_least=0,
     )
     log_cleaner_backoff_ms = Setting(
