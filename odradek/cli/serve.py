@@ -34,7 +34,11 @@ from .options import parse_pairs
     metavar="FILE",
     help="Kafka's server.properties, as it is.",
 )
-@click.option("--data-dir", metavar="DIR", help="Where the records are kept: log.dirs.")
+@click.option(
+    "--data-dir",
+    metavar="DIR[,DIR]",
+    help="Where the records are kept, on one disk or several: log.dirs.",
+)
 @click.option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
 @click.option("--broker-id", type=click.IntRange(0), help="This broker's number: broker.id.")
 @click.option(
@@ -82,12 +86,15 @@ def serve(
     if not __debug__:
         raise CommandError("odradek serve does not run under python -O: its checks are assertions")
     set_up_logging(log_format, log_level)
-    if data_dir is not None:
-        overrides["log.dirs"] = data_dir
-    if listen is not None:
-        overrides["listeners"] = f"PLAINTEXT://{listen}"
-    if broker_id is not None:
-        overrides["broker.id"] = str(broker_id)
+    for option, name, value in (
+        ("--data-dir", "log.dirs", data_dir),
+        ("--listen", "listeners", None if listen is None else f"PLAINTEXT://{listen}"),
+        ("--broker-id", "broker.id", None if broker_id is None else str(broker_id)),
+    ):
+        if value is not None:
+            if name in overrides:
+                raise click.UsageError(f"{option} and --set {name} say the same: give one of them")
+            overrides[name] = value
     try:
         config = load_config(file=config_file, environ=os.environ, overrides=overrides)
         asyncio.run(_serve(config, stop_with_stdin=stop_with_stdin))

@@ -106,3 +106,17 @@ def test_commands_without_kafka_python_name_the_extra() -> None:
     assert done.returncode == 1
     assert "pip install 'odradek[cli]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "setting"),
+    [
+        ("--data-dir", "d", "log.dirs=e"),
+        ("--listen", "127.0.0.1:0", "listeners=PLAINTEXT://127.0.0.1:1"),
+        ("--broker-id", "1", "broker.id=2"),
+    ],
+)
+def test_serve_is_not_told_one_thing_twice(option: str, value: str, setting: str) -> None:
+    result = CliRunner().invoke(main, ["serve", option, value, "--set", setting])
+    assert result.exit_code == 2
+    assert f"{option} and --set {setting.partition('=')[0]} say the same" in result.output
