@@ -132,7 +132,9 @@ class Partition:
     def wake(self) -> None:
         """Something that a waiter may wait for has happened."""
         for waiter in list(self.waiters):
-            waiter()
+            # One that was told may append, and so wake the others, who then may wait no longer.
+            if waiter in self.waiters:
+                waiter()
 
     def _note_due(self) -> None:
         """So many records are not durable; those that a flush is under way for do not count."""

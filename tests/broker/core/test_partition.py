@@ -175,3 +175,22 @@ def test_what_was_due_before_a_cut_is_not_so_any_more(tmp_path: Path) -> None:
     assert partition.log.high_watermark == 1
     append(partition, b"e")
     assert begun == [3, 2]
+
+
+def test_who_waits_no_longer_is_not_woken(tmp_path: Path) -> None:
+    partition = partition_of(tmp_path)
+    woken: list[str] = []
+
+    def wait(name: str) -> None:
+        def waiter() -> None:
+            partition.waiters.discard(waiter)
+            woken.append(name)
+            if len(woken) == 1:
+                append(partition, b"this wakes the other one")
+
+        partition.waiters.add(waiter)
+
+    wait("a")
+    wait("b")
+    partition.wake()
+    assert sorted(woken) == ["a", "b"]
