@@ -7,6 +7,7 @@ costs nothing but its start (a twentieth of a second).
 import asyncio
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -25,7 +26,7 @@ OnProgress = Callable[[int], None]
 
 
 class JobFailed(StorageError):
-    """The child process ended without a result: killed, or out of memory."""
+    """The child process ended without a result, killed or out of memory, or could not start."""
 
 
 class Jobs(Protocol):
@@ -48,7 +49,19 @@ class ChildJobs:
         self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress | None = None
     ) -> Result:
         """Start a process, give it the job, read its lines."""
-        child = await asyncio.create_subprocess_exec(
+        child = await _start()
+        try:
+            return await _converse(child, _request(name, arguments), on_progress)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await asyncio.shield(child.wait())
+
+
+async def _start() -> asyncio.subprocess.Process:
+    """Raises: JobFailed."""
+    try:
+        return await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "odradek.storage.jobs",
@@ -56,12 +69,13 @@ class ChildJobs:
             stdout=asyncio.subprocess.PIPE,
             limit=LINE_BYTES_MAX,
         )
-        try:
-            return await _converse(child, {"job": name, "arguments": dict(arguments)}, on_progress)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                child.kill()
-            await asyncio.shield(child.wait())
+    except OSError as error:  # too many processes or descriptors, no memory
+        raise JobFailed(f"no process can be started for a job: {error}") from error
+
+
+def _request(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """With the process id that it must be a child of: one that is left over must not begin."""
+    return {"job": name, "arguments": dict(arguments), "parent": os.getpid()}
 
 
 async def _converse(
@@ -73,7 +87,8 @@ async def _converse(
         child.stdin.write(json.dumps(job).encode())
         await child.stdin.drain()
     child.stdin.close()
-    while line := await child.stdout.readline():
+    # A line without an end was cut short when the process was killed.
+    while (line := await child.stdout.readline()).endswith(b"\n"):
         said = json.loads(line)
         if "result" in said:
             result: Result = said["result"]

@@ -1,6 +1,7 @@
 """One job in this process: `python -m odradek.storage.jobs`.
 
-Standard input is one JSON object, {"job": …, "arguments": …}; standard output is JSON lines:
+Standard input is one JSON object, {"job": …, "arguments": …, "parent": the parent's process id};
+standard output is JSON lines:
 {"done_bytes": …} as often as the job reports, and at last {"result": …}, or {"error": …, "message":
 …, "path": …} with the name of a storage error. The process runs at the lowest priority and ends
 with its parent: two cleaners of one partition must never meet. A job with "io_bytes_per_second" in
@@ -27,9 +28,9 @@ _LOWEST_PRIORITY: Final = 19
 
 def main() -> None:
     """Read the job, do it, tell how it went."""
-    _end_with_parent()
     os.nice(_LOWEST_PRIORITY)
     job = json.load(sys.stdin)
+    _end_with(job["parent"])
     report = throttled(_say_done, job["arguments"].get("io_bytes_per_second"), monotonic, sleep)
     try:
         result = run_job(job["job"], job["arguments"], RealFileSystem(), report)
@@ -49,11 +50,10 @@ def _say(line: dict[str, Any]) -> None:
     sys.stdout.flush()  # a parent that is gone ends us here, where the next line can't end us
 
 
-def _end_with_parent() -> None:
-    parent = os.getppid()
+def _end_with(parent: int) -> None:
     with contextlib.suppress(OSError, AttributeError):  # Linux only
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
+    if os.getppid() != parent:  # it ended before: nobody would have told us
         sys.exit("the parent is gone")
 
 
