@@ -5,6 +5,7 @@ whose disk fails is left out while the others go on: at the start (it can't be o
 later (`fail`). The first one is different: the broker's own store lies in it.
 """
 
+import itertools
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +36,8 @@ class LogDirs:
     def lock(cls, paths: Sequence[str], files: FileSystem) -> "LogDirs":
         """Make and lock the directories; the first must be usable.
 
-        Raises: DataDirError (one named twice, one used by another broker, a broken first one).
+        Raises: DataDirError (one named twice or within another, one used by another broker, a
+        broken first one).
         """
         paths = [os.path.abspath(path) for path in paths]
         _refuse_doubles(paths)
@@ -130,8 +132,8 @@ class LogDirs:
 
     def of(self, path: str) -> DataDir | None:
         """The directory, if it is in use, in which a file lies (or which has this path)."""
-        inside = [d for d in self.online if f"{path}/".startswith(f"{d.path.rstrip('/')}/")]
-        return max(inside, key=lambda data_dir: len(data_dir.path), default=None)
+        inside = (d for d in self.online if f"{path}/".startswith(f"{d.path.rstrip('/')}/"))
+        return next(inside, None)
 
     def of_path(self, path: str) -> DataDir | None:
         """The directory with exactly this absolute path, if it is in use."""
@@ -182,3 +184,9 @@ def _refuse_doubles(paths: Sequence[str]) -> None:
     for path, other in zip(paths, real, strict=True):
         if real.count(other) > 1:
             raise DataDirError(f"log.dirs names the directory {path} twice")
+    for inner, outer in itertools.permutations(range(len(paths)), 2):
+        # It could be taken for a partition of the outer one, and be in the way of one.
+        if real[inner].startswith(f"{real[outer].rstrip('/')}/"):
+            raise DataDirError(
+                f"log.dirs names the directory {paths[inner]}, which lies in {paths[outer]}"
+            )

@@ -94,6 +94,16 @@ def test_one_directory_twice_is_refused(tmp_path: Path) -> None:
             opened(tmp_path, *names)
 
 
+def test_one_directory_within_another_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to("a")
+    for names in (("a", "a/t-0"), ("a/t-0", "a"), ("b", "c", "a/x/y"), ("a", "b/x")):
+        with pytest.raises(DataDirError, match="lies in"):
+            opened(tmp_path, *names)
+    assert list((tmp_path / "a").iterdir()) == []
+    opened(tmp_path, "a", "a-0").close()
+
+
 def test_directories_of_different_owners_are_refused(tmp_path: Path) -> None:
     opened(tmp_path, "a").close()
     log_dirs = LogDirs.lock([str(tmp_path / "b")], UnsyncedFileSystem())
@@ -132,9 +142,9 @@ def test_a_broken_disk_is_left_out_unless_it_is_the_first(tmp_path: Path) -> Non
     opened(tmp_path, "a", "c").close()
 
 
-def test_a_file_belongs_to_the_innermost_directory(tmp_path: Path) -> None:
-    log_dirs = opened(tmp_path, "a", "a/inner", "ab")
-    for name in ("a", "a/inner", "ab"):
+def test_a_file_belongs_to_the_directory_it_lies_in(tmp_path: Path) -> None:
+    log_dirs = opened(tmp_path, "a", "ab")
+    for name in ("a", "ab"):
         found = log_dirs.of(f"{tmp_path}/{name}/t-0/x.log")
         assert found is log_dirs.of_path(f"{tmp_path}/{name}") is not None
     assert log_dirs.of(f"{tmp_path}/abc/x") is None
