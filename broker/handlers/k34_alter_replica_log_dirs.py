@@ -3,6 +3,9 @@
 The answer says that a move has begun; DescribeLogDirs shows how far it is.
 """
 
+import asyncio
+from typing import Final
+
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k34_alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -15,8 +18,10 @@ from odradek.storage.errors import LogDirFailed
 from ..call import Call
 from ..node import Node
 
+ALTERED_AT_ONCE: Final = 16  # before others have their turn: each makes the files of a copy
 
-def handle(
+
+async def handle(
     request: AlterReplicaLogDirsRequest, call: Call, node: Node
 ) -> AlterReplicaLogDirsResponse:
     """Begin each move; of a partition that is named twice, the last counts."""
@@ -27,7 +32,9 @@ def handle(
         for partition in topic.partitions
     }
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for (topic, partition), path in wanted.items():
+    for number, ((topic, partition), path) in enumerate(wanted.items()):
+        if number % ALTERED_AT_ONCE == ALTERED_AT_ONCE - 1:
+            await asyncio.sleep(0)
         code = _alter(topic, partition, path, node)
         result = results.setdefault(topic, AlterReplicaLogDirTopicResult(topic_name=topic))
         result.partitions.append(

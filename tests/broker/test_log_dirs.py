@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 import logging
 import shutil
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from odradek.broker.handlers.k34_alter_replica_log_dirs import ALTERED_AT_ONCE
 from odradek.broker.runtime import ThreadOffload
 from odradek.broker.server import StartupError
 from odradek.protocol.errors import ErrorCode
@@ -125,6 +127,36 @@ def test_what_is_refused(tmp_path: Path) -> None:
             assert await alter(client, path, (long, 0)) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
             assert await alter(client, str(tmp_path / dir_of(broker))) == [0]
             assert not broker.node.replicas.log_dirs.find_future("t", 0)
+
+    asyncio.run(main())
+
+
+def test_many_moves_are_begun_in_many_turns_of_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client, turns, altered_in = await broker.client(), 0, list[int]()
+            moves = broker.node.replicas.moves
+            begin = moves.alter
+
+            def count(topic: str, partition: int, path: str) -> None:
+                altered_in.append(turns)
+                begin(topic, partition, path)
+
+            def tick() -> None:
+                nonlocal turns
+                turns += 1
+                if len(altered_in) < 100:
+                    asyncio.get_running_loop().call_soon(tick)
+
+            tick()
+            monkeypatch.setattr(moves, "alter", count)
+            asked = [("absent", number) for number in range(100)]
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert await alter(client, paths_of(tmp_path)[0], *asked) == [code] * 100
+            assert len(altered_in) == 100
+            assert max(Counter(altered_in).values()) <= ALTERED_AT_ONCE
 
     asyncio.run(main())
 
