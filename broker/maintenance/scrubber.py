@@ -112,7 +112,8 @@ class Scrubber:
             return 0  # once more at the next look
         state = self._state(data_dir)
         for found, said in zip(due, result["segments"], strict=True):
-            self._take(state, found, said)
+            if data_dir.logs.get((found.log.topic, found.log.partition)) is found.log:
+                self._take(state, found, said)
         await self._save(data_dir)
         return len(due)
 

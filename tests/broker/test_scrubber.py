@@ -3,15 +3,18 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from odradek.broker.counters import BATCHES_CORRUPT, SEGMENTS_SCRUBBED
 from odradek.broker.maintenance.scrubber import STATE_FILE, Scrubber
 from odradek.protocol.errors import ErrorCode
+from odradek.storage.jobs import Result
 from odradek.storage.log import Log
 
 from .client import batch_of
+from .requests import delete_topics
 from .running import RunningBroker, on_broker, running
 
 pytestmark = pytest.mark.wire
@@ -168,3 +171,24 @@ async def test_a_segment_that_goes_meanwhile_is_no_damage(broker: RunningBroker)
     assert await scrub_all(broker, scrubber) == len(log.segments) - 1
     assert broker.node.replicas.counters[BATCHES_CORRUPT] == 0
     assert not broker.node.replicas.is_offline
+
+
+@on_broker(SETTINGS, both=False)
+async def test_what_is_said_of_a_log_that_was_deleted_counts_for_nothing(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await with_cold_segments(broker)
+    scrubber, scrub = scrubber_of(broker), broker._runtime.jobs
+    before = dict(broker.node.replicas.counters.all())
+
+    async def delete_first(*job: Any) -> Result:
+        await (await broker.client()).ask(delete_topics(6, "t"), 6)
+        await with_cold_segments(broker)
+        return await scrub(*job)
+
+    monkeypatch.setattr(broker._runtime, "jobs", delete_first)
+    (data_dir,) = broker.node.replicas.log_dirs.online
+    await scrubber.scrub_some(data_dir)
+    assert dict(broker.node.replicas.counters.all()) == before
+    monkeypatch.setattr(broker._runtime, "jobs", scrub)
+    assert await scrub_all(broker, scrubber) == len(log_of(broker).segments) - 1
