@@ -319,15 +319,15 @@ class DataDir:
     def create_future(self, source: Log, name: str) -> Log:
         """Make an empty copy of a log of another directory.  Raises: DiskFull, LogDirFailed."""
         key = source.topic, source.partition
-        assert key not in self.logs
-        assert key not in self.futures
-        log = self.futures[key] = create_log(
-            self._files,
-            f"{self.path}/{name}",
-            *key,
-            topic_id=source.topic_id,
-            config=source.config,
-        )
+        assert not (key in self.logs or key in self.futures)
+        directory = f"{self.path}/{name}"
+        topic_id, config = source.topic_id, source.config
+        try:
+            log = create_log(self._files, directory, *key, topic_id=topic_id, config=config)
+        except LogDirFailed:
+            self._files.remove_tree(directory)  # or the move would begin with the next start
+            raise
+        self.futures[key] = log
         return log
 
     def delete_log(self, topic: str, partition: int, uuid: bytes) -> DeletePlan:

@@ -1,17 +1,18 @@
 """The set of data directories: which are in use, where partitions go, what two of one name mean."""
 
+import errno
 import struct
 import zlib
 from pathlib import Path
 
 import pytest
 
-from odradek.storage.errors import DataDirError
+from odradek.storage.errors import DataDirError, DiskFull
 from odradek.storage.files import FileLock
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
 from odradek.storage.log_dirs import LogDirs
-from odradek.storage.log_file import fail
+from odradek.storage.log_file import Bytes, fail
 from odradek.storage.moving import MARKER, Copy, future_directory
 
 from .support import SMALL, WALL_MS, UnsyncedFileSystem, append_values, contents
@@ -148,6 +149,39 @@ def test_a_file_belongs_to_the_directory_it_lies_in(tmp_path: Path) -> None:
         found = log_dirs.of(f"{tmp_path}/{name}/t-0/x.log")
         assert found is log_dirs.of_path(f"{tmp_path}/{name}") is not None
     assert log_dirs.of(f"{tmp_path}/abc/x") is None
+    log_dirs.close()
+
+
+class FullFiles(UnsyncedFileSystem):
+    """Has no room for one kind of file once told so."""
+
+    full_for = "nothing"
+
+    def create(self, path: str) -> None:
+        if path.endswith(self.full_for):
+            fail(path, OSError(errno.ENOSPC, "full"))
+        super().create(path)
+
+    def write_bytes(self, path: str, data: Bytes) -> None:
+        if path.endswith(self.full_for):
+            fail(path, OSError(errno.ENOSPC, "full"))
+        super().write_bytes(path, data)
+
+
+@pytest.mark.parametrize("full_for", [".log", "partition.metadata"])
+def test_a_copy_that_could_not_be_made_leaves_nothing(tmp_path: Path, full_for: str) -> None:
+    with_log(tmp_path, "a", 5)
+    files = FullFiles()
+    log_dirs = opened(tmp_path, "a", "b", files=files)
+    files.full_for = full_for
+    name = future_directory("t", 0, bytes(16))
+    before = sorted((tmp_path / "b").iterdir())
+    with pytest.raises(DiskFull):
+        log_dirs.online[1].create_future(served(log_dirs), name)
+    assert sorted((tmp_path / "b").iterdir()) == before
+    assert log_dirs.find_future("t", 0) is None
+    files.full_for = "nothing"
+    log_dirs.online[1].create_future(served(log_dirs), name)
     log_dirs.close()
 
 
