@@ -6,7 +6,9 @@ the production code with a virtual clock, a seeded random source, a fake disk an
 """
 
 import asyncio
+import contextlib
 import random
+import resource
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -110,7 +112,7 @@ class Runtime:
             clock=SystemClock(),
             offload=ThreadOffload("odradek-offload", threads_max=OFFLOAD_THREADS_MAX),
             random=random.Random(),
-            files=RealFileSystem(),
+            files=RealFileSystem(open_files_max=_open_files_max()),
             jobs=ChildJobs(),
             store_offload=ThreadOffload("odradek-store", threads_max=1),
         )
@@ -120,3 +122,18 @@ class Runtime:
         for offload in (self.offload, self.store_offload):
             if isinstance(offload, ThreadOffload):
                 offload.close()
+
+
+def allow_many_files() -> None:
+    """Let this process have as many descriptors as it may, as Java does; 1024 is soon too few."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # not every system takes its own limit
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _open_files_max() -> int:
+    """How many log files may be open: at most half of all descriptors, and others serve clients."""
+    from odradek.storage.files import OPEN_FILES_MAX
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else min(OPEN_FILES_MAX, soft // 2)

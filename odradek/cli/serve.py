@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 from odradek.broker.config import Config, ConfigError, load_config
-from odradek.broker.runtime import Runtime
+from odradek.broker.runtime import Runtime, allow_many_files
 from odradek.broker.server import Broker, StartupError
 from odradek.storage.errors import StorageError
 
@@ -108,6 +108,7 @@ async def _serve(config: Config, *, stop_with_stdin: bool) -> None:
     _stop_on_signals(stopping)
     if stop_with_stdin:
         _stop_at_end_of_stdin(stopping)
+    allow_many_files()
     runtime = Runtime.system()
     broker = Broker(config, runtime, recovery_bar=_recovery_bar)
     try:

@@ -1,11 +1,19 @@
 """Clock, threads and the system's runtime."""
 
 import asyncio
+import resource
 import threading
 
 import pytest
 
-from odradek.broker.runtime import Offload, Runtime, SystemClock, ThreadOffload
+from odradek.broker.runtime import (
+    Offload,
+    Runtime,
+    SystemClock,
+    ThreadOffload,
+    allow_many_files,
+)
+from odradek.storage.files import RealFileSystem
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.coordination.fakes import fake_runtime
 
@@ -96,3 +104,19 @@ async def test_a_simulators_runtime_has_no_threads() -> None:
     offload: Offload = runtime.offload
     assert await offload(name_of_thread, "") == threading.main_thread().name
     runtime.close()
+
+
+def test_log_files_leave_half_of_few_descriptors_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (100, 200))
+    runtime = Runtime.system()
+    assert isinstance(runtime.files, RealFileSystem)
+    assert runtime.files._open_files_max == 50
+    runtime.close()
+
+
+def test_as_many_descriptors_as_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (100, 200))
+    monkeypatch.setattr(resource, "setrlimit", lambda *limit: asked.append(limit))
+    allow_many_files()
+    assert asked == [(resource.RLIMIT_NOFILE, (200, 200))]
