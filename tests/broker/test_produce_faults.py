@@ -19,7 +19,7 @@ from odradek.storage.files import RealFileSystem
 from tests.storage.faulty_os import SHORT, TORN, Fault, FaultyOs
 
 from .client import Client, batch_of, records_in
-from .running import RunningBroker, WatchedFiles, running
+from .running import RunningBroker, WatchedFiles, running, until
 
 SETTINGS = {
     "log.flush.interval.messages": "1",
@@ -96,6 +96,8 @@ async def work_with(faulty: FaultyOs, path: Path) -> None:
         work = Work(broker, client)
         with faulty.installed():
             await work.do()
+            if faulty.fault is not None and is_deadly(faulty.fault):  # a thread may have met it
+                await until(lambda: broker.node.replicas.is_offline)
             is_offline = broker.node.replicas.is_offline
             assert work.codes <= {0, ErrorCode.KAFKA_STORAGE_ERROR}
             assert faulty.fsyncs_after_failure == 0
