@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 MADE_AT_ONCE: Final = 32
 REMOVED_AT_ONCE: Final = 50  # directories renamed between two turns of the loop
 DAMAGED_BITS_MAX: Final = 8
+UNUSED_CHECK_MS: Final = 10
 PREFERRED_DIRS_MAX: Final = 100_000
 FULL_SILENCE_MS: Final = 10_000  # between two lines about a full disk, which every request may meet
 
@@ -202,6 +203,7 @@ class Replicas:
             if data_dir is None:
                 self.unmade.add((state.topic, state.partition))
                 continue
+            await self.until_unused(f"{data_dir.path}/{state.topic}-{state.partition}")
             plan = data_dir.create_plan(
                 state.topic,
                 state.partition,
@@ -224,6 +226,16 @@ class Replicas:
             tried = {*tried, data_dir}
         if again:
             await self._make(again, tried)
+
+    async def until_unused(self, directory: str) -> None:
+        """Wait for threads that rename files of a log that was there, of a topic that is deleted.
+
+        They know the files by their names, which a new log's files would have too.
+        """
+        while any(  # noqa: ASYNC110 - it hardly ever happens, and then for milliseconds
+            kept.directory == directory for kept in (*self.cleaning, *self.deleting)
+        ):
+            await asyncio.sleep(UNUSED_CHECK_MS / 1000)
 
     def prefer_dir(self, key: TopicPartition, path: str) -> None:
         """Make a replica there, should it be made; Kafka too remembers this until it stops."""

@@ -14,7 +14,7 @@ from odradek.storage.errors import LogDirFailed
 from .client import Client, HungUp, batch_of, creatable, fetch_request, records_in
 from .faults import BROKEN, FULL, FaultyFiles
 from .requests import delete_topics, list_offsets
-from .running import make_broker, running, until
+from .running import RunningBroker, make_broker, on_broker, running, until
 
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -250,3 +250,24 @@ def test_others_have_their_turn_while_a_large_topic_is_deleted(tmp_path: Path) -
             assert not replicas.offline
 
     asyncio.run(main())
+
+
+@on_broker(both=False)
+async def test_a_new_log_waits_for_who_still_renames_files_of_the_old_one(
+    broker: RunningBroker,
+) -> None:
+    """They go by names, which the new log's files would have too."""
+    client = await broker.client()
+    await client.create_topic("t")
+    replicas = broker.node.replicas
+    old = replicas.partitions["t", 0].log
+    replicas.cleaning.add(old)
+    await client.ask(delete_topics(6, "t"), 6)
+    creating = asyncio.create_task(client.create_topic("t"))
+    for _ in range(20):
+        await asyncio.sleep(0.01)
+        assert not (Path(old.directory) / f"{0:020d}.log").exists()
+    replicas.cleaning.discard(old)
+    await creating
+    assert replicas.partitions["t", 0].log is not old
+    assert await client.append("t", batch_of(b"a")) == 0
