@@ -36,15 +36,18 @@ class Checkpoints(NamedTuple):
         """The partitions of which they say something."""
         return {key for offsets in self if offsets for key in offsets}
 
-    def hints(self, key: TopicPartition, *, marker: bool) -> LoadHints:
-        """What they say of one partition; `marker`: the last stop was clean."""
+    def hints(self, key: TopicPartition, *, marker: bool, is_copy: bool = False) -> LoadHints:
+        """What they say of one partition; `marker`: the last stop was clean.
+
+        `is_copy`: of a replica that is being moved here; what it lacks is not lost.
+        """
         recovery_point = self.recovery_point or {}
         complete = None not in (self.recovery_point, self.high_watermark, self.log_start)
         return LoadHints(
             clean=marker and complete and key in recovery_point,
             recovery_point=recovery_point.get(key, 0),
             log_start_offset=(self.log_start or {}).get(key, 0),
-            high_watermark=(self.high_watermark or {}).get(key, 0),
+            high_watermark=0 if is_copy else (self.high_watermark or {}).get(key, 0),
         )
 
 

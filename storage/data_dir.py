@@ -201,7 +201,7 @@ class DataDir:
                 logger.warning("unknown directory left alone path=%s", path)
                 continue
             key = match[1], int(match[2])
-            hints = checkpoints.hints(key, marker=self.was_clean)
+            hints = checkpoints.hints(key, marker=self.was_clean, is_copy=future is not None)
             cleaner_offset = (checkpoints.cleaner or {}).get(key)
             found.append(FoundPartition(path, *key, future is not None, hints, cleaner_offset))
         self._found = found
