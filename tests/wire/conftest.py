@@ -38,8 +38,11 @@ def odradek_only(target: str) -> None:
 
 @pytest.fixture(scope="session")
 def server(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One broker with default settings for all tests that only need unique topics."""
-    broker = make_server(target, tmp_path_factory.mktemp("server"))
+    """One broker for all tests that only need unique topics.
+
+    Its settings are the defaults, but records of any age stay: some tests write old timestamps.
+    """
+    broker = make_server(target, tmp_path_factory.mktemp("server"), {"log.retention.ms": "-1"})
     try:
         broker.start()
         yield broker
