@@ -83,8 +83,10 @@ class FaultyOs:
         self.sites.append(site)
         self.fsyncs_after_failure += self._has_failed_sync and name == "fsync"
         fault = self.fault
-        if fault is not None and self.by_site and site == fault.site and not self.has_failed:
-            fault = self.fault = fault._replace(number=number)
+        if fault is not None and self.by_site and not self.has_failed:
+            # Threads let the numbers differ from run to run: until the site is met, none counts.
+            at = number if site == fault.site else number + 1
+            fault = self.fault = fault._replace(number=at)
         if self.is_full and name in _GROWS:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if fault is None or number < fault.number or number > fault.number + (fault.kind == TORN):
