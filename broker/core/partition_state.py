@@ -3,12 +3,17 @@
 from typing import Final, NamedTuple
 
 NO_LEADER: Final = -1
+LEADER_IS_DELETED: Final = -2
+"""The leader, in UpdateMetadata, of a partition whose topic is being deleted."""
+
+TopicPartition = tuple[str, int]
 
 
 class PartitionState(NamedTuple):
     """Leader, in-sync replicas and epochs, as in LeaderAndIsr and UpdateMetadata.
 
-    `partition_epoch` is the version of the partition's state node.
+    `partition_epoch` is the version of the partition's state node. `controller_epoch` is that of
+    the controller that wrote it.
     """
 
     topic: str
@@ -23,4 +28,14 @@ class PartitionState(NamedTuple):
     offline_replicas: tuple[int, ...] = ()
     """Brokers that are down, or have lost the log directory with their replica."""
     is_new: bool = False
-    """Nobody has led it before: its log may be made."""
+    """In LeaderAndIsr: the receiver has never had this replica; its log may be made."""
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    """Of a reassignment under way; both are among `replicas`."""
+    is_recovering: bool = False
+    """The leader was elected uncleanly, and the in-sync replicas have not changed since."""
+
+    @property
+    def key(self) -> TopicPartition:
+        """Which partition."""
+        return self.topic, self.partition
