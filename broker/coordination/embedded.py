@@ -7,8 +7,8 @@ until they are durable; so does what a read found.
 If a commit fails, the tree in memory is ahead of the disk for good.  So the store is dead from
 then on: everybody who waits or comes later gets CoordinationLost.
 
-A session lives as long as the process unless it is closed or expired: nothing can lie between a
-client and a store in one process, so there is no time out for a clock to get wrong.
+A session lives as long as the process unless it is closed, expired or abandoned: nothing can lie
+between a client and a store in one process, so there is no time out for a clock to get wrong.
 """
 
 import asyncio
@@ -62,6 +62,7 @@ class EmbeddedStore:
         self._tree = Tree()
         self._watches = Watches()
         self._sessions: dict[int, EmbeddedSession] = {}
+        self._abandoned: dict[int, asyncio.Task[None]] = {}
         self._commits = CommitQueue(self._commit, on_failure=self._die)
         self._cause: BaseException | None = None
         self._open = False
@@ -90,12 +91,33 @@ class EmbeddedStore:
         if session is not None:
             await self.end_session(session, SessionExpired(f"session {session_id:#x} expired"))
 
+    def abandon_session(self, session_id: int, *, after_ms: int) -> None:
+        """Its client has died: nothing more is taken from it, its nodes go when it expires."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._watches.end_session(session_id)
+            ending = self._end_abandoned(session_id, after_ms)
+            self._abandoned[session_id] = asyncio.create_task(ending, name="abandoned session")
+
     async def close(self) -> None:
         """Finish what waits, end all sessions, close the journal."""
         self._open = False
         self._sessions.clear()
+        for ending in list(self._abandoned.values()):
+            ending.cancel()
+        await asyncio.gather(*self._abandoned.values(), return_exceptions=True)
         await self._commits.join()
         await self._offload(self._journal.close)
+
+    async def _end_abandoned(self, session_id: int, after_ms: int) -> None:
+        try:
+            await asyncio.sleep(after_ms / 1000)
+            events = self._tree.end_session(session_id, wall_ms=self._clock.wall_ms())
+            await self._durable(self._watch_calls(events), changed=bool(events))
+        except CoordinationLost:
+            pass  # the store has failed meanwhile, and whoever is left knows
+        finally:
+            self._abandoned.pop(session_id, None)
 
     # --- for EmbeddedSession
 

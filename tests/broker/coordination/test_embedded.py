@@ -16,6 +16,7 @@ from odradek.broker.coordination.interface import (
     Create,
     NoNode,
     Session,
+    SessionExpired,
     StoreError,
 )
 from odradek.broker.coordination.journal import Journal, SqliteJournal
@@ -287,3 +288,23 @@ async def turns() -> None:
     """Let every task go as far as it gets."""
     for _ in range(5):
         await asyncio.sleep(0)
+
+
+@asynchronous
+async def test_the_nodes_of_an_abandoned_session_go_when_it_expires() -> None:
+    store = EmbeddedStore("memory", runtime=fake_runtime(), journal=MemoryJournal())
+    await store.start()
+    dead = await store.open_session(TIMEOUT_MS)
+    other = await store.open_session(TIMEOUT_MS)
+    await dead.create("/node", ephemeral=True)
+    seen = Seen()
+    await other.get("/node", seen)
+    store.abandon_session(dead.id, after_ms=20)
+    with pytest.raises(SessionExpired):
+        await dead.create("/late")
+    assert await other.exists("/node") is not None
+    await seen.wait(1)
+    assert await other.exists("/node") is None
+    assert await other.exists("/late") is None
+    store.abandon_session(other.id, after_ms=60_000)
+    await store.close()  # waits for nobody
