@@ -1,4 +1,4 @@
-"""The two requests that a clean state needs, spoken without any Kafka client installed."""
+"""The few requests that the fixture needs, spoken without any Kafka client installed."""
 
 import socket
 import struct
@@ -15,6 +15,7 @@ from odradek.protocol.messages.k20_delete_topics import (
 from odradek.protocol.schema import Message
 
 from .errors import BrokerFailed
+from .ready import Address
 
 # By id, so that a topic that comes back under its name is another one.
 METADATA_VERSION: Final = 12
@@ -29,12 +30,14 @@ POLL_S: Final = 0.005
 Response = TypeVar("Response", bound=Message)
 
 
-def delete_all_topics(host: str, port: int, *, timeout_s: float) -> None:
-    """Return when the broker knows no topic any more.  Raises: BrokerFailed."""
+def delete_all_topics(address: Address, *, timeout_s: float) -> None:
+    """Return when the broker knows no topic any more; it must be the controller.
+
+    Raises: BrokerFailed.
+    """
     deadline_s = time.monotonic() + timeout_s
     try:
-        with socket.create_connection((host, port), timeout=timeout_s) as connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with _connect(address, timeout_s) as connection:
             asked: set[bytes] = set()
             while topics := _topics(connection):
                 # Each is asked for once, as a broker may answer before it is gone. One that comes
@@ -49,6 +52,19 @@ def delete_all_topics(host: str, port: int, *, timeout_s: float) -> None:
                     time.sleep(POLL_S)
     except OSError as error:
         raise BrokerFailed(f"the broker does not answer: {error}") from error
+
+
+def read_metadata(address: Address, *, timeout_s: float) -> MetadataResponse:
+    """What a broker tells clients of the brokers and of all topics.  Raises: OSError."""
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    with _connect(address, timeout_s) as connection:
+        return _ask(connection, request, METADATA_VERSION, MetadataResponse)
+
+
+def _connect(address: Address, timeout_s: float) -> socket.socket:
+    connection = socket.create_connection(address, timeout=timeout_s)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
 
 
 def _topics(connection: socket.socket) -> dict[bytes, str]:

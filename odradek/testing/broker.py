@@ -87,7 +87,7 @@ class Broker:
             self._runner = self._new_runner(Path(self._scratch.name))
         try:
             self._ready = self._runner.start(
-                port=0 if self._ready is None else self._ready.port,
+                port=0 if self._ready is None else self.port,
                 data_dir=self.data_dir,
                 settings=self._settings,
             )
@@ -127,7 +127,7 @@ class Broker:
     def reset(self) -> None:
         """Delete every topic, and start the broker if it does not run.  Raises: BrokerFailed."""
         self.start()
-        delete_all_topics(self.host, self.port, timeout_s=RESET_TIMEOUT_S)
+        delete_all_topics((self.host, self.port), timeout_s=RESET_TIMEOUT_S)
 
     def __enter__(self) -> Self:
         self.start()
@@ -168,17 +168,17 @@ class Broker:
     @property
     def host(self) -> str:
         """The address it listens on."""
-        return self._told.host
+        return next(iter(self._told.addresses.values()))[0]
 
     @property
     def port(self) -> int:
         """The port it listens on, the same over restarts."""
-        return self._told.port
+        return next(iter(self._told.addresses.values()))[1]
 
     @property
     def broker_id(self) -> int:
         """Kafka's broker.id."""
-        return self._told.broker_id
+        return next(iter(self._told.addresses))
 
     @property
     def startup_ms(self) -> int:

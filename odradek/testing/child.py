@@ -23,9 +23,10 @@ from .ready import Ready
 STOP_TIMEOUT_S: Final = 20.0
 LOG_LINES_IN_ERRORS: Final = 40
 READY: Final = re.compile(
-    rb"odradek ready: PLAINTEXT://(?P<host>\S+):(?P<port>\d+) broker=(?P<broker_id>\d+)"
+    rb"odradek ready: (?P<endpoints>\S+) brokers?=(?P<broker_ids>[\d,]+)"
     rb" data=(?P<data>.*) startup_ms=(?P<startup_ms>\d+)\n"
 )
+ENDPOINT: Final = re.compile(r"PLAINTEXT://(?P<host>\S+):(?P<port>\d+)")
 # Settings from the environment would make a test depend on the machine it runs on.
 NOT_INHERITED: Final = ("ODRADEK_", "KAFKA_")
 
@@ -55,23 +56,14 @@ class ChildBroker:
 
     def start(self, *, port: int, data_dir: Path, settings: Mapping[str, str]) -> Ready:
         """Return once it serves.  Raises: BrokerFailed."""
-        command = [sys.executable, "-P", "-m", "odradek", "serve", "--stop-with-stdin"]
-        command += ["--listen", f"127.0.0.1:{port}", "--data-dir", str(data_dir)]
-        for name, value in settings.items():
-            command += ["--set", f"{name}={value}"]
         if self._process is not None:
             self._forget()  # one that ended on its own
-        self._process = self._spawn(command)
+        self._process = self._spawn(self._command(port, data_dir, settings))
         assert self._process.stdout is not None
         deadline_s = time.monotonic() + self._start_timeout_s
         line = _first_line(self._process.stdout, deadline_s)
         if found := READY.fullmatch(line):
-            return Ready(
-                host=found["host"].decode(),
-                port=int(found["port"]),
-                broker_id=int(found["broker_id"]),
-                startup_ms=int(found["startup_ms"]),
-            )
+            return _ready(found)
         if line.endswith(b"\n"):
             reason = f"printed {line!r} instead of the ready line"
         elif time.monotonic() < deadline_s and self._has_ended():
@@ -102,6 +94,13 @@ class ChildBroker:
             self._process.kill()
             self._process.wait()
             self._forget()
+
+    def _command(self, port: int, data_dir: Path, settings: Mapping[str, str]) -> list[str]:
+        command = [sys.executable, "-P", "-m", "odradek", "serve", "--stop-with-stdin"]
+        command += ["--listen", f"127.0.0.1:{port}", "--data-dir", str(data_dir)]
+        for name, value in settings.items():
+            command += ["--set", f"{name}={value}"]
+        return command
 
     def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
         environment = {
@@ -139,6 +138,16 @@ class ChildBroker:
 
     def _log_tail(self) -> str:
         return "\n".join(self.log.splitlines()[-LOG_LINES_IN_ERRORS:]) or "(it logged nothing)"
+
+
+def _ready(found: re.Match[bytes]) -> Ready:
+    broker_ids = map(int, found["broker_ids"].split(b","))
+    endpoints = ENDPOINT.finditer(found["endpoints"].decode().replace(",", " "))
+    addresses = {
+        broker_id: (endpoint["host"], int(endpoint["port"]))
+        for broker_id, endpoint in zip(broker_ids, endpoints, strict=True)
+    }
+    return Ready(addresses=addresses, startup_ms=int(found["startup_ms"]))
 
 
 _lifelines: "weakref.WeakSet[IO[bytes]]" = weakref.WeakSet()

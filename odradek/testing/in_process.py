@@ -102,9 +102,7 @@ class InProcessBroker:
             broker = Broker(load_config(overrides=overrides), runtime)
             await broker.start()
             self._ready = Ready(
-                host=broker.host,
-                port=broker.port,
-                broker_id=broker.broker_id,
+                addresses={broker.broker_id: (broker.host, broker.port)},
                 startup_ms=round((time.monotonic() - started_s) * 1000),
             )
             self._settled.set()

@@ -1,13 +1,15 @@
-"""What a broker tells once it serves."""
+"""What a broker, or a cluster of them, tells once it serves."""
 
 from dataclasses import dataclass
+
+Address = tuple[str, int]
+"""Host and port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """Where it listens, who it is, and how long it took from the start of its process."""
+    """Who listens where, and how long it took from the start of the process."""
 
-    host: str
-    port: int
-    broker_id: int
+    addresses: dict[int, Address]
+    """By broker id, in order."""
     startup_ms: int
