@@ -17,7 +17,12 @@ from .schema import Message, int16, int32, string
 FRAME_SIZE: Final = struct.Struct(">i")
 _FIXED: Final = struct.Struct(">hhi")
 _SIZE_AND_CORRELATION: Final = struct.Struct(">ii")
+_SIZE_KEY_VERSION_CORRELATION: Final = struct.Struct(">ihhi")
+_CORRELATION: Final = struct.Struct(">i")
+_LENGTH: Final = struct.Struct(">h")
 API_VERSIONS_KEY: Final = 18
+WITHOUT_CLIENT_ID: Final = (7, 0)
+"""ControlledShutdown 0, the only request whose header names no client."""
 HEADER_TAGS_MAX: Final = 1000  # none is defined yet
 
 
@@ -51,6 +56,35 @@ def read_request_start(frame: Buffer) -> RequestStart:
     return tuple.__new__(RequestStart, _FIXED.unpack_from(frame))
 
 
+def encode_request(request: Message, version: int, correlation_id: int, client_id: str) -> Writer:
+    """A whole frame: size, request header, body.  Raises: UnsupportedVersion."""
+    api_key = request.API_KEY
+    out = Writer(_SIZE_KEY_VERSION_CORRELATION.pack(0, api_key, version, correlation_id))
+    if (api_key, version) != WITHOUT_CLIENT_ID:
+        name = client_id.encode()
+        out += _LENGTH.pack(len(name))
+        out += name
+    if version in request.FLEXIBLE:
+        out.append(0)  # no tagged fields
+    request.encode(version, out)
+    FRAME_SIZE.pack_into(out, 0, len(out) - FRAME_SIZE.size)
+    return out
+
+
+def read_response_header(frame: Buffer, *, flexible: bool) -> tuple[int, int]:
+    """Read a response header 0 or 1; return the correlation id and where the body begins.
+
+    Raises: Truncated, MalformedMessage.
+    """
+    if len(frame) < _CORRELATION.size:
+        raise Truncated("response header")
+    (correlation_id,) = _CORRELATION.unpack_from(frame)
+    position = _CORRELATION.size
+    if flexible:
+        position = _skip_tagged_fields(frame, position)
+    return int(correlation_id), position
+
+
 def read_client_id(frame: Buffer, *, flexible: bool) -> tuple[str | None, int]:
     """Read the rest of a header version 1 or 2; return the client id and where the body begins.
 
@@ -70,7 +104,7 @@ def _skip_tagged_fields(frame: Buffer, position: int) -> int:
     if count * 2 > len(frame) - position:
         raise Truncated("tagged fields")
     if count > HEADER_TAGS_MAX:
-        raise BadLength(f"{count} tagged fields in a request header")
+        raise BadLength(f"{count} tagged fields in a header")
     for _ in range(count):
         _, position = read_uvarint(frame, position)
         size_bytes, position = read_uvarint(frame, position)

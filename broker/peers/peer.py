@@ -1,27 +1,181 @@
 """One connection to another broker, over which requests are asked one after the other."""
 
+import asyncio
+import itertools
+import sys
+from functools import cache
+from typing import Final, NamedTuple
+
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.framing import API_VERSIONS_KEY, encode_request, read_response_header
 from odradek.protocol.schema import Message
 
+from .connection import PeerConnection
+from .connection import PeerFailed as PeerFailed
+from .negotiation import Negotiated, negotiate
 
-class PeerFailed(Exception):
-    """The broker can't be reached, hung up, took too long, or answered what nobody understands."""
+RESPONSE_BYTES_MAX: Final = 128 << 20
+
+
+class Setup(NamedTuple):
+    """How connections are opened; all in milliseconds.
+
+    `timeout_ms` doubles with every failed try in a row, up to `timeout_max_ms`.
+    """
+
+    timeout_ms: int = 10_000
+    timeout_max_ms: int = 30_000
+    backoff_ms: int = 50
+    """Between the beginnings of two tries."""
 
 
 class Peer:
     """A connection that is opened when it is needed, and again after a failure.
 
-    No ApiVersions is sent: the versions are known (`versions`). One request is under way at a time;
-    others wait their turn.
+    One request is under way at a time; others wait their turn. A request that fails is not
+    repeated: whoever asks knows whether it may be. What is done to a request whose `ask` was
+    cancelled or has failed is unknown.
     """
 
-    def __init__(self, host: str, port: int, *, client_id: str, timeout_ms: int) -> None:
-        """`timeout_ms` is for one request, connecting included."""
-        raise NotImplementedError
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        timeout_ms: int,
+        setup: Setup = Setup(),  # noqa: B008 - immutable
+        negotiates: bool = False,
+        response_bytes_max: int = RESPONSE_BYTES_MAX,
+    ) -> None:
+        """`timeout_ms` is for one request, connecting included.
+
+        No ApiVersions is sent unless it `negotiates`: the versions are known (`versions`).
+        """
+        self.host = host
+        self.port = port
+        self._client_id = client_id
+        self._timeout_s = timeout_ms / 1000
+        self._setup = setup
+        self._negotiates = negotiates
+        self._response_bytes_max = response_bytes_max
+        self._turn = asyncio.Lock()
+        self._correlation_ids = itertools.count()
+        self._connection: PeerConnection | None = None
+        self._negotiated: Negotiated | None = None
+        self._last_answer: Message | None = None
+        self._deadline: asyncio.Timeout | None = None
+        self._close_count = 0
+        self._failures = 0
+        self._next_try_s = 0.0
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
 
     async def ask(self, request: Message, version: int) -> Message:
-        """The response; its RECORDS are views that the next `ask` ends.  Raises: PeerFailed."""
-        raise NotImplementedError
+        """The response; its RECORDS are views that the next `ask` ends.  Raises: PeerFailed.
+
+        A peer that negotiates may ask in a lower version; the response is then one of that.
+        """
+        close_count = self._close_count
+        async with self._turn:
+            if self._last_answer is not None:
+                self._last_answer.release()
+                self._last_answer = None
+            if self._close_count != close_count:
+                raise PeerFailed(f"{self}: closed")
+            try:
+                async with asyncio.timeout(self._timeout_s) as self._deadline:
+                    self._last_answer = await self._ask(request, version)
+            except TimeoutError:
+                reason = "closed" if self._close_count != close_count else "did not answer in time"
+                raise PeerFailed(f"{self}: {reason}") from None
+            except PeerFailed as failed:
+                raise PeerFailed(f"{self}: {failed}") from failed.__cause__
+            finally:
+                self._deadline = None
+            return self._last_answer
 
     def close(self) -> None:
         """Hang up; who waits gets PeerFailed. May be repeated; `ask` connects anew."""
-        raise NotImplementedError
+        self._close_count += 1
+        if self._connection is not None:
+            self._connection.fail("closed")
+        if self._deadline is not None and not self._deadline.expired():
+            self._deadline.reschedule(0)  # nothing else ends who is still connecting
+
+    async def _ask(self, request: Message, version: int) -> Message:
+        connection = self._connection
+        if connection is None:
+            connection = await self._connect()
+            if self._negotiates:
+                self._negotiated = await negotiate(
+                    lambda asked, version: self._exchange(connection, asked, version)
+                )
+        if self._negotiated is not None:
+            version = self._negotiated.version_for(request, version)
+        return await self._exchange(connection, request, version)
+
+    async def _connect(self) -> PeerConnection:
+        """Raises: PeerFailed."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self._next_try_s - loop.time())
+        setup = self._setup
+        self._next_try_s = loop.time() + setup.backoff_ms / 1000
+        timeout_ms = min(setup.timeout_ms << min(self._failures, 20), setup.timeout_max_ms)
+        self._failures += 1
+        made = PeerConnection(self._response_bytes_max, lambda: self._forget(made))
+        self._negotiated = None
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await loop.create_connection(lambda: made, self.host, self.port)
+        except OSError as error:  # TimeoutError is one
+            made.fail("not reached")
+            raise PeerFailed(f"can't be reached: {error.strerror or error or 'timeout'}") from error
+        except BaseException:
+            made.fail("cancelled")
+            raise
+        self._failures = 0
+        self._connection = made
+        return made
+
+    def _forget(self, ended: PeerConnection) -> None:
+        if self._connection is ended:
+            self._connection = None
+
+    async def _exchange(
+        self, connection: PeerConnection, request: Message, version: int
+    ) -> Message:
+        """Raises: PeerFailed."""
+        correlation_id = next(self._correlation_ids) & 0x7FFFFFFF
+        frame = await connection.exchange(
+            encode_request(request, version, correlation_id, self._client_id)
+        )
+        try:
+            return _read_answer(frame, response_class(type(request)), version, correlation_id)
+        except MalformedMessage as error:
+            connection.fail("answered what is not understood")
+            raise PeerFailed(f"answered what is not understood: {error}") from error
+
+
+def _read_answer(
+    frame: memoryview, kind: type[Message], version: int, correlation_id: int
+) -> Message:
+    """Raises: MalformedMessage."""
+    flexible = version in kind.FLEXIBLE and kind.API_KEY != API_VERSIONS_KEY
+    answered, position = read_response_header(frame, flexible=flexible)
+    if answered != correlation_id:
+        raise MalformedMessage(f"this is the answer to {answered}, not to {correlation_id}")
+    answer, end = kind.decode(frame, version, position)
+    if end != len(frame):
+        raise MalformedMessage(f"{len(frame) - end} bytes follow the answer")
+    return answer
+
+
+@cache
+def response_class(request: type[Message]) -> type[Message]:
+    """The class of the answers to a class of requests: they are declared side by side."""
+    name = request.__name__.removesuffix("Request")
+    found: type[Message] = getattr(sys.modules[request.__module__], f"{name}Response")
+    return found

@@ -1,0 +1,124 @@
+"""The socket's side of a `Peer`: one question goes out, one frame comes back.
+
+What arrives is received straight into the buffer that the answer is decoded from. The buffer grows
+with what has arrived, never ahead of it by more than it holds already, and is used again for the
+next answer.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.framing import FRAME_SIZE, frame_size
+from odradek.protocol.primitives import Writer
+
+BUFFER_BYTES_MIN: Final = 1 << 16
+BUFFER_BYTES_KEPT: Final = 1 << 20
+"""A larger buffer is given up once an answer is much smaller."""
+READ_BYTES_MAX: Final = 1 << 20  # per wake-up, so that other connections get their turn
+
+
+class PeerFailed(Exception):
+    """The broker can't be reached, hung up, took too long, or answered what nobody understands."""
+
+
+class PeerConnection(asyncio.BufferedProtocol):
+    """One connection, from `connection_made` until it fails; it is not opened again."""
+
+    def __init__(self, response_bytes_max: int, on_end: Callable[[], None]) -> None:
+        """`on_end` is called once, when the connection is over."""
+        self._response_bytes_max = response_bytes_max
+        self._on_end = on_end
+        self._transport: asyncio.Transport | None = None
+        self._buffer = memoryview(bytearray(BUFFER_BYTES_MIN))
+        self._stray = bytearray(1)
+        self._received_bytes = 0
+        self._end = 0
+        """Where the answer under way ends in the buffer; 0 while its size is not known."""
+        self._waiting: asyncio.Future[memoryview] | None = None
+        self.failure = ""
+        """Why the connection is over."""
+
+    async def exchange(self, request: Writer) -> memoryview:
+        """Send a frame, return the one that comes back; it is valid until the next call.
+
+        Cancelling ends the connection, as the answer could be taken for that to another question.
+        Raises: PeerFailed.
+        """
+        if self.failure or self._transport is None:
+            raise PeerFailed(self.failure)
+        if len(self._buffer) > max(BUFFER_BYTES_KEPT, 4 * self._end):
+            self._buffer = memoryview(bytearray(BUFFER_BYTES_MIN))
+        self._received_bytes = self._end = 0
+        waiting: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        self._waiting = waiting
+        self._transport.write(request)
+        try:
+            return await waiting
+        except BaseException as error:
+            if waiting.done() and not waiting.cancelled():
+                waiting.exception()  # we were cancelled when it was there already
+            self.fail(str(error) or "cancelled")
+            raise
+        finally:
+            self._waiting = None
+
+    def fail(self, reason: str) -> None:
+        """Hang up; who waits gets PeerFailed.  May be repeated."""
+        if self.failure:
+            return
+        self.failure = reason
+        if self._transport is not None:
+            self._transport.abort()
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(PeerFailed(reason))
+        self._on_end()
+
+    # Called by the transport.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection is open."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self.failure:
+            transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection is over."""
+        self.fail("hung up" if error is None else str(error))
+
+    def get_buffer(self, sizehint: int) -> memoryview | bytearray:
+        """Where the next bytes go."""
+        if not self._is_expecting():
+            return self._stray
+        if self._received_bytes == len(self._buffer):
+            grown = bytearray(min(2 * len(self._buffer), self._end))
+            grown[: self._received_bytes] = self._buffer
+            self._buffer = memoryview(grown)
+        end = self._end or len(self._buffer)
+        return self._buffer[self._received_bytes : min(end, self._received_bytes + READ_BYTES_MAX)]
+
+    def buffer_updated(self, size_bytes: int) -> None:
+        """So many bytes are there."""
+        if not self._is_expecting():
+            self.fail("sent what was not asked for")
+            return
+        self._received_bytes += size_bytes
+        if self._received_bytes < FRAME_SIZE.size:
+            return
+        if not self._end:
+            try:
+                announced = frame_size(self._buffer, 0, self._response_bytes_max)
+            except MalformedMessage as error:
+                self.fail(f"sent a {error}")
+                return
+            self._end = FRAME_SIZE.size + announced
+        if self._received_bytes > self._end:
+            self.fail("sent what was not asked for")
+        elif self._received_bytes == self._end:
+            assert self._waiting is not None
+            self._waiting.set_result(self._buffer[FRAME_SIZE.size : self._end])
+
+    def _is_expecting(self) -> bool:
+        return self._waiting is not None and not self._waiting.done()
