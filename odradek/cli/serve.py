@@ -9,21 +9,25 @@ import gc
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from odradek.broker.config import Config, ConfigError, load_config
 from odradek.broker.runtime import Runtime, allow_many_files
 from odradek.broker.server import Broker, StartupError
+from odradek.ready_line import ready_line
 from odradek.storage.errors import StorageError
 
 from .errors import CommandError
 from .logs import FORMATS, LEVELS, set_up_logging
 from .options import parse_pairs
+
+if TYPE_CHECKING:
+    from odradek.broker.local_cluster import LocalCluster
 
 
 @click.command()
@@ -40,6 +44,13 @@ from .options import parse_pairs
     help="Where the records are kept, on one disk or several: log.dirs.",
 )
 @click.option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+@click.option(
+    "--brokers",
+    type=click.IntRange(1),
+    default=1,
+    help="How many brokers to run in this process, as one cluster: their directories are "
+    "DIR/broker-N, their numbers and ports count up from the first one's.",
+)
 @click.option("--broker-id", type=click.IntRange(0), help="This broker's number: broker.id.")
 @click.option(
     "--set",
@@ -72,13 +83,14 @@ def serve(
     config_file: str | None,
     data_dir: str | None,
     listen: str | None,
+    brokers: int,
     broker_id: int | None,
     overrides: dict[str, str],
     log_format: str,
     log_level: str,
     stop_with_stdin: bool,
 ) -> None:
-    """Run a broker until SIGTERM or SIGINT.
+    """Run a broker, or several, until SIGTERM or SIGINT.
 
     Once it serves, it prints one line on standard output:
     odradek ready: PLAINTEXT://HOST:PORT broker=N data=DIR startup_ms=M
@@ -96,13 +108,20 @@ def serve(
                 raise click.UsageError(f"{option} and --set {name} say the same: give one of them")
             overrides[name] = value
     try:
-        config = load_config(file=config_file, environ=os.environ, overrides=overrides)
-        asyncio.run(_serve(config, stop_with_stdin=stop_with_stdin))
+        load = partial(_load, config_file, overrides)
+        asyncio.run(_serve(load, brokers, stop_with_stdin=stop_with_stdin))
     except (ConfigError, StartupError, StorageError) as error:
         raise CommandError(str(error)) from error
 
 
-async def _serve(config: Config, *, stop_with_stdin: bool) -> None:
+def _load(config_file: str | None, overrides: Mapping[str, str], own: Mapping[str, str]) -> Config:
+    return load_config(file=config_file, environ=os.environ, overrides={**overrides, **own})
+
+
+async def _serve(
+    load: Callable[[Mapping[str, str]], Config], count: int, *, stop_with_stdin: bool
+) -> None:
+    config = load({})
     config.log_warnings()
     stopping = asyncio.Event()
     _stop_on_signals(stopping)
@@ -110,24 +129,40 @@ async def _serve(config: Config, *, stop_with_stdin: bool) -> None:
         _stop_at_end_of_stdin(stopping)
     allow_many_files()
     runtime = Runtime.system()
-    broker = Broker(config, runtime, recovery_bar=_recovery_bar)
     try:
-        await broker.start()
+        running = _make(config, load, count, runtime)
+        await running.start()
         try:
-            _print_ready(broker)
+            click.echo(_ready_line(running))
             # What is there now stays: the collector need not look at it while requests wait.
             gc.collect()
             gc.freeze()
-            reason = await _failure_before(stopping, broker)
+            reason = await _failure_before(stopping, running)
         finally:
-            await broker.stop()
+            await running.stop()
     finally:
         runtime.close()
     if reason is not None:
         raise CommandError(f"the broker stopped: {reason}")
 
 
-async def _failure_before(stopping: asyncio.Event, broker: Broker) -> str | None:
+def _make(
+    config: Config, load: Callable[[Mapping[str, str]], Config], count: int, runtime: Runtime
+) -> "Broker | LocalCluster":
+    if count == 1:
+        return Broker(config, runtime, recovery_bar=_recovery_bar)
+    from odradek.broker.local_cluster import LocalCluster
+
+    return LocalCluster(config.data_dir, count, load, runtime, recovery_bar=_recovery_bar)
+
+
+def _ready_line(running: "Broker | LocalCluster") -> str:
+    if isinstance(running, Broker):
+        return ready_line([running], running.data_dir)
+    return ready_line(list(running.brokers.values()), running.directory)
+
+
+async def _failure_before(stopping: asyncio.Event, broker: "Broker | LocalCluster") -> str | None:
     """Wait until it shall stop, or cannot go on: then return the reason."""
     failed = asyncio.ensure_future(broker.failed())
     asked = asyncio.ensure_future(stopping.wait())
@@ -171,21 +206,3 @@ def _stop_at_end_of_stdin(stopping: asyncio.Event) -> None:
         raise StartupError(
             "--stop-with-stdin needs a pipe or a terminal as standard input"
         ) from None
-
-
-def _print_ready(broker: Broker) -> None:
-    address = f"[{broker.host}]" if ":" in broker.host else broker.host
-    click.echo(
-        f"odradek ready: PLAINTEXT://{address}:{broker.port} broker={broker.broker_id}"
-        f" data={broker.data_dir} startup_ms={_process_age_ms()}"
-    )
-
-
-def _process_age_ms() -> int:
-    """Since the start of this process, as the kernel knows it; elsewhere its CPU time."""
-    try:
-        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return round(time.process_time() * 1000)
-    started_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    return max(0, round((time.clock_gettime(time.CLOCK_BOOTTIME) - started_s) * 1000))

@@ -1,14 +1,17 @@
-"""`Broker`: one Odradek broker for as long as a test needs it."""
+"""`Broker`: an Odradek broker, or several of them, for as long as a test needs them."""
 
-import asyncio
+import signal
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, overload
 
+from . import isr
 from .admin import delete_all_topics
+from .beside import beside_the_loop
 from .child import ChildBroker
+from .child_cluster import ChildCluster
 from .client_configs import (
     ClientConfig,
     ClientName,
@@ -18,28 +21,38 @@ from .client_configs import (
     client_config,
 )
 from .errors import BrokerFailed
-from .ready import Ready
+from .ready import Address, Ready
 
 if TYPE_CHECKING:
     from .in_process import InProcessBroker
+    from .processes import ProcessCluster
+
+    Runner = ChildBroker | ChildCluster | InProcessBroker | ProcessCluster
 
 START_TIMEOUT_S: Final = 15.0
 RESET_TIMEOUT_S: Final = 10.0
+ISR_TIMEOUT_S: Final = 60.0
 # A test has few members, and no time to wait for more of them.
 QUICK_GROUPS: Final = {
     "group.consumer.assignment.interval.ms": "0",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
 }
-OWN_SETTINGS: Final = {"listeners": "the port is always a free one", "log.dirs": "give data_dir"}
+OWN_SETTINGS: Final = {
+    "listeners": "the port is always a free one",
+    "log.dirs": "give data_dir",
+    "zookeeper.connect": "give zookeeper",
+}
 
 
 class Broker:
-    """A broker on a free port of this machine; a context manager, sync or async.
+    """A broker, or a cluster of them, on free ports of this machine; a context manager.
 
-    It runs in a child process, or with `in_process=True` on a thread of its own. Without
-    `data_dir` its files are in a temporary directory and go when it is closed; a directory that
-    is given stays. `settings` are Kafka's: `{"num.partitions": 3}`.
+    One broker runs in a child process, or with `in_process=True` on a thread of its own. Several
+    (`brokers=3`) run together in one child process or thread and share a store, or, with
+    `zookeeper="host:port"`, in a process each; `zookeeper="auto"` starts a ZooKeeper for them.
+    Without `data_dir` their files are in a temporary directory and go when it is closed; a
+    directory that is given stays. `settings` are Kafka's: `{"num.partitions": 3}`.
     """
 
     def __init__(
@@ -49,11 +62,14 @@ class Broker:
         data_dir: str | Path | None = None,
         in_process: bool = False,
         brokers: int = 1,
+        zookeeper: str | None = None,
         start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         """Raises: ValueError."""
-        if brokers != 1:
-            raise ValueError(f"brokers={brokers}: this version of Odradek starts one broker only")
+        if brokers < 1:
+            raise ValueError(f"brokers={brokers}: there must be at least one")
+        if zookeeper is not None and in_process:
+            raise ValueError("with ZooKeeper every broker is a process of its own")
         given = {name: _text(value) for name, value in (settings or {}).items()}
         self._settings = {**QUICK_GROUPS, **given}
         for name, hint in OWN_SETTINGS.items():
@@ -61,10 +77,13 @@ class Broker:
                 raise ValueError(f"odradek.testing.Broker sets {name} itself: {hint}")
         self._given_data_dir = None if data_dir is None else Path(data_dir).absolute()
         self._in_process = in_process
-        self._start_timeout_s = start_timeout_s
+        self._count = brokers
+        self._zookeeper = zookeeper
+        self._start_timeout_s = start_timeout_s * brokers
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        self._runner: ChildBroker | InProcessBroker | None = None
+        self._runner: Runner | None = None
         self._ready: Ready | None = None
+        self._down: set[int] = set()
         self._last_log = ""
 
     def __repr__(self) -> str:
@@ -72,11 +91,15 @@ class Broker:
 
     # -- starting and stopping
 
-    def start(self) -> None:
-        """Start it, and return once it serves; later starts keep port and files.
+    def start(self, broker_id: int | None = None) -> None:
+        """Start all, and return once they serve; later starts keep ports and files.
 
-        Raises: BrokerFailed.
+        Given a `broker_id`, start that one of several; return once it is in sync wherever it has a
+        replica. Raises: BrokerFailed.
         """
+        if broker_id is not None:
+            self._start_one(broker_id)
+            return
         if self.running:
             return
         if self._scratch is None:
@@ -95,19 +118,38 @@ class Broker:
             if self._ready is None:  # a first start leaves nothing behind
                 self._clean_up()
             raise
+        self._down.clear()
 
-    def stop(self) -> None:
-        """Stop it cleanly and keep its files.  Raises: BrokerFailed."""
-        if self._runner is not None:
+    def stop(self, broker_id: int | None = None) -> None:
+        """Stop all, or one of several, in good order; the files stay.  Raises: BrokerFailed."""
+        if broker_id is not None:
+            self._command("stop", broker_id)
+            self._down.add(broker_id)
+        elif self._runner is not None:
             self._runner.stop()
 
-    def kill(self) -> None:
-        """End it as a crash would, with SIGKILL; `start` brings it back.
+    def kill(self, broker_id: int | None = None, *, expire: bool = False) -> None:
+        """End all, or one of several, as SIGKILL would; `start` brings them back.
 
-        Raises: RuntimeError for a broker in this process.
+        A broker that shares its process with others dies alone: its connections are reset, nothing
+        is flushed. Its session with the store ends when its time is up, or with `expire` at once;
+        the other brokers take it for alive until then.
+
+        Raises: RuntimeError for a broker that is alone in this process, BrokerFailed.
         """
-        if self._runner is not None:
+        if broker_id is not None:
+            self._command("expire" if expire else "kill", broker_id)
+            self._down.add(broker_id)
+        elif self._runner is not None:
             self._runner.kill()
+
+    def pause(self, broker_id: int) -> None:
+        """Stop a broker's process where it is (SIGSTOP).  Raises: RuntimeError, BrokerFailed."""
+        self._signal(broker_id, signal.SIGSTOP)
+
+    def resume(self, broker_id: int) -> None:
+        """Let it go on (SIGCONT).  Raises: RuntimeError, BrokerFailed."""
+        self._signal(broker_id, signal.SIGCONT)
 
     def restart(self) -> None:
         """Stop it, if it runs, and start it again on the same port and files.
@@ -127,7 +169,8 @@ class Broker:
     def reset(self) -> None:
         """Delete every topic, and start the broker if it does not run.  Raises: BrokerFailed."""
         self.start()
-        delete_all_topics((self.host, self.port), timeout_s=RESET_TIMEOUT_S)
+        address = isr.controller(self._live_addresses(), timeout_s=RESET_TIMEOUT_S)
+        delete_all_topics(address, timeout_s=RESET_TIMEOUT_S)
 
     def __enter__(self) -> Self:
         self.start()
@@ -142,7 +185,7 @@ class Broker:
         self.close()
 
     async def __aenter__(self) -> Self:
-        await _beside_the_loop(self.start, undo=self.close)
+        await beside_the_loop(self.start, undo=self.close)
         return self
 
     async def __aexit__(
@@ -151,7 +194,7 @@ class Broker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await _beside_the_loop(self.close)
+        await beside_the_loop(self.close)
 
     # -- what a test wants to know
 
@@ -162,22 +205,35 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port`."""
-        return f"{self.host}:{self.port}"
+        """`host:port`, with a comma between those of several brokers."""
+        return ",".join(f"{host}:{port}" for host, port in self._told.addresses.values())
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """All brokers, running or not."""
+        return list(self._told.addresses)
+
+    def address(self, broker_id: int) -> Address:
+        """Host and port of one broker.  Raises: KeyError."""
+        return self._told.addresses[broker_id]
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The broker that leads a partition; -1 if nobody does.  Raises: BrokerFailed."""
+        return isr.leader(self._live_addresses(), topic, partition, timeout_s=RESET_TIMEOUT_S)
 
     @property
     def host(self) -> str:
-        """The address it listens on."""
+        """The address that the first broker listens on."""
         return next(iter(self._told.addresses.values()))[0]
 
     @property
     def port(self) -> int:
-        """The port it listens on, the same over restarts."""
+        """The port that the first broker listens on, the same over restarts."""
         return next(iter(self._told.addresses.values()))[1]
 
     @property
     def broker_id(self) -> int:
-        """Kafka's broker.id."""
+        """Kafka's broker.id, of the first broker."""
         return next(iter(self._told.addresses))
 
     @property
@@ -227,12 +283,47 @@ class Broker:
             raise RuntimeError("the broker is not started")
         return self._ready
 
-    def _new_runner(self, scratch: Path) -> "ChildBroker | InProcessBroker":
-        if not self._in_process:
-            return ChildBroker(scratch / "broker.log", start_timeout_s=self._start_timeout_s)
-        from .in_process import InProcessBroker
+    def _new_runner(self, scratch: Path) -> "Runner":
+        log_path, start_timeout_s = scratch / "broker.log", self._start_timeout_s
+        if self._zookeeper is not None:
+            from .processes import ProcessCluster
 
-        return InProcessBroker(start_timeout_s=self._start_timeout_s)
+            return ProcessCluster(
+                scratch,
+                brokers=self._count,
+                zookeeper=None if self._zookeeper == "auto" else self._zookeeper,
+                start_timeout_s=start_timeout_s,
+            )
+        if self._in_process:
+            from .in_process import InProcessBroker
+
+            return InProcessBroker(start_timeout_s=start_timeout_s, brokers=self._count)
+        if self._count > 1:
+            return ChildCluster(log_path, brokers=self._count, start_timeout_s=start_timeout_s)
+        return ChildBroker(log_path, start_timeout_s=start_timeout_s)
+
+    def _start_one(self, broker_id: int) -> None:
+        self._command("start", broker_id)
+        self._down.discard(broker_id)
+        isr.wait_until_in_sync(self._live_addresses(), broker_id, timeout_s=ISR_TIMEOUT_S)
+
+    def _command(self, command: str, broker_id: int) -> None:
+        if broker_id not in self._told.addresses:
+            raise ValueError(f"there is no broker {broker_id}")
+        if self._runner is None:
+            raise BrokerFailed("the brokers do not run")
+        self._runner.command(command, broker_id)
+
+    def _signal(self, broker_id: int, number: int) -> None:
+        from .processes import ProcessCluster
+
+        if not isinstance(self._runner, ProcessCluster):
+            raise RuntimeError("only brokers with a process each can be paused: give zookeeper")
+        self._runner.signal(broker_id, number)
+
+    def _live_addresses(self) -> dict[int, Address]:
+        addresses = self._told.addresses
+        return {number: addresses[number] for number in addresses if number not in self._down}
 
     def _clean_up(self) -> None:
         if self._runner is not None:
@@ -247,25 +338,3 @@ class Broker:
 def _text(value: object) -> str:
     """A setting as it would stand in server.properties."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-async def _beside_the_loop(
-    call: Callable[[], None], *, undo: Callable[[], None] | None = None
-) -> None:
-    """Run a blocking call in a thread; under another library than asyncio, right here.
-
-    A cancelled wait does not stop the thread: `undo` then follows once it is through.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        call()
-        return
-    task = asyncio.ensure_future(asyncio.to_thread(call))
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        if undo is not None:
-            then = undo
-            task.add_done_callback(lambda _: then())
-        raise

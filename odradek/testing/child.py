@@ -61,7 +61,7 @@ class ChildBroker:
         self._process = self._spawn(self._command(port, data_dir, settings))
         assert self._process.stdout is not None
         deadline_s = time.monotonic() + self._start_timeout_s
-        line = _first_line(self._process.stdout, deadline_s)
+        line = first_line(self._process.stdout, deadline_s)
         if found := READY.fullmatch(line):
             return _ready(found)
         if line.endswith(b"\n"):
@@ -71,29 +71,46 @@ class ChildBroker:
         else:
             reason = f"was not ready after {self._start_timeout_s:g} s"
         self.kill()
-        raise BrokerFailed(f"the broker {reason}\n{self._log_tail()}")
+        raise self.failure(reason)
 
     def stop(self) -> None:
         """End it with SIGTERM.  Raises: BrokerFailed if that fails or it had ended on its own."""
         process = self._process
         if process is None:
             return
-        process.send_signal(signal.SIGTERM)
+        self._ask_to_stop(process)
         try:
             code = process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise BrokerFailed(f"the broker did not stop on SIGTERM\n{self._log_tail()}") from None
+            raise self.failure("did not stop on SIGTERM") from None
         self._forget()
         if code != 0:
-            raise BrokerFailed(f"the broker ended with exit code {code}\n{self._log_tail()}")
+            raise self.failure(f"ended with exit code {code}")
 
     def kill(self) -> None:
         """End it with SIGKILL, as a crash would."""
         if self._process is not None:
-            self._process.kill()
+            self._process.kill()  # also if it is stopped by SIGSTOP
             self._process.wait()
             self._forget()
+
+    def command(self, command: str, broker_id: int) -> None:
+        """Raises: RuntimeError always."""
+        raise RuntimeError(f"broker {broker_id} is the only one: {command} it without a number")
+
+    def signal(self, number: int) -> None:
+        """Send it a signal, as SIGSTOP.  Raises: BrokerFailed if it does not run."""
+        if self._process is None or not self.running:
+            raise BrokerFailed("the broker does not run")
+        self._process.send_signal(number)
+
+    def failure(self, what: str) -> BrokerFailed:
+        """The error that says what the broker did, and the end of its log."""
+        return BrokerFailed(f"the broker {what}\n{self._log_tail()}")
+
+    def _ask_to_stop(self, process: "subprocess.Popen[bytes]") -> None:
+        process.send_signal(signal.SIGTERM)
 
     def _command(self, port: int, data_dir: Path, settings: Mapping[str, str]) -> list[str]:
         command = [sys.executable, "-P", "-m", "odradek", "serve", "--stop-with-stdin"]
@@ -164,7 +181,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_drop_lifelines)
 
 
-def _first_line(stream: IO[bytes], deadline_s: float) -> bytes:
+def first_line(stream: IO[bytes], deadline_s: float) -> bytes:
     """The first line, or what came of it until the stream's end or the deadline."""
     line = b""
     with selectors.DefaultSelector() as selector:

@@ -1,31 +1,41 @@
-"""A broker in this process, on an event loop and a thread of its own.
+"""Brokers in this process, on an event loop and a thread of their own.
 
-It shares nothing with the loop of a test, so tests without asyncio, with it, or with another
-library all can use it. It starts faster than a child process, but cannot be killed.
+They share nothing with the loop of a test, so tests without asyncio, with it, or with another
+library all can use them. They start faster than a child process. A broker that is alone cannot be
+killed; one of several can.
 """
 
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .errors import BrokerFailed
 from .ready import Ready
 
+if TYPE_CHECKING:
+    from odradek.broker.config import Config
+    from odradek.broker.local_cluster import LocalCluster
+    from odradek.broker.runtime import Runtime
+    from odradek.broker.server import Broker
+
 STOP_TIMEOUT_S: Final = 20.0
+COMMAND_TIMEOUT_S: Final = 30.0
 
 
 class InProcessBroker:
-    """`odradek.broker.server.Broker` on a thread; `start` may follow `stop`."""
+    """One or several brokers on a thread; `start` may follow `stop`."""
 
     pid: int | None = None
     log = ""
 
-    def __init__(self, *, start_timeout_s: float) -> None:
+    def __init__(self, *, start_timeout_s: float, brokers: int = 1) -> None:
         self._start_timeout_s = start_timeout_s
+        self._brokers = brokers
+        self._cluster: LocalCluster | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -75,6 +85,27 @@ class InProcessBroker:
         """Raises: RuntimeError always."""
         raise RuntimeError("a broker in this process cannot be killed: use in_process=False")
 
+    def command(self, command: str, broker_id: int) -> None:
+        """Have something done to one of several brokers.  Raises: BrokerFailed."""
+        from odradek.broker.server import StartupError
+        from odradek.storage.errors import StorageError
+
+        from .commands import obey
+
+        if self._brokers == 1:
+            raise RuntimeError(f"broker {broker_id} is the only one: {command} it without a number")
+        if self._cluster is None or self._loop is None:
+            raise BrokerFailed("the brokers do not run")
+        doing = asyncio.run_coroutine_threadsafe(
+            obey(self._cluster, command, broker_id), self._loop
+        )
+        try:
+            doing.result(COMMAND_TIMEOUT_S)
+        except KeyError:
+            raise BrokerFailed(f"broker {broker_id} is not there to {command}") from None
+        except (StartupError, StorageError, TimeoutError) as error:
+            raise BrokerFailed(f"broker {broker_id} did not {command}: {error}") from error
+
     def _ask_to_stop(self) -> None:
         if self._loop is not None and self._stop is not None:
             with suppress(RuntimeError):  # the loop is closed: it ended on its own
@@ -87,31 +118,59 @@ class InProcessBroker:
         except BaseException as error:  # noqa: BLE001  # raised again by start() or stop()
             self._error = error
         finally:
+            self._cluster = None
             self._settled.set()
 
     async def _serve(self, overrides: Mapping[str, str]) -> None:
-        from odradek.broker.config import load_config
         from odradek.broker.runtime import Runtime
-        from odradek.broker.server import Broker
 
-        started_s = time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         runtime = Runtime.system()
         try:
-            broker = Broker(load_config(overrides=overrides), runtime)
-            await broker.start()
-            self._ready = Ready(
-                addresses={broker.broker_id: (broker.host, broker.port)},
-                startup_ms=round((time.monotonic() - started_s) * 1000),
-            )
-            self._settled.set()
-            reason = await self._failure_before_stop(broker.failed())
-            await broker.stop()
+            if self._brokers == 1:
+                reason = await self._serve_one(overrides, runtime)
+            else:
+                reason = await self._serve_several(overrides, runtime)
         finally:
             runtime.close()
         if reason is not None:
             raise BrokerFailed(reason)
+
+    async def _serve_one(self, overrides: Mapping[str, str], runtime: "Runtime") -> str | None:
+        from odradek.broker.config import load_config
+        from odradek.broker.server import Broker
+
+        started_s = time.monotonic()
+        broker = Broker(load_config(overrides=overrides), runtime)
+        await broker.start()
+        self._settle([broker], started_s)
+        reason = await self._failure_before_stop(broker.failed())
+        await broker.stop()
+        return reason
+
+    async def _serve_several(self, overrides: Mapping[str, str], runtime: "Runtime") -> str | None:
+        from odradek.broker.config import load_config
+        from odradek.broker.local_cluster import LocalCluster
+
+        def load(own: Mapping[str, str]) -> "Config":
+            return load_config(overrides={**overrides, **own})
+
+        started_s = time.monotonic()
+        cluster = LocalCluster(overrides["log.dirs"], self._brokers, load, runtime)
+        await cluster.start()
+        self._cluster = cluster
+        self._settle(list(cluster.brokers.values()), started_s)
+        reason = await self._failure_before_stop(cluster.failed())
+        await cluster.stop()
+        return reason
+
+    def _settle(self, brokers: "Sequence[Broker]", started_s: float) -> None:
+        self._ready = Ready(
+            addresses={broker.broker_id: (broker.host, broker.port) for broker in brokers},
+            startup_ms=round((time.monotonic() - started_s) * 1000),
+        )
+        self._settled.set()
 
     async def _failure_before_stop(self, failure: Coroutine[object, object, str]) -> str | None:
         assert self._stop is not None

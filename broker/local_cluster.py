@@ -1,0 +1,210 @@
+"""Several brokers in one process, for tests and for trying out: one loop, one embedded store.
+
+They are brokers like any other: each has its own directory, `broker-N`, its own listeners, and
+speaks with the others over sockets. Only the store is shared, which lies beside their directories.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Final
+
+from odradek.storage.errors import StorageError
+
+from .config import Config, ConfigError
+from .coordination.embedded import EmbeddedStore
+from .coordination.interface import StoreError
+from .endpoints import Endpoint
+from .recovery import ProgressBar, no_bar
+from .runtime import Runtime
+from .server import IS_NOT_LINUX, STORE_FILE, Broker, StartupError
+
+LOCK_FILE: Final = ".lock"
+META_PROPERTIES: Final = "meta.properties"
+_BROKER_DIRECTORY: Final = re.compile(r"broker-(\d+)")
+
+REPLICATION_FACTORS: Final = (
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
+MIN_ISR: Final = "transaction.state.log.min.isr"
+
+Load = Callable[[Mapping[str, str]], Config]
+"""Makes a configuration of what the user gave, and of these settings above it."""
+
+
+def cluster_configs(directory: str, count: int, load: Load) -> list[dict[str, str]]:
+    """What each broker's configuration has above the given: ids and ports count up from the first.
+
+    Raises: ConfigError.
+    """
+    first = load({})
+    given = first.layers.static
+    if "zookeeper.connect" in given:
+        raise ConfigError(
+            "several brokers of one process share its embedded store; with zookeeper.connect, "
+            "start one process for each broker"
+        )
+    if len(first.data_dirs) > 1:
+        raise ConfigError("several brokers of one process have one directory: name only one")
+    shared = {name: str(min(3, count)) for name in REPLICATION_FACTORS if name not in given}
+    if MIN_ISR not in given:
+        shared[MIN_ISR] = str(min(2, count))
+    configs = []
+    for index in range(count):
+        broker_id = first.broker_id + index
+        own = {
+            "broker.id": str(broker_id),
+            "log.dirs": os.path.join(directory, f"broker-{broker_id}"),
+            "listeners": _counted_up(first.listener_endpoints, index),
+        }
+        if first.advertised_listeners is not None:
+            own["advertised.listeners"] = _counted_up(first.advertised_endpoints, index)
+        configs.append({**shared, **own})
+    return configs
+
+
+def _counted_up(endpoints: Sequence[Endpoint], index: int) -> str:
+    """Port 0 takes a free port for each broker."""
+    ports = (end.port + index if end.port else 0 for end in endpoints)
+    counted = [end._replace(port=port) for end, port in zip(endpoints, ports, strict=True)]
+    return ",".join(map(str, counted))
+
+
+def brokers_in(directory: str) -> list[int]:
+    """The ids of the brokers that have files below a cluster's directory."""
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    found = [match for match in map(_BROKER_DIRECTORY.fullmatch, names) if match]
+    marks = (os.path.join(directory, match[0], META_PROPERTIES) for match in found)
+    return sorted(int(m[1]) for m, mark in zip(found, marks, strict=True) if os.path.exists(mark))
+
+
+class LocalCluster:
+    """The brokers of one process; `start`, then `stop`. Single ones may stop, die and come back."""
+
+    def __init__(
+        self,
+        directory: str,
+        count: int,
+        load: Load,
+        runtime: Runtime,
+        *,
+        portable: bool = IS_NOT_LINUX,
+        recovery_bar: ProgressBar = no_bar,
+    ) -> None:
+        """Raises: ConfigError."""
+        self.directory = directory
+        self.brokers: dict[int, Broker] = {}
+        """Those that run, by id."""
+        self._load = load
+        self._configs = {
+            int(config["broker.id"]): config for config in cluster_configs(directory, count, load)
+        }
+        self._runtime = runtime
+        self._portable = portable
+        self._recovery_bar = recovery_bar
+        self._stack = AsyncExitStack()
+        self._store: EmbeddedStore | None = None
+        self._watching: dict[int, asyncio.Task[None]] = {}
+        self._failed: asyncio.Future[str] | None = None
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """All of them, running or not."""
+        return list(self._configs)
+
+    async def start(self) -> None:
+        """Return once all serve.  Raises: StartupError."""
+        self._failed = asyncio.get_running_loop().create_future()
+        try:
+            await self._open_store()
+            for broker_id in self._configs:
+                await self.start_broker(broker_id)
+        except (StorageError, StoreError) as error:
+            await self.stop()
+            raise StartupError(str(error)) from error
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop one after the other, so that the last one has everything.
+
+        Raises: StorageError if not everything could be made durable.
+        """
+        failure = None
+        for broker_id in reversed(list(self.brokers)):
+            try:
+                await self.stop_broker(broker_id)
+            except StorageError as error:
+                failure = failure or error
+        await self._stack.aclose()
+        if failure is not None:
+            raise failure
+
+    async def start_broker(self, broker_id: int) -> Broker:
+        """Start one, on the ports that it had before.  Raises: StartupError, KeyError."""
+        own = self._configs[broker_id]
+        broker = Broker(
+            self._load(own),
+            self._runtime,
+            store=self._store,
+            portable=self._portable,
+            recovery_bar=self._recovery_bar,
+        )
+        await broker.start()
+        self._configs[broker_id] = {**own, "listeners": ",".join(map(str, broker.listening))}
+        self.brokers[broker_id] = broker
+        self._watching[broker_id] = asyncio.create_task(self._watch(broker))
+        return broker
+
+    async def stop_broker(self, broker_id: int) -> None:
+        """Stop one in good order.  Raises: StorageError, KeyError."""
+        await self._take(broker_id).stop()
+
+    async def kill_broker(self, broker_id: int, *, expire: bool = False) -> None:
+        """End one as `kill -9` would; its session expires when its time is up, or at once."""
+        await self._take(broker_id).crash(expire=expire)
+
+    async def failed(self) -> str:
+        """Return once a broker can't go on by itself, with the reason; the caller stops all."""
+        assert self._failed is not None
+        return await asyncio.shield(self._failed)
+
+    def _take(self, broker_id: int) -> Broker:
+        broker = self.brokers.pop(broker_id)
+        self._watching.pop(broker_id).cancel()
+        return broker
+
+    async def _watch(self, broker: Broker) -> None:
+        reason = await broker.failed()
+        if self._failed is not None and not self._failed.done():
+            self._failed.set_result(f"broker {broker.broker_id}: {reason}")
+
+    async def _open_store(self) -> None:
+        self._check_directory()
+        lock = self._runtime.files.lock(os.path.join(self.directory, LOCK_FILE))
+        self._stack.callback(lock.release)
+        store = EmbeddedStore(os.path.join(self.directory, STORE_FILE), runtime=self._runtime)
+        self._stack.push_async_callback(store.close)
+        await store.start()
+        self._store = store
+
+    def _check_directory(self) -> None:
+        os.makedirs(self.directory, exist_ok=True)
+        if os.path.exists(os.path.join(self.directory, META_PROPERTIES)):
+            raise StartupError(
+                f"{self.directory} is the directory of a single broker: give several brokers "
+                "another one"
+            )
+        strangers = set(brokers_in(self.directory)) - self._configs.keys()
+        if strangers:
+            listed = ", ".join(map(str, sorted(strangers)))
+            raise StartupError(
+                f"{self.directory} also has files of the brokers {listed}: start all its brokers"
+            )

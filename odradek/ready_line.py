@@ -1,0 +1,38 @@
+"""The line that a process prints once its brokers serve; who started it waits for it."""
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odradek.broker.server import Broker
+
+
+def ready_line(brokers: "Sequence[Broker]", data_dir: str) -> str:
+    """`odradek ready: PLAINTEXT://HOST:PORT[,…] broker=N data=DIR startup_ms=M`.
+
+    With several brokers it says `brokers=N,N+1,…`, in the order of the addresses.
+    """
+    addresses = ",".join(f"PLAINTEXT://{_bracketed(b.host)}:{b.port}" for b in brokers)
+    word = "broker" if len(brokers) == 1 else "brokers"
+    broker_ids = ",".join(str(broker.broker_id) for broker in brokers)
+    return (
+        f"odradek ready: {addresses} {word}={broker_ids} data={data_dir}"
+        f" startup_ms={_process_age_ms()}"
+    )
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _process_age_ms() -> int:
+    """Since the start of this process, as the kernel knows it; elsewhere its CPU time."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return round(time.process_time() * 1000)
+    started_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return max(0, round((time.clock_gettime(time.CLOCK_BOOTTIME) - started_s) * 1000))

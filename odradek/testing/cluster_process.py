@@ -1,0 +1,91 @@
+"""The child process of a fixture with several brokers: a cluster that obeys its standard input.
+
+`python -m odradek.testing.cluster_process JSON`. It prints the ready line, then takes lines
+`COMMAND BROKER` and answers each with an empty line, or with what went wrong. When its input ends
+it stops the brokers and ends.
+"""
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from odradek.broker.config import Config, ConfigError, load_config
+from odradek.broker.local_cluster import LocalCluster
+from odradek.broker.runtime import Runtime, allow_many_files
+from odradek.broker.server import StartupError
+from odradek.ready_line import ready_line
+from odradek.storage.errors import StorageError
+
+from .commands import obey
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+async def _run(given: Mapping[str, Any]) -> None:
+    def load(own: Mapping[str, str]) -> Config:
+        return load_config(overrides={**given["settings"], **own})
+
+    allow_many_files()
+    runtime = Runtime.system()
+    try:
+        cluster = LocalCluster(given["data_dir"], given["brokers"], load, runtime)
+        await cluster.start()
+        try:
+            _say(ready_line(list(cluster.brokers.values()), cluster.directory))
+            await _obey_until_end(cluster)
+        finally:
+            await cluster.stop()
+    finally:
+        runtime.close()
+
+
+async def _obey_until_end(cluster: LocalCluster) -> None:
+    """Raises: StartupError if a broker fails by itself."""
+    lines = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(lines), sys.stdin
+    )
+    failed = asyncio.ensure_future(cluster.failed())
+    try:
+        while not failed.done():
+            line = asyncio.ensure_future(lines.readline())
+            await asyncio.wait((failed, line), return_when=asyncio.FIRST_COMPLETED)
+            if not line.done():
+                line.cancel()
+            elif words := line.result().decode().split():
+                _say(await _answer(cluster, words[0], int(words[1])))
+            else:
+                return
+        raise StartupError(failed.result())
+    finally:
+        failed.cancel()
+
+
+async def _answer(cluster: LocalCluster, command: str, broker_id: int) -> str:
+    try:
+        await obey(cluster, command, broker_id)
+    except (StartupError, StorageError) as error:
+        return f"broker {broker_id}: {error}".replace("\n", " ")
+    except KeyError:
+        return f"broker {broker_id} is not there to {command}"
+    return ""
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201
+
+
+def main() -> None:
+    """Run until standard input ends."""
+    logging.basicConfig(format=LOG_FORMAT, level=logging.INFO)
+    try:
+        asyncio.run(_run(json.loads(sys.argv[1])))
+    except (ConfigError, StartupError, StorageError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

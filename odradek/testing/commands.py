@@ -1,0 +1,21 @@
+"""What a test may have done to single brokers of a cluster that runs in one process."""
+
+from typing import Final
+
+from odradek.broker.local_cluster import LocalCluster
+
+START: Final = "start"
+STOP: Final = "stop"
+KILL: Final = "kill"
+EXPIRE: Final = "expire"
+"""Kill it, and let its session expire at once."""
+
+
+async def obey(cluster: LocalCluster, command: str, broker_id: int) -> None:
+    """Do it.  Raises: StartupError, StorageError, KeyError (there is no such broker now)."""
+    if command == START:
+        await cluster.start_broker(broker_id)
+    elif command == STOP:
+        await cluster.stop_broker(broker_id)
+    else:
+        await cluster.kill_broker(broker_id, expire=command == EXPIRE)

@@ -1,0 +1,138 @@
+"""A process for each broker, which find each other in ZooKeeper."""
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from .child import ChildBroker
+from .errors import BrokerFailed
+from .ready import Address, Ready
+from .zookeeper import ZooKeeper
+
+# As long as a test can wait; ZooKeeper grants no less than two of its ticks.
+SESSION_TIMEOUT_MS: Final = 4_000
+
+
+class ProcessCluster:
+    """Brokers as children of this process; `zookeeper` is host:port, or None to start one."""
+
+    def __init__(
+        self, scratch: Path, *, brokers: int, zookeeper: str | None, start_timeout_s: float
+    ) -> None:
+        self._scratch = scratch
+        self._count = brokers
+        self._connect = zookeeper
+        self._own_zookeeper = ZooKeeper(scratch / "zookeeper") if zookeeper is None else None
+        self._start_timeout_s = start_timeout_s
+        self._children: dict[int, ChildBroker] = {}
+        self._ports: dict[int, int] = {}
+        self._data_dir = scratch
+        self._settings: dict[str, str] = {}
+
+    @property
+    def running(self) -> bool:
+        """Whether any of them is there."""
+        return any(child.running for child in self._children.values())
+
+    @property
+    def pid(self) -> int | None:
+        """There is no single process."""
+        return None
+
+    def pid_of(self, broker_id: int) -> int | None:
+        """The process of a broker, if it runs."""
+        return self._child(broker_id).pid
+
+    @property
+    def log(self) -> str:
+        """What they wrote, one after the other."""
+        return "".join(child.log for child in self._children.values())
+
+    def start(self, *, port: int, data_dir: Path, settings: Mapping[str, str]) -> Ready:
+        """Return once all serve; `port` is the first's, the others' count up.
+
+        Raises: BrokerFailed.
+        """
+        first = int(settings.get("broker.id", 0))
+        if self._own_zookeeper is not None:
+            self._connect = self._own_zookeeper.start(timeout_s=self._start_timeout_s)
+        self._data_dir = data_dir
+        self._settings = {
+            "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+            **self._internal_topics(),
+            **settings,
+            "zookeeper.connect": self._connect or "",
+        }
+        addresses: dict[int, Address] = {}
+        startup_ms = 0
+        for index in range(self._count):
+            broker_id = first + index
+            log_path = self._scratch / f"broker-{broker_id}.log"
+            if broker_id not in self._children:
+                child = ChildBroker(log_path, start_timeout_s=self._start_timeout_s)
+                self._children[broker_id] = child
+                self._ports[broker_id] = port + index if port else 0
+            ready = self._start(broker_id)
+            addresses |= ready.addresses
+            startup_ms = max(startup_ms, ready.startup_ms)
+        return Ready(addresses=addresses, startup_ms=startup_ms)
+
+    def stop(self) -> None:
+        """Stop them one after the other, then ZooKeeper.  Raises: BrokerFailed."""
+        failure = None
+        for child in reversed(self._children.values()):
+            try:
+                if child.running:
+                    child.signal(signal.SIGCONT)
+                child.stop()
+            except BrokerFailed as error:
+                failure = failure or error
+        if self._own_zookeeper is not None:
+            self._own_zookeeper.stop()
+        if failure is not None:
+            raise failure
+
+    def kill(self) -> None:
+        """End all brokers with SIGKILL."""
+        for child in self._children.values():
+            child.kill()
+
+    def command(self, command: str, broker_id: int) -> None:
+        """Start, stop or kill one broker.  Raises: BrokerFailed, ValueError."""
+        child = self._child(broker_id)
+        if command == "start":
+            self._start(broker_id)
+        elif command == "stop":
+            child.stop()
+        elif command == "kill":
+            child.kill()
+        else:
+            raise ValueError("the session of a process that was killed ends when its time is up")
+
+    def signal(self, broker_id: int, number: int) -> None:
+        """Send a broker's process a signal.  Raises: BrokerFailed, ValueError."""
+        self._child(broker_id).signal(number)
+
+    def _child(self, broker_id: int) -> ChildBroker:
+        try:
+            return self._children[broker_id]
+        except KeyError:
+            raise ValueError(f"there is no broker {broker_id}") from None
+
+    def _start(self, broker_id: int) -> Ready:
+        ready = self._children[broker_id].start(
+            port=self._ports[broker_id],
+            data_dir=self._data_dir / f"broker-{broker_id}",
+            settings={**self._settings, "broker.id": str(broker_id)},
+        )
+        self._ports[broker_id] = ready.addresses[broker_id][1]
+        return ready
+
+    def _internal_topics(self) -> dict[str, str]:
+        replicas = str(min(3, self._count))
+        return {
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": str(min(2, self._count)),
+        }
