@@ -109,7 +109,7 @@ class Replicas:
                 self.set_overrides(state.topic, await read_overrides(state.topic, session))
             partition = self.partitions.get(key)
             if partition is not None:
-                partition.become(state)
+                partition.become(state, self._runtime.clock.now_ms())
             elif (kept := self._kept_log(state)) is not None:
                 self._serve(kept, state)
             elif self.log_dirs.is_unserved(key):
@@ -255,7 +255,8 @@ class Replicas:
     def _serve(self, kept: Log, state: PartitionState) -> None:
         try:
             config, begin_flush = self.topic_config(state.topic), self.group_commit.begin
-            partition = Partition(kept, config, state, self._broker_id, begin_flush)
+            now_ms = self._runtime.clock.now_ms()
+            partition = Partition(kept, config, state, self._broker_id, begin_flush, now_ms=now_ms)
         except LogDirFailed as error:
             self.take_offline(error)
             return

@@ -18,6 +18,8 @@ def truncate(log: "Log", offset: int) -> int:
     Raises: CorruptLog (then nothing has changed), LogDirFailed.
     """
     if offset >= log.log_end_offset:
+        # An epoch in which nothing was written begins there; another leader may know another one.
+        log.epochs.truncate_end(log.log_end_offset)
         return log.log_end_offset
     if offset < log.segments.first_offset:
         return restart_at(log, offset)

@@ -8,21 +8,17 @@ is scanned again after an unclean stop (load.py).
 Loop-owned and synchronous. Slow work is handed out as plans: see `flush_plan`, `delete`.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
-from odradek.protocol.records import (
-    BatchHeader,
-    check_crc,
-    iter_batches,
-    set_append_time,
-    set_offset_and_epoch,
-)
+from odradek.protocol.primitives import INT32_MAX
+from odradek.protocol.records import BatchHeader, set_append_time, set_offset_and_epoch
 
 from .checkpoint import PARTITION_METADATA, render_partition_metadata
 from .cutting import discard, restart_at, truncate
-from .errors import BatchTooLarge, CorruptLog, LogDirFailed, OffsetOutOfRange
+from .errors import BatchTooLarge, LogDirFailed, OffsetOutOfRange
 from .files import FileSystem
 from .flush import Flushing
+from .following import Appended, append_as_follower
 from .leader_epochs import LeaderEpochs
 from .load_report import LoadReport
 from .log_config import LogConfig
@@ -38,13 +34,6 @@ from .txn_index import AbortedTransaction
 DIRECTORY_NAME_MAX: Final = 255
 DELETED_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
-
-
-class Appended(NamedTuple):
-    """The offsets that an append of several batches took; `offset_end` is exclusive."""
-
-    offset_first: int
-    offset_end: int
 
 
 class Log:
@@ -166,29 +155,23 @@ class Log:
             timestamp = wall_ms
             set_append_time(batch, wall_ms)
         set_offset_and_epoch(batch, base_offset, leader_epoch)
-        self._append(batch, header, base_offset, leader_epoch, timestamp, wall_ms)
+        self.append_as_is(batch, header, base_offset, leader_epoch, timestamp, wall_ms)
         return base_offset
 
-    def append_as_follower(self, batches: memoryview, *, wall_ms: int) -> Appended:
-        """Append what a leader sent, byte for byte; a torn last batch is left for the next fetch.
+    def append_as_follower(
+        self,
+        batches: memoryview,
+        *,
+        wall_ms: int,
+        batches_max: int = INT32_MAX,
+        epoch_max: int = INT32_MAX,
+    ) -> Appended:
+        """Append what a leader sent, byte for byte; see `following`."""
+        return append_as_follower(
+            self, batches, wall_ms=wall_ms, batches_max=batches_max, epoch_max=epoch_max
+        )
 
-        Raises: CorruptLog (offsets that do not rise), MalformedMessage (also a wrong checksum),
-        DiskFull, LogDirFailed; the batches before the bad one are kept.
-        """
-        offset_first = self.log_end_offset
-        for position, header in iter_batches(batches):
-            batch = batches[position : position + header.size_bytes]
-            check_crc(batch, header)
-            base_offset = header.base_offset
-            if base_offset < self.log_end_offset or header.last_offset_delta < 0:
-                raise CorruptLog(
-                    f"{self}: offset {base_offset} was fetched at {self.log_end_offset}"
-                )
-            leader_epoch = header.partition_leader_epoch
-            self._append(batch, header, base_offset, leader_epoch, header.max_timestamp, wall_ms)
-        return Appended(offset_first, self.log_end_offset)
-
-    def _append(
+    def append_as_is(
         self,
         batch: memoryview,
         header: BatchHeader,

@@ -1,21 +1,36 @@
-"""One partition on this broker, as its leader sees it.
+"""One replica of a partition on this broker: its leader, or a follower of it.
 
 The log holds the records; here is what leadership adds: who may append and read, how far consumers
-may read (the high watermark, the smallest log end over the in-sync replicas), and who is waiting
-for more. Nothing here waits: a waiter leaves a callback.
+may read (the high watermark), which followers are in sync, and who is waiting for more. Nothing
+here waits: a waiter leaves a callback.
+
+The high watermark is the smallest log end over all that are, or are about to be, in sync. It stays
+where it is while fewer than min.insync.replicas are in sync, and goes back only when the log is
+cut. A follower takes it from its leader.
 
 With `flush.messages` an append that brings so many records that are not durable is *due*: nothing
 is answered from there on, and the high watermark stays, until an fsync has passed it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.records import BatchHeader
+from odradek.storage.following import Appended
 from odradek.storage.log import Log
 from odradek.storage.span import Span
 
 from ..settings.topic_config import TopicConfig
+from .followers import FetchingReplica, Follower
+from .isr import (
+    CommittedIsr,
+    Isr,
+    Outcome,
+    PendingExpand,
+    PendingShrink,
+    Proposal,
+    outcome_of,
+)
 from .partition_state import PartitionState
 
 Waiter = Callable[[], None]
@@ -25,12 +40,15 @@ class Partition:
     """A replica on this broker."""
 
     __slots__ = (
-        "_alone",
         "_begin_flush",
         "_due_in",
+        "_epoch_start_offset",
         "config",
+        "end_waiters",
         "flush_due",
         "flushed_ms",
+        "followers",
+        "in_sync",
         "is_leader",
         "log",
         "node_id",
@@ -45,13 +63,17 @@ class Partition:
         state: PartitionState,
         node_id: int,
         begin_flush: Callable[["Partition"], None],
+        *,
+        now_ms: int,
     ) -> None:
         """`begin_flush` is called when an append is due; `flushed` is what it must come to."""
         self.log = log
         self.configure(config)
         self.node_id = node_id
-        self._alone = (node_id,)
         self.waiters: set[Waiter] = set()
+        """Told when the high watermark has moved, or the partition's role has changed."""
+        self.end_waiters: set[Waiter] = set()
+        """Told when the log end has moved, or the partition's role has changed."""
         self.flush_due = 0
         """Up to this offset the log has to be durable before anything more is answered."""
         self._due_in = log, log.generation
@@ -59,24 +81,67 @@ class Partition:
         """When the last flush ended."""
         self._begin_flush = begin_flush
         self.is_leader = False
+        self.followers: dict[int, Follower] = {}
+        """All other replicas, in the order of the assignment; empty unless this one leads."""
+        self.in_sync: Isr = CommittedIsr(())
+        """What the leader knows of the in-sync set; `state.isr` is what is committed of it."""
+        self._epoch_start_offset = 0
         self.state = state
-        self.become(state)
+        self._take(state, now_ms, is_new_epoch=True)
 
     def configure(self, config: TopicConfig) -> None:
         """Use these settings from now on."""
         self.config = config
         self.log.config = config.log_config
 
-    def become(self, state: PartitionState) -> None:
-        """Take the controller's decision; an older leader epoch is ignored."""
-        if state.leader_epoch < self.state.leader_epoch:
-            return
-        self.state = state
+    # Who leads.
+
+    def become(self, state: PartitionState, now_ms: int) -> bool:
+        """Take the controller's decision; False: it is older than what is known, and ignored.
+
+        A leader notes the beginning of its epoch, whether anything will be written in it or not.
+        Raises: LogDirFailed.
+        """
+        known = self.state
+        if state.leader_epoch < known.leader_epoch or state.partition_epoch < known.partition_epoch:
+            return False
+        self._take(state, now_ms, is_new_epoch=state.leader_epoch > known.leader_epoch)
+        return True
+
+    def _take(self, state: PartitionState, now_ms: int, *, is_new_epoch: bool) -> None:
+        was_leader, self.state = self.is_leader, state
         self.is_leader = state.leader == self.node_id
         if self.is_leader:
-            self.log.assign_leader_epoch(state.leader_epoch)
+            if is_new_epoch or not was_leader:
+                self._begin_epoch(now_ms, is_new_leader=not was_leader)
+            self._take_replicas(state.replicas)
+            self.in_sync = CommittedIsr(state.isr)
             self._advance_high_watermark()
+        else:
+            self.followers = {}
+            self.in_sync = CommittedIsr(())
         self.wake()
+
+    def _begin_epoch(self, now_ms: int, *, is_new_leader: bool) -> None:
+        log, state = self.log, self.state
+        self._epoch_start_offset = log.log_end_offset
+        log.assign_leader_epoch(state.leader_epoch)
+        self._take_replicas(state.replicas)
+        for replica, follower in self.followers.items():
+            follower.reset(
+                now_ms=now_ms,
+                leader_end_offset=log.log_end_offset,
+                is_new_leader=is_new_leader,
+                is_in_sync=replica in state.isr,
+            )
+
+    def _take_replicas(self, replicas: Sequence[int]) -> None:
+        known = self.followers
+        self.followers = {
+            replica: known.get(replica) or Follower()
+            for replica in replicas
+            if replica != self.node_id
+        }
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
         """Let a client pass that knows this leader epoch, or none (-1).
@@ -91,6 +156,8 @@ class Partition:
         if not self.is_leader:
             raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
+    # What a leader does.
+
     def append(self, batch: memoryview, header: BatchHeader, *, wall_ms: int) -> int:
         """Append a batch that has been checked; return its base offset.
 
@@ -104,7 +171,167 @@ class Partition:
         if log.log_end_offset - log.flushing.recovery_point >= self.config.flush_messages:
             self._note_due()
         self._advance_high_watermark()
+        if self.end_waiters:
+            _wake(self.end_waiters)
         return base_offset
+
+    @property
+    def min_isr(self) -> int:
+        """So many must be in sync; never more than there are replicas."""
+        return min(self.config.min_insync_replicas, len(self.followers) + 1)
+
+    def check_enough_replicas(self) -> None:
+        """Let an append with acks=all pass.  Raises: Refused (NOT_ENOUGH_REPLICAS)."""
+        if self.followers and len(self.in_sync.isr) < self.min_isr:
+            raise Refused(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{len(self.in_sync.isr)} replicas are in sync, {self.min_isr} must be",
+            )
+
+    @property
+    def has_enough_replicas(self) -> bool:
+        """Whether what the high watermark has passed counts as kept by enough replicas."""
+        return not self.followers or len(self.in_sync.maximal) >= self.min_isr
+
+    def low_watermark(self, alive: Container[int]) -> int:
+        """Before this offset no living replica has records any more; -1 if one was not heard of."""
+        starts = (f.log_start_offset for replica, f in self.followers.items() if replica in alive)
+        return min(self.log.log_start_offset, *starts)
+
+    # Its followers.
+
+    def check_follower(self, replica_id: int, current_leader_epoch: int) -> None:
+        """Let a broker pass that has a replica.
+
+        One that has none as yet will have one in a later epoch, so it is to ask again.
+        Raises: Refused (UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER).
+        """
+        if replica_id not in self.followers:
+            names_epoch = current_leader_epoch >= 0
+            raise Refused(
+                ErrorCode.UNKNOWN_LEADER_EPOCH if names_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
+
+    def follower_fetched(self, by: FetchingReplica, offset: int, log_start_offset: int) -> None:
+        """A follower (`check_follower`) has asked for what lies at `offset`: it has all before.
+
+        If it may join the in-sync set this partition is noted in `by.proposed`.
+        """
+        log, follower = self.log, self.followers[by.replica_id]
+        has_moved = offset != follower.log_end_offset
+        starts_later = log_start_offset > follower.log_start_offset
+        follower.fetched(by, offset, log_start_offset, log.log_end_offset)
+        if by.replica_id not in self.in_sync.maximal:
+            follower.is_joining = by.is_alive and follower.is_caught_up(
+                log.log_end_offset, now_ms=by.now_ms, lag_max_ms=by.lag_max_ms
+            )
+            if self._may_join(follower, is_alive=by.is_alive):
+                self.in_sync = PendingExpand(self.in_sync.isr, by.replica_id)
+                by.proposed.append(self)
+        if has_moved:
+            self._advance_high_watermark()
+        if starts_later and self.waiters:
+            self.wake()
+
+    def _may_join(self, follower: Follower, *, is_alive: bool) -> bool:
+        return (
+            is_alive
+            and isinstance(self.in_sync, CommittedIsr)
+            and follower.log_end_offset >= self.log.high_watermark
+            and follower.log_end_offset >= self._epoch_start_offset
+        )
+
+    # The in-sync set.
+
+    def shrink_isr(self, now_ms: int, lag_max_ms: int) -> bool:
+        """Look for followers that lag; whether there is a smaller set to be proposed."""
+        if not self.is_leader or not self.followers:
+            return False
+        log_end_offset = self.log.log_end_offset
+        lagging = {
+            replica
+            for replica, follower in self.followers.items()
+            if not follower.is_caught_up(log_end_offset, now_ms=now_ms, lag_max_ms=lag_max_ms)
+        }
+        for replica in lagging:
+            self.followers[replica].is_joining = False
+        self._advance_high_watermark()
+        if not isinstance(self.in_sync, CommittedIsr):
+            return False
+        isr = self.in_sync.isr
+        leaving = tuple(
+            r for r in isr if r != self.node_id and (r in lagging or r not in self.followers)
+        )
+        if leaving:
+            self.in_sync = PendingShrink(isr, leaving)
+        return bool(leaving)
+
+    @property
+    def proposal(self) -> Proposal | None:
+        """What the controller is to be asked for."""
+        pending = self.in_sync
+        if isinstance(pending, CommittedIsr):
+            return None
+        return Proposal(pending, self.state.leader_epoch, self.state.partition_epoch)
+
+    def isr_altered(
+        self, proposal: Proposal, isr: Sequence[int], leader_epoch: int, partition_epoch: int
+    ) -> None:
+        """The controller has answered with the set that counts now.
+
+        An answer about another epoch, or to what is not proposed any more, says nothing.
+        """
+        state = self.state
+        if (
+            self.in_sync is not proposal.pending
+            or leader_epoch != state.leader_epoch
+            or partition_epoch < state.partition_epoch
+        ):
+            return
+        self.state = state._replace(
+            isr=tuple(isr), partition_epoch=partition_epoch, is_recovering=False
+        )
+        self.in_sync = CommittedIsr(self.state.isr)
+        for replica in self.state.isr:
+            if replica in self.followers:
+                self.followers[replica].is_joining = False
+        self._advance_high_watermark()
+        if self.waiters:
+            self.wake()
+
+    def isr_refused(self, proposal: Proposal, code: int) -> bool:
+        """The controller has refused; whether to propose the same again."""
+        if self.in_sync is not proposal.pending:
+            return False
+        outcome = outcome_of(code)
+        if outcome is Outcome.REVERT:
+            self.in_sync = CommittedIsr(proposal.pending.isr)
+        return outcome is Outcome.RETRY
+
+    # What a follower does.
+
+    def append_fetched(self, batches: memoryview, *, batches_max: int, wall_ms: int) -> Appended:
+        """Append some of what the leader sent, byte for byte; nothing of a later epoch than its.
+
+        Raises: CorruptLog, MalformedMessage, DiskFull, LogDirFailed.
+        """
+        log = self.log
+        epoch_max = self.state.leader_epoch
+        appended = log.append_as_follower(
+            batches, wall_ms=wall_ms, batches_max=batches_max, epoch_max=epoch_max
+        )
+        if log.log_end_offset - log.flushing.recovery_point >= self.config.flush_messages:
+            self._note_due()
+        return appended
+
+    def take_offsets(self, high_watermark: int, log_start_offset: int) -> None:
+        """Go with the leader's high watermark and log start, as far as the own log goes."""
+        log = self.log
+        log.high_watermark = high_watermark
+        if log_start_offset > log.log_start_offset:
+            log.advance_log_start(min(log_start_offset, log.high_watermark))
+
+    # Flushes.
 
     @property
     def awaits_flush(self) -> bool:
@@ -121,6 +348,8 @@ class Partition:
         if self.is_leader:
             self._advance_high_watermark()
 
+    # Reading and waiting.
+
     def read(
         self, offset: int, *, size_bytes_max: int, offset_end: int, at_least_one: bool
     ) -> Span | None:
@@ -131,10 +360,8 @@ class Partition:
 
     def wake(self) -> None:
         """Something that a waiter may wait for has happened."""
-        for waiter in list(self.waiters):
-            # One that was told may append, and so wake the others, who then may wait no longer.
-            if waiter in self.waiters:
-                waiter()
+        _wake(self.waiters)
+        _wake(self.end_waiters)
 
     def _note_due(self) -> None:
         """So many records are not durable; those that a flush is under way for do not count."""
@@ -146,14 +373,30 @@ class Partition:
             self._begin_flush(self)
 
     def _advance_high_watermark(self) -> None:
-        # With followers this is the minimum over their log ends; a leader that is alone in the
-        # in-sync set has committed what it has written, and made durable if that is due.
-        if self.state.isr == self._alone:
-            log = self.log
-            offset = log.log_end_offset
-            if self.flush_due > log.flushing.recovery_point and self.awaits_flush:
-                offset = log.recovery_point
-            if offset > log.high_watermark:
-                log.high_watermark = offset
-                if self.waiters:
-                    self.wake()
+        log = self.log
+        offset = log.log_end_offset
+        if self.flush_due > log.flushing.recovery_point and self.awaits_flush:
+            offset = log.recovery_point
+        if self.followers:
+            offset = self._replicated(offset)
+        if offset > log.high_watermark:
+            log.high_watermark = offset
+            if self.waiters:
+                _wake(self.waiters)
+
+    def _replicated(self, offset: int) -> int:
+        """Up to where, at most `offset`, all have the log that are or will be in sync."""
+        if len(self.in_sync.isr) < self.min_isr:
+            return 0
+        maximal = self.in_sync.maximal
+        for replica, follower in self.followers.items():
+            if follower.log_end_offset < offset and (replica in maximal or follower.is_joining):
+                offset = follower.log_end_offset
+        return offset
+
+
+def _wake(waiters: set[Waiter]) -> None:
+    for waiter in list(waiters):
+        # One that was told may append, and so wake the others, who then may wait no longer.
+        if waiter in waiters:
+            waiter()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from ..core.partition import Partition
 from ..core.partition_state import TopicPartition
 
 
@@ -21,4 +22,8 @@ class Replicator:
 
     def brokers_changed(self) -> None:
         """UpdateMetadata has brought other live brokers or addresses."""
+        raise NotImplementedError
+
+    def propose(self, partition: Partition) -> None:
+        """Have the controller asked for the in-sync set that the partition's leader wants."""
         raise NotImplementedError

@@ -221,8 +221,8 @@ def test_who_loses_the_partition_hears_of_it(tmp_path: Path) -> None:
             partition = partition_of(broker)
             ours = partition.state
             epoch = ours.leader_epoch + 1
-            partition.become(ours._replace(leader=9, leader_epoch=epoch))
-            partition.become(ours._replace(leader_epoch=epoch + 1))  # too late
+            partition.become(ours._replace(leader=9, leader_epoch=epoch), 0)
+            partition.become(ours._replace(leader_epoch=epoch + 1), 0)  # too late
             answer = await client.read(ProduceResponse, 11, correlation_id)
             (result,) = answer.responses[0].partition_responses
             assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

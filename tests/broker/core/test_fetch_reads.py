@@ -78,7 +78,7 @@ def test_what_is_told_beside_the_records(partitions: dict[int, Partition]) -> No
 
 
 def test_errors(partitions: dict[int, Partition]) -> None:
-    partitions[0].become(STATE._replace(leader=9, leader_epoch=6))
+    partitions[0].become(STATE._replace(leader=9, leader_epoch=6), 0)
     partitions[3].log.advance_log_start(1)
     reads = read(
         partitions,
@@ -115,7 +115,7 @@ def test_a_failing_disk_is_handed_on(
 
 def test_a_fetcher_with_another_history(partitions: dict[int, Partition]) -> None:
     partition = partitions[2]  # epoch 5 holds offsets 0 and 1
-    partition.become(STATE._replace(leader_epoch=8))
+    partition.become(STATE._replace(leader_epoch=8), 0)
     append(partition, b"a")
     for epoch, offset, expected in (
         (5, 2, None),

@@ -29,7 +29,7 @@ STATE = PartitionState(
 def partition_of(path: Path, node_id: int = 1, **state: Any) -> Partition:
     config = load_config(overrides={}).topic_config({})
     state_of = STATE._replace(**state)
-    return Partition(new_log(path), config, state_of, node_id, begin_flush=lambda _: None)
+    return Partition(new_log(path), config, state_of, node_id, begin_flush=lambda _: None, now_ms=0)
 
 
 def append(partition: Partition, *values: bytes) -> int:
@@ -58,7 +58,7 @@ def test_a_leader_with_followers_waits_for_them(tmp_path: Path) -> None:
     partition = partition_of(tmp_path, isr=(1, 2), replicas=(1, 2))
     append(partition, b"a")
     assert partition.log.high_watermark == 0
-    partition.become(partition.state._replace(isr=(1,), partition_epoch=1))
+    partition.become(partition.state._replace(isr=(1,), partition_epoch=1), 0)
     assert partition.log.high_watermark == 1
 
 
@@ -71,17 +71,17 @@ def test_who_may_be_served(tmp_path: Path) -> None:
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.FENCED_LEADER_EPOCH,
     ]
-    partition.become(STATE._replace(leader=2, leader_epoch=6))
+    partition.become(STATE._replace(leader=2, leader_epoch=6), 0)
     assert code(partition) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert code(partition, 5) == ErrorCode.FENCED_LEADER_EPOCH, "the epoch is looked at first"
     assert code(partition, 6) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    partition.become(STATE._replace(leader=NO_LEADER, leader_epoch=7))
+    partition.become(STATE._replace(leader=NO_LEADER, leader_epoch=7), 0)
     assert code(partition) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_an_older_decision_is_ignored(tmp_path: Path) -> None:
     partition = partition_of(tmp_path)
-    partition.become(STATE._replace(leader=2, leader_epoch=4))
+    partition.become(STATE._replace(leader=2, leader_epoch=4), 0)
     assert partition.is_leader
     assert partition.state.leader_epoch == 5
 
@@ -100,7 +100,7 @@ def test_who_waits_is_woken(tmp_path: Path, what: str) -> None:
         append(partition, b"a")
         assert woken == [1]
     else:
-        partition.become(STATE._replace(leader=2, leader_epoch=6))
+        partition.become(STATE._replace(leader=2, leader_epoch=6), 0)
         assert woken == [0]
     append(partition, b"b")
     assert len(woken) == 1
@@ -119,7 +119,7 @@ def due_after(path: Path, flush_messages: int) -> tuple[Partition, list[int]]:
     begun: list[int] = []
     config = load_config(overrides={}).topic_config({"flush.messages": str(flush_messages)})
     partition = Partition(
-        new_log(path), config, STATE, 1, begin_flush=lambda p: begun.append(p.flush_due)
+        new_log(path), config, STATE, 1, begin_flush=lambda p: begun.append(p.flush_due), now_ms=0
     )
     return partition, begun
 

@@ -189,7 +189,7 @@ async def test_who_is_no_leader_says_who_is(broker: RunningBroker) -> None:
     client = await broker.client()
     topic = await client.create_topic("t")
     partition = broker.node.replicas.partitions["t", 0]
-    partition.become(partition.state._replace(leader=9, leader_epoch=3, isr=(9,)))
+    partition.become(partition.state._replace(leader=9, leader_epoch=3, isr=(9,)), 0)
     broker.node.metadata.update_partitions([partition.state])
     result = await client.produce("t", batch_of(b"a"))
     assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

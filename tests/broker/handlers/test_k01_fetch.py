@@ -116,7 +116,7 @@ async def test_what_is_wrong_with_a_partition(broker: RunningBroker) -> None:
         assert data.records == b""
     assert (await client.fetch("t", 1)).error_code == 0
     partition = broker.node.replicas.partitions["t", 0]
-    partition.become(partition.state._replace(leader_epoch=5))
+    partition.become(partition.state._replace(leader_epoch=5), 0)
     codes = {
         "absent": (await client.fetch("absent", wait_ms=LONG_MS)).error_code,
         "partition": (await client.fetch("t", partition=1)).error_code,
@@ -150,7 +150,7 @@ async def test_a_fetcher_with_another_history_is_told_where_it_parts(
     await client.create_topic("t")
     await client.append("t", batch_of(b"a"))
     partition = broker.node.replicas.partitions["t", 0]
-    partition.become(partition.state._replace(leader_epoch=3))
+    partition.become(partition.state._replace(leader_epoch=3), 0)
     await client.append("t", batch_of(b"b"))
     request = of((0, 2), max_wait_ms=LONG_MS)
     request.topics[0].partitions[0].last_fetched_epoch = 0

@@ -19,7 +19,7 @@ async def test_where_epochs_end(broker: RunningBroker) -> None:
     assert await end_of(client, 0) == (0, 0, 0)
     await client.append("t", batch_of(b"a", b"b"))
     partition = broker.node.replicas.partitions["t", 0]
-    partition.become(partition.state._replace(leader_epoch=3))
+    partition.become(partition.state._replace(leader_epoch=3), 0)
     await client.append("t", batch_of(b"c"))
     assert await end_of(client, 0) == (0, 0, 2)
     assert await end_of(client, 2) == (0, 0, 2)

@@ -1,0 +1,96 @@
+"""What a leader knows of one follower: how far it is, and since when it has not been at the end.
+
+A follower fetches from where its own log ends, so each fetch tells that all before is in it.
+Source: Replica of Kafka 3.9.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .partition import Partition
+
+UNKNOWN: Final = -1
+NEVER_MS: Final = -(1 << 62)
+
+
+class FetchingReplica:
+    """The broker that a Fetch comes from, and when; all partitions of the request share it."""
+
+    __slots__ = ("broker_epoch", "is_alive", "lag_max_ms", "now_ms", "proposed", "replica_id")
+
+    def __init__(
+        self,
+        replica_id: int,
+        *,
+        broker_epoch: int = UNKNOWN,
+        is_alive: bool,
+        now_ms: int,
+        lag_max_ms: int,
+    ) -> None:
+        """`is_alive`: it may join in-sync sets; `lag_max_ms`: replica.lag.time.max.ms."""
+        self.replica_id = replica_id
+        self.broker_epoch = broker_epoch
+        self.is_alive = is_alive
+        self.now_ms = now_ms
+        self.lag_max_ms = lag_max_ms
+        self.proposed: list[Partition] = []
+        """Partitions for which this fetch has brought a new in-sync set, to be proposed."""
+
+
+class Follower:
+    """The state of one follower, on the partition's leader."""
+
+    __slots__ = (
+        "_fetch_end_offset",
+        "_fetched_ms",
+        "broker_epoch",
+        "caught_up_ms",
+        "is_joining",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self) -> None:
+        self._fetch_end_offset = UNKNOWN  # where the leader's log ended at the last fetch
+        self._fetched_ms = NEVER_MS
+        self.broker_epoch = UNKNOWN
+        self.caught_up_ms = NEVER_MS
+        """When it was last known to hold all that the leader had."""
+        self.is_joining = False
+        """It is not in sync yet, but is caught up and will be: the high watermark waits for it."""
+        self.log_end_offset = UNKNOWN
+        self.log_start_offset = UNKNOWN
+
+    def reset(
+        self, *, now_ms: int, leader_end_offset: int, is_new_leader: bool, is_in_sync: bool
+    ) -> None:
+        """A leader epoch begins: who is in sync has until now to prove it."""
+        self.caught_up_ms = now_ms if is_in_sync else NEVER_MS
+        self.is_joining = False
+        self.broker_epoch = UNKNOWN
+        if is_new_leader:
+            self.log_start_offset = self.log_end_offset = self._fetch_end_offset = UNKNOWN
+            self._fetched_ms = NEVER_MS
+        else:
+            self._fetch_end_offset = leader_end_offset
+            self._fetched_ms = now_ms if is_in_sync else NEVER_MS
+
+    def fetched(
+        self, by: FetchingReplica, offset: int, log_start_offset: int, leader_end_offset: int
+    ) -> None:
+        """It asks for what lies at `offset`: so far its log goes."""
+        now_ms = by.now_ms
+        if offset >= leader_end_offset:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif offset >= self._fetch_end_offset:
+            self.caught_up_ms = max(self.caught_up_ms, self._fetched_ms)
+        self._fetch_end_offset = max(self._fetch_end_offset, leader_end_offset)
+        self._fetched_ms = now_ms
+        self.broker_epoch = by.broker_epoch
+        self.log_end_offset = offset
+        self.log_start_offset = log_start_offset
+
+    def is_caught_up(self, leader_end_offset: int, *, now_ms: int, lag_max_ms: int) -> bool:
+        """Whether it is at the end, or was a short while ago."""
+        at_end = self.log_end_offset == leader_end_offset
+        return at_end or now_ms - self.caught_up_ms <= lag_max_ms
