@@ -1,0 +1,109 @@
+"""Settings of brokers among each other: who they are, and how they speak."""
+
+from .declaration import BOOLEAN, INT, LONG, STRING, Setting
+
+PROTOCOL_VERSIONS = ("3.9", "3.9-IV0")
+
+
+def _protocol_version(text: str) -> str | None:
+    if text in PROTOCOL_VERSIONS:
+        return None
+    return f"{' or '.join(PROTOCOL_VERSIONS)}, as only the protocol of Kafka 3.9 is built"
+
+
+class InterBrokerSettings:
+    """Their place in the cluster, and their requests to each other."""
+
+    broker_id_generation_enable = Setting(
+        "broker.id.generation.enable",
+        BOOLEAN,
+        True,
+        "Draw a broker.id from the store if broker.id is -1 and the data directory has none.",
+    )
+    reserved_broker_max_id = Setting(
+        "reserved.broker.max.id",
+        INT,
+        1000,
+        "Generated broker ids are larger than this, and broker.id may not be unless "
+        "broker.id.generation.enable is off.",
+        at_least=0,
+    )
+    broker_rack = Setting(
+        "broker.rack",
+        STRING.or_none,
+        None,
+        "Where this broker stands; replicas are spread over racks.",
+    )
+    inter_broker_listener_name = Setting(
+        "inter.broker.listener.name",
+        STRING.or_none,
+        None,
+        "The listener over which brokers speak with each other; one of advertised.listeners. "
+        "Unset: the one named as security.inter.broker.protocol.",
+    )
+    security_inter_broker_protocol = Setting(
+        "security.inter.broker.protocol",
+        STRING,
+        "PLAINTEXT",
+        "The security protocol between brokers, if inter.broker.listener.name does not say it.",
+        choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        built=("PLAINTEXT",),
+    )
+    control_plane_listener_name = Setting(
+        "control.plane.listener.name",
+        STRING.or_none,
+        None,
+        "A listener of its own for what the controller and the brokers ask each other; one of "
+        "advertised.listeners. Unset: the listener between brokers.",
+    )
+    inter_broker_protocol_version = Setting(
+        "inter.broker.protocol.version",
+        STRING,
+        "3.9-IV0",
+        "The Kafka version whose requests brokers send to each other. All brokers of a cluster "
+        "need the same.",
+        check=_protocol_version,
+    )
+    controlled_shutdown_enable = Setting(
+        "controlled.shutdown.enable",
+        BOOLEAN,
+        True,
+        "Have the controller hand over what this broker leads before it stops.",
+    )
+    controlled_shutdown_max_retries = Setting(
+        "controlled.shutdown.max.retries",
+        INT,
+        3,
+        "How often to try that before stopping anyway.",
+    )
+    controlled_shutdown_retry_backoff_ms = Setting(
+        "controlled.shutdown.retry.backoff.ms",
+        LONG,
+        5_000,
+        "Wait this long between tries.",
+    )
+    controller_socket_timeout_ms = Setting(
+        "controller.socket.timeout.ms",
+        INT,
+        30_000,
+        "How long the controller waits for a broker's answer, and a broker that stops for the "
+        "controller's.",
+    )
+    request_timeout_ms = Setting(
+        "request.timeout.ms",
+        INT,
+        30_000,
+        "How long this broker waits for the controller's answer to its other requests.",
+    )
+    socket_connection_setup_timeout_ms = Setting(
+        "socket.connection.setup.timeout.ms",
+        LONG,
+        10_000,
+        "How long this broker waits for a connection that it opens to another one.",
+    )
+    socket_connection_setup_timeout_max_ms = Setting(
+        "socket.connection.setup.timeout.max.ms",
+        LONG,
+        30_000,
+        "The upper end of that time, which doubles with every failed try in a row.",
+    )
