@@ -8,12 +8,14 @@ from odradek.testing import Broker, ClientName
 from odradek.testing.client_configs import client_config
 
 
-def test_one_broker_only_so_far() -> None:
-    with pytest.raises(ValueError, match="brokers=3: this version of Odradek starts one broker"):
-        Broker(brokers=3)
+def test_what_no_cluster_can_be() -> None:
+    with pytest.raises(ValueError, match="brokers=0: there must be at least one"):
+        Broker(brokers=0)
+    with pytest.raises(ValueError, match="with ZooKeeper every broker is a process of its own"):
+        Broker(zookeeper="auto", in_process=True)
 
 
-@pytest.mark.parametrize("name", ["listeners", "log.dirs"])
+@pytest.mark.parametrize("name", ["listeners", "log.dirs", "zookeeper.connect"])
 def test_settings_that_are_its_own(name: str) -> None:
     with pytest.raises(ValueError, match=f"sets {name} itself"):
         Broker(settings={name: "x"})

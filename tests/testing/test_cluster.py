@@ -1,0 +1,119 @@
+"""`odradek.testing.Broker` with several brokers: in a child process, in this one, with ZooKeeper."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import NewTopic
+
+from odradek.testing import Broker, BrokerFailed
+
+pytestmark = pytest.mark.wire
+
+QUICK = {"replica.lag.time.max.ms": "2000", "zookeeper.session.timeout.ms": "4000"}
+DEADLINE_S = 30.0
+
+
+def until(done: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not done():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
+def create(broker: Broker, topic: str, replicas: list[int]) -> None:
+    admin = KafkaAdminClient(**broker.client_config("kafka-python"))
+    admin.create_topics([NewTopic(topic, -1, -1, replica_assignments={0: replicas})])
+    admin.close()
+
+
+def write(broker: Broker, topic: str, values: list[bytes]) -> None:
+    producer = KafkaProducer(**broker.client_config("kafka-python"), acks="all", retries=100)
+    for value in values:
+        producer.send(topic, value, partition=0).get(20)
+    producer.close()
+
+
+def read(broker: Broker, topic: str, count: int) -> list[bytes]:
+    consumer = KafkaConsumer(**broker.client_config("kafka-python"), consumer_timeout_ms=15_000)
+    partition = TopicPartition(topic, 0)
+    consumer.assign([partition])
+    consumer.seek(partition, 0)
+    values = [next(consumer).value for _ in range(count)]
+    consumer.close()
+    return values
+
+
+@pytest.fixture(params=["child", "thread"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    with Broker(brokers=3, in_process=request.param == "thread", settings=QUICK) as broker:
+        yield broker
+
+
+def test_a_killed_leader_is_replaced_and_comes_back(cluster: Broker) -> None:
+    assert cluster.broker_ids == [0, 1, 2]
+    create(cluster, "t", [1, 2, 0])
+    write(cluster, "t", [b"first"])
+    assert cluster.leader("t") == 1
+    cluster.kill(1, expire=True)
+    until(lambda: cluster.leader("t") == 2)
+    write(cluster, "t", [b"second"])
+    cluster.start(1)
+    cluster.stop(2)
+    assert cluster.leader("t") in (0, 1)
+    write(cluster, "t", [b"third"])
+    assert read(cluster, "t", 3) == [b"first", b"second", b"third"]
+    cluster.start(2)
+    with pytest.raises(RuntimeError, match="only brokers with a process each can be paused"):
+        cluster.pause(0)
+    with pytest.raises(ValueError, match="there is no broker 7"):
+        cluster.kill(7)
+
+
+def test_a_session_that_is_left_keeps_the_dead_leader_for_its_time(cluster: Broker) -> None:
+    create(cluster, "t", [1, 2, 0])
+    cluster.kill(1)
+    assert cluster.leader("t") == 1
+    until(lambda: cluster.leader("t") == 2)
+
+
+def test_all_stop_and_start_again_on_their_ports(tmp_path: Path) -> None:
+    with Broker(brokers=2, data_dir=tmp_path, settings=QUICK) as broker:
+        create(broker, "t", [1, 0])
+        write(broker, "t", [b"kept"])
+        before = broker.bootstrap_servers
+        broker.restart()
+        assert broker.bootstrap_servers == before
+        assert read(broker, "t", 1) == [b"kept"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == [
+        "broker-0",
+        "broker-1",
+    ]
+    with pytest.raises(BrokerFailed, match="also has files of the brokers 1"):
+        Broker(brokers=3, data_dir=tmp_path, settings={"broker.id": 2}).start()
+    with pytest.raises(BrokerFailed, match="the directory of several brokers"):
+        Broker(data_dir=tmp_path).start()
+
+
+def test_several_brokers_refuse_the_directory_of_one(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path):
+        pass
+    with pytest.raises(BrokerFailed, match="is the directory of a single broker"):
+        Broker(brokers=2, data_dir=tmp_path).start()
+
+
+@pytest.mark.java
+def test_with_zookeeper_every_broker_is_a_process() -> None:
+    with Broker(brokers=3, zookeeper="auto", settings=QUICK) as broker:
+        create(broker, "t", [1, 2, 0])
+        write(broker, "t", [b"first"])
+        broker.pause(1)  # until its session has expired
+        until(lambda: broker.leader("t") == 2)
+        broker.resume(1)
+        broker.kill(2)
+        until(lambda: broker.leader("t") in (0, 1))
+        broker.start(2)
+        write(broker, "t", [b"second"])
+        assert read(broker, "t", 2) == [b"first", b"second"]
