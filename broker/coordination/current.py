@@ -5,19 +5,187 @@ object, which is a `Session` too; in between, its operations raise SessionExpire
 a session: who sets any adds a callback to `on_renewed`, and reads and watches anew there.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
-from .interface import Store
+from .interface import (
+    ANY_VERSION,
+    CoordinationError,
+    CoordinationLost,
+    Op,
+    Result,
+    Session,
+    SessionExpired,
+    Stat,
+    Store,
+    StoreError,
+    Watch,
+)
+
+log = logging.getLogger(__name__)
+
+RETRY_S: Final = 0.2
+OnFailure = Callable[[CoordinationError], None]
+
+
+def _ignore(error: CoordinationError) -> None:
+    """Who gives no `on_failure` learns of it by the operations that fail."""
 
 
 class CurrentSession:
-    """A `Session` that is opened again when it expires."""
+    """A `Session` that is opened again when it expires.  `open` it first.
+
+    `on_failure` is called once if it cannot go on: the store is gone for good, or one of
+    `on_renewed` raised an error that a further session would not mend.
+    """
 
     on_lost: list[Callable[[], None]]
     """Called on the loop before a new session can begin: drop what was ours only by the old one
     (being the controller, being registered)."""
     on_renewed: list[Callable[[], Awaitable[None]]]
-    """Awaited in order once there is a new session: register, then read and watch everything."""
+    """Awaited in order once there is a new session: register, then read and watch everything.
+    One that raises SessionExpired is called again, with all others, for the session after."""
 
-    def __init__(self, store: Store, timeout_ms: int) -> None:
-        raise NotImplementedError
+    def __init__(self, store: Store, timeout_ms: int, *, on_failure: OnFailure = _ignore) -> None:
+        self.on_lost = []
+        self.on_renewed = []
+        self._store = store
+        self._timeout_ms = timeout_ms
+        self._on_failure = on_failure
+        self._session: Session | None = None
+        self._id = 0
+        self._renewing: asyncio.Task[None] | None = None
+        self._closed = False
+        self._failed = False
+
+    async def open(self) -> None:
+        """Open the first session.  Raises: StoreError, CoordinationLost."""
+        await self._open_one()
+
+    @property
+    def id(self) -> int:
+        """Of the current session, or between two sessions of the last one."""
+        return self._id
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a session just now."""
+        return self._session is not None
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        """Create a node; return its path."""
+        return await self._live().create(path, data, ephemeral=ephemeral, sequential=sequential)
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        """The data of a node."""
+        return await self._live().get(path, watch)
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Replace the data of a node."""
+        return await self._live().set(path, data, version)
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete a node."""
+        await self._live().delete(path, version)
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """The Stat of a node, or None."""
+        return await self._live().exists(path, watch)
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """The names of a node's children, sorted."""
+        return await self._live().children(path, watch)
+
+    async def multi(self, ops: Sequence[Op]) -> list[Result]:
+        """Do all of `ops` or none."""
+        return await self._live().multi(ops)
+
+    async def close(self) -> None:
+        """End the session, and open no other.  May be repeated."""
+        self._closed = True
+        session, self._session = self._session, None
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.wait([self._renewing])
+            session = session or self._session  # it may have been opened meanwhile
+            self._session = None
+        if session is not None:
+            await session.close()
+
+    def _live(self) -> Session:
+        if self._session is None:
+            raise SessionExpired(f"session {self._id:#x} has ended, and there is no new one yet")
+        return self._session
+
+    async def _open_one(self) -> None:
+        """Raises: StoreError, CoordinationLost."""
+        ends: list[CoordinationError] = []
+        session: Session | None = None
+
+        def on_end(error: CoordinationError) -> None:
+            ends.append(error)
+            if session is not None and session is self._session:
+                self._lost(error)
+
+        session = await self._store.open_session(self._timeout_ms, on_end)
+        if ends:  # before anybody could use it
+            raise ends[0]
+        self._session, self._id = session, session.id
+
+    def _lost(self, error: CoordinationError) -> None:
+        self._session = None
+        if self._closed:
+            return
+        log.warning("session lost id=%#x reason=%s", self._id, error)
+        for drop in self.on_lost:
+            drop()
+        if not isinstance(error, SessionExpired):
+            self._fail(error)
+        elif self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(self._renew(), name="session-renewal")
+            self._renewing.add_done_callback(self._renewed)
+
+    async def _renew(self) -> None:
+        """Return when there is a session for which everything in `on_renewed` is done.
+
+        Raises: CoordinationError if there can be none.
+        """
+        while True:
+            try:
+                await self._open_one()
+            except (StoreError, SessionExpired) as error:
+                log.warning("no new session yet reason=%s", error)
+                await asyncio.sleep(RETRY_S)
+                continue
+            log.info("session renewed id=%#x", self._id)
+            session = self._session
+            try:
+                for renew in self.on_renewed:
+                    await renew()
+            except SessionExpired:
+                if session is self._session:
+                    raise
+            if session is self._session:
+                return
+
+    def _renewed(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, CoordinationError):
+            log.error("session cannot be renewed reason=%s", error)
+            self._fail(error)
+        elif error is not None:
+            task.get_loop().call_exception_handler(
+                {"message": "renewing the session failed", "exception": error, "task": task}
+            )
+            self._fail(CoordinationLost(f"renewing the session failed: {error!r}"))
+
+    def _fail(self, error: CoordinationError) -> None:
+        if not self._failed:
+            self._failed = True
+            self._on_failure(error)

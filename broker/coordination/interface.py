@@ -11,6 +11,10 @@ a node that is missing), `children` sets a child watch (CHILD, DELETED).  Settin
 twice on a path is setting it once.  A call that raises sets no watch.  Watches end with their
 session, silently.  A callback runs on the loop and must not block.
 
+A watch may also fire without a change: after a reconnection every watch fires once (CHANGED for a
+data watch, CHILD for a child watch), because changes may have been missed.  Whoever gets an event
+reads again and sets the watch again.
+
 Cancelling a waiting caller does not undo its operation.
 """
 
@@ -50,6 +54,10 @@ class NoChildrenForEphemerals(CoordinationError):
 
 class BadArguments(CoordinationError):
     """The path is malformed, or the operation is not allowed on it.  Nothing was sent."""
+
+
+class NotAllowed(CoordinationError):
+    """The node's ACL keeps this client out."""
 
 
 class RequestTooLarge(CoordinationError):
@@ -151,7 +159,7 @@ Result = str | Stat | None
 class Session(Protocol):
     """One client of the store.  Owns its ephemeral nodes and its watches.
 
-    Every operation may raise BadArguments, SessionExpired and CoordinationLost.
+    Every operation may raise BadArguments, NotAllowed, SessionExpired and CoordinationLost.
     """
 
     @property

@@ -42,6 +42,15 @@ class Watches:
             for session_id, watch in fired:
                 yield session_id, watch, event
 
+    def take_all(self) -> Iterator[tuple[int, Watch, WatchEvent]]:
+        """The calls after which everybody has read again what is watched; no watch is left."""
+        tables = ((EventKind.CHANGED, self._data), (EventKind.CHILD, self._children))
+        self._data, self._children = {}, {}
+        for kind, table in tables:
+            for path, watchers in table.items():
+                for session_id, watch in watchers:
+                    yield session_id, watch, WatchEvent(kind, path)
+
     def end_session(self, session_id: int) -> None:
         """Forget what the session watches."""
         for table in (self._data, self._children):
