@@ -268,7 +268,6 @@ class ReplicaTopicSettings:
         False,
         "Let a replica lead that is not in sync, at the price of records.",
         synonyms="unclean.leader.election.enable",
-        effect=STORED,
     )
     leader_replication_throttled_replicas = TopicSetting(
         "leader.replication.throttled.replicas",

@@ -163,10 +163,10 @@ def test_what_a_topic_has_stored_hinders_no_change() -> None:
 
 
 def test_the_broker_s_value_is_a_topic_s_default() -> None:
-    election = "unclean.leader.election.enable"
-    assert topic_code({election: "true"}) == ErrorCode.INVALID_CONFIG  # not built
-    assert topic_code({election: "true"}, unclean_leader_election_enable="true") is None
-    assert topic_code({election: "false"}, unclean_leader_election_enable="true") is None
+    reserve = "preallocate"
+    assert topic_code({reserve: "true"}) == ErrorCode.INVALID_CONFIG  # not built
+    assert topic_code({reserve: "true"}, log_preallocate="true") is None
+    assert topic_code({reserve: "false"}, log_preallocate="true") is None
 
 
 # Brokers.

@@ -124,10 +124,10 @@ def test_what_a_client_may_set() -> None:
 
 
 def test_stored_as_the_broker_s_own_value_is_no_news() -> None:
-    config = Config({"unclean.leader.election.enable": "true"})
-    election = "unclean.leader.election.enable"
-    assert config.check_topic_config({election: "true"}) == []
-    assert config.check_topic_config({election: "false"}) == [f"{election}=false"]
+    config = Config({"log.preallocate": "true"})
+    reserve = "preallocate"
+    assert config.check_topic_config({reserve: "true"}) == []
+    assert config.check_topic_config({reserve: "false"}) == [f"{reserve}=false"]
 
 
 def test_what_another_broker_stored_does_not_stop_this_one(

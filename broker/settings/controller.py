@@ -1,0 +1,39 @@
+"""Settings of elections: who may be the controller, and who may lead partitions."""
+
+from .declaration import BOOLEAN, INT, LONG, Setting
+
+
+class ControllerSettings:
+    """What the controller goes by, in whichever broker it runs."""
+
+    unclean_leader_election_enable = Setting(
+        "unclean.leader.election.enable",
+        BOOLEAN,
+        False,
+        "Let a replica lead that is not in sync, at the price of records.",
+    )
+    auto_leader_rebalance_enable = Setting(
+        "auto.leader.rebalance.enable",
+        BOOLEAN,
+        True,
+        "Give leadership back to preferred replicas from time to time.",
+    )
+    leader_imbalance_check_interval_seconds = Setting(
+        "leader.imbalance.check.interval.seconds",
+        LONG,
+        300,
+        "How often to look whether preferred replicas lead.",
+        at_least=1,
+    )
+    leader_imbalance_per_broker_percentage = Setting(
+        "leader.imbalance.per.broker.percentage",
+        INT,
+        10,
+        "Partitions of a broker, in percent, that others may lead before that is changed.",
+    )
+    odradek_controller_candidate = Setting(
+        "odradek.controller.candidate",
+        BOOLEAN,
+        True,
+        "Take part when the brokers elect a controller. At least one broker of a cluster must.",
+    )
