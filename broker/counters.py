@@ -21,6 +21,8 @@ SEGMENTS_SCRUBBED: Final = "segments_scrubbed"
 SEGMENTS_UNREADABLE: Final = "segments_unreadable"
 PARTITIONS_RECOVERED: Final = "partitions_recovered"
 PARTITIONS_NOT_LOADED: Final = "partitions_not_loaded"
+LOOP_STALLS: Final = "loop_stalls"
+"""How often the event loop was seen to be held up for too long."""
 
 _NAMES: Final = (
     COMMITTED_RECORDS_LOST,
@@ -31,6 +33,7 @@ _NAMES: Final = (
     SEGMENTS_UNREADABLE,
     PARTITIONS_RECOVERED,
     PARTITIONS_NOT_LOADED,
+    LOOP_STALLS,
 )
 
 

@@ -17,8 +17,9 @@ class ListenerSettings:
         INT,
         0,
         "The number of this broker, unique in its cluster. It is written into the data directory "
-        "and may not change afterwards.",
-        at_least=0,
+        "and may not change afterwards. -1, the default with zookeeper.connect: what stands there, "
+        "or one that the store gives out.",
+        at_least=-1,
         kafka_default="-1: generated",
     )
     listeners = Setting(
@@ -115,6 +116,14 @@ class ListenerSettings:
 class AnswerSettings:
     """What answers may cost."""
 
+    odradek_loop_stall_check_ms = Setting(
+        "odradek.loop.stall.check.ms",
+        INT,
+        100,
+        "How often to look whether the event loop is held up; a stall of more than 50 ms is "
+        "logged. 0 is never. Short stalls are seen the surer, the smaller this is.",
+        at_least=0,
+    )
     fetch_max_bytes = Setting(
         "fetch.max.bytes",
         INT,
