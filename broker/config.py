@@ -45,6 +45,7 @@ from .settings.topic_config import (
     check_overrides,
     read_overrides,
 )
+from .settings.replication import check_replication_settings
 from .settings.upkeep_checks import check_thread_change, check_upkeep_settings
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ class Config(BrokerSettings):
             )
         check_group_settings(self)
         check_upkeep_settings(self)
+        check_replication_settings(self)
 
     def _all_data_dirs(self) -> tuple[str, ...]:
         name = "log.dir" if self.log_dirs is None else "log.dirs"

@@ -8,6 +8,7 @@ from .connections import AnswerSettings, ListenerSettings
 from .declaration import INT, LONG, Setting
 from .groups import GroupSettings
 from .log import LogSettings, TopicDefaultSettings
+from .replication import ReplicationSettings
 from .upkeep import CleanerSettings, FlushSettings, RetentionSettings
 
 _MIB = 1 << 20
@@ -72,6 +73,7 @@ class BrokerSettings(
     FlushSettings,
     AnswerSettings,
     GroupSettings,
+    ReplicationSettings,
     OdradekSettings,
 ):
     """All of them."""

@@ -89,6 +89,7 @@ _GROUP_TITLES: Final = (
     "Durability, recovery and scrubbing",
     "Answers",
     "Groups and their offsets",
+    "Replication",
     "Odradek's own",
 )
 

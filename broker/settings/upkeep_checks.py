@@ -8,7 +8,11 @@ from typing import Any, Final, Protocol
 from .declaration import ConfigError
 
 CLEANER_BYTES_MIN: Final = 1 << 20  # for the keys; of a thread, exclusive
-THREADS: Final = ("log.cleaner.threads", "num.recovery.threads.per.data.dir")
+THREADS: Final = (
+    "log.cleaner.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
 """Of those that a running broker may change."""
 
 

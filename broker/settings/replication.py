@@ -1,0 +1,82 @@
+"""Settings of replication: how followers fetch, and when they count as lagging."""
+
+from typing import Any, Protocol
+
+from .declaration import INT, LONG, ConfigError, Setting
+
+
+class ByName(Protocol):
+    """Settings by Kafka's names."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """The value."""
+        ...
+
+
+def check_replication_settings(values: ByName) -> None:
+    """Let waiting times pass that a fetch from a leader can keep.  Raises: ConfigError.
+
+    Source: KafkaConfig.validateValues of Kafka 3.9.
+    """
+    wait_ms = values["replica.fetch.wait.max.ms"]
+    for name in ("replica.socket.timeout.ms", "replica.lag.time.max.ms"):
+        if wait_ms > values[name]:
+            raise ConfigError(
+                f"replica.fetch.wait.max.ms={wait_ms} must not be above {name}={values[name]}"
+            )
+
+
+class ReplicationSettings:
+    """Followers and their leaders."""
+
+    num_replica_fetchers = Setting(
+        "num.replica.fetchers",
+        INT,
+        1,
+        "Connections to each leader over which replicas are fetched.",
+    )
+    replica_fetch_backoff_ms = Setting(
+        "replica.fetch.backoff.ms",
+        INT,
+        1_000,
+        "Wait this long after a replica fetch that failed, for a partition or altogether.",
+        at_least=0,
+    )
+    replica_fetch_max_bytes = Setting(
+        "replica.fetch.max.bytes",
+        INT,
+        1_048_576,
+        "What a replica fetch asks for per partition; a batch that is larger comes all the same.",
+        at_least=0,
+    )
+    replica_fetch_min_bytes = Setting(
+        "replica.fetch.min.bytes",
+        INT,
+        1,
+        "So much must be there before a replica fetch is answered, or its time be up.",
+    )
+    replica_fetch_response_max_bytes = Setting(
+        "replica.fetch.response.max.bytes",
+        INT,
+        10_485_760,
+        "What a replica fetch asks for in all; a first batch that is larger comes all the same.",
+        at_least=0,
+    )
+    replica_fetch_wait_max_ms = Setting(
+        "replica.fetch.wait.max.ms",
+        INT,
+        500,
+        "How long a replica fetch waits for new records; at most replica.lag.time.max.ms.",
+    )
+    replica_lag_time_max_ms = Setting(
+        "replica.lag.time.max.ms",
+        LONG,
+        30_000,
+        "A follower that was not at the leader's end for this long leaves the in-sync set.",
+    )
+    replica_socket_timeout_ms = Setting(
+        "replica.socket.timeout.ms",
+        INT,
+        30_000,
+        "How long a replica fetcher waits for an answer; at least replica.fetch.wait.max.ms.",
+    )
