@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from odradek.protocol.errors import ErrorCode, Refused
 
 from .endpoints import (
+    BrokerListeners,
     Endpoint,
     check_listeners,
+    choose_broker_listeners,
     parse_connection_limits,
     parse_endpoints,
     parse_protocol_map,
@@ -36,6 +38,7 @@ from .settings.described import (
     describe_topic,
 )
 from .settings.groups import check_group_settings
+from .settings.interbroker import DRAWN_BROKER_ID, check_broker_id
 from .settings.properties import parse_properties
 from .settings.topic_config import (
     RETENTION_MS,
@@ -86,6 +89,9 @@ class Config(BrokerSettings):
     advertised_endpoints: tuple[Endpoint, ...]
     """Where clients shall connect to.  Port 0 stands for the bound port of the listener of this
     name, an empty host for this machine's name."""
+    security_protocols: dict[str, str]
+    """By listener name."""
+    broker_listeners: BrokerListeners
     layers: Layers
     """What is set, by where it is set."""
     data_dir: str
@@ -147,13 +153,23 @@ class Config(BrokerSettings):
             if self.advertised_listeners is None
             else parse_endpoints("advertised.listeners", self.advertised_listeners)
         )
-        check_listeners(
-            self.listener_endpoints,
-            self.advertised_endpoints,
-            parse_protocol_map(
-                "listener.security.protocol.map", self.listener_security_protocol_map
-            ),
+        self.security_protocols = parse_protocol_map(
+            "listener.security.protocol.map", self.listener_security_protocol_map
         )
+        check_listeners(self.listener_endpoints, self.advertised_endpoints, self.security_protocols)
+        security_protocol = self.security_inter_broker_protocol
+        self.broker_listeners = choose_broker_listeners(
+            inter_broker=self.inter_broker_listener_name,
+            security_protocol=security_protocol
+            if "security.inter.broker.protocol" in self._given
+            else None,
+            control_plane=self.control_plane_listener_name,
+            advertised=self.advertised_endpoints,
+            protocols=self.security_protocols,
+        )
+        if "broker.id" not in self._given and self._given.get("zookeeper.connect"):
+            self.broker_id = DRAWN_BROKER_ID
+        check_broker_id(self)
         self.data_dirs = self._all_data_dirs()
         self.data_dir = self.data_dirs[0]
         self.connection_limits = parse_connection_limits(

@@ -105,6 +105,64 @@ def check_listeners(
             )
 
 
+class BrokerListeners(NamedTuple):
+    """By which listeners brokers reach each other."""
+
+    inter_broker: str
+    control_plane: str | None
+    """What the controller and the brokers ask each other; None: as everything else."""
+
+    @property
+    def of_controller(self) -> str:
+        """The listener on which the controller is asked, and asks."""
+        return self.control_plane or self.inter_broker
+
+
+def choose_broker_listeners(
+    *,
+    inter_broker: str | None,
+    security_protocol: str | None,
+    control_plane: str | None,
+    advertised: tuple[Endpoint, ...],
+    protocols: Mapping[str, str],
+) -> BrokerListeners:
+    """From inter.broker.listener.name, security.inter.broker.protocol, control.plane.listener.name.
+
+    `security_protocol` None: not set.  Raises: ConfigError.
+
+    Source: getInterBrokerListenerNameAndSecurityProtocol, validateValues of Kafka's KafkaConfig.
+    """
+    if inter_broker is not None and security_protocol is not None:
+        raise ConfigError(
+            "only one of inter.broker.listener.name and security.inter.broker.protocol may be set"
+        )
+    names = [endpoint.name for endpoint in advertised]
+    chosen = (inter_broker or security_protocol or "PLAINTEXT").strip().upper()
+    if inter_broker is not None and chosen not in protocols:
+        raise ConfigError(
+            f"inter.broker.listener.name={chosen} is not in listener.security.protocol.map"
+        )
+    if chosen not in names:
+        raise ConfigError(
+            f"brokers have no listener to speak with each other: {chosen} is not in "
+            f"advertised.listeners; set inter.broker.listener.name to one of {', '.join(names)}"
+        )
+    if control_plane is None:
+        return BrokerListeners(chosen, None)
+    plane = control_plane.strip().upper()
+    if plane not in names:
+        raise ConfigError(
+            f"control.plane.listener.name={plane} is not in advertised.listeners, which has "
+            f"{', '.join(names)}"
+        )
+    if plane == chosen:
+        raise ConfigError(
+            f"control.plane.listener.name={plane} must be another listener than that between "
+            "brokers (inter.broker.listener.name)"
+        )
+    return BrokerListeners(chosen, plane)
+
+
 def parse_connection_limits(setting: str, text: str) -> dict[str, int]:
     """Read HOST:COUNT pairs; a host may be an IPv6 address in brackets.
 

@@ -5,8 +5,10 @@ that can have none in Odradek in `never.py`.  Whoever builds the effect moves it
 """
 
 from .connections import AnswerSettings, ListenerSettings
+from .controller import ControllerSettings
 from .declaration import INT, LONG, Setting
 from .groups import GroupSettings
+from .interbroker import InterBrokerSettings
 from .log import LogSettings, TopicDefaultSettings
 from .replication import ReplicationSettings
 from .upkeep import CleanerSettings, FlushSettings, RetentionSettings
@@ -73,6 +75,8 @@ class BrokerSettings(
     FlushSettings,
     AnswerSettings,
     GroupSettings,
+    InterBrokerSettings,
+    ControllerSettings,
     ReplicationSettings,
     OdradekSettings,
 ):

@@ -89,6 +89,8 @@ _GROUP_TITLES: Final = (
     "Durability, recovery and scrubbing",
     "Answers",
     "Groups and their offsets",
+    "Brokers among each other",
+    "Elections",
     "Replication",
     "Odradek's own",
 )

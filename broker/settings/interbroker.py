@@ -1,8 +1,36 @@
 """Settings of brokers among each other: who they are, and how they speak."""
 
-from .declaration import BOOLEAN, INT, LONG, STRING, Setting
+from typing import Any, Final, Protocol
 
-PROTOCOL_VERSIONS = ("3.9", "3.9-IV0")
+from .declaration import BOOLEAN, INT, LONG, STRING, ConfigError, Setting
+
+PROTOCOL_VERSIONS: Final = ("3.9", "3.9-IV0")
+DRAWN_BROKER_ID: Final = -1
+"""As broker.id: take that of the data directory, or draw one."""
+
+
+class ByName(Protocol):
+    """Settings by Kafka's names."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """The value."""
+        ...
+
+
+def check_broker_id(values: ByName) -> None:
+    """Let a broker.id pass.  Raises: ConfigError."""
+    broker_id = values["broker.id"]
+    if not values["broker.id.generation.enable"]:
+        if broker_id < 0:
+            raise ConfigError(
+                "broker.id must be at least 0 while broker.id.generation.enable=false"
+            )
+    elif broker_id > values["reserved.broker.max.id"]:
+        raise ConfigError(
+            f"broker.id={broker_id} must not be above reserved.broker.max.id="
+            f"{values['reserved.broker.max.id']}: larger ones are given out by the store; raise "
+            "that, or set broker.id.generation.enable=false"
+        )
 
 
 def _protocol_version(text: str) -> str | None:

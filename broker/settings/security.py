@@ -53,9 +53,6 @@ AUTHORIZATION: Final[tuple[Setting[Value], ...]] = (
         "Bits of that key.", at_least=8),
     Setting("password.encoder.keyfactory.algorithm", STRING.or_none, None,
         "The derivation of that key."),
-    Setting("security.inter.broker.protocol", STRING, "PLAINTEXT",
-        "The security protocol between brokers.",
-        choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
     Setting("security.providers", STRING.or_none, None,
         "Java classes that provide algorithms."),
 )

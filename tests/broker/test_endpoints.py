@@ -90,3 +90,51 @@ def test_limits_of_connections() -> None:
     for text in ("a", "a:", ":5", "a:-1", "a:b"):
         with pytest.raises(ConfigError):
             parse_connection_limits("x", text)
+
+
+MAP = "A:PLAINTEXT,B:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+THREE = {
+    "listeners": "PLAINTEXT://h:1,A://h:2,B://h:3",
+    "listener.security.protocol.map": MAP,
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "inter_broker", "of_controller"),
+    [
+        ({}, "PLAINTEXT", "PLAINTEXT"),
+        ({"security.inter.broker.protocol": "PLAINTEXT"}, "PLAINTEXT", "PLAINTEXT"),
+        ({"inter.broker.listener.name": "a"}, "A", "A"),
+        ({"control.plane.listener.name": "B"}, "PLAINTEXT", "B"),
+        ({"inter.broker.listener.name": "A", "control.plane.listener.name": "B"}, "A", "B"),
+    ],
+)
+def test_listeners_between_brokers(
+    settings: dict[str, str], inter_broker: str, of_controller: str
+) -> None:
+    chosen = Config({**THREE, **settings}).broker_listeners
+    assert chosen.inter_broker == inter_broker
+    assert chosen.of_controller == of_controller
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"inter.broker.listener.name": "C"}, "not in listener.security.protocol.map"),
+        (
+            {"inter.broker.listener.name": "A", "security.inter.broker.protocol": "PLAINTEXT"},
+            "only one of",
+        ),
+        ({"advertised.listeners": "A://h:2,B://h:3"}, "PLAINTEXT is not in advertised.listeners"),
+        (
+            {"inter.broker.listener.name": "A", "advertised.listeners": "PLAINTEXT://h:1"},
+            "inter.broker.listener.name to one of PLAINTEXT",
+        ),
+        ({"control.plane.listener.name": "PLAINTEXT"}, "must be another listener"),
+        ({"control.plane.listener.name": "C"}, "not in advertised.listeners"),
+    ],
+)
+def test_listeners_between_brokers_that_are_refused(settings: dict[str, str], word: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Config({**THREE, **settings})
+    assert word in str(error.value)
