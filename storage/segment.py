@@ -153,11 +153,7 @@ class Segment:
 
     def note_aborted(self, ended: EndedTransaction, producers: ProducerState) -> None:
         """A transaction's abort marker was just appended or recovered.  Raises: LogDirFailed."""
-        first_open = producers.open_transaction_first_offset()
-        stable = ended.last_offset + 1 if first_open is None else first_open
-        self.txn_index.append(
-            AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable)
-        )
+        self.txn_index.append(AbortedTransaction.of(ended, producers))
 
     def finish(self) -> None:
         """Bring the indexes to their final form, on roll and close; not synced."""

@@ -6,11 +6,12 @@ if there is an entry.  Source: AbortedTxn and TransactionIndex of Kafka 3.9.
 """
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from .errors import CorruptLog
 from .files import FileSystem
 from .log_file import LogFile
+from .producer_state import EndedTransaction, ProducerState
 
 TXN_ENTRY: Final = struct.Struct(">hqqqq")
 VERSION: Final = 0
@@ -24,6 +25,13 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
     last_offset: int
     last_stable_offset: int
+
+    @classmethod
+    def of(cls, ended: EndedTransaction, producers: ProducerState) -> Self:
+        """The entry of a transaction whose abort marker `producers` have just been told of."""
+        first_open = producers.open_transaction_first_offset()
+        stable = ended.last_offset + 1 if first_open is None else first_open
+        return cls(ended.producer_id, ended.first_offset, ended.last_offset, stable)
 
 
 def encode_aborted(transaction: AbortedTransaction) -> bytes:

@@ -216,13 +216,7 @@ class PartitionCheck:
         if header.producer_id >= 0:
             ended = self._producers.note(header, data, offset, header.max_timestamp)
             if ended is not None and ended.is_aborted:
-                first_open = self._producers.open_transaction_first_offset()
-                stable = ended.last_offset + 1 if first_open is None else first_open
-                self._expected_aborts.append(
-                    AbortedTransaction(
-                        ended.producer_id, ended.first_offset, ended.last_offset, stable
-                    )
-                )
+                self._expected_aborts.append(AbortedTransaction.of(ended, self._producers))
 
     def _note_gap(self, segment: SegmentReport, first: int, end: int) -> None:
         """Offsets between two batches that are not there."""

@@ -14,13 +14,12 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from fastcrc import crc32
-
 from odradek.protocol.primitives import INT32_MAX
 from odradek.protocol.records import HEADER_SIZE_BYTES, MAGIC, BatchHeader
 from odradek.protocol.records.batch import ATTRIBUTES_POSITION, HEADER, LENGTH_MIN, crc32c
 
 from ..log_file import LogFile
+from ..recovery import is_whole
 
 _CHUNK_BYTES: Final = 4 << 20
 _SEARCH_BYTES: Final = 1 << 20
@@ -135,21 +134,10 @@ class SegmentReader:
         return self._form_problem(position, header) is None
 
     def _crc_is_right(self, position: int, header: BatchHeader) -> bool:
-        """By parts: a bad length may claim the rest of a large file."""
-        at, end = position + ATTRIBUTES_POSITION, position + header.size_bytes
-        if end - at <= _CHUNK_BYTES:
-            view = self._view(position, header.size_bytes)
-            return (
-                len(view) == header.size_bytes and crc32c(view[ATTRIBUTES_POSITION:]) == header.crc
-            )
-        crc = None
-        while at < end:
-            part = self._file.pread(min(_CHUNK_BYTES, end - at), at)
-            if not part:
-                return False
-            crc = crc32.iscsi(part) if crc is None else crc32.iscsi(part, crc)
-            at += len(part)
-        return crc == header.crc
+        if header.size_bytes > _CHUNK_BYTES:  # a bad length may claim the rest of a large file
+            return is_whole(self._file, position)
+        view = self._view(position, header.size_bytes)
+        return len(view) == header.size_bytes and crc32c(view[ATTRIBUTES_POSITION:]) == header.crc
 
     def _place_problem(self, position: int, header: BatchHeader) -> tuple[str | None, int | None]:
         """What is wrong with the offsets of a batch whose checksum is right, and what its base
