@@ -1,7 +1,7 @@
 """The log behind one shard of groups: records go in, and are known to be kept later.
 
-With one broker an append is committed at once; with followers it is once the high watermark has
-passed it, and what waits for that is told when leadership is lost instead.
+With one replica an append is committed at once; with followers it is once the high watermark has
+passed it, as a Produce with acks=all. What waits for that is told when leadership is lost instead.
 """
 
 import asyncio
@@ -96,6 +96,7 @@ class GroupLog:
         """Return the offset behind the batch.  Raises: Refused, StorageError."""
         partition = self.partition
         partition.check_leader()
+        partition.check_enough_replicas()
         wall_ms = self._clock.wall_ms()
         try:
             kept = [Record(i, wall_ms, *encode_record(record)) for i, record in enumerate(records)]
@@ -117,7 +118,9 @@ class GroupLog:
         kept = self.partition.log
         # Whoever is told may append in his turn, and move the high watermark with it.
         while self._waiting and self._waiting[0].offset_end <= kept.high_watermark:
-            self._waiting.popleft().then(ErrorCode.NONE)
+            enough = self.partition.has_enough_replicas
+            code = ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            self._waiting.popleft().then(code)
         if not self._waiting:
             self._stop_waiting()
 

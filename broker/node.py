@@ -19,6 +19,7 @@ from .topics import Topics
 
 if TYPE_CHECKING:
     from .controller import Controller
+    from .replication.replicator import Replicator
 
 
 class Node:
@@ -34,6 +35,7 @@ class Node:
     groups: GroupCoordinator
     producer_ids: ProducerIds
     controller: "Controller"
+    replicator: "Replicator"
 
     def __init__(
         self,

@@ -2,8 +2,9 @@
 
 With acks=1 that is when what is due has been made durable, with acks=all when the high watermark
 has passed it. Each of its partitions is looked at whenever that one has news. Kafka's
-DelayedProduce: a partition that is lost meanwhile, or that takes longer than the request allows, is
-answered with an error beside its offset; the records are in the log all the same.
+DelayedProduce: a partition that is lost meanwhile, or whose in-sync set has become too small, or
+that takes longer than the request allows, is answered with an error beside its offset; the records
+are in the log all the same.
 """
 
 import asyncio
@@ -50,6 +51,8 @@ class Unkept:
             self._promise.lost(self.partition, self._result)
         elif not self.is_kept(acks_all=self._promise.acks_all):
             return
+        elif self._promise.acks_all and not self.partition.has_enough_replicas:
+            self._result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         self.end()
         self._promise.settled(self)
 

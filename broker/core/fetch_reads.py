@@ -10,6 +10,7 @@ from odradek.storage.span import Span
 from odradek.storage.txn_index import AbortedTransaction
 
 from .fetch_session import PartitionFetch
+from .followers import FetchingReplica
 from .partition import Partition
 from .storage_errors import code_of
 
@@ -42,11 +43,19 @@ class Read(NamedTuple):
 
 
 def read_all(
-    fetches: list[PartitionFetch], find: Lookup, size_bytes_max: int, *, committed: bool = False
+    fetches: list[PartitionFetch],
+    find: Lookup,
+    size_bytes_max: int,
+    *,
+    committed: bool = False,
+    replica: FetchingReplica | None = None,
+    is_news: bool = True,
 ) -> list[Read]:
     """Read the partitions in order until `size_bytes_max` is used up.
 
     `committed`: up to the last stable offset only, and with the aborted transactions named.
+    `replica`: a follower reads, up to the log end; with `is_news` the request has just come, and
+    the leader takes note of it.
 
     The first batch of the first partition that has any is returned even if it is larger than every
     limit, so that a consumer always gets on (KIP-74). The caller releases the spans.
@@ -55,7 +64,12 @@ def read_all(
     left_bytes = size_bytes_max
     at_least_one = True
     for fetch in fetches:
-        read = read_one(fetch, find, left_bytes, at_least_one=at_least_one, committed=committed)
+        if replica is None:
+            read = read_one(fetch, find, left_bytes, at_least_one=at_least_one, committed=committed)
+        else:
+            read = read_as_follower(
+                fetch, find, left_bytes, replica, at_least_one=at_least_one, is_news=is_news
+            )
         if read.size_bytes:
             left_bytes = max(0, left_bytes - read.size_bytes)
             at_least_one = False
@@ -79,15 +93,7 @@ def read_one(
         log = partition.log
         diverging_epoch = _diverging_epoch(fetch, log)
         if diverging_epoch is not None:
-            return Read(
-                fetch,
-                partition,
-                ErrorCode.NONE,
-                log.high_watermark,
-                log.last_stable_offset,
-                log.log_start_offset,
-                diverging_epoch=diverging_epoch,
-            )
+            return _diverging(fetch, partition, diverging_epoch)
         last_stable_offset = log.last_stable_offset
         span = partition.read(
             fetch.fetch_offset,
@@ -109,6 +115,64 @@ def read_one(
         return Read(fetch, partition, refused.code)
     except StorageError as error:
         return Read(fetch, partition, code_of(error), failure=error)
+
+
+def read_as_follower(
+    fetch: PartitionFetch,
+    find: Lookup,
+    left_bytes: int,
+    replica: FetchingReplica,
+    *,
+    at_least_one: bool,
+    is_news: bool,
+) -> Read:
+    """Read one partition for a broker that has a replica of it.
+
+    An answer that tells where the logs part says nothing about how far the follower is.
+    """
+    partition = None
+    try:
+        partition = find(fetch)
+        partition.check_leader(fetch.current_leader_epoch)
+        partition.check_follower(replica.replica_id, fetch.current_leader_epoch)
+        log = partition.log
+        diverging_epoch = _diverging_epoch(fetch, log)
+        if diverging_epoch is not None:
+            return _diverging(fetch, partition, diverging_epoch)
+        span = partition.read(
+            fetch.fetch_offset,
+            size_bytes_max=min(fetch.max_bytes, left_bytes),
+            offset_end=log.log_end_offset,
+            at_least_one=at_least_one,
+        )
+        if is_news:
+            partition.follower_fetched(replica, fetch.fetch_offset, fetch.log_start_offset)
+        return Read(
+            fetch,
+            partition,
+            ErrorCode.NONE,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            span,
+        )
+    except Refused as refused:
+        return Read(fetch, partition, refused.code)
+    except StorageError as error:
+        return Read(fetch, partition, code_of(error), failure=error)
+
+
+def _diverging(fetch: PartitionFetch, partition: Partition, epoch: tuple[int, int]) -> Read:
+    log = partition.log
+    return Read(
+        fetch,
+        partition,
+        ErrorCode.NONE,
+        log.high_watermark,
+        log.last_stable_offset,
+        log.log_start_offset,
+        diverging_epoch=epoch,
+    )
 
 
 def _aborted(log: Log, offset: int, span: Span) -> list[AbortedTransaction]:

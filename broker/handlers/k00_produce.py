@@ -50,6 +50,7 @@ def handle(
     """Append; without acks nothing is answered, and a failure closes the connection."""
     response = ProduceResponse(responses=[])
     unkept: list[Unkept] = []
+    acks_all = request.acks == -1
     refused = _refusal_of_all(request, call.version)
     for topic in request.topic_data:
         results = []
@@ -57,7 +58,7 @@ def handle(
             if refused is not None:
                 results.append(_refused(data.index, refused))
             else:
-                results.append(_append(node, call, topic.name, data, unkept))
+                results.append(_append(node, call, topic.name, data, unkept, acks_all))
         if results:
             response.responses.append(
                 TopicProduceResponse(name=topic.name, partition_responses=results)
@@ -100,7 +101,12 @@ def _refusal_of_all(request: ProduceRequest, version: int) -> Refused | None:
 
 
 def _append(
-    node: Node, call: Call, topic: str, data: PartitionProduceData, unkept: list[Unkept]
+    node: Node,
+    call: Call,
+    topic: str,
+    data: PartitionProduceData,
+    unkept: list[Unkept],
+    acks_all: bool,
 ) -> PartitionProduceResponse:
     partition = node.replicas.partitions.get((topic, data.index))
     if partition is None:
@@ -115,6 +121,9 @@ def _append(
         return _refused(data.index, refused)
     assert batch is not None
     try:
+        partition.check_leader()
+        if acks_all:
+            partition.check_enough_replicas()
         return _append_to_leader(node, partition, batch, header, unkept)
     except RefusedRecords as refused:
         result = _refused(data.index, refused, partition)
@@ -141,7 +150,6 @@ def _append_to_leader(
     unkept: list[Unkept],
 ) -> PartitionProduceResponse:
     """Raises: Refused, RefusedRecords, StorageError."""
-    partition.check_leader()
     wall_ms = node.clock.wall_ms()
     log, config = partition.log, partition.config
     header = check_batch(

@@ -6,8 +6,10 @@ never read here. With read_committed a partition ends at its last stable offset,
 transactions are named; the client leaves their records out.
 
 Versions 0-3 speak of older formats: partitions are answered UNSUPPORTED_VERSION, as Kafka does with
-log.message.downconversion.enable=false. Followers (replica ids) are refused until there is
-replication.
+log.message.downconversion.enable=false.
+
+Followers name their replica id. They read up to the log end, and what they ask for tells the leader
+how far they are: the high watermark moves, and who has caught up is proposed for the in-sync set.
 """
 
 import asyncio
@@ -27,7 +29,8 @@ from odradek.protocol.messages.k01_fetch import (
 from ..call import Call
 from ..core.fetch_reads import Lookup, Read, read_all, release_all
 from ..core.fetch_session import FetchContext, Key, PartitionFetch, is_sessionless
-from ..core.partition import Partition
+from ..core.followers import FetchingReplica
+from ..core.partition import Partition, Waiter
 from ..node import Node
 
 RECORDS_V2_VERSION_FIRST = 4
@@ -37,6 +40,7 @@ REPLICA_STATE_VERSION_FIRST = 15
 LEADERS_VERSION_FIRST = 16
 NO_EPOCH = -1
 _UNKNOWN_PARTITION = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+NO_REPLICA = -1
 _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -44,18 +48,37 @@ def handle(
     request: FetchRequest, call: Call, node: Node
 ) -> FetchResponse | Awaitable[FetchResponse]:
     """Read now; wait if that is too little."""
-    fetch = _begin(request, call.version, node)
+    replica = _replica(request, call.version, node)
+    fetch = _begin(request, call.version, node, is_follower=replica is not None)
     if fetch.error:
         return FetchResponse(error_code=fetch.error, responses=[])
-    answer = _Answering(request, call, node, fetch)
+    answer = _Answering(request, call, node, fetch, replica)
     reads = answer.read()
+    if replica is not None:
+        answer.replica_has_fetched()
     if answer.is_enough(reads):
         return answer.respond(reads)
     release_all(reads)
     return answer.wait(reads)
 
 
-def _begin(request: FetchRequest, version: int, node: Node) -> FetchContext:
+def _replica(request: FetchRequest, version: int, node: Node) -> FetchingReplica | None:
+    """Who asks, if it is another broker."""
+    state = request.replica_state
+    by_state = version >= REPLICA_STATE_VERSION_FIRST
+    replica_id = state.replica_id if by_state else request.replica_id
+    if replica_id <= NO_REPLICA:
+        return None
+    return FetchingReplica(
+        replica_id,
+        broker_epoch=state.replica_epoch,
+        is_alive=replica_id in node.metadata.brokers,
+        now_ms=node.clock.now_ms(),
+        lag_max_ms=node.config.replica_lag_time_max_ms,
+    )
+
+
+def _begin(request: FetchRequest, version: int, node: Node, *, is_follower: bool) -> FetchContext:
     by_id = version >= TOPIC_ID_VERSION_FIRST
     wanted = list({fetch.key: fetch for fetch in _wanted(request, by_id)}.values())
     if version < SESSION_VERSION_FIRST or is_sessionless(request.session_id, request.session_epoch):
@@ -71,6 +94,7 @@ def _begin(request: FetchRequest, version: int, node: Node) -> FetchContext:
         wanted,
         forgotten,
         uses_topic_ids=by_id,
+        is_follower=is_follower,
         now_ms=node.clock.now_ms(),
     )
 
@@ -92,28 +116,49 @@ def _wanted(request: FetchRequest, by_id: bool) -> Iterator[PartitionFetch]:
 class _Answering:
     """One Fetch on its way to an answer."""
 
-    __slots__ = ("_call", "_fetch", "_find", "_node", "_request", "_size_bytes_max")
+    __slots__ = ("_call", "_fetch", "_find", "_is_news", "_node", "_replica", "_request")
 
-    def __init__(self, request: FetchRequest, call: Call, node: Node, fetch: FetchContext) -> None:
+    def __init__(
+        self,
+        request: FetchRequest,
+        call: Call,
+        node: Node,
+        fetch: FetchContext,
+        replica: FetchingReplica | None,
+    ) -> None:
         self._request = request
         self._call = call
         self._node = node
         self._fetch = fetch
+        self._replica = replica
+        self._is_news = True
         self._find = self._lookup()
-        self._size_bytes_max = min(request.max_bytes, node.fetch_bytes_max)
 
     def read(self) -> list[Read]:
         """Read every partition; the caller answers with the spans or releases them."""
+        request, replica = self._request, self._replica
         reads = read_all(
             self._fetch.partitions,
             self._find,
-            self._size_bytes_max,
-            committed=bool(self._request.isolation_level),
+            min(request.max_bytes, self._node.fetch_bytes_max),
+            committed=bool(request.isolation_level),
+            replica=replica,
+            is_news=self._is_news,
         )
         for read in reads:
             if read.failure is not None:
                 self._node.replicas.note_failure(read.failure)
         return reads
+
+    def replica_has_fetched(self) -> None:
+        """The leaders have taken note; what they want of it is proposed to the controller.
+
+        Reading the same once more tells nothing new.
+        """
+        self._is_news = False
+        assert self._replica is not None
+        for partition in self._replica.proposed:
+            self._node.replicator.propose(partition)
 
     def is_enough(self, reads: list[Read]) -> bool:
         """Whether the answer need not wait."""
@@ -136,8 +181,10 @@ class _Answering:
         news = asyncio.Event()
         partitions = [read.partition for read in reads if read.partition is not None]
         for partition in partitions:
-            partition.waiters.add(news.set)
-        if any(map(_is_outdated, reads)):  # between the first read and here others had their turn
+            self._waiters(partition).add(news.set)
+        if any(
+            map(self._is_outdated, reads)
+        ):  # between the first read and here others had their turn
             news.set()
         timer = loop.call_at(deadline, news.set)
         try:
@@ -151,7 +198,19 @@ class _Answering:
         finally:
             timer.cancel()
             for partition in partitions:
-                partition.waiters.discard(news.set)
+                self._waiters(partition).discard(news.set)
+
+    def _waiters(self, partition: Partition) -> set[Waiter]:
+        return partition.waiters if self._replica is None else partition.end_waiters
+
+    def _is_outdated(self, read: Read) -> bool:
+        """Whether reading again would give something else."""
+        partition = read.partition
+        if partition is None or not partition.is_leader:
+            return True
+        if self._replica is not None:
+            return partition.log.log_end_offset > read.fetch.fetch_offset
+        return partition.log.high_watermark != read.high_watermark
 
     def respond(self, reads: list[Read]) -> FetchResponse:
         """The answer; its spans are given back by who sends it."""
@@ -189,12 +248,8 @@ class _Answering:
         return answer
 
     def _lookup(self) -> Lookup:
-        node, request, version = self._node, self._request, self._call.version
+        node, version = self._node, self._call.version
         find = node.find_by_name if version < TOPIC_ID_VERSION_FIRST else node.find_by_id
-        state = request.replica_state
-        by_state = version >= REPLICA_STATE_VERSION_FIRST
-        if (state.replica_id if by_state else request.replica_id) >= 0:
-            return _refusing(find, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if version < RECORDS_V2_VERSION_FIRST:
             return _refusing(find, ErrorCode.UNSUPPORTED_VERSION)
         return find
@@ -256,11 +311,3 @@ def _refusing(find: Lookup, code: ErrorCode) -> Lookup:
         raise Refused(code)
 
     return refuse
-
-
-def _is_outdated(read: Read) -> bool:
-    """Whether reading again would give something else."""
-    partition = read.partition
-    return partition is None or not (
-        partition.is_leader and partition.log.high_watermark == read.high_watermark
-    )

@@ -38,7 +38,8 @@ class Watched:
 
     def follow(self) -> None:
         """A follower is in sync by now, and slow."""
-        self.partition.state = self.partition.state._replace(isr=TWO_BROKERS)
+        state = self.partition.state
+        self.partition.become(state._replace(isr=TWO_BROKERS, replicas=TWO_BROKERS), 0)
 
     def catch_up(self) -> None:
         """The follower has fetched everything."""
@@ -129,7 +130,8 @@ async def test_what_is_appended_by_the_told_is_kept_with_the_others(broker: Runn
     groups.follow()
     groups.log.append([RECORD], lambda _code: groups.append(RECORD))
     groups.append(RECORD)
-    groups.partition.state = groups.partition.state._replace(isr=(0,))  # the follower is given up
+    state = groups.partition.state
+    groups.partition.become(state._replace(replicas=(0,), isr=(0,)), 0)  # the follower is given up
     groups.catch_up()
     told = ["appended", ErrorCode.NONE, "appended", ErrorCode.NONE]
     assert groups.told == told, "the second is told by the append that the first one makes"
