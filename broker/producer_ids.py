@@ -1,25 +1,122 @@
 """Producer ids for idempotent producers, taken from the controller in blocks.
 
-An id is never handed out twice, also not after a restart: what is left of a block is then lost.
+The next block is asked for when nine tenths of one are handed out, so that nobody has to wait. An
+id is never handed out twice, also not after a restart: what is left of a block is then lost.
+
+Source: Kafka's RPCProducerIdManager; it refuses at once whoever comes before a block is there, this
+waits for the controller for a moment.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k67_allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from odradek.protocol.primitives import INT64_MAX
+from odradek.protocol.schema import Message
+
+from .peers.connection import PeerFailed
+
+log = logging.getLogger(__name__)
+
+PREFETCH_AT: Final = 0.9
+WAIT_S: Final = 1.0
+RETRY_PAUSE_S: Final = 0.05
 
 
 class ProducerIds:
-    """The ids of this broker's current block."""
+    """The ids of this broker's current block, and the next block."""
 
     def __init__(self, allocate: Callable[[], Awaitable[range]]) -> None:
+        """`allocate` asks the controller for a block, `allocator` makes one.
+
+        What it raises as Refused is tried again.
+        """
         self._allocate = allocate
         self._block = range(0)
-        self._allocating = asyncio.Lock()
+        self._next = range(0)
+        self._prefetch_at = 0
+        self._allocating: asyncio.Task[None] | None = None
 
     async def next_id(self) -> int:
-        """An id that nobody has had."""
-        while not self._block:
-            async with self._allocating:
-                if not self._block:
-                    self._block = await self._allocate()
+        """An id that nobody has had.
+
+        Raises: Refused (COORDINATOR_LOAD_IN_PROGRESS while the controller gives none).
+        """
+        if not self._block and not self._next:
+            await self._wait()
+        if not self._block:
+            self._block, self._next = self._next, range(0)
+            self._prefetch_at = self._block.start + int(len(self._block) * PREFETCH_AT)
         producer_id, self._block = self._block[0], self._block[1:]
+        if producer_id >= self._prefetch_at and not self._next:
+            self._fetch()
         return producer_id
+
+    def close(self) -> None:
+        """Ask for no more blocks."""
+        if self._allocating is not None:
+            self._allocating.cancel()
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(WAIT_S):
+                while not self._block and not self._next:
+                    await asyncio.shield(self._fetch())
+        except (TimeoutError, PeerFailed):
+            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from None
+
+    def _fetch(self) -> "asyncio.Task[None]":
+        """Have the next block fetched, by one task for all who wait."""
+        if self._allocating is None:
+            self._allocating = asyncio.get_running_loop().create_task(self._fetch_next())
+            self._allocating.add_done_callback(self._fetched)
+        return self._allocating
+
+    def _fetched(self, task: "asyncio.Task[None]") -> None:
+        self._allocating = None
+        if not task.cancelled():
+            task.exception()  # whoever waits has it; the next one asks again
+
+    async def _fetch_next(self) -> None:
+        trouble = ""
+        while True:
+            try:
+                self._next = await self._allocate()
+            except Refused as refused:
+                if str(refused) != trouble:
+                    trouble = str(refused)
+                    log.warning("no producer ids, trying again reason=%s", trouble)
+                await asyncio.sleep(RETRY_PAUSE_S)
+            else:
+                return
+
+
+def allocator(
+    ask: Callable[[Message, int], Awaitable[Message]],
+    version: int,
+    *,
+    broker_id: int,
+    broker_epoch: Callable[[], int],
+) -> Callable[[], Awaitable[range]]:
+    """How blocks are asked of the controller; `ask` is that of a ControllerClient."""
+
+    async def allocate() -> range:
+        request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=broker_epoch())
+        answer = await ask(request, version)
+        assert isinstance(answer, AllocateProducerIdsResponse)
+        if answer.error_code:
+            raise Refused(ErrorCode(answer.error_code))
+        first, count = answer.producer_id_start, answer.producer_id_len
+        if first < 0 or count <= 0 or first > INT64_MAX - count:
+            raise Refused(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller gave {count} ids from {first}"
+            )
+        return range(first, first + count)
+
+    return allocate

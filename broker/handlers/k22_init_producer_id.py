@@ -5,7 +5,7 @@ A transactional id is refused as INVALID_REQUEST: transactions are not served ye
 
 from typing import Final
 
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k22_init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -24,4 +24,10 @@ async def handle(request: InitProducerIdRequest, call: Call, node: Node) -> Init
         return InitProducerIdResponse(
             error_code=ErrorCode.INVALID_REQUEST, producer_id=NONE, producer_epoch=NONE
         )
-    return InitProducerIdResponse(producer_id=await node.producer_ids.next_id(), producer_epoch=0)
+    try:
+        producer_id = await node.producer_ids.next_id()
+    except Refused as refused:
+        return InitProducerIdResponse(
+            error_code=refused.code, producer_id=NONE, producer_epoch=NONE
+        )
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

@@ -1,17 +1,139 @@
 """Requests of this broker to the controller, wherever that is: AlterPartition and its like."""
 
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
+
+from ..metadata import Address, MetadataCache
+from .directory import Peers
+from .peer import Peer, PeerFailed
+
+log = logging.getLogger(__name__)
+
+UNKNOWN_PAUSE_S: Final = 0.1
+"""Between looks for a controller, while the metadata names none."""
+RETRY_PAUSE_S: Final = 0.05
+NO_CONTROLLER: Final = -1
+
+AskSelf = Callable[[Message, int], Awaitable[Message]]
 
 
 class ControllerClient:
     """Finds the controller in the metadata, and asks again when it has moved.
 
-    With the controller in this process the request goes to its handler by direct call.
+    With the controller in this process the request goes to its handler by direct call. All share
+    one connection, on which versions are negotiated, as Kafka does: an answer may be of a lower
+    version than asked for.
     """
+
+    def __init__(
+        self,
+        peers: Peers,
+        metadata: MetadataCache,
+        *,
+        broker_id: int,
+        ask_self: AskSelf,
+        timeout_ms: int,
+    ) -> None:
+        """`timeout_ms`: request.timeout.ms, of one try."""
+        self._peers = peers
+        self._metadata = metadata
+        self._broker_id = broker_id
+        self._ask_self = ask_self
+        self._timeout_ms = timeout_ms
+        self._peer: Peer | None = None
+        self._closed = asyncio.Event()
+        self._trouble = ""
 
     async def ask(self, request: Message, version: int) -> Message:
         """Ask until there is an answer of a controller; NOT_CONTROLLER is not one.
 
+        What an earlier try has done at a controller that could not answer is unknown.
         Raises: PeerFailed if it is closed.
         """
-        raise NotImplementedError
+        while True:
+            try:
+                answer = await self.ask_once(request, version)
+            except PeerFailed as failed:
+                if self._closed.is_set():
+                    raise
+                self._note(str(failed))
+            else:
+                if not _says_not_controller(answer):
+                    self._note("")
+                    return answer
+                self._note(f"broker {self._metadata.controller_id} is not the controller")
+                self._hang_up()
+            unknown = self._metadata.controller_id == NO_CONTROLLER
+            await self._pause(UNKNOWN_PAUSE_S if unknown else RETRY_PAUSE_S)
+
+    async def ask_once(self, request: Message, version: int) -> Message:
+        """Ask whom the metadata names as the controller just now.
+
+        Raises: PeerFailed, also if nobody is named.
+        """
+        if self._closed.is_set():
+            raise PeerFailed("closed")
+        controller_id = self._metadata.controller_id
+        if controller_id == self._broker_id:
+            self._hang_up()
+            return await self._ask_self(request, version)
+        return await self._peer_of(controller_id).ask(request, version)
+
+    def close(self) -> None:
+        """Ask no more; who waits gets PeerFailed."""
+        self._closed.set()
+        self._hang_up()
+
+    def _peer_of(self, controller_id: int) -> Peer:
+        """Raises: PeerFailed."""
+        if controller_id == NO_CONTROLLER:
+            raise PeerFailed("no controller is known")
+        address = self._peers.controller_address(controller_id)
+        peer = self._peer
+        if peer is None or Address(peer.host, peer.port) != address:
+            self._hang_up()
+            peer = self._peer = self._peers.open(
+                address,
+                client_id=str(self._broker_id),
+                timeout_ms=self._timeout_ms,
+                negotiates=True,
+            )
+        return peer
+
+    def _hang_up(self) -> None:
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
+
+    async def _pause(self, pause_s: float) -> None:
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._closed.wait()
+        except TimeoutError:
+            return
+
+    def _note(self, trouble: str) -> None:
+        """One line when something else goes wrong than before, one when it is over."""
+        if trouble == self._trouble:
+            return
+        if trouble:
+            log.warning("controller not asked, trying again reason=%s", trouble)
+        else:
+            log.info("controller asked again broker=%d", self._metadata.controller_id)
+        self._trouble = trouble
+
+
+def _says_not_controller(answer: Any) -> bool:
+    """Whether any of its error codes is NOT_CONTROLLER."""
+    if answer.error_code == ErrorCode.NOT_CONTROLLER:
+        return True
+    return any(
+        partition.error_code == ErrorCode.NOT_CONTROLLER
+        for topic in getattr(answer, "topics", ())
+        for partition in topic.partitions
+    )

@@ -1,0 +1,47 @@
+"""Where the other brokers are, and how connections to them are set up."""
+
+from ..config import Config
+from ..metadata import Address, MetadataCache
+from .peer import Peer, PeerFailed, Setup
+
+
+class Peers:
+    """The brokers that the metadata names, each on the listener that is meant for brokers."""
+
+    def __init__(self, config: Config, metadata: MetadataCache) -> None:
+        self._metadata = metadata
+        self._listeners = config.broker_listeners
+        self._setup = Setup(
+            timeout_ms=config.socket_connection_setup_timeout_ms,
+            timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
+        )
+
+    def address(self, broker_id: int) -> Address:
+        """Where a live broker is reached, by its followers for example.  Raises: PeerFailed."""
+        return self._address(broker_id, self._listeners.inter_broker)
+
+    def controller_address(self, broker_id: int) -> Address:
+        """Where a live broker is reached as the controller.  Raises: PeerFailed."""
+        return self._address(broker_id, self._listeners.of_controller)
+
+    def open(
+        self, address: Address, *, client_id: str, timeout_ms: int, negotiates: bool = False
+    ) -> Peer:
+        """A peer that the caller closes."""
+        return Peer(
+            address.host,
+            address.port,
+            client_id=client_id,
+            timeout_ms=timeout_ms,
+            setup=self._setup,
+            negotiates=negotiates,
+        )
+
+    def _address(self, broker_id: int, listener_name: str) -> Address:
+        broker = self._metadata.brokers.get(broker_id)
+        if broker is None:
+            raise PeerFailed(f"broker {broker_id} is not known to be alive")
+        address = broker.endpoints.get(listener_name)
+        if address is None:
+            raise PeerFailed(f"broker {broker_id} has no listener {listener_name}")
+        return address

@@ -1,0 +1,33 @@
+"""Requests of this broker to itself: no connection, the handler is called."""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+from odradek.protocol.schema import Message
+
+from ..call import Call
+from ..handlers import APIS
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+
+class OwnProcess:
+    """The client, as handlers see it, when a broker asks itself."""
+
+    host = "127.0.0.1"
+
+    def __init__(self, listener_name: str) -> None:
+        self.listener_name = listener_name
+
+    def note_software(self, software: str) -> None:
+        """Nobody needs to be told."""
+
+
+async def ask_self(node: "Node", request: Message, version: int) -> Message:
+    """What the handler of this broker answers."""
+    peer = OwnProcess(node.config.broker_listeners.of_controller)
+    call = Call(version, str(node.broker_id), peer)
+    answer: Any = APIS[request.API_KEY].handle(request, call, node)
+    found: Message = await answer if isinstance(answer, Awaitable) else answer
+    return found
