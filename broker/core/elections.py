@@ -5,7 +5,7 @@ answers ElectLeaders.
 """
 
 from collections.abc import Collection, Sequence
-from enum import IntEnum
+from enum import Enum, IntEnum, auto
 from typing import NamedTuple
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -20,13 +20,27 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
+class Strategy(Enum):
+    """Why a leader is elected, and so who may be it."""
+
+    OFFLINE = auto()
+    """The leader is gone; out-of-sync replicas only where the topic allows it."""
+    UNCLEAN = auto()
+    """The leader is gone; any replica."""
+    REASSIGN = auto()
+    """A reassignment is done and its leader does not stay."""
+    PREFERRED = auto()
+    SHUTDOWN = auto()
+    """The leader's broker wants to stop."""
+
+
 class Leadership(NamedTuple):
     """A leader and its in-sync replicas."""
 
     leader: int
     isr: tuple[int, ...]
     is_unclean: bool = False
-    """The leader was not in sync: records may be lost."""
+    """The leader was not in sync when it was elected: records may be lost."""
 
 
 def first_leader(replicas: Sequence[int], live: Collection[int]) -> Leadership:
@@ -36,6 +50,49 @@ def first_leader(replicas: Sequence[int], live: Collection[int]) -> Leadership:
     """
     isr = tuple(replica for replica in replicas if replica in live)
     return Leadership(isr[0] if isr else NO_LEADER, isr)
+
+
+def leader_if_offline(
+    state: PartitionState, online: Collection[int], *, allow_unclean: bool
+) -> Leadership | None:
+    """The first online replica in sync, or else (unclean) the first online one."""
+    replicas = [replica for replica in state.replicas if replica in online]
+    for replica in replicas:
+        if replica in state.isr:
+            isr = tuple(r for r in state.isr if r in online)
+            return Leadership(replica, isr, state.is_recovering)
+    if replicas and allow_unclean:
+        return Leadership(replicas[0], (replicas[0],), is_unclean=True)
+    return None
+
+
+def leader_after_reassignment(
+    state: PartitionState, target: Sequence[int], online: Collection[int]
+) -> Leadership | None:
+    """The first of the target replicas that is online and in sync; those in sync stay so."""
+    for replica in target:
+        if replica in online and replica in state.isr:
+            return Leadership(replica, state.isr, state.is_recovering)
+    return None
+
+
+def preferred_leader(state: PartitionState, online: Collection[int]) -> Leadership | None:
+    """The first replica, if it is online and in sync; those in sync stay so."""
+    return leader_after_reassignment(state, state.replicas[:1], online)
+
+
+def leader_at_shutdown(
+    state: PartitionState, online: Collection[int], shutting_down: Collection[int]
+) -> Leadership | None:
+    """The first replica that is online, in sync and stays; who goes is in sync no more.
+
+    `online`: those that are shutting down are among them.
+    """
+    isr = tuple(r for r in state.isr if r not in shutting_down)
+    for replica in state.replicas:
+        if replica in online and replica in isr:
+            return Leadership(replica, isr, state.is_recovering)
+    return None
 
 
 def elect(state: PartitionState | None, kind: ElectionType, live: Collection[int]) -> Leadership:

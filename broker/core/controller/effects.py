@@ -4,11 +4,15 @@ Everything that is written is fenced by the version of /controller_epoch: if tha
 resigns and closes the procedure at its `yield`.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ..partition_state import PartitionState, TopicPartition
 from .requests import BrokerRequests
+
+
+class ControllerMoved(Exception):
+    """A later controller has written already: this one has to resign at once."""
 
 
 class ReplicaAssignment(NamedTuple):
@@ -17,6 +21,35 @@ class ReplicaAssignment(NamedTuple):
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+
+    @property
+    def is_being_reassigned(self) -> bool:
+        """Whether replicas are coming or going."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas when the reassignment is done."""
+        return tuple(r for r in self.replicas if r not in self.removing)
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The replicas before the reassignment, not always in their order."""
+        return tuple(r for r in self.replicas if r not in self.adding)
+
+    def reassign_to(self, target: Iterable[int]) -> "ReplicaAssignment":
+        """On the way to other replicas, from those before a reassignment that goes on already."""
+        target = tuple(target)
+        replicas = tuple(dict.fromkeys((*target, *self.origin)))
+        return ReplicaAssignment(
+            replicas,
+            tuple(r for r in replicas if r not in self.origin),
+            tuple(r for r in replicas if r not in target),
+        )
+
+    def without(self, replica: int) -> "ReplicaAssignment":
+        """The same with a replica less."""
+        return ReplicaAssignment(*(tuple(r for r in replicas if r != replica) for replicas in self))
 
 
 class StoredState(NamedTuple):

@@ -1,0 +1,130 @@
+"""Brokers that come, go, bounce, or lose log directories.
+
+Source: Kafka 3.9's controller in ZooKeeper mode.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+
+from odradek.protocol.errors import ErrorCode
+
+from ..partition_state import TopicPartition
+from .context import Context, LiveBroker, ReplicasByBroker
+from .deletion import fail_deletions, retry_deletions
+from .effects import Procedure
+from .partition_machine import bring_online, change_partitions
+from .reassignment import resume_reassignments
+from .replica_machine import change_replicas
+from .request_batch import send_metadata
+from .status import PartitionStatus, ReplicaStatus
+
+log = logging.getLogger(__name__)
+
+
+def brokers_changed(context: Context, registered: Mapping[int, LiveBroker]) -> Procedure[None]:
+    """Brokers have come, gone, bounced (another epoch) or changed their endpoints."""
+    known = context.brokers
+    new = sorted(registered.keys() - known.keys())
+    dead = sorted(known.keys() - registered.keys())
+    both = sorted(registered.keys() & known.keys())
+    bounced = [b for b in both if registered[b].epoch > known[b].epoch]
+    moved = [
+        b
+        for b in both
+        if registered[b].epoch == known[b].epoch and registered[b].endpoints != known[b].endpoints
+    ]
+    log.info("brokers changed new=%s dead=%s bounced=%s moved=%s", new, dead, bounced, moved)
+    if new:
+        yield from _start(context, {b: registered[b] for b in new})
+    if bounced:
+        yield from _stop(context, bounced)
+        yield from _start(context, {b: registered[b] for b in bounced})
+    if dead:
+        yield from _stop(context, dead)
+    if moved:
+        context.brokers.update({b: registered[b] for b in moved})
+        yield from send_metadata(context)
+
+
+def log_dirs_failed(context: Context, broker_ids: Collection[int]) -> Procedure[None]:
+    """Brokers have lost log directories: their answers to LeaderAndIsr tell which replicas."""
+    replicas = context.replicas_on(broker_ids)
+    yield from change_replicas(context, replicas, ReplicaStatus.ONLINE)
+
+
+def leader_and_isr_answered(
+    context: Context, broker_id: int, errors: Mapping[TopicPartition, ErrorCode]
+) -> Procedure[None]:
+    """A broker has answered; only partitions with KAFKA_STORAGE_ERROR go offline there.
+
+    Those with NONE are online there again.
+    """
+    if broker_id not in context.brokers:
+        return
+    before = context.offline_replicas.get(broker_id, set())
+    failed = {key for key, code in errors.items() if code == ErrorCode.KAFKA_STORAGE_ERROR}
+    served = {key for key, code in errors.items() if code == ErrorCode.NONE}
+    now = {key for key in before - served | failed if broker_id in context.assignment(key).replicas}
+    context.offline_replicas[broker_id] = now
+    lost = sorted(now - before)
+    if lost:
+        log.error("replicas are offline broker=%d replicas=%s", broker_id, lost)
+        yield from _go_offline(context, {broker_id: lost})
+
+
+def _start(context: Context, brokers: Mapping[int, LiveBroker]) -> Procedure[None]:
+    context.brokers.update(brokers)
+    for broker_id in brokers:
+        context.offline_replicas.pop(broker_id, None)
+    others = context.brokers.keys() - brokers.keys()
+    if others:
+        yield from send_metadata(context, (), others)
+    led = [key for key in context.states if not context.is_to_be_deleted(key[0])]
+    yield from send_metadata(context, led, brokers.keys())
+    replicas = context.replicas_on(brokers.keys())
+    yield from change_replicas(context, replicas, ReplicaStatus.ONLINE)
+    yield from bring_online(context)
+    waiting = [
+        key
+        for key in context.reassigning
+        if not brokers.keys().isdisjoint(context.assignment(key).target)
+    ]
+    yield from resume_reassignments(context, waiting)
+    topics = sorted({topic for keys in replicas.values() for topic, _ in keys})
+    yield from retry_deletions(context, topics)
+
+
+def _stop(context: Context, broker_ids: Collection[int]) -> Procedure[None]:
+    for broker_id in broker_ids:
+        del context.brokers[broker_id]
+        context.offline_replicas.pop(broker_id, None)
+        context.shutting_down.discard(broker_id)
+    yield from _go_offline(context, context.replicas_on(broker_ids))
+
+
+def _go_offline(context: Context, replicas: ReplicasByBroker) -> Procedure[None]:
+    """Find other leaders, take the replicas out of the ISRs, let deletions wait."""
+    doomed = _filter(context, replicas, to_be_deleted=True)
+    others = _filter(context, replicas, to_be_deleted=False)
+    leaderless = [
+        key
+        for key, state in context.states.items()
+        if not context.is_online(state.leader, key) and not context.is_to_be_deleted(key[0])
+    ]
+    yield from change_partitions(context, leaderless, PartitionStatus.OFFLINE)
+    elected = yield from bring_online(context)
+    yield from change_replicas(context, others, ReplicaStatus.OFFLINE)
+    if doomed:
+        yield from fail_deletions(context, doomed)
+    if not others and not elected:  # nobody was told anything yet
+        yield from send_metadata(context)
+
+
+def _filter(
+    context: Context, replicas: ReplicasByBroker, *, to_be_deleted: bool
+) -> ReplicasByBroker:
+    found = {
+        broker_id: [key for key in keys if context.is_to_be_deleted(key[0]) == to_be_deleted]
+        for broker_id, keys in replicas.items()
+    }
+    return {broker_id: keys for broker_id, keys in found.items() if keys}

@@ -1,0 +1,142 @@
+"""Deletes topics: stops their replicas, has them deleted, then removes the nodes.
+
+Source: the topic deletion manager of Kafka 3.9's controller in ZooKeeper mode. A deletion is
+halted while a replica is offline or a partition is being reassigned, and resumed when a broker
+starts or a reassignment ends.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+
+from odradek.protocol.errors import ErrorCode
+
+from ..partition_state import TopicPartition
+from .context import Context, ReplicasByBroker
+from .effects import DeleteTopicNodes, DropDeletionRequests, Procedure
+from .partition_machine import change_partitions
+from .replica_machine import change_replicas
+from .request_batch import send_metadata
+from .status import PartitionStatus, ReplicaStatus
+
+log = logging.getLogger(__name__)
+
+
+def deletions_asked(context: Context, topics: Collection[str], *, enabled: bool) -> Procedure[None]:
+    """Nodes below /admin/delete_topics; `enabled` is delete.topic.enable."""
+    unknown = [topic for topic in topics if topic not in context.assignments]
+    if unknown:
+        log.warning("no such topics to delete topics=%s", ",".join(unknown))
+        yield DropDeletionRequests(unknown)
+    known = [topic for topic in topics if topic in context.assignments]
+    if not known:
+        return
+    if not enabled:
+        log.info("topics are not to be deleted topics=%s", ",".join(known))
+        yield DropDeletionRequests(known)
+        return
+    reassigning = {topic for topic, _ in context.reassigning}
+    context.topics_to_delete.update(dict.fromkeys(known))
+    halt_deletions(context, reassigning.intersection(known), "a reassignment is under way")
+    yield from resume_deletions(context)
+
+
+def stop_replica_answered(
+    context: Context, broker_id: int, errors: Mapping[TopicPartition, ErrorCode]
+) -> Procedure[None]:
+    """A broker has answered for replicas that it was to delete (NONE: it is done)."""
+    errors = {key: code for key, code in errors.items() if key[0] in context.deletions_begun}
+    failed = [key for key, code in errors.items() if code != ErrorCode.NONE]
+    if failed:
+        yield from fail_deletions(context, {broker_id: failed})
+    done = [key for key, code in errors.items() if code == ErrorCode.NONE]
+    done = [key for key in done if context.is_to_be_deleted(key[0])]
+    if done:
+        yield from change_replicas(context, {broker_id: done}, ReplicaStatus.DELETION_SUCCESSFUL)
+        yield from resume_deletions(context)
+
+
+def halt_deletions(context: Context, topics: Iterable[str], why: str) -> None:
+    """Let the deletion of topics wait."""
+    halted = sorted(topic for topic in topics if context.is_to_be_deleted(topic))
+    if halted:
+        context.deletions_halted.update(halted)
+        log.info("deletion waits topics=%s why=%s", ",".join(halted), why)
+
+
+def retry_deletions(context: Context, topics: Iterable[str]) -> Procedure[None]:
+    """What a deletion waited for may be over."""
+    waiting = [topic for topic in topics if context.is_to_be_deleted(topic)]
+    if waiting:
+        context.deletions_halted.difference_update(waiting)
+        yield from resume_deletions(context)
+
+
+def fail_deletions(context: Context, replicas: ReplicasByBroker) -> Procedure[None]:
+    """Replicas (by broker) that were to be deleted have gone offline, or could not be deleted."""
+    yield from change_replicas(context, replicas, ReplicaStatus.DELETION_INELIGIBLE)
+    topics = {topic for keys in replicas.values() for topic, _ in keys}
+    halt_deletions(context, topics, "replicas could not be deleted")
+    yield from resume_deletions(context)
+
+
+def resume_deletions(context: Context) -> Procedure[None]:
+    """Take each deletion as far as it can go."""
+    to_retry = []
+    to_begin = []
+    for topic in list(context.topics_to_delete):
+        if _is_deleted(context, topic):
+            yield from _complete(context, topic)
+            continue
+        if context.is_any_replica(topic, ReplicaStatus.DELETION_STARTED):
+            continue  # answers are awaited
+        if context.is_any_replica(topic, ReplicaStatus.DELETION_INELIGIBLE):
+            to_retry.append(topic)
+        if topic not in context.deletions_halted:
+            to_begin.append(topic)
+    if to_retry:
+        ineligible = context.with_status(to_retry, ReplicaStatus.DELETION_INELIGIBLE)
+        yield from change_replicas(context, ineligible, ReplicaStatus.OFFLINE)
+    if to_begin:
+        yield from _begin(context, to_begin)
+
+
+def _is_deleted(context: Context, topic: str) -> bool:
+    return all(
+        context.replica_status.get((topic, partition), {}).get(replica)
+        is ReplicaStatus.DELETION_SUCCESSFUL
+        for partition, assignment in context.assignments.get(topic, {}).items()
+        for replica in assignment.replicas
+    )
+
+
+def _complete(context: Context, topic: str) -> Procedure[None]:
+    deleted = context.with_status((topic,), ReplicaStatus.DELETION_SUCCESSFUL)
+    yield from change_replicas(context, deleted, ReplicaStatus.NON_EXISTENT)
+    yield DeleteTopicNodes(topic)
+    context.remove_topic(topic)
+    log.info("topic deleted topic=%s", topic)
+
+
+def _begin(context: Context, topics: Collection[str]) -> Procedure[None]:
+    """Begin, or go on with those replicas that are not deleted yet."""
+    unseen = [topic for topic in topics if topic not in context.deletions_begun]
+    if unseen:
+        partitions = context.partitions_of(unseen)
+        yield from change_partitions(context, partitions, PartitionStatus.OFFLINE)
+        yield from change_partitions(context, partitions, PartitionStatus.NON_EXISTENT)
+        context.deletions_begun.update(unseen)
+    yield from send_metadata(context, context.partitions_of(topics))
+    dead: ReplicasByBroker = {}
+    alive: ReplicasByBroker = {}
+    for broker_id, keys in context.replicas_of(context.partitions_of(topics)).items():
+        for key in keys:
+            status = context.replica_status.get(key, {}).get(broker_id)
+            if not context.is_online(broker_id, key):
+                dead.setdefault(broker_id, []).append(key)
+            elif status is not ReplicaStatus.DELETION_SUCCESSFUL:
+                alive.setdefault(broker_id, []).append(key)
+    yield from change_replicas(context, dead, ReplicaStatus.DELETION_INELIGIBLE)
+    yield from change_replicas(context, alive, ReplicaStatus.OFFLINE)
+    yield from change_replicas(context, alive, ReplicaStatus.DELETION_STARTED)
+    topics_waiting = {topic for keys in dead.values() for topic, _ in keys}
+    halt_deletions(context, topics_waiting, "replicas are offline")

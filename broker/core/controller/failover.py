@@ -1,0 +1,95 @@
+"""What a new controller does first.
+
+Source: Kafka 3.9's controller in ZooKeeper mode.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from ..partition_state import TopicPartition
+from .context import Context, LiveBroker, TopicNode
+from .deletion import resume_deletions
+from .effects import Breathe, DropDeletionRequests, Procedure, StoredState
+from .partition_machine import start_partitions
+from .reassignment import reassignments_requested, resume_reassignments
+from .rebalance import preferred_elections_requested
+from .replica_machine import start_replicas
+from .request_batch import send_metadata, slices
+
+log = logging.getLogger(__name__)
+
+
+class Snapshot(NamedTuple):
+    """All that a new controller has read from the store."""
+
+    brokers: Mapping[int, LiveBroker]
+    topics: Mapping[str, TopicNode]
+    """Every topic has an id; the shell has written those that were missing."""
+    states: Mapping[TopicPartition, StoredState]
+    deletions: Collection[str]
+    reassignments: Mapping[TopicPartition, tuple[int, ...]]
+    """Of /admin/reassign_partitions."""
+    preferred_elections: Collection[TopicPartition]
+    """Of /admin/preferred_replica_election; the shell deletes the node afterwards."""
+
+
+def fail_over(context: Context, snapshot: Snapshot) -> Procedure[None]:
+    """Begin as controller: tell everybody, elect where there is no leader, finish what was begun.
+
+    First effect beside Breathe (and DropDeletionRequests, if topics may not be deleted):
+    UpdateMetadata with the live brokers and no partitions, to everyone.
+    """
+    yield from _load(context, snapshot)
+    if context.delete_topic_enable:
+        _queue_deletions(context, snapshot.deletions)
+    elif snapshot.deletions:
+        yield DropDeletionRequests(sorted(snapshot.deletions))
+    yield from send_metadata(context)
+    yield from start_replicas(context)
+    yield from start_partitions(context)
+    begun: Collection[TopicPartition] = ()
+    if snapshot.reassignments:
+        begun = yield from reassignments_requested(context, snapshot.reassignments)
+    waiting = [key for key in context.reassigning if key not in begun]
+    yield from resume_reassignments(context, waiting)
+    yield from resume_deletions(context)
+    yield from preferred_elections_requested(context, snapshot.preferred_elections)
+    log.info(
+        "controller is ready epoch=%d brokers=%d topics=%d begun=%d",
+        context.controller_epoch,
+        len(context.brokers),
+        len(context.assignments),
+        len(begun),
+    )
+
+
+def _load(context: Context, snapshot: Snapshot) -> Procedure[None]:
+    context.brokers = dict(snapshot.brokers)
+    for number, topics in enumerate(slices(list(snapshot.topics))):
+        if number:
+            yield Breathe()
+        for topic in topics:
+            context.add_topic(topic, snapshot.topics[topic])
+    for number, keys in enumerate(slices(list(context.partitions()))):
+        if number:
+            yield Breathe()
+        for key in keys:
+            if key in snapshot.states:
+                context.states[key] = context.state_from(key, snapshot.states[key])
+            if context.assignment(key).is_being_reassigned:
+                context.reassigning[key] = None
+
+
+def _queue_deletions(context: Context, topics: Collection[str]) -> None:
+    context.topics_to_delete.update(dict.fromkeys(sorted(topics)))
+    reassigning = {topic for topic, _ in context.reassigning}
+    for topic in context.topics_to_delete:
+        is_offline = any(
+            not context.is_online(replica, (topic, partition))
+            for partition, assignment in context.assignments.get(topic, {}).items()
+            for replica in assignment.replicas
+        )
+        if is_offline or topic in reassigning:
+            context.deletions_halted.add(topic)
+            log.info("deletion waits topics=%s", topic)

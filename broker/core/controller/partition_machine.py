@@ -1,0 +1,272 @@
+"""Brings partitions from state to state: makes first leaders, elects others.
+
+Source: the partition state machine of Kafka 3.9's controller in ZooKeeper mode. A partition that
+is in no state to take the step is left where it is, as there.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from ..elections import (
+    Leadership,
+    Strategy,
+    first_leader,
+    leader_after_reassignment,
+    leader_at_shutdown,
+    leader_if_offline,
+    preferred_leader,
+)
+from ..partition_state import NO_LEADER, PartitionState, TopicPartition
+from .context import Context
+from .effects import (
+    Breathe,
+    CreateStates,
+    Procedure,
+    ReadStates,
+    ReadUncleanElection,
+    StoredState,
+    WriteStates,
+)
+from .request_batch import RequestBatch, slices
+from .status import PARTITION_BEFORE, PartitionStatus
+
+log = logging.getLogger(__name__)
+
+States = dict[TopicPartition, PartitionState]
+
+
+def change_partitions(
+    context: Context,
+    partitions: Collection[TopicPartition],
+    target: PartitionStatus,
+    strategy: Strategy = Strategy.OFFLINE,
+) -> Procedure[States]:
+    """Bring partitions to a state; brokers are told of new leaders.
+
+    Returns those that got a leader (ONLINE only). `strategy` is for those that had one before.
+    """
+    valid = [key for key in partitions if _may_change(context, key, target)]
+    if target is not PartitionStatus.ONLINE:
+        context.partition_status.update(dict.fromkeys(valid, target))
+        return {}
+    status = context.partition_status
+    new = [key for key in valid if status[key] is PartitionStatus.NEW]
+    led = [key for key in valid if status[key] is not PartitionStatus.NEW]
+    batch = RequestBatch(context)
+    changed = yield from _initialize(context, new, batch)
+    changed.update((yield from _elect(context, led, strategy, batch)))
+    status.update(dict.fromkeys(changed, PartitionStatus.ONLINE))
+    yield from batch.send()
+    return changed
+
+
+def bring_online(context: Context, topic: str | None = None) -> Procedure[States]:
+    """Find leaders for all partitions (of a topic) that are new or offline."""
+    waiting = (PartitionStatus.NEW, PartitionStatus.OFFLINE)
+    partitions = [
+        key
+        for key, status in context.partition_status.items()
+        if status in waiting
+        and not context.is_to_be_deleted(key[0])
+        and (topic is None or key[0] == topic)
+    ]
+    return (yield from change_partitions(context, partitions, PartitionStatus.ONLINE))
+
+
+def start_partitions(context: Context) -> Procedure[None]:
+    """Give all partitions their first state, then find leaders for those without."""
+    for number, keys in enumerate(slices(list(context.partitions()))):
+        if number:
+            yield Breathe()
+        for key in keys:
+            state = context.states.get(key)
+            if state is None:
+                status = PartitionStatus.NEW
+            elif context.is_online(state.leader, key):
+                status = PartitionStatus.ONLINE
+            else:
+                status = PartitionStatus.OFFLINE
+            context.partition_status[key] = status
+    yield from bring_online(context)
+
+
+def _may_change(context: Context, key: TopicPartition, target: PartitionStatus) -> bool:
+    status = context.partition_status.setdefault(key, PartitionStatus.NON_EXISTENT)
+    if status in PARTITION_BEFORE[target]:
+        return True
+    log.error(
+        "partition state change refused topic=%s partition=%d from=%s to=%s",
+        *key,
+        status.name,
+        target.name,
+    )
+    return False
+
+
+# First leaders.
+
+
+def _initialize(
+    context: Context, partitions: Sequence[TopicPartition], batch: RequestBatch
+) -> Procedure[States]:
+    states = []
+    for number, keys in enumerate(slices(partitions)):
+        if number:
+            yield Breathe()
+        states += [state for state in (_first_state(context, key) for key in keys) if state]
+    if not states:
+        return {}
+    taken = yield CreateStates(states)
+    changed: States = {}
+    for number, some in enumerate(slices(states)):
+        if number:
+            yield Breathe()
+        for state in some:
+            key = state.key
+            if key in taken:
+                log.error("state is there already topic=%s partition=%d", *key)
+                continue
+            context.states[key] = changed[key] = state
+            batch.add_leader_and_isr(state.isr, state, is_new=True)
+    return changed
+
+
+def _first_state(context: Context, key: TopicPartition) -> PartitionState | None:
+    assignment = context.assignment(key)
+    leadership = first_leader(assignment.replicas, context.online(key, assignment.replicas))
+    if leadership.leader == NO_LEADER:
+        log.warning("no live replica topic=%s partition=%d", *key)
+        return None
+    stored = StoredState(leadership.leader, 0, leadership.isr, context.controller_epoch, 0)
+    return context.state_from(key, stored)
+
+
+# Elections.
+
+
+def _elect(
+    context: Context,
+    partitions: Sequence[TopicPartition],
+    strategy: Strategy,
+    batch: RequestBatch,
+) -> Procedure[States]:
+    changed: States = {}
+    remaining: Sequence[TopicPartition] = partitions
+    while remaining:
+        elected = yield from _choose(context, remaining, strategy)
+        if not elected:
+            break
+        conflicts = yield WriteStates(list(elected.values()))
+        for number, keys in enumerate(slices(list(elected))):
+            if number:
+                yield Breathe()
+            for key in keys:
+                if key not in conflicts:
+                    state = elected[key]
+                    context.states[key] = changed[key] = state
+                    batch.add_leader_and_isr(_recipients(context, key, strategy), state)
+        remaining = [key for key in elected if key in conflicts]
+    return changed
+
+
+def _choose(
+    context: Context, partitions: Sequence[TopicPartition], strategy: Strategy
+) -> Procedure[States]:
+    """Who is to lead, by what the store says now; partitions that nobody can lead lack."""
+    stored: Mapping[TopicPartition, StoredState] = yield ReadStates(partitions)
+    states: States = {}
+    for number, keys in enumerate(slices(partitions)):
+        if number:
+            yield Breathe()
+        for key in keys:
+            if key in stored:
+                states[key] = context.state_to_change(key, stored[key])
+            else:
+                log.error("no state to elect a leader from topic=%s partition=%d", *key)
+    unclean = yield from _unclean_topics(context, states.values(), strategy)
+    elected: States = {}
+    for number, keys in enumerate(slices(list(states))):
+        if number:
+            yield Breathe()
+        for key in keys:
+            state = states[key]
+            leadership = _CHOICES[strategy](context, state, key[0] in unclean)
+            if leadership is None:
+                log.warning(
+                    "no leader topic=%s partition=%d strategy=%s", *key, strategy.name.lower()
+                )
+            else:
+                elected[key] = with_leadership(state, leadership)
+    return elected
+
+
+def with_leadership(state: PartitionState, leadership: Leadership) -> PartitionState:
+    """The state after an election, as it is to be written."""
+    return state._replace(
+        leader=leadership.leader,
+        isr=leadership.isr,
+        leader_epoch=state.leader_epoch + 1,
+        partition_epoch=state.partition_epoch + 1,
+        is_recovering=leadership.is_unclean,
+    )
+
+
+def _unclean_topics(
+    context: Context, states: Iterable[PartitionState], strategy: Strategy
+) -> Procedure[Collection[str]]:
+    """The topics of which any replica may lead."""
+    if strategy not in (Strategy.OFFLINE, Strategy.UNCLEAN):
+        return ()
+    lost = {state.topic: None for state in states if not context.online(state.key, state.isr)}
+    if strategy is Strategy.UNCLEAN or not lost:
+        return lost
+    allowed = yield ReadUncleanElection(list(lost))
+    return {topic for topic in lost if allowed.get(topic, False)}
+
+
+def _choose_offline(
+    context: Context, state: PartitionState, allow_unclean: bool
+) -> Leadership | None:
+    online = context.online(state.key, state.replicas)
+    return leader_if_offline(state, online, allow_unclean=allow_unclean)
+
+
+def _choose_reassigned(
+    context: Context, state: PartitionState, allow_unclean: bool
+) -> Leadership | None:
+    target = context.assignment(state.key).target
+    return leader_after_reassignment(state, target, context.online(state.key, target))
+
+
+def _choose_preferred(
+    context: Context, state: PartitionState, allow_unclean: bool
+) -> Leadership | None:
+    return preferred_leader(state, context.online(state.key, state.replicas))
+
+
+def _choose_at_shutdown(
+    context: Context, state: PartitionState, allow_unclean: bool
+) -> Leadership | None:
+    online = context.online(state.key, state.replicas, or_shutting_down=True)
+    return leader_at_shutdown(state, online, context.shutting_down)
+
+
+_CHOICES: Mapping[Strategy, Callable[[Context, PartitionState, bool], Leadership | None]] = {
+    Strategy.OFFLINE: _choose_offline,
+    Strategy.UNCLEAN: _choose_offline,
+    Strategy.REASSIGN: _choose_reassigned,
+    Strategy.PREFERRED: _choose_preferred,
+    Strategy.SHUTDOWN: _choose_at_shutdown,
+}
+
+
+def _recipients(context: Context, key: TopicPartition, strategy: Strategy) -> tuple[int, ...]:
+    """Whom LeaderAndIsr goes to after an election."""
+    assignment = context.assignment(key)
+    if strategy is Strategy.REASSIGN:
+        return assignment.target
+    if strategy is Strategy.PREFERRED:
+        return assignment.replicas
+    if strategy is Strategy.SHUTDOWN:
+        return context.online(key, assignment.replicas, or_shutting_down=True)
+    return context.online(key, assignment.replicas)

@@ -1,0 +1,111 @@
+"""Elections that are not forced: those that admin clients ask for, and preferred leaders.
+
+Source: Kafka 3.9's controller in ZooKeeper mode.
+"""
+
+import logging
+from collections.abc import Collection, Iterable
+
+from odradek.protocol.errors import ErrorCode, Refused
+
+from ..elections import ElectionType, Strategy, preferred_leader
+from ..partition_state import PartitionState, TopicPartition
+from .context import Context
+from .effects import Procedure
+from .partition_machine import bring_online, change_partitions
+from .status import PartitionStatus
+
+log = logging.getLogger(__name__)
+
+Elections = dict[TopicPartition, PartitionState | Refused]
+
+_STRATEGIES = {
+    ElectionType.PREFERRED: Strategy.PREFERRED,
+    ElectionType.UNCLEAN: Strategy.UNCLEAN,
+}
+_FAILURES = {
+    ElectionType.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    ElectionType.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+}
+
+
+def elect(
+    context: Context, partitions: Iterable[TopicPartition] | None, kind: ElectionType
+) -> Procedure[Elections]:
+    """Hold elections as ElectLeaders asks for; None: for all partitions."""
+    asked = context.partitions() if partitions is None else partitions
+    results: Elections = {}
+    electable = []
+    for key in dict.fromkeys(asked):
+        refused = _check(context, key, kind)
+        if refused is None:
+            electable.append(key)
+        else:
+            results[key] = refused
+    strategy = _STRATEGIES[kind]
+    elected = yield from change_partitions(context, electable, PartitionStatus.ONLINE, strategy)
+    for key in electable:
+        failure = Refused(_FAILURES[kind], "no such replica is online and in sync")
+        results[key] = elected.get(key, failure)
+    return results
+
+
+def rebalance(context: Context, imbalance_percent_max: int) -> Procedure[None]:
+    """Give leadership back to preferred replicas where too many partitions are led by others."""
+    preferring: dict[int, int] = {}
+    elsewhere: dict[int, list[TopicPartition]] = {}
+    for key in context.partitions():
+        replicas = context.assignment(key).replicas
+        if context.is_to_be_deleted(key[0]) or not replicas:
+            continue
+        preferring[replicas[0]] = preferring.get(replicas[0], 0) + 1
+        state = context.states.get(key)
+        if state is not None and state.leader != replicas[0]:
+            elsewhere.setdefault(replicas[0], []).append(key)
+    for broker_id, keys in sorted(elsewhere.items()):
+        if len(keys) * 100 <= imbalance_percent_max * preferring[broker_id]:
+            continue
+        able = [key for key in keys if _can_prefer(context, key)]
+        if able:
+            log.info("leaders rebalanced broker=%d partitions=%d", broker_id, len(able))
+        yield from change_partitions(context, able, PartitionStatus.ONLINE, Strategy.PREFERRED)
+
+
+def preferred_elections_requested(
+    context: Context, partitions: Collection[TopicPartition]
+) -> Procedure[None]:
+    """Somebody has written /admin/preferred_replica_election; the shell deletes it afterwards."""
+    able = [
+        key
+        for key in dict.fromkeys(partitions)
+        if key in context.states
+        and not context.is_to_be_deleted(key[0])
+        and context.states[key].leader != context.states[key].replicas[0]
+    ]
+    yield from change_partitions(context, able, PartitionStatus.ONLINE, Strategy.PREFERRED)
+
+
+def unclean_election_enabled(context: Context, topic: str | None) -> Procedure[None]:
+    """A topic (None: every one) allows unclean elections from now on: hold those that wait."""
+    yield from bring_online(context, topic)
+
+
+def _check(context: Context, key: TopicPartition, kind: ElectionType) -> Refused | None:
+    if key[1] not in context.assignments.get(key[0], ()):
+        return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {key[0]!r}-{key[1]}")
+    if context.is_to_be_deleted(key[0]):
+        return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is being deleted")
+    state = context.states.get(key)
+    if state is None:
+        return Refused(_FAILURES[kind], "no replica has ever led it")
+    if kind is ElectionType.PREFERRED:
+        if state.leader == state.replicas[0]:
+            return Refused(ErrorCode.ELECTION_NOT_NEEDED, "the preferred replica leads already")
+    elif state.leader in context.live:
+        return Refused(ErrorCode.ELECTION_NOT_NEEDED, "the leader is alive")
+    return None
+
+
+def _can_prefer(context: Context, key: TopicPartition) -> bool:
+    state = context.states[key]
+    return preferred_leader(state, context.online(key, state.replicas)) is not None
