@@ -6,22 +6,11 @@ They are not enforced yet; every change says so in the log.
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.errors import ErrorCode
 
+from .config_writes import ABSENT, NOTHING_TO_WRITE, change_config
 from .coordination import znodes
-from .coordination.interface import (
-    BadVersion,
-    Create,
-    Delete,
-    MultiFailed,
-    NodeExists,
-    NoNode,
-    NotEmpty,
-    Op,
-    RequestTooLarge,
-    Session,
-    Set,
-)
+from .coordination.interface import Create, Delete, NoNode, Op, Session, Set
 from .coordination.json_fields import MalformedZnode
 from .core.client_quotas import (
     CLIENT_ID,
@@ -36,8 +25,6 @@ from .core.client_quotas import (
 )
 
 log = logging.getLogger(__name__)
-
-ABSENT = -1
 
 
 class ClientQuotas:
@@ -87,23 +74,27 @@ class ClientQuotas:
     async def alter(
         self, entity: Entity, changes: Sequence[Change], *, validate_only: bool = False
     ) -> None:
-        """Set and remove quotas of one entity.  Raises: Refused (INVALID_REQUEST)."""
+        """Set and remove quotas of one entity.
+
+        Raises: Refused (INVALID_REQUEST, STALE_CONTROLLER_EPOCH).
+        """
         name = entity_path(entity)
         path = f"/config/{name}"
-        while True:
-            old, version = await self._read(path)
+        new: dict[str, str] = {}
+
+        async def plan(old: dict[str, str], version: int) -> Sequence[Op] | None:
+            nonlocal new
             new = changed(old, entity, changes)
             if validate_only:
-                return
+                return None
             if new:
-                ops = await self._setting(path, new, version)
-            else:
-                ops = await self._removing(path, version)
-            notification = znodes.encode_config_change(name)
-            ops.append(Create(znodes.CONFIG_CHANGE_PREFIX, notification, sequential=True))
-            if await self._write(ops):
-                log.warning("client quotas are stored, not enforced yet entity=%s %s", name, new)
-                return
+                return await self._setting(path, new, version)
+            return await self._removing(path, version)
+
+        too_large = ErrorCode.INVALID_REQUEST
+        number = await change_config(self._session, name, plan, too_large=too_large)
+        if number != NOTHING_TO_WRITE:
+            log.warning("client quotas are stored, not enforced yet entity=%s %s", name, new)
 
     async def _setting(self, path: str, config: Mapping[str, str], version: int) -> list[Op]:
         data = znodes.encode_config(config)
@@ -131,15 +122,3 @@ class ClientQuotas:
             if is_last and not config and await self._children(user) == [folder]:
                 ops += [Delete(clients), Delete(user, user_version)]
         return ops
-
-    async def _write(self, ops: Sequence[Op]) -> bool:
-        """Whether nobody else has changed something meanwhile.  Raises: Refused."""
-        try:
-            await self._session.multi(ops)
-        except RequestTooLarge as error:
-            raise Refused(ErrorCode.INVALID_REQUEST, str(error)) from None
-        except MultiFailed as failed:
-            if not isinstance(failed.error, BadVersion | NodeExists | NoNode | NotEmpty):
-                raise
-            return False
-        return True

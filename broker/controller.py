@@ -12,7 +12,7 @@ several brokers (their coming and going, reassignment).
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.primitives import ZERO_UUID
@@ -146,6 +146,15 @@ class Controller:
 
         self._events.put_nowait(hold)
         return await results
+
+    is_active = True
+
+    def require_active(self) -> None:
+        """Raises: Refused (NOT_CONTROLLER): never, as long as there is one broker."""
+
+    async def ask(self, procedure: Callable[..., object]) -> NoReturn:
+        """Raises: Refused (NOT_CONTROLLER): what runs procedures is to take this one's place."""
+        raise Refused(ErrorCode.NOT_CONTROLLER)
 
     def reassignments(self) -> Iterator[Reassignment]:
         """The partitions that somebody has begun to move."""

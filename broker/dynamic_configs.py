@@ -16,18 +16,17 @@ from typing import TYPE_CHECKING, Final
 from odradek.protocol.errors import ErrorCode, Refused
 
 from .config import Config, ConfigError
+from .config_writes import ABSENT, change_config
 from .coordination import znodes
 from .coordination.interface import (
     BadArguments,
-    BadVersion,
     Check,
+    CoordinationLost,
     Create,
-    MultiFailed,
-    NodeExists,
     NoNode,
     Op,
-    RequestTooLarge,
     Session,
+    SessionExpired,
     Set,
     WatchEvent,
 )
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NOTIFICATION_AGE_MS: Final = 15 * 60_000
+RETRY_S: Final = 0.5
 
 Texts = Mapping[str, str]
 Change = Callable[[Texts], Texts]
@@ -85,13 +85,22 @@ class DynamicConfigs:
     # Applying.
 
     async def load(self) -> None:
-        """Read the settings of groups, and note which notifications are old."""
-        notifications = _numbered(await self._session.children(znodes.CONFIG_CHANGES))
-        self._handled = max([number for number, _ in notifications], default=-1)
+        """Read the settings of this broker and of groups.
+
+        Topics whose settings changed lately, perhaps since their logs were made, follow with the
+        notifications that are still there: `run` begins with all of them.
+        """
         for path in (znodes.broker_config_path(None), znodes.broker_config_path(self._broker_id)):
             await self._apply(path.removeprefix("/config/"))
         for name in await self._session.children(znodes.CONFIG_GROUPS):
             await self._apply(f"groups/{name}")
+
+    async def renew(self) -> None:
+        """There is a new session: notifications may have come, and gone again, without it."""
+        await self.load()
+        for topic in {topic for topic, _ in self._node.replicas.partitions}:
+            await self._apply(f"topics/{topic}")
+        self._changed.set()
 
     @property
     def _broker_id(self) -> int:
@@ -102,7 +111,12 @@ class DynamicConfigs:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            await self._handle_notifications()
+            try:
+                await self._handle_notifications()
+            except (SessionExpired, CoordinationLost) as error:
+                log.info("config changes wait for the store error=%s", error)
+                self._changed.set()
+                await asyncio.sleep(RETRY_S)
 
     def _on_changes_event(self, event: WatchEvent) -> None:
         self._changed.set()
@@ -110,17 +124,22 @@ class DynamicConfigs:
     async def _handle_notifications(self) -> None:
         names = await self._session.children(znodes.CONFIG_CHANGES, self._on_changes_event)
         notifications = _numbered(names)
+        applied: set[str] = set()
         for number, path in notifications:
             if number > self._handled:
-                await self._handle_notification(path)
+                await self._handle_notification(path, applied)
                 self._handled = number
                 self._wake_waiters()
         await self._purge([path for _, path in notifications])
 
-    async def _handle_notification(self, path: str) -> None:
+    async def _handle_notification(self, path: str, applied: set[str]) -> None:
+        """`applied` are entities whose settings were read after this notification was left."""
         try:
             data, _ = await self._session.get(path)
-            await self._apply(znodes.decode_config_change(data))
+            entity_path = znodes.decode_config_change(data)
+            if entity_path not in applied:
+                await self._apply(entity_path)
+            applied.add(entity_path)
         except NoNode:  # purged: it was left long before this broker watched
             pass
         except (MalformedZnode, BadArguments) as error:
@@ -221,56 +240,25 @@ class DynamicConfigs:
     async def _change(
         self, entity_path: str, change: Change, *conditions: Op, validate_only: bool
     ) -> None:
-        while (number := await self._write(entity_path, change, conditions, validate_only)) is None:
-            pass  # somebody else has changed it meanwhile
+        path = f"/config/{entity_path}"
+
+        async def plan(current: dict[str, str], version: int) -> list[Op] | None:
+            data = znodes.encode_config(change(current))
+            if validate_only:
+                return None
+            return [Create(path, data) if version == ABSENT else Set(path, data, version)]
+
+        number = await change_config(self._session, entity_path, plan, conditions=conditions)
         if number > self._handled:
             handled = asyncio.get_running_loop().create_future()
             self._waiters.add((number, handled))
             await handled
-
-    async def _write(
-        self, entity_path: str, change: Change, conditions: tuple[Op, ...], validate_only: bool
-    ) -> int | None:
-        """The number of the notification that was left; None if it has to be done again."""
-        path = f"/config/{entity_path}"
-        write: Op
-        try:
-            data, stat = await self._session.get(path)
-            texts = change(_decoded(data))
-            write = Set(path, znodes.encode_config(texts), stat.version)
-        except NoNode:
-            write = Create(path, znodes.encode_config(change({})))
-        if validate_only:
-            return -1
-        notification = Create(
-            znodes.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity_path), sequential=True
-        )
-        try:
-            results = await self._session.multi([*conditions, write, notification])
-        except RequestTooLarge as error:
-            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
-        except MultiFailed as failed:
-            if failed.index < len(conditions):
-                raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
-            if isinstance(failed.error, BadVersion | NoNode | NodeExists):
-                return None
-            raise
-        created = results[-1]
-        assert isinstance(created, str)
-        return znodes.sequence_number(created)
 
     def _wake_waiters(self) -> None:
         for waiter in [waiter for waiter in self._waiters if waiter[0] <= self._handled]:
             self._waiters.discard(waiter)
             if not waiter[1].done():
                 waiter[1].set_result(None)
-
-
-def _decoded(data: bytes) -> dict[str, str]:
-    try:
-        return znodes.decode_config(data)
-    except MalformedZnode:
-        return {}  # nobody could use it; it is replaced
 
 
 def _layer_and_names(layer: Mapping[str, Texts]) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.primitives import ZERO_UUID, uuid_text
 
+from .config_writes import controller_check
 from .coordination import znodes
 from .coordination.interface import (
     BadVersion,
@@ -20,10 +21,12 @@ from .coordination.interface import (
     MultiFailed,
     NodeExists,
     NoNode,
+    Op,
     RequestTooLarge,
     Session,
     Set,
 )
+from .coordination.json_fields import MalformedZnode
 from .core.assignment import (
     BrokerRack,
     assign_added,
@@ -31,9 +34,10 @@ from .core.assignment import (
     check_added_assignment,
     check_counts,
     check_manual_assignment,
+    check_racks,
 )
 from .core.partition_state import NO_LEADER
-from .core.topic_names import INTERNAL_TOPICS, check_collision, check_topic_name
+from .core.topic_names import INTERNAL_TOPICS, check_collision, check_topic_name, may_collide
 from .replicas import read_overrides
 
 if TYPE_CHECKING:
@@ -82,7 +86,7 @@ class Topics:
         """Check what is asked for and fill in what is not.  Raises: Refused."""
         check_topic_name(name)
         if name in self._node.metadata.topics:
-            raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
+            raise _already_exists(name)
         check_collision(name, self._node.metadata.topics)
         if assignment:
             if (partitions, replication_factor) != (DEFAULT_COUNT, DEFAULT_COUNT):
@@ -109,6 +113,7 @@ class Topics:
         check_counts(
             partitions, replication_factor, len(racks), partitions_max=self._partitions_max
         )
+        check_racks(racks)
         start, shift = random.randrange(len(racks)), random.randrange(len(racks))
         replicas = assign_replicas(racks, partitions, replication_factor, start=start, shift=shift)
         return dict(enumerate(map(tuple, replicas)))
@@ -123,35 +128,56 @@ class Topics:
             if topic_id[:15] != ZERO_UUID[:15] and not uuid_text(topic_id).startswith("-"):
                 return topic_id
 
+    async def check_new(self, name: str) -> None:
+        """Let a name pass that no topic has which is being deleted, and that collides with none.
+
+        Raises: Refused (TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION).
+        """
+        if await self._session.exists(znodes.delete_topic_path(name)) is not None:
+            raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} is being deleted")
+        if may_collide(name) and not self._node.controller.is_active:
+            # What this broker has been told may be old.
+            check_collision(name, await self._session.children(znodes.BROKER_TOPICS))
+
     async def create(self, topic: NewTopic, *, timeout_ms: int) -> None:
         """Write the topic's nodes; return when every partition has a leader.
 
-        Raises: Refused (TOPIC_ALREADY_EXISTS, INVALID_CONFIG, REQUEST_TIMED_OUT).
+        Raises: Refused (TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG,
+        STALE_CONTROLLER_EPOCH, REQUEST_TIMED_OUT).
         """
-        node = znodes.TopicAssignment(topic.assignment, topic.topic_id)
-        config = znodes.encode_config(topic.configs)
-        config_path = znodes.topic_config_path(topic.name)
-        is_left_over = await self._session.exists(config_path) is not None
-        try:
-            await self._session.multi(
-                [
-                    Set(config_path, config) if is_left_over else Create(config_path, config),
-                    Create(znodes.topic_path(topic.name), node.encode()),
-                ]
-            )
-        except MultiFailed as failed:
-            if not isinstance(failed.error, NodeExists):
-                raise
-            raise Refused(
-                ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} already exists"
-            ) from None
-        except RequestTooLarge as error:
-            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+        await self.check_new(topic.name)
+        while not await self._write_new(topic):
+            pass  # somebody else has written its config meanwhile, or the controller has changed
         is_internal = topic.name in INTERNAL_TOPICS  # nobody has asked for its configs
         for config_text in () if is_internal else topic.configs_without_effect:
             log.warning("topic config has no effect yet topic=%s %s", topic.name, config_text)
         log.info("topic created topic=%s partitions=%d", topic.name, len(topic.assignment))
         await self._wait_for_leaders(topic.name, len(topic.assignment), timeout_ms)
+
+    async def _write_new(self, topic: NewTopic) -> bool:
+        """Whether it was written: the config first, as Kafka does, but both or none."""
+        node = znodes.TopicAssignment(topic.assignment, topic.topic_id)
+        config = znodes.encode_config(topic.configs)
+        config_path = znodes.topic_config_path(topic.name)
+        controller = await controller_check(self._session)
+        is_left_over = await self._session.exists(config_path) is not None
+        ops: list[Op] = [
+            controller,
+            Set(config_path, config) if is_left_over else Create(config_path, config),
+            Create(znodes.topic_path(topic.name), node.encode()),
+        ]
+        try:
+            await self._session.multi(ops)
+        except MultiFailed as failed:
+            is_there = isinstance(failed.error, NodeExists)
+            if is_there and failed.index == len(ops) - 1:
+                raise _already_exists(topic.name) from None
+            if ops[failed.index] is controller or is_there or is_left_over:
+                return False
+            raise
+        except RequestTooLarge as error:
+            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+        return True
 
     async def create_if_absent(
         self,
@@ -182,72 +208,79 @@ class Topics:
 
     # Extending.
 
-    def validate_extension(
-        self, name: str, total_count: int, added: Sequence[Sequence[int]] | None
-    ) -> dict[int, tuple[int, ...]]:
-        """The topic's whole assignment with its new partitions.  Raises: Refused."""
-        info = self._node.metadata.topics.get(name)
-        if info is None:
-            raise _unknown(name)
-        existing = [state.replicas for state in info.partitions]
-        racks = self._racks()
-        check_counts(total_count, len(existing[0]), len(racks), partitions_max=self._partitions_max)
-        live = self._node.metadata.brokers
-        count = check_added_assignment(existing, total_count, added, live)
-        new = assign_added(racks, existing, count) if added is None else added
-        return dict(enumerate([*existing, *map(tuple, new)]))
+    async def extend(
+        self,
+        name: str,
+        total_count: int,
+        added: Sequence[Sequence[int]] | None,
+        *,
+        validate_only: bool = False,
+        timeout_ms: int = 0,
+    ) -> None:
+        """Add partitions up to a number; return when they have leaders.
 
-    async def check_at_rest(self, name: str) -> None:
-        """Let a topic pass that is neither being deleted nor moved.
-
+        `added` are the replicas of each, or None if they are to be assigned here.
         Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
-        REASSIGNMENT_IN_PROGRESS).
+        REASSIGNMENT_IN_PROGRESS, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT,
+        REQUEST_TIMED_OUT).
         """
+        path = znodes.topic_path(name)
+        while True:
+            node, version = await self._at_rest(name)
+            extended = self._extended(node, total_count, added)
+            if validate_only:
+                return
+            try:
+                await self._session.set(path, extended.encode(), version)
+                break
+            except NoNode:
+                raise _unknown(name) from None
+            except RequestTooLarge as error:
+                raise Refused(ErrorCode.INVALID_PARTITIONS, str(error)) from None
+            except BadVersion:
+                pass  # somebody else has changed the topic meanwhile
+        await self._wait_for_leaders(name, len(extended.partitions), timeout_ms, exists=True)
+
+    async def _at_rest(self, name: str) -> tuple[znodes.TopicAssignment, int]:
+        """The node and its version of a topic that is neither being deleted nor moved.
+
+        Raises: Refused.
+        """
+        check_topic_name(name)
         if await self._session.exists(znodes.delete_topic_path(name)) is not None:
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {name!r} is being deleted")
         try:
-            data, _ = await self._session.get(znodes.topic_path(name))
+            data, stat = await self._session.get(znodes.topic_path(name))
+            node = znodes.TopicAssignment.decode(data)
         except NoNode:
             raise _unknown(name) from None
-        node = znodes.TopicAssignment.decode(data)
+        except MalformedZnode as error:
+            log.error("topic cannot be read topic=%s error=%s", name, error)
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"topic {name!r}: {error}") from None
         if node.adding_replicas or node.removing_replicas:
             raise Refused(
                 ErrorCode.REASSIGNMENT_IN_PROGRESS, f"replicas of topic {name!r} are being moved"
             )
+        return node, stat.version
 
-    async def extend(
-        self, name: str, assignment: dict[int, tuple[int, ...]], *, timeout_ms: int
-    ) -> None:
-        """Write the new assignment; return when the new partitions have leaders.
-
-        Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
-        REASSIGNMENT_IN_PROGRESS, INVALID_PARTITIONS, REQUEST_TIMED_OUT).
-        """
-        await self.check_at_rest(name)
-        while not await self._write_extension(name, assignment):
-            pass  # somebody else has changed the topic meanwhile
-        await self._wait_for_leaders(name, len(assignment), timeout_ms, exists=True)
-
-    async def _write_extension(self, name: str, assignment: dict[int, tuple[int, ...]]) -> bool:
-        """Whether the new assignment was written.  Raises: Refused."""
-        path = znodes.topic_path(name)
-        try:
-            data, stat = await self._session.get(path)
-            old = znodes.TopicAssignment.decode(data)
-            if len(old.partitions) >= len(assignment):
-                raise Refused(
-                    ErrorCode.INVALID_PARTITIONS,
-                    f"topic {name!r} has {len(old.partitions)} partitions by now",
-                )
-            node = znodes.TopicAssignment({**assignment, **old.partitions}, old.topic_id)
-            await self._session.set(path, node.encode(), stat.version)
-        except NoNode:
-            raise _unknown(name) from None
-        except RequestTooLarge as error:
-            raise Refused(ErrorCode.INVALID_PARTITIONS, str(error)) from None
-        except BadVersion:
-            return False
-        return True
+    def _extended(
+        self,
+        node: znodes.TopicAssignment,
+        total_count: int,
+        added: Sequence[Sequence[int]] | None,
+    ) -> znodes.TopicAssignment:
+        """The topic with its new partitions.  Raises: Refused."""
+        existing = [node.partitions[partition] for partition in sorted(node.partitions)]
+        if 0 not in node.partitions or not existing[0]:
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "partition 0 has no replicas")
+        racks = self._racks()
+        check_counts(total_count, len(existing[0]), len(racks), partitions_max=self._partitions_max)
+        check_racks(racks)
+        live = self._node.metadata.brokers
+        count = check_added_assignment(existing, total_count, added, live)
+        new = assign_added(racks, existing, count) if added is None else added
+        numbered = dict(enumerate(map(tuple, new), start=len(existing)))
+        return znodes.TopicAssignment({**numbered, **node.partitions}, node.topic_id)
 
     # Deleting.
 
@@ -271,15 +304,13 @@ class Topics:
     ) -> None:
         """`exists`: that the topic is not there does not mean that it is still to come."""
 
+        metadata = self._node.metadata
+
         def all_led() -> bool:
-            info = self._node.metadata.topics.get(name)
-            if info is None and exists:
+            if exists and name not in metadata.topics:
                 raise _unknown(name)
-            return (
-                info is not None
-                and len(info.partitions) >= count
-                and all(state.leader != NO_LEADER for state in info.partitions)
-            )
+            states = (metadata.partition(name, partition) for partition in range(count))
+            return all(state is not None and state.leader != NO_LEADER for state in states)
 
         await self._wait_until(all_led, timeout_ms)
 
@@ -289,6 +320,10 @@ class Topics:
                 await self._node.metadata.wait_until(done)
         except TimeoutError:
             raise Refused(ErrorCode.REQUEST_TIMED_OUT) from None
+
+
+def _already_exists(name: str) -> Refused:
+    return Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
 
 
 def _unknown(name: str) -> Refused:

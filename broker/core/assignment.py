@@ -60,6 +60,23 @@ def check_counts(
         )
 
 
+def check_racks(brokers: Iterable[BrokerRack]) -> None:
+    """Let brokers pass that all name a rack, or none of them.
+
+    Kafka 3.9 assigns nothing else, be a topic asked for or made by itself, and answers with this
+    code.
+
+    Raises: Refused with UNKNOWN_SERVER_ERROR.
+    """
+    brokers = list(brokers)
+    without = sorted(broker.broker_id for broker in brokers if broker.rack is None)
+    if 0 < len(without) < len(brokers):
+        raise Refused(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"replicas cannot be assigned: brokers {_listed(without)} name no rack, others do",
+        )
+
+
 def assign_replicas(
     brokers: Iterable[BrokerRack],
     partitions: int,
@@ -71,7 +88,8 @@ def assign_replicas(
 ) -> list[Replicas]:
     """Replica lists for `partitions` partitions, the first being number `partition_first`.
 
-    The caller has called `check_counts`.  Racks count only if every broker names one.
+    The caller has called `check_counts`, and `check_racks` if a cluster shall do as Kafka: here
+    racks count only if every broker names one.
     """
     racks = {broker.broker_id: broker.rack for broker in sorted(brokers, key=_broker_id)}
     assert 0 < replication_factor <= len(racks)
@@ -98,8 +116,8 @@ def assign_added(
 ) -> list[Replicas]:
     """Replica lists for `partitions` more partitions of a topic that has `existing` ones.
 
-    Their first replicas go on with the round that partition 0 began; the distance to the others
-    starts anew, as Kafka's does.
+    The start is the position of partition 0's first replica among the brokers by id (of the next
+    broker if it is gone), the shift equals it, and the partitions count on.
     The caller has called `check_counts` with the replication factor of `existing[0]`.
     """
     ordered = sorted(brokers, key=_broker_id)
@@ -152,8 +170,9 @@ def check_manual_assignment(
 ) -> None:
     """Let an assignment for a new topic pass: partition -> replicas.
 
-    Unlike Kafka in ZooKeeper mode, and like Kafka in KRaft mode, brokers that are not alive and
-    empty replica lists are refused: such a partition could not be served.
+    As Kafka in ZooKeeper mode, brokers that are not among the live `brokers` may be named: they may
+    come.  Unlike there, a partition is refused whose replica list is empty, or has no live broker
+    at all: nobody could serve it.
 
     Raises: Refused with INVALID_REPLICA_ASSIGNMENT or INVALID_PARTITIONS.
     """
@@ -167,7 +186,13 @@ def check_manual_assignment(
         )
     if min(assignment) != 0 or max(assignment) != len(assignment) - 1:
         raise _refuse("the partitions must be numbered 0, 1, 2, … without a gap")
-    _check_replicas(assignment, frozenset(brokers), len(assignment[0]))
+    _check_replicas(assignment, len(assignment[0]))
+    live = frozenset(brokers)
+    for partition, replicas in sorted(assignment.items()):
+        if min(replicas) < 0:
+            raise _refuse(f"partition {partition} names unknown brokers: {_listed(replicas)}")
+        if live.isdisjoint(replicas):
+            raise _refuse(f"partition {partition} names unknown brokers only: {_listed(replicas)}")
 
 
 def check_added_assignment(
@@ -177,6 +202,8 @@ def check_added_assignment(
     brokers: Iterable[int],
 ) -> int:
     """How many partitions CreatePartitions adds.  `added` is None if the broker shall assign.
+
+    Every broker that is named must be among the live `brokers`, as in Kafka.
 
     The caller has called `check_counts` with `total_partitions`, for its upper bound.
 
@@ -192,22 +219,21 @@ def check_added_assignment(
     if added is not None:
         if len(added) != count:
             raise _refuse(f"{count} partitions are added but {len(added)} are assigned")
+        live = frozenset(brokers)
         by_partition = dict(enumerate(added, start=len(existing)))
-        _check_replicas(by_partition, frozenset(brokers), len(existing[0]))
+        _check_replicas(by_partition, len(existing[0]))
+        for partition, replicas in by_partition.items():
+            if unknown := [broker_id for broker_id in replicas if broker_id not in live]:
+                raise _refuse(f"partition {partition} names unknown brokers: {_listed(unknown)}")
     return count
 
 
-def _check_replicas(
-    assignment: Mapping[int, Sequence[int]], brokers: frozenset[int], replication_factor: int
-) -> None:
+def _check_replicas(assignment: Mapping[int, Sequence[int]], replication_factor: int) -> None:
     for partition, replicas in sorted(assignment.items()):
         if not replicas:
             raise _refuse(f"partition {partition} has no replica")
         if len(set(replicas)) != len(replicas):
             raise _refuse(f"partition {partition} names a broker twice: {_listed(replicas)}")
-        unknown = [broker_id for broker_id in replicas if broker_id not in brokers]
-        if unknown:
-            raise _refuse(f"partition {partition} names unknown brokers: {_listed(unknown)}")
         if len(replicas) != replication_factor:
             raise _refuse(
                 f"partition {partition} has {len(replicas)} replicas where others have "

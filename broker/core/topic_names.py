@@ -51,6 +51,11 @@ def collision_key(name: str) -> str:
     return name.replace(".", "_")
 
 
+def may_collide(name: str) -> bool:
+    """Whether another name could share its collision key."""
+    return "." in name or "_" in name
+
+
 def check_collision(name: str, topics: Iterable[str]) -> None:
     """Let a new topic pass that shares its collision key with none of `topics`.
 
@@ -58,7 +63,7 @@ def check_collision(name: str, topics: Iterable[str]) -> None:
 
     Raises: Refused with INVALID_TOPIC_EXCEPTION.
     """
-    if "." not in name and "_" not in name:
+    if not may_collide(name):
         return
     key = collision_key(name)
     for topic in topics:

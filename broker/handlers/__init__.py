@@ -97,6 +97,7 @@ APIS: Final[dict[int, Api]] = {
         Api(42, "DeleteGroups", last=2, flexible=2),
         Api(43, "ElectLeaders", last=2, flexible=2),
         Api(44, "IncrementalAlterConfigs", last=1, flexible=1),
+        Api(45, "AlterPartitionReassignments", last=0, flexible=0),
         Api(46, "ListPartitionReassignments", last=0, flexible=0),
         Api(47, "OffsetDelete", last=0, flexible=1),
         Api(48, "DescribeClientQuotas", last=1, flexible=1),

@@ -30,11 +30,14 @@ async def handle(request: CreateTopicsRequest, call: Call, node: Node) -> Create
     valid = []
     for asked in {topic.name: topic for topic in request.topics}.values():
         try:
+            node.controller.require_active()
             if len(named) > TOPICS_PER_REQUEST_MAX:
                 raise Refused(ErrorCode.POLICY_VIOLATION, "too many topics in one request")
             if named[asked.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, f"topic {asked.name!r} is named twice")
             topic = _validate(asked, node)
+            if request.validate_only:
+                await node.topics.check_new(asked.name)
         except Refused as refused:
             results[asked.name] = _refused(asked.name, refused)
             continue

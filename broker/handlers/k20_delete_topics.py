@@ -30,6 +30,7 @@ async def handle(request: DeleteTopicsRequest, call: Call, node: Node) -> Delete
         result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
         results.append(result)
         try:
+            node.controller.require_active()
             if named[topic.name, topic.topic_id] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the topic is named twice")
             name = _existing(topic, call.version, node)

@@ -51,6 +51,9 @@ from odradek.protocol.messages.k44_incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from odradek.protocol.messages.k45_alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
 from odradek.protocol.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
@@ -239,6 +242,7 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     35: _all_log_dirs,
     37: lambda version, topic_id: create_partitions(TOPIC, version + 2),
     43: lambda version, topic_id: ElectLeadersRequest(topic_partitions=None),
+    45: lambda version, topic_id: AlterPartitionReassignmentsRequest(topics=[]),
     46: lambda version, topic_id: ListPartitionReassignmentsRequest(),
     48: lambda version, topic_id: DescribeClientQuotasRequest(
         components=[ComponentData(entity_type="user", match_type=2, match=None)]

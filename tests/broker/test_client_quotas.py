@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
 from odradek.broker.client_quotas import ClientQuotas
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
+from odradek.broker.coordination.interface import Op, Result
 from odradek.broker.core.client_quotas import Change, Entity
 from odradek.broker.membership import make_startup_paths
 from odradek.protocol.errors import ErrorCode, Refused
@@ -28,6 +29,7 @@ async def quotas() -> AsyncIterator[tuple[ClientQuotas, EmbeddedSession]]:
     await store.start()
     session = await store.open_session(1000)
     await make_startup_paths(session)
+    await session.create(znodes.CONTROLLER, znodes.ControllerNode(0, 0).encode())
     yield ClientQuotas(session), session
     await store.close()
 
@@ -131,3 +133,41 @@ async def test_what_cannot_be_read_counts_as_nothing(caplog: pytest.LogCaptureFi
         assert "client quotas left out path=/config/users/u" in caplog.text
         await found.alter(USER, RATE)
         assert len(await all_of(found)) == 2
+
+
+@asynchronous
+async def test_nothing_is_written_without_a_controller_of_our_kind() -> None:
+    async with quotas() as (found, session):
+        kraft = znodes.ControllerNode(3000, 0, kraft_controller_epoch=1)
+        await session.set(znodes.CONTROLLER, kraft.encode())
+        with pytest.raises(Refused, match="KRaft") as refused:
+            await found.alter(USER, RATE)
+        assert refused.value.code is ErrorCode.STALE_CONTROLLER_EPOCH
+        await session.set(znodes.CONTROLLER, b"{")
+        with pytest.raises(Refused):
+            await found.alter(USER, RATE)
+        await session.delete(znodes.CONTROLLER)
+        with pytest.raises(Refused, match="no controller"):
+            await found.alter(USER, RATE)
+        await found.alter(USER, RATE, validate_only=True)  # as in Kafka
+        assert await changes_of(session) == []
+
+
+@asynchronous
+async def test_a_change_of_the_controller_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with quotas() as (found, session):
+        multi, calls = session.multi, 0
+
+        async def replaced_meanwhile(ops: Sequence[Op]) -> list[Result]:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                await session.set(znodes.CONTROLLER, znodes.ControllerNode(1, 0).encode())
+            return await multi(ops)
+
+        monkeypatch.setattr(session, "multi", replaced_meanwhile)
+        await found.alter(USER, RATE)
+        assert calls == 2
+        assert await changes_of(session) == ["users/u"]

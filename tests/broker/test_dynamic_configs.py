@@ -211,9 +211,9 @@ async def test_the_answer_waits_until_the_change_counts(
     configs, may_go_on = broker.node.dynamic_configs, asyncio.Event()
     handle = configs._handle_notification
 
-    async def handle_later(path: str) -> None:
+    async def handle_later(path: str, applied: set[str]) -> None:
         await may_go_on.wait()
-        await handle(path)
+        await handle(path, applied)
 
     monkeypatch.setattr(configs, "_handle_notification", handle_later)
     asked = asyncio.ensure_future(change(client, TOPIC, "t", max_message_bytes="500"))

@@ -1,4 +1,5 @@
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from odradek.broker.core.assignment import (
     check_added_assignment,
     check_counts,
     check_manual_assignment,
+    check_racks,
 )
 from odradek.protocol.errors import ErrorCode, Refused
 
@@ -141,7 +143,7 @@ def test_counts_that_pass() -> None:
         ({0: [0], 1: [0], -1: [0]}, "gap"),
         ({0: []}, "no replica"),
         ({0: [0, 0]}, "twice"),
-        ({0: [7]}, "unknown brokers: 7"),
+        ({0: [7]}, "unknown brokers only: 7"),
         ({0: [-1]}, "unknown"),
         ({0: [0], 1: [0, 1]}, "2 replicas where others have 1"),
         ({0: list(range(100, 200))}, "…"),
@@ -162,6 +164,25 @@ def test_a_manual_assignment_of_too_many_partitions() -> None:
 
 def test_manual_assignments_that_pass() -> None:
     check_manual_assignment({1: [1, 0], 0: [0, 1]}, [0, 1], partitions_max=10)
+    check_manual_assignment({0: [7, 0], 1: [1, 7]}, [0, 1], partitions_max=10)  # 7 may come
+
+
+def test_a_table_with_another_order_in_each_row_is_an_explicit_assignment() -> None:
+    """Its first two rows go to the right and to the left: no start and shift give that."""
+    table = {0: [0, 1, 2], 1: [1, 0, 2], 2: [2, 0, 1]}
+    check_manual_assignment(table, [0, 1, 2], partitions_max=10)
+    brokers = [BrokerRack(broker_id) for broker_id in range(3)]
+    given = list(table.values())
+    for start, shift in product(range(3), range(2)):
+        assert assign_replicas(brokers, 3, 3, start=start, shift=shift) != given
+
+
+def test_racks_of_all_brokers_or_of_none() -> None:
+    check_racks([BrokerRack(0), BrokerRack(1)])
+    check_racks([BrokerRack(0, "a"), BrokerRack(1, "a")])
+    with pytest.raises(Refused, match="brokers 1, 2 name no rack") as refused:
+        check_racks([BrokerRack(2), BrokerRack(0, "a"), BrokerRack(1)])
+    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,61 @@
+"""AlterPartitionReassignments 0: let the controller move replicas, or stop moving them.
+
+The answer says what has begun; the moving itself takes its time (ListPartitionReassignments).
+"""
+
+from collections import Counter
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k45_alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+from ..call import Call
+from ..core.controller import procedures
+from ..core.partition_state import TopicPartition
+from ..node import Node
+
+Wanted = tuple[int, ...] | None
+
+
+async def handle(
+    request: AlterPartitionReassignmentsRequest, call: Call, node: Node
+) -> AlterPartitionReassignmentsResponse:
+    """Begin or cancel for every partition that is named once."""
+    asked: dict[TopicPartition, Wanted] = {}
+    named = Counter[TopicPartition]()
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = topic.name, partition.partition_index
+            named[key] += 1
+            replicas = partition.replicas
+            asked[key] = None if replicas is None else tuple(replicas)
+    results: dict[TopicPartition, Refused | None] = dict.fromkeys(asked)
+    for key in [key for key, count in named.items() if count > 1]:
+        del asked[key]
+        results[key] = Refused(ErrorCode.INVALID_REQUEST, "the partition is named twice")
+    try:
+        results.update(
+            await node.controller.ask(lambda context: procedures.reassign(context, asked))
+        )
+    except Refused as refused:
+        return AlterPartitionReassignmentsResponse(
+            error_code=refused.code, error_message=refused.message
+        )
+    return AlterPartitionReassignmentsResponse(error_message="", responses=_responses(results))
+
+
+def _responses(
+    results: dict[TopicPartition, Refused | None],
+) -> list[ReassignableTopicResponse]:
+    topics: dict[str, ReassignableTopicResponse] = {}
+    for (name, partition), refused in results.items():
+        response = ReassignablePartitionResponse(partition_index=partition, error_message=None)
+        if refused is not None:
+            response.error_code, response.error_message = refused.code, refused.message
+        topic = topics.setdefault(name, ReassignableTopicResponse(name=name))
+        topic.partitions.append(response)
+    return list(topics.values())
