@@ -7,7 +7,7 @@ are told and answer as Kafka's would.
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from odradek.broker.core.controller import procedures
 from odradek.broker.core.controller.context import Context, Endpoint, LiveBroker, TopicNode
@@ -133,6 +133,15 @@ class Store:
         self.log.append(("delete", topic))
 
 
+class Sent(NamedTuple):
+    """Requests as the shell would send them."""
+
+    request: BrokerRequests
+    controller_epoch: int
+    broker_epoch: int
+    live: tuple[int, ...]
+
+
 @dataclass
 class Told:
     """A broker as it sees itself: what it was told last of each replica."""
@@ -152,6 +161,7 @@ class Cluster:
         self.brokers = {broker_id: broker(broker_id) for broker_id in broker_ids}
         self.told: dict[int, Told] = {broker_id: Told() for broker_id in broker_ids}
         self.sent: list[BrokerRequests] = []
+        self.trace: list[Sent] = []
         self.effects: list[Effect] = []
         self.answers: list[tuple[int, BrokerRequests]] = []
         self.context = Context(0, 0)
@@ -186,6 +196,9 @@ class Cluster:
         for request in requests:
             assert request.broker_id in self.context.brokers
             self.sent.append(request)
+            epoch = self.context.brokers[request.broker_id].epoch
+            live = tuple(sorted(self.context.brokers))
+            self.trace.append(Sent(request, self.context.controller_epoch, epoch, live))
             self.answers.append((request.broker_id, request))
 
     # What brokers do with requests.
@@ -289,6 +302,13 @@ class Cluster:
         self.changed()
 
     bounce = start
+
+    def start_as(self, broker_id: int, epoch: int) -> None:
+        """A broker registers and gets this epoch; the controller notices, if there is one."""
+        self.brokers[broker_id] = broker(broker_id, epoch)
+        self.told[broker_id] = Told()
+        if self.store.controller_epoch:
+            self.changed()
 
     def _restart(self, broker_id: int) -> None:
         before = self.told.get(broker_id, Told())
