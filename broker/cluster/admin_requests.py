@@ -1,0 +1,44 @@
+"""The nodes below /admin by which tools ask the controller for something."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from ..coordination.json_fields import MalformedZnode, decode_object, encode_object
+from ..core.partition_state import TopicPartition
+
+REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
+PREFERRED_ELECTION: Final = "/admin/preferred_replica_election"
+
+
+def encode_reassignments(partitions: Mapping[TopicPartition, tuple[int, ...]]) -> bytes:
+    """Of /admin/reassign_partitions: the replicas that partitions shall have."""
+    wanted = [
+        {"topic": topic, "partition": partition, "replicas": replicas}
+        for (topic, partition), replicas in partitions.items()
+    ]
+    return encode_object({"version": 1, "partitions": wanted})
+
+
+def decode_reassignments(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
+    """Raises: MalformedZnode."""
+    wanted = {}
+    for fields in decode_object("reassignment", data).mappings("partitions"):
+        replicas = fields.int32s("replicas")
+        if not replicas or len(set(replicas)) < len(replicas):
+            raise MalformedZnode(f"reassignment: replicas are {list(replicas)[:100]}")
+        wanted[fields.text("topic"), fields.int32("partition")] = replicas
+    return wanted
+
+
+def encode_preferred_elections(partitions: list[TopicPartition]) -> bytes:
+    """Of /admin/preferred_replica_election."""
+    asked = [{"topic": topic, "partition": partition} for topic, partition in partitions]
+    return encode_object({"version": 1, "partitions": asked})
+
+
+def decode_preferred_elections(data: bytes) -> list[TopicPartition]:
+    """Raises: MalformedZnode."""
+    asked = decode_object("preferred replica election", data).mappings("partitions")
+    return list(
+        dict.fromkeys((fields.text("topic"), fields.int32("partition")) for fields in asked)
+    )

@@ -1,0 +1,211 @@
+"""One serial channel to each live broker: what was queued first is told first.
+
+One request is under way at a time; if there is no answer it is sent again every 100 ms, until there
+is one or the broker is gone. So each broker hears of the controller's decisions in their order.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from odradek.protocol.messages.k05_stop_replica import StopReplicaRequest, StopReplicaResponse
+from odradek.protocol.messages.k06_update_metadata import UpdateMetadataResponse
+from odradek.protocol.schema import Message
+
+from ..core.controller.context import LiveBroker
+from ..core.controller.requests import BrokerRequests
+from ..peers.peer import PeerFailed
+from ..peers.versions import InterBrokerVersions
+from ..tasks import TaskSupervisor
+from .control_requests import (
+    ControlRequest,
+    Errors,
+    Sender,
+    build_requests,
+    deletion_errors,
+    leader_and_isr_errors,
+)
+
+log = logging.getLogger(__name__)
+
+RETRY_BACKOFF_S: Final = 0.1
+LONG_QUEUE: Final = 100
+_RESPONSES: Final = (LeaderAndIsrResponse, UpdateMetadataResponse, StopReplicaResponse)
+
+
+class ControlLink(Protocol):
+    """The way to one broker, over which control requests go."""
+
+    async def ask(self, request: Message, version: int) -> Message:
+        """The response.  Raises: PeerFailed."""
+        ...
+
+    def close(self) -> None:
+        """Hang up."""
+        ...
+
+
+Links = Callable[[LiveBroker], ControlLink]
+
+
+class Answers(Protocol):
+    """Who wants to know what brokers answer, with the broker's id."""
+
+    def leader_and_isr_answered(self, broker_id: int, errors: Errors) -> None:
+        """What a broker has said of each partition."""
+
+    def deletions_answered(self, broker_id: int, errors: Errors) -> None:
+        """What became of the replicas that a broker was to delete."""
+
+
+class Channels:
+    """The channels of one controller's time."""
+
+    def __init__(
+        self,
+        links: Links,
+        sender: Sender,
+        versions: InterBrokerVersions,
+        answers: Answers,
+        tasks: TaskSupervisor,
+    ) -> None:
+        self._links = links
+        self.sender = sender
+        self.versions = versions
+        self.answers = answers
+        self._tasks = tasks
+        self._channels: dict[int, Channel] = {}
+
+    def update(self, live: Iterable[LiveBroker]) -> None:
+        """Have a channel to each of these brokers; who has another epoch gets another one."""
+        wanted = {broker.broker_id: broker for broker in live}
+        for broker_id, channel in list(self._channels.items()):
+            broker = wanted.get(broker_id)
+            if broker is None or broker.epoch != channel.broker.epoch:
+                self._channels.pop(broker_id).close()
+        for broker_id, broker in wanted.items():
+            if broker_id not in self._channels:
+                channel = Channel(broker, self._links(broker), self)
+                self._channels[broker_id] = channel
+                channel.task = self._tasks.spawn(channel.run(), f"control broker {broker_id}")
+
+    def send(self, requests: Iterable[BrokerRequests], live: Sequence[LiveBroker]) -> None:
+        """Queue requests; those for brokers that are gone are dropped."""
+        for asked in requests:
+            channel = self._channels.get(asked.broker_id)
+            if channel is not None:
+                channel.put(asked, live)
+
+    async def settled(self) -> None:
+        """Return when all that is queued now has been answered."""
+        await asyncio.gather(*(channel.settled() for channel in self._channels.values()))
+
+    def close(self) -> None:
+        """Hang up; nothing more is told."""
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+
+
+class Channel:
+    """What one broker is to be told."""
+
+    def __init__(self, broker: LiveBroker, link: ControlLink, channels: Channels) -> None:
+        self.broker = broker
+        self.task: asyncio.Task[None] | None = None
+        self._link = link
+        self._channels = channels
+        self._queue: deque[tuple[BrokerRequests, Sequence[LiveBroker]]] = deque()
+        self._filled = asyncio.Event()
+        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._put_count = self._done_count = 0
+        self._is_long = False
+
+    def put(self, asked: BrokerRequests, live: Sequence[LiveBroker]) -> None:
+        """Queue requests, with the brokers that are alive now."""
+        self._queue.append((asked, live))
+        self._put_count += 1
+        self._filled.set()
+        if not self._is_long and len(self._queue) >= LONG_QUEUE:
+            self._is_long = True
+            log.warning("broker is slow broker=%d queued=%d", self.broker.broker_id, LONG_QUEUE)
+
+    async def settled(self) -> None:
+        """Return when all that is queued now has been answered, or the channel was closed."""
+        if self._done_count < self._put_count:
+            told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append((self._put_count, told))
+            await told
+
+    def close(self) -> None:
+        """Hang up."""
+        if self.task is not None:
+            self.task.cancel()
+        self._link.close()
+        self._queue.clear()
+        self._tell_waiters(self._put_count)
+
+    async def run(self) -> None:
+        """Tell what is queued, for ever."""
+        while True:
+            while not self._queue:
+                self._is_long = False
+                self._filled.clear()
+                await self._filled.wait()
+            asked, live = self._queue.popleft()
+            for request in build_requests(asked, self._channels.sender, self.broker.epoch, live):
+                self._on_answer(request, await self._ask(request))
+                await asyncio.sleep(0)
+            self._done_count += 1
+            self._tell_waiters(self._done_count)
+
+    async def _ask(self, request: ControlRequest) -> Message:
+        """The answer, whenever there is one."""
+        version = self._version(request)
+        attempts = 0
+        while True:
+            try:
+                return await self._link.ask(request, version)
+            except PeerFailed as failed:
+                attempts += 1
+                if attempts == 1:
+                    broker_id = self.broker.broker_id
+                    log.warning("broker not reached broker=%d error=%s", broker_id, failed)
+            await asyncio.sleep(RETRY_BACKOFF_S)
+
+    def _version(self, request: ControlRequest) -> int:
+        versions = self._channels.versions
+        if isinstance(request, LeaderAndIsrRequest):
+            return versions.leader_and_isr
+        if isinstance(request, StopReplicaRequest):
+            return versions.stop_replica
+        return versions.update_metadata
+
+    def _on_answer(self, request: ControlRequest, response: Message) -> None:
+        answers, broker_id = self._channels.answers, self.broker.broker_id
+        assert isinstance(response, _RESPONSES)
+        if response.error_code != ErrorCode.NONE:
+            log.warning(
+                "request refused broker=%d request=%s code=%d",
+                broker_id,
+                type(request).__name__,
+                response.error_code,
+            )
+        if isinstance(response, LeaderAndIsrResponse):
+            assert isinstance(request, LeaderAndIsrRequest)
+            if errors := leader_and_isr_errors(request, response):
+                answers.leader_and_isr_answered(broker_id, errors)
+        elif isinstance(response, StopReplicaResponse):
+            assert isinstance(request, StopReplicaRequest)
+            if errors := deletion_errors(request, response):
+                answers.deletions_answered(broker_id, errors)
+
+    def _tell_waiters(self, done_count: int) -> None:
+        while self._waiters and self._waiters[0][0] <= done_count:
+            _, told = self._waiters.popleft()
+            if not told.done():
+                told.set_result(None)

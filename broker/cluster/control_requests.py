@@ -1,0 +1,233 @@
+"""What procedures want brokers to be told, as requests of the versions that brokers speak.
+
+A request names at most PARTITIONS_MAX partitions: many of them become several requests, so that
+none keeps a loop busy for long. To the receiver that is the same: partitions are told one by one.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k04_leader_and_isr import (
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicState,
+)
+from odradek.protocol.messages.k05_stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    StopReplicaTopicState,
+)
+from odradek.protocol.messages.k06_update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+
+from ..coordination.broker_registration import SECURITY_PROTOCOLS
+from ..core.controller.context import LiveBroker
+from ..core.controller.requests import BrokerRequests, StoppedReplica
+from ..core.partition_state import PartitionState, TopicPartition
+
+PARTITIONS_MAX: Final = 500
+
+ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+Errors = dict[TopicPartition, ErrorCode]
+T = TypeVar("T")
+
+
+class Sender(NamedTuple):
+    """Whom the requests come from."""
+
+    controller_id: int
+    controller_epoch: int
+    listener_name: str | None
+    """Between brokers, for LeaderAndIsr; None: each broker's first."""
+
+
+def build_requests(
+    asked: BrokerRequests, sender: Sender, broker_epoch: int, live: Sequence[LiveBroker]
+) -> Iterator[ControlRequest]:
+    """The requests for one broker, in order; each is built when it is asked for."""
+    for states in _slices(asked.leader_and_isr):
+        yield _leader_and_isr(states, sender, broker_epoch, live)
+    if asked.update_metadata is not None:
+        brokers = [_live_broker(broker) for broker in live]
+        for states in _slices(asked.update_metadata) or [()]:
+            yield UpdateMetadataRequest(
+                controller_id=sender.controller_id,
+                controller_epoch=sender.controller_epoch,
+                broker_epoch=broker_epoch,
+                topic_states=_updated_topics(states),
+                live_brokers=brokers,
+            )
+    for replicas in _slices(asked.stop_replicas):
+        yield StopReplicaRequest(
+            controller_id=sender.controller_id,
+            controller_epoch=sender.controller_epoch,
+            broker_epoch=broker_epoch,
+            topic_states=_stopped_topics(replicas),
+        )
+
+
+def _slices(items: Sequence[T]) -> list[Sequence[T]]:
+    return [items[at : at + PARTITIONS_MAX] for at in range(0, len(items), PARTITIONS_MAX)]
+
+
+# --- LeaderAndIsr
+
+
+def _leader_and_isr(
+    states: Sequence[PartitionState],
+    sender: Sender,
+    broker_epoch: int,
+    live: Sequence[LiveBroker],
+) -> LeaderAndIsrRequest:
+    topics: dict[str, LeaderAndIsrTopicState] = {}
+    for state in states:
+        topic = topics.get(state.topic)
+        if topic is None:
+            topic = topics[state.topic] = LeaderAndIsrTopicState(
+                topic_name=state.topic, topic_id=state.topic_id, partition_states=[]
+            )
+        topic.partition_states.append(
+            LeaderAndIsrPartitionState(
+                partition_index=state.partition,
+                controller_epoch=state.controller_epoch,
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                isr=list(state.isr),
+                partition_epoch=state.partition_epoch,
+                replicas=list(state.replicas),
+                adding_replicas=list(state.adding_replicas),
+                removing_replicas=list(state.removing_replicas),
+                is_new=state.is_new,
+                leader_recovery_state=int(state.is_recovering),
+            )
+        )
+    return LeaderAndIsrRequest(
+        controller_id=sender.controller_id,
+        controller_epoch=sender.controller_epoch,
+        broker_epoch=broker_epoch,
+        topic_states=list(topics.values()),
+        live_leaders=list(_live_leaders(states, sender.listener_name, live)),
+    )
+
+
+def _live_leaders(
+    states: Iterable[PartitionState], listener_name: str | None, live: Sequence[LiveBroker]
+) -> Iterator[LeaderAndIsrLiveLeader]:
+    leaders = {state.leader for state in states}
+    for broker in live:
+        if broker.broker_id not in leaders:
+            continue
+        for endpoint in broker.endpoints:
+            if listener_name in (None, endpoint.listener_name):
+                yield LeaderAndIsrLiveLeader(
+                    broker_id=broker.broker_id, host_name=endpoint.host, port=endpoint.port
+                )
+                break
+
+
+def leader_and_isr_errors(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> Errors:
+    """What the broker has said of each partition; nothing if it refused the whole request."""
+    if response.error_code:
+        return {}
+    names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
+    return {
+        (names[topic.topic_id], partition.partition_index): error_code(partition.error_code)
+        for topic in response.topics
+        if topic.topic_id in names
+        for partition in topic.partition_errors
+    }
+
+
+# --- UpdateMetadata
+
+
+def _updated_topics(states: Iterable[PartitionState]) -> list[UpdateMetadataTopicState]:
+    topics: dict[str, UpdateMetadataTopicState] = {}
+    for state in states:
+        topic = topics.get(state.topic)
+        if topic is None:
+            topic = topics[state.topic] = UpdateMetadataTopicState(
+                topic_name=state.topic, topic_id=state.topic_id, partition_states=[]
+            )
+        topic.partition_states.append(
+            UpdateMetadataPartitionState(
+                partition_index=state.partition,
+                controller_epoch=state.controller_epoch,
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                isr=list(state.isr),
+                zk_version=state.partition_epoch,
+                replicas=list(state.replicas),
+                offline_replicas=list(state.offline_replicas),
+            )
+        )
+    return list(topics.values())
+
+
+def _live_broker(broker: LiveBroker) -> UpdateMetadataBroker:
+    endpoints = [
+        UpdateMetadataEndpoint(
+            port=endpoint.port,
+            host=endpoint.host,
+            listener=endpoint.listener_name,
+            security_protocol=SECURITY_PROTOCOLS.index(endpoint.security_protocol),
+        )
+        for endpoint in broker.endpoints
+    ]
+    return UpdateMetadataBroker(id=broker.broker_id, endpoints=endpoints, rack=broker.rack)
+
+
+# --- StopReplica
+
+
+def _stopped_topics(replicas: Iterable[StoppedReplica]) -> list[StopReplicaTopicState]:
+    topics: dict[str, StopReplicaTopicState] = {}
+    for replica in replicas:
+        topic = topics.get(replica.topic)
+        if topic is None:
+            topic = topics[replica.topic] = StopReplicaTopicState(
+                topic_name=replica.topic, partition_states=[]
+            )
+        topic.partition_states.append(
+            StopReplicaPartitionState(
+                partition_index=replica.partition,
+                leader_epoch=replica.leader_epoch,
+                delete_partition=replica.delete,
+            )
+        )
+    return list(topics.values())
+
+
+def deletion_errors(request: StopReplicaRequest, response: StopReplicaResponse) -> Errors:
+    """What became of the replicas that were to be deleted."""
+    refused = error_code(response.error_code)
+    told = {
+        (error.topic_name, error.partition_index): error_code(error.error_code)
+        for error in response.partition_errors
+    }
+    asked = [
+        (topic.topic_name, state.partition_index)
+        for topic in request.topic_states
+        for state in topic.partition_states
+        if state.delete_partition
+    ]
+    if refused:
+        return dict.fromkeys(asked, refused)
+    return {key: told[key] for key in asked if key in told}
+
+
+def error_code(number: int) -> ErrorCode:
+    """A code that came over the wire."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

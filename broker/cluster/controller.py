@@ -1,0 +1,269 @@
+"""The controller as its broker sees it: a candidate that is sometimes elected.
+
+Every broker watches /controller. When the node goes they all race for it; who wins reigns
+(`Reign`) until its session ends, another one has taken its place, or something goes wrong that it
+did not expect. Then it drops all that it knew, gives the node up, and the race is on again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple, TypeVar
+
+from odradek.protocol.errors import ErrorCode, Refused
+
+from ..config import Config
+from ..coordination.interface import Session, SessionExpired, WatchEvent
+from ..core.controller import procedures
+from ..core.controller.context import Context
+from ..core.controller.effects import ControllerMoved, Procedure
+from ..core.controller.procedures import Elections
+from ..core.elections import ElectionType
+from ..core.partition_state import TopicPartition
+from ..runtime import Runtime
+from ..tasks import TaskSupervisor
+from .channels import Links
+from .election import NOBODY, Holder, KRaftControls, Mandate, read_holder, stand, step_down
+from .feature import FeatureWatch
+from .reign import Office, Reign
+from .watching import StartOver
+
+log = logging.getLogger(__name__)
+
+BACKOFF_MIN_S: Final = 0.1
+BACKOFF_MAX_S: Final = 30.0
+
+T = TypeVar("T")
+
+
+class Reassignment(NamedTuple):
+    """A partition whose replicas are being moved."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class ClusterController:
+    """This broker as candidate and, once elected, as controller of the cluster.
+
+    `start` it when the broker is registered. `lost` belongs into `CurrentSession.on_lost`,
+    `renewed` into `on_renewed` (behind the broker's registration).
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        broker_id: int,
+        config: Config,
+        runtime: Runtime,
+        links: Links,
+        tasks: TaskSupervisor,
+        *,
+        listener_name: str | None = None,
+    ) -> None:
+        """`listener_name` is the one between brokers, for LeaderAndIsr; None: each one's first."""
+        self._office = Office(session, broker_id, config, runtime, links, tasks, listener_name)
+        self._session = session
+        self._tasks = tasks
+        self._feature = FeatureWatch(session, self._look)
+        self._reign: Reign | None = None
+        self._reigning: asyncio.Task[None] | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._to_look = asyncio.Event()
+        self._backoff_s = BACKOFF_MIN_S
+        self._may_stand_s = -BACKOFF_MAX_S
+        self.controller_id = NOBODY
+        """As /controller says; -1: nobody."""
+
+    # For the broker.
+
+    async def start(self) -> None:
+        """Find out who is the controller, and contend if nobody is.
+
+        Raises: KRaftControls, SessionExpired.
+        """
+        await self.renewed()
+        self._following = self._tasks.spawn(self._follow(), "follow controller")
+
+    async def renewed(self) -> None:
+        """There is a new session: look and watch again.  Raises: KRaftControls, SessionExpired."""
+        await self._feature.read()
+        await self._contend()
+
+    def lost(self) -> None:
+        """The session is gone, and with it all that was ours by it."""
+        self.controller_id = NOBODY
+        self._end_reign()
+
+    async def stop(self) -> None:
+        """Give up whatever this broker is, and contend no more."""
+        if self._following is not None:
+            self._following.cancel()
+        await self.resign()
+
+    async def resign(self) -> None:
+        """Be the controller no more, if it is this broker; everybody races then."""
+        reign = self._reign
+        self._end_reign()
+        if reign is not None:
+            await step_down(self._session, reign.mandate)
+
+    async def settled(self) -> None:
+        """Return when a failover that is under way here has reached the brokers."""
+        if self._reign is not None:
+            await self._reign.settled()
+
+    # For handlers.
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is the controller; it may still be about to begin."""
+        return self._reign is not None
+
+    @property
+    def controller_epoch(self) -> int:
+        """Of this broker's time as controller.  Raises: Refused (NOT_CONTROLLER)."""
+        return self._active().mandate.controller_epoch
+
+    @property
+    def context(self) -> Context:
+        """What the controller knows.  Raises: Refused (NOT_CONTROLLER)."""
+        return self._active().context
+
+    @property
+    def feature_epoch(self) -> int:
+        """The version of /feature; -1: there is none."""
+        return self._feature.epoch
+
+    def require_active(self) -> None:
+        """Raises: Refused (NOT_CONTROLLER) unless this broker is the controller."""
+        self._active()
+
+    async def ask(self, make: Callable[[Context], Procedure[T]]) -> T:
+        """Have a procedure performed, behind all that has happened.
+
+        Raises: what it raises; Refused (NOT_CONTROLLER), also if that changes meanwhile.
+        """
+        return await self._active().ask(make)
+
+    async def elect_leaders(
+        self, partitions: Iterable[TopicPartition] | None, kind: ElectionType
+    ) -> Elections:
+        """Hold elections; None: for all partitions.  Raises: Refused (NOT_CONTROLLER)."""
+        return await self.ask(lambda context: procedures.elect(context, partitions, kind))
+
+    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int | None = None) -> range:
+        """A block of ids that nobody else gets; None: the epoch is not compared.
+
+        Raises: Refused (NOT_CONTROLLER, BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH,
+        UNKNOWN_SERVER_ERROR).
+        """
+        return await self._active().allocate_producer_ids(broker_id, broker_epoch)
+
+    def reassignments(self) -> Iterator[Reassignment]:
+        """The partitions that are being moved.  Raises: Refused (NOT_CONTROLLER)."""
+        for topic, partitions in self._active().context.assignments.items():
+            for partition, assignment in sorted(partitions.items()):
+                if assignment.is_being_reassigned:
+                    yield Reassignment(topic, partition, *assignment)
+
+    async def unclean_election_enabled(self, topic: str | None) -> None:
+        """A topic (None: all of them) allows unclean elections by now: hold those that wait."""
+        if self._reign is not None:
+            await self.ask(lambda context: procedures.unclean_election_enabled(context, topic))
+
+    def _active(self) -> Reign:
+        if self._reign is None:
+            raise Refused(ErrorCode.NOT_CONTROLLER)
+        return self._reign
+
+    # The race.
+
+    def _look(self, event: WatchEvent | None = None) -> None:
+        self._to_look.set()
+
+    async def _follow(self) -> None:
+        """Look at the nodes whenever they may have changed, for ever."""
+        while True:
+            await self._to_look.wait()
+            self._to_look.clear()
+            try:
+                await self._feature.read()
+                await self._contend()
+            except SessionExpired:
+                continue  # `renewed` looks again
+            except KRaftControls as error:
+                log.error("no election reason=%s", error)
+
+    async def _contend(self) -> None:
+        """Learn who is the controller; become it if nobody is.
+
+        Raises: KRaftControls, SessionExpired.
+        """
+        while True:
+            holder = await read_holder(self._session, self._look)
+            self._learn(holder)
+            if holder is not None or not self._may_stand():
+                return
+            office = self._office
+            wall_ms = office.runtime.clock.wall_ms()
+            session_id = self._session.id
+            mandate = await stand(self._session, office.broker_id, wall_ms)
+            if mandate is not None and session_id == self._session.id:
+                self._begin_reign(mandate)
+                return
+
+    def _may_stand(self) -> bool:
+        if not self._office.config.odradek_controller_candidate or self._reign is not None:
+            return False
+        loop = asyncio.get_running_loop()
+        wait_s = self._may_stand_s - loop.time()
+        if wait_s > 0:  # it has failed before
+            loop.call_later(wait_s, self._look)
+        return wait_s <= 0
+
+    def _learn(self, holder: Holder | None) -> None:
+        self.controller_id = NOBODY if holder is None else holder.broker_id
+        is_ours = holder is not None and holder.session_id == self._session.id
+        if self._reign is not None and not is_ours:
+            log.warning("no longer controller, now it is broker=%d", self.controller_id)
+            self._end_reign()
+
+    def _begin_reign(self, mandate: Mandate) -> None:
+        broker_id, epoch = self._office.broker_id, mandate.controller_epoch
+        log.info("elected controller broker=%d epoch=%d", broker_id, epoch)
+        self.controller_id = broker_id
+        self._reign = Reign(self._office, mandate)
+        self._reigning = self._tasks.spawn(self._reign_over(self._reign), "controller")
+
+    def _end_reign(self) -> None:
+        reign, self._reign = self._reign, None
+        if reign is None:
+            return
+        reign.end()
+        if self._reigning is not None and self._reigning is not asyncio.current_task():
+            self._reigning.cancel()
+
+    async def _reign_over(self, reign: Reign) -> None:
+        try:
+            await reign.run()
+        except SessionExpired:
+            pass  # `lost` is on its way, or has been here
+        except (ControllerMoved, StartOver) as reason:
+            log.warning("controller resigns epoch=%d reason=%s", reign.mandate[0], reason)
+        except Exception:
+            log.exception("controller resigns epoch=%d", reign.mandate.controller_epoch)
+            self._back_off()
+        if self._reign is reign:
+            await self.resign()
+        self._look()
+
+    def _back_off(self) -> None:
+        """Leave the next elections to others, the longer the oftener this happens."""
+        now_s = asyncio.get_running_loop().time()
+        is_long_ago = now_s - self._may_stand_s > BACKOFF_MAX_S
+        self._backoff_s = BACKOFF_MIN_S if is_long_ago else min(2 * self._backoff_s, BACKOFF_MAX_S)
+        self._may_stand_s = now_s + self._backoff_s

@@ -1,0 +1,137 @@
+"""Who is the controller: read from /controller, and fought for when nobody is.
+
+Whoever creates the node and raises /controller_epoch in one transaction has won. An answer may be
+lost on the way: then the nodes tell.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+from typing import Final, NamedTuple
+
+from ..coordination import znodes
+from ..coordination.interface import (
+    BadVersion,
+    Check,
+    CoordinationError,
+    CoordinationLost,
+    Create,
+    Delete,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    Session,
+    Set,
+    Watch,
+)
+from ..coordination.json_fields import MalformedZnode
+from .pipeline import RETRY_BACKOFF_S, until_connected
+
+log = logging.getLogger(__name__)
+
+NOBODY: Final = -1
+VERSIONS_KNOWN: Final = (1, 2)
+
+
+class KRaftControls(CoordinationError):
+    """The cluster is led by something else than a broker in ZooKeeper mode."""
+
+
+class Holder(NamedTuple):
+    """Who holds /controller."""
+
+    broker_id: int
+    session_id: int
+
+
+class Mandate(NamedTuple):
+    """What an election gives: the epoch, and the version of its node, which fences all writes."""
+
+    controller_epoch: int
+    epoch_version: int
+
+
+async def read_holder(session: Session, watch: Watch | None = None) -> Holder | None:
+    """Who is the controller; None: nobody.  Raises: KRaftControls."""
+    while True:
+        if await until_connected(lambda: session.exists(znodes.CONTROLLER, watch)) is None:
+            return None
+        try:
+            data, stat = await until_connected(lambda: session.get(znodes.CONTROLLER))
+        except NoNode:
+            continue
+        return Holder(_decode(data), stat.ephemeral_owner)
+
+
+def _decode(data: bytes) -> int:
+    """The broker id, or NOBODY if nobody can tell.  Raises: KRaftControls."""
+    try:
+        node = znodes.ControllerNode.decode(data)
+    except MalformedZnode as error:
+        log.error("controller unknown path=%s error=%s", znodes.CONTROLLER, error)
+        return NOBODY
+    if node.kraft_controller_epoch > -1:
+        raise KRaftControls(
+            f"{znodes.CONTROLLER} is held by a KRaft controller (epoch "
+            f"{node.kraft_controller_epoch}): the cluster is being migrated, and this broker "
+            "knows only ZooKeeper mode"
+        )
+    version = json.loads(data).get("version")
+    if version not in VERSIONS_KNOWN:
+        raise KRaftControls(f"{znodes.CONTROLLER} has version {version!r}, which nobody here knows")
+    return node.broker_id
+
+
+async def stand(session: Session, broker_id: int, wall_ms: int) -> Mandate | None:
+    """Try to become the controller, as nobody is; None: another one was faster."""
+    read = await _read_epoch(session)
+    mandate = Mandate(read.controller_epoch + 1, read.epoch_version + 1)
+    node = znodes.ControllerNode(broker_id, wall_ms).encode()
+    epoch = znodes.encode_controller_epoch(mandate.controller_epoch)
+    while True:
+        try:
+            await session.multi(
+                [
+                    Create(znodes.CONTROLLER, node, ephemeral=True),
+                    Set(znodes.CONTROLLER_EPOCH, epoch, read.epoch_version),
+                ]
+            )
+        except CoordinationLost:  # done or not: the next attempt tells
+            await asyncio.sleep(RETRY_BACKOFF_S)
+        except MultiFailed as failed:
+            if not isinstance(failed.error, NodeExists | BadVersion | NoNode):
+                raise
+            return mandate if await _has_won(session, mandate) else None
+        else:
+            return mandate
+
+
+async def _read_epoch(session: Session) -> Mandate:
+    with contextlib.suppress(NodeExists):  # it always does, but in a new cluster
+        if await until_connected(lambda: session.exists(znodes.CONTROLLER_EPOCH)) is None:
+            first = znodes.encode_controller_epoch(0)
+            await until_connected(lambda: session.create(znodes.CONTROLLER_EPOCH, first))
+    data, stat = await until_connected(lambda: session.get(znodes.CONTROLLER_EPOCH))
+    return Mandate(znodes.decode_controller_epoch(data), stat.version)
+
+
+async def _has_won(session: Session, mandate: Mandate) -> bool:
+    """Whether the election was ours although its answer was lost."""
+    holder = await read_holder(session)
+    return (
+        holder is not None
+        and holder.session_id == session.id
+        and await _read_epoch(session) == mandate
+    )
+
+
+async def step_down(session: Session, mandate: Mandate) -> None:
+    """Give /controller up, if it is still held by this mandate."""
+    with contextlib.suppress(CoordinationError):  # else it goes with the session
+        await session.multi(
+            [
+                Check(znodes.CONTROLLER_EPOCH, mandate.epoch_version),
+                Delete(znodes.CONTROLLER),
+            ]
+        )

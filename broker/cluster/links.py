@@ -1,0 +1,94 @@
+"""The controller's ways to the brokers: to its own a direct call, to the others a connection."""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from odradek.protocol.schema import Message
+
+from ..call import Call, CloseConnection
+from ..core.controller.context import LiveBroker
+from ..handlers import APIS
+from ..peers.peer import Peer, PeerFailed, Setup
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+
+class NoListener(PeerFailed):
+    """The broker does not listen where the others would speak to it."""
+
+
+class OwnPeer:
+    """Who asks, as a handler sees it that is called directly."""
+
+    host = "127.0.0.1"
+
+    def __init__(self, listener_name: str) -> None:
+        self.listener_name = listener_name
+
+    def note_software(self, software: str) -> None:
+        """Nothing: it is this broker."""
+
+
+class OwnLink:
+    """The way to the broker in whose process the controller runs."""
+
+    def __init__(self, node: "Node", listener_name: str) -> None:
+        self._node = node
+        self._peer = OwnPeer(listener_name)
+
+    async def ask(self, request: Message, version: int) -> Message:
+        """What the handler answers.  Raises: PeerFailed."""
+        try:
+            answer = APIS[request.API_KEY].handle(
+                request, Call(version, str(self._node.broker_id), self._peer), self._node
+            )
+            if isinstance(answer, Awaitable):
+                answer = await answer
+        except CloseConnection as error:
+            raise PeerFailed(str(error)) from error
+        assert isinstance(answer, Message)
+        return answer
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class UnreachableLink:
+    """The way to a broker that does not listen where it should."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def ask(self, request: Message, version: int) -> Message:
+        """Raises: NoListener."""
+        raise NoListener(self._reason)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class BrokerLinks:
+    """Makes the link to each broker; a `Links`."""
+
+    def __init__(self, node: "Node", listener_name: str, setup: Setup) -> None:
+        """`listener_name`: of the control plane, or between brokers."""
+        self._node = node
+        self._listener_name = listener_name
+        self._setup = setup
+
+    def __call__(self, broker: LiveBroker) -> OwnLink | UnreachableLink | Peer:
+        """The link to a broker."""
+        node = self._node
+        if broker.broker_id == node.broker_id:
+            return OwnLink(node, self._listener_name)
+        for endpoint in broker.endpoints:
+            if endpoint.listener_name == self._listener_name:
+                return Peer(
+                    endpoint.host,
+                    endpoint.port,
+                    client_id=str(node.broker_id),
+                    timeout_ms=node.config.controller_socket_timeout_ms,
+                    setup=self._setup,
+                )
+        return UnreachableLink(f"it has no listener {self._listener_name}")

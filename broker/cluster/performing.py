@@ -1,0 +1,282 @@
+"""What procedures yield, done: writes to the store, fenced, and requests to the brokers."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from ..coordination import znodes
+from ..coordination.interface import (
+    BadVersion,
+    Create,
+    Delete,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Op,
+    RequestTooLarge,
+    Session,
+    Set,
+)
+from ..coordination.json_fields import MalformedZnode
+from ..core.controller.context import Context
+from ..core.controller.effects import (
+    Breathe,
+    CreateStates,
+    DeleteTopicNodes,
+    DropDeletionRequests,
+    Effect,
+    KeepReassignmentRequests,
+    Procedure,
+    ReadStates,
+    ReadUncleanElection,
+    Send,
+    StoredState,
+    WriteAssignment,
+    WriteStates,
+)
+from ..core.partition_state import PartitionState, TopicPartition
+from .admin_requests import REASSIGN_PARTITIONS, encode_reassignments
+from .channels import Channels
+from .pipeline import map_pipelined
+from .reading import Broken, children, get, read_states
+from .writing import OPS_MAX, FencedWriter, OpRefused
+
+log = logging.getLogger(__name__)
+
+OPS_PER_CREATION: Final = 2
+DELETE_ATTEMPTS_MAX: Final = 10
+UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
+
+T = TypeVar("T")
+
+
+class Performer:
+    """Performs procedures, one effect after the other."""
+
+    def __init__(
+        self,
+        session: Session,
+        writer: FencedWriter,
+        context: Context,
+        channels: Channels,
+        allows_unclean_election: Callable[[], bool],
+    ) -> None:
+        """`allows_unclean_election`: the broker's own setting, as it is just now."""
+        self._session = session
+        self._writer = writer
+        self._context = context
+        self._channels = channels
+        self._allows_unclean_election = allows_unclean_election
+        self._with_partitions: set[str] = set()
+        """Topics whose node `partitions` has been seen."""
+        self._perform: dict[type, Callable[[Any], Awaitable[object]]] = {
+            ReadStates: self._read_states,
+            CreateStates: self._create_states,
+            WriteStates: self._write_states,
+            ReadUncleanElection: self._read_unclean_election,
+            WriteAssignment: self._write_assignment,
+            DeleteTopicNodes: self._delete_topic_nodes,
+            DropDeletionRequests: self._drop_deletion_requests,
+            KeepReassignmentRequests: self._keep_reassignment_requests,
+            Send: self._send,
+            Breathe: self._breathe,
+        }
+
+    async def perform(self, procedure: Procedure[T]) -> T:
+        """Do all that a procedure yields; what it returns.
+
+        Raises: what the procedure raises, ControllerMoved, SessionExpired.
+        """
+        told: object = None
+        try:
+            while True:
+                try:
+                    effect: Effect = procedure.send(told)
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
+                told = await self._perform[type(effect)](effect)
+        finally:
+            procedure.close()
+
+    async def _breathe(self, effect: Breathe) -> None:
+        await asyncio.sleep(0)
+
+    async def _send(self, effect: Send) -> None:
+        self._channels.send(effect.requests, tuple(self._context.brokers.values()))
+
+    # State nodes.
+
+    async def _read_states(self, effect: ReadStates) -> Mapping[TopicPartition, StoredState]:
+        found = await read_states(self._session, effect.partitions)
+        states = {}
+        for key, state in found.items():
+            if isinstance(state, Broken):
+                log.error("partition left out path=%s error=%s", state.path, state.reason)
+            else:
+                self._with_partitions.add(key[0])
+                states[key] = state
+        return states
+
+    async def _write_states(self, effect: WriteStates) -> Collection[TopicPartition]:
+        written = await map_pipelined(self._write_state, effect.states)
+        pairs = zip(effect.states, written, strict=True)
+        return {state.key for state, is_written in pairs if not is_written}
+
+    async def _write_state(self, state: PartitionState) -> bool:
+        path = znodes.partition_state_path(*state.key)
+        data = encode_state(state)
+        try:
+            await self._writer.write([Set(path, data, state.partition_epoch - 1)])
+        except OpRefused as refused:
+            if not isinstance(refused.error, BadVersion | NoNode):
+                raise
+            return refused.is_retry and await self._holds(path, data, state.partition_epoch)
+        return True
+
+    async def _holds(self, path: str, data: bytes, version: int) -> bool:
+        """Whether a node is as an attempt was to make it whose answer was lost."""
+        found = await get(self._session, path)
+        return found is not None and (found[0], found[1].version) == (data, version)
+
+    async def _create_states(self, effect: CreateStates) -> Collection[TopicPartition]:
+        in_the_way: set[TopicPartition] = set()
+        for ops, states in self._creations(effect.states):
+            try:
+                await self._writer.write(ops)
+            except (OpRefused, RequestTooLarge):  # some of it is there already
+                made = await map_pipelined(self._create_state, states)
+                pairs = zip(states, made, strict=True)
+                in_the_way.update(state.key for state, is_made in pairs if not is_made)
+            self._with_partitions.update(state.topic for state in states)
+        return in_the_way
+
+    def _creations(
+        self, states: Sequence[PartitionState]
+    ) -> Iterator[tuple[list[Op], list[PartitionState]]]:
+        """As few transactions as they fit into, if none of the nodes is there."""
+        ops: list[Op] = []
+        group: list[PartitionState] = []
+        begun: set[str] = set()
+        for state in states:
+            if len(ops) > OPS_MAX - OPS_PER_CREATION - 1:
+                yield ops, group
+                ops, group = [], []
+            if state.topic not in self._with_partitions and state.topic not in begun:
+                ops.append(Create(znodes.partitions_path(state.topic)))
+                begun.add(state.topic)
+            ops.append(Create(znodes.partition_path(*state.key)))
+            ops.append(Create(znodes.partition_state_path(*state.key), encode_state(state)))
+            group.append(state)
+        if group:
+            yield ops, group
+
+    async def _create_state(self, state: PartitionState) -> bool:
+        """Whether the state node was made; its parents may be there or not."""
+        await self._make(znodes.partitions_path(state.topic))
+        await self._make(znodes.partition_path(*state.key))
+        path, data = znodes.partition_state_path(*state.key), encode_state(state)
+        try:
+            await self._writer.write([Create(path, data)])
+        except OpRefused as refused:
+            if not isinstance(refused.error, NodeExists | NoNode):
+                raise
+            # What is ours to the letter was made by us, in a transaction whose answer was lost.
+            return await self._holds(path, data, 0)
+        return True
+
+    async def _make(self, path: str) -> None:
+        try:
+            await self._writer.write([Create(path)])
+        except OpRefused as refused:
+            if not isinstance(refused.error, NodeExists | NoNode):
+                raise
+
+    # Topics.
+
+    async def _read_unclean_election(self, effect: ReadUncleanElection) -> Mapping[str, bool]:
+        allowed = await map_pipelined(self._allows_unclean, effect.topics)
+        return dict(zip(effect.topics, allowed, strict=True))
+
+    async def _allows_unclean(self, topic: str) -> bool:
+        path = znodes.topic_config_path(topic)
+        found = await get(self._session, path)
+        try:
+            config = {} if found is None else znodes.decode_config(found[0])
+        except MalformedZnode as error:
+            log.error("config left out path=%s error=%s", path, error)
+            config = {}
+        own = config.get(UNCLEAN_ELECTION)
+        return self._allows_unclean_election() if own is None else own.lower() == "true"
+
+    async def _write_assignment(self, effect: WriteAssignment) -> None:
+        partitions = effect.partitions
+        node = znodes.TopicAssignment(
+            {partition: its.replicas for partition, its in partitions.items()},
+            effect.topic_id,
+            {partition: its.adding for partition, its in partitions.items() if its.adding},
+            {partition: its.removing for partition, its in partitions.items() if its.removing},
+        )
+        try:
+            await self._writer.write([Set(znodes.topic_path(effect.topic), node.encode())])
+        except OpRefused as refused:
+            if not isinstance(refused.error, NoNode):
+                raise
+            log.warning("topic not written, somebody has deleted it topic=%s", effect.topic)
+
+    async def _delete_topic_nodes(self, effect: DeleteTopicNodes) -> None:
+        topic = effect.topic
+        self._with_partitions.discard(topic)
+        for _ in range(DELETE_ATTEMPTS_MAX):
+            try:
+                await self._delete_below(znodes.topic_path(topic))
+                await self._writer.delete_if_there(znodes.topic_config_path(topic))
+            except OpRefused as refused:  # somebody else adds or deletes there
+                if not isinstance(refused.error, NoNode | NotEmpty):
+                    raise
+                continue
+            await self._writer.delete_if_there(znodes.delete_topic_path(topic))
+            log.info("topic deleted topic=%s", topic)
+            return
+        raise RuntimeError(f"the nodes of topic {topic!r} do not let themselves be deleted")
+
+    async def _delete_below(self, path: str) -> None:
+        """Delete a node and all below it, children before parents."""
+        if await get(self._session, path) is None:
+            return
+        levels = [[path]]
+        while levels[-1]:
+            found = await map_pipelined(lambda parent: children(self._session, parent), levels[-1])
+            pairs = zip(levels[-1], found, strict=True)
+            levels.append([f"{parent}/{name}" for parent, names in pairs for name in names])
+        ops: list[Op] = [Delete(node) for level in reversed(levels) for node in level]
+        for start in range(0, len(ops), OPS_MAX):
+            await self._writer.write(ops[start : start + OPS_MAX])
+
+    async def _drop_deletion_requests(self, effect: DropDeletionRequests) -> None:
+        paths = [znodes.delete_topic_path(topic) for topic in effect.topics]
+        await map_pipelined(self._writer.delete_if_there, paths)
+
+    async def _keep_reassignment_requests(self, effect: KeepReassignmentRequests) -> None:
+        if effect.partitions:
+            data = encode_reassignments(effect.partitions)
+            try:
+                await self._writer.write([Set(REASSIGN_PARTITIONS, data)])
+            except OpRefused as refused:
+                if not isinstance(refused.error, NoNode):
+                    raise
+                await self._writer.write([Create(REASSIGN_PARTITIONS, data)])
+        else:
+            await self._writer.delete_if_there(REASSIGN_PARTITIONS)
+
+
+def encode_state(state: PartitionState) -> bytes:
+    """The data of a partition's state node."""
+    return znodes.PartitionStateNode(
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        state.controller_epoch,
+        int(state.is_recovering),
+    ).encode()

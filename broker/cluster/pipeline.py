@@ -1,0 +1,51 @@
+"""Many operations on the store at a time, in slices that leave the loop to others."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar, cast
+
+from ..coordination.interface import CoordinationLost
+
+IN_FLIGHT_MAX: Final = 100
+SLICE: Final = 32
+"""So many operations that are answered at once, as the embedded store's reads are."""
+RETRY_BACKOFF_S: Final = 0.1
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+async def map_pipelined(
+    function: Callable[[T], Awaitable[R]], items: Sequence[T], *, in_flight_max: int = IN_FLIGHT_MAX
+) -> list[R]:
+    """What `function` makes of each item, in order; the first error ends it all."""
+    if len(items) == 1:
+        return [await function(items[0])]
+    results: list[R | None] = [None] * len(items)
+    todo = iter(range(len(items)))
+
+    async def work() -> None:
+        for index in todo:
+            results[index] = await function(items[index])
+            if index % SLICE == 0:
+                await asyncio.sleep(0)
+
+    workers = [asyncio.ensure_future(work()) for _ in range(min(in_flight_max, len(items)))]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+    return cast(list[R], results)
+
+
+async def until_connected(operation: Callable[[], Awaitable[T]]) -> T:
+    """Repeat an operation until there is a connection; for what may be done twice.
+
+    Raises: SessionExpired, and what the operation raises.
+    """
+    while True:
+        try:
+            return await operation()
+        except CoordinationLost:
+            await asyncio.sleep(RETRY_BACKOFF_S)

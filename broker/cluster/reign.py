@@ -1,0 +1,208 @@
+"""One controller's time, from its election until it is replaced: everything that ends with it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+from odradek.protocol.errors import ErrorCode, Refused
+
+from ..config import Config
+from ..coordination.interface import Session
+from ..core.controller import procedures
+from ..core.controller.context import Context
+from ..core.controller.effects import Procedure
+from ..peers.versions import BY_PROTOCOL_VERSION
+from ..runtime import Runtime
+from ..tasks import TaskSupervisor
+from .channels import Channels, Links
+from .control_requests import Errors, Sender
+from .election import Mandate
+from .events import Events
+from .feature import ensure_feature
+from .performing import Performer
+from .producer_id_blocks import take_block
+from .watching import Watching
+from .writing import FencedWriter
+
+log = logging.getLogger(__name__)
+
+FIRST_REBALANCE_S: Final = 5
+
+T = TypeVar("T")
+
+
+class Office(NamedTuple):
+    """What every controller of this broker needs."""
+
+    session: Session
+    broker_id: int
+    config: Config
+    runtime: Runtime
+    links: Links
+    tasks: TaskSupervisor
+    listener_name: str | None
+    """Between brokers, for LeaderAndIsr."""
+
+
+class Reign:
+    """The controller while it is one. `run` it, `end` it."""
+
+    def __init__(self, office: Office, mandate: Mandate) -> None:
+        config = office.config
+        self.mandate = mandate
+        self.context = Context(
+            office.broker_id,
+            mandate.controller_epoch,
+            delete_topic_enable=config.delete_topic_enable,
+        )
+        self._office = office
+        self._events = Events()
+        self._writer = FencedWriter(office.session, mandate)
+        sender = Sender(office.broker_id, mandate.controller_epoch, office.listener_name)
+        versions = BY_PROTOCOL_VERSION[config.inter_broker_protocol_version]
+        self._channels = Channels(office.links, sender, versions, self, office.tasks)
+        self._performer = Performer(
+            office.session,
+            self._writer,
+            self.context,
+            self._channels,
+            lambda: config.unclean_leader_election_enable,
+        )
+        self._watching = Watching(
+            office.session,
+            self._writer,
+            self.context,
+            self._events,
+            self._performer.perform,
+            on_brokers=self._channels.update,
+            randbytes=office.runtime.random.randbytes,
+        )
+        self._asked: set[asyncio.Future[Any]] = set()
+        self._begun = asyncio.Event()
+        self._timer: asyncio.Task[None] | None = None
+        self.has_ended = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the failover is done."""
+        return self._begun.is_set() and not self.has_ended
+
+    async def run(self) -> None:
+        """Fail over, then handle events, one at a time, for ever.
+
+        Raises: ControllerMoved, SessionExpired, StartOver, and what nobody expected.
+        """
+        office = self._office
+        await ensure_feature(office.session, self._writer)
+        snapshot = await self._watching.read_all()
+        await self._performer.perform(procedures.fail_over(self.context, snapshot))
+        if snapshot.preferred_elections:
+            await self._watching.finish_preferred_elections()
+        self._begun.set()
+        if office.config.auto_leader_rebalance_enable:
+            self._timer = office.tasks.spawn(self._rebalance_forever(), "rebalance leaders")
+        while True:
+            handle = await self._events.next()
+            await handle()
+
+    def end(self) -> None:
+        """Tell nobody anything more; who waits hears NOT_CONTROLLER.  May be repeated."""
+        self.has_ended = True
+        self._begun.set()
+        self._channels.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        for result in self._asked:
+            if not result.done():
+                result.set_exception(Refused(ErrorCode.NOT_CONTROLLER))
+
+    async def settled(self) -> None:
+        """Return when the failover is done and the brokers have heard of it, or this has ended."""
+        await self._begun.wait()
+        await self._channels.settled()
+
+    # What is asked of it.
+
+    async def ask(self, make: Callable[[Context], Procedure[T]]) -> T:
+        """Have a procedure performed, behind all that has happened.
+
+        Raises: what it raises; Refused (NOT_CONTROLLER).
+        """
+        return await self._in_turn(lambda: self._performer.perform(make(self.context)))
+
+    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int | None) -> range:
+        """A block of ids that nobody else gets.  None: the epoch is not compared.
+
+        Raises: Refused (BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH, NOT_CONTROLLER,
+        UNKNOWN_SERVER_ERROR).
+        """
+
+        async def take() -> range:
+            if broker_epoch is not None:
+                broker = self.context.brokers.get(broker_id)
+                if broker is None:
+                    raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED)
+                if broker.epoch != broker_epoch:
+                    raise Refused(ErrorCode.STALE_BROKER_EPOCH)
+            return await take_block(self._office.session, self._writer, broker_id)
+
+        return await self._in_turn(take)
+
+    async def _in_turn(self, work: Callable[[], Awaitable[T]]) -> T:
+        if self.has_ended:
+            raise Refused(ErrorCode.NOT_CONTROLLER)
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        async def handle() -> None:
+            if result.done():  # nobody waits any more
+                return
+            try:
+                value = await work()
+            except Refused as refused:
+                if not result.done():
+                    result.set_exception(refused)
+            else:
+                if not result.done():
+                    result.set_result(value)
+
+        self._asked.add(result)
+        self._events.put(result, handle)
+        try:
+            return await result
+        finally:
+            self._asked.discard(result)
+
+    # What brokers answer.
+
+    def leader_and_isr_answered(self, broker_id: int, errors: Errors) -> None:
+        """What a broker has said of each partition."""
+
+        async def handle() -> None:
+            answered = procedures.leader_and_isr_answered(self.context, broker_id, errors)
+            await self._performer.perform(answered)
+
+        self._events.put(handle, handle)
+
+    def deletions_answered(self, broker_id: int, errors: Errors) -> None:
+        """What became of the replicas that a broker was to delete."""
+
+        async def handle() -> None:
+            answered = procedures.stop_replica_answered(self.context, broker_id, errors)
+            await self._performer.perform(answered)
+
+        self._events.put(handle, handle)
+
+    # Upkeep.
+
+    async def _rebalance_forever(self) -> None:
+        config = self._office.config
+        pause_s = FIRST_REBALANCE_S
+        while True:
+            await asyncio.sleep(pause_s)
+            self._events.put("rebalance", self._rebalance)
+            pause_s = config.leader_imbalance_check_interval_seconds
+
+    async def _rebalance(self) -> None:
+        percent_max = self._office.config.leader_imbalance_per_broker_percentage
+        await self._performer.perform(procedures.rebalance(self.context, percent_max))

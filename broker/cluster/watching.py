@@ -1,0 +1,313 @@
+"""What happens in the store, seen by the controller: watches, and what each of them leads to.
+
+A watch fires once, and may fire for nothing: whatever it is, what it watched is read and watched
+again, and handed to a procedure.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Final, Protocol, TypeVar
+
+from odradek.protocol.primitives import ZERO_UUID
+
+from ..coordination import znodes
+from ..coordination.interface import BadVersion, NoNode, Session, Set, WatchEvent
+from ..core.controller import procedures
+from ..core.controller.context import Context, LiveBroker, TopicNode
+from ..core.controller.effects import Procedure, StoredState
+from ..core.controller.procedures import Snapshot
+from ..core.partition_state import TopicPartition
+from .admin_requests import (
+    PREFERRED_ELECTION,
+    REASSIGN_PARTITIONS,
+    decode_preferred_elections,
+    decode_reassignments,
+)
+from .events import Events
+from .pipeline import map_pipelined
+from .reading import (
+    Broken,
+    StoredTopic,
+    children,
+    get,
+    new_topic_id,
+    read_brokers,
+    read_notifications,
+    read_request,
+    read_states,
+    read_topics,
+)
+from .writing import FencedWriter, OpRefused
+
+log = logging.getLogger(__name__)
+
+LOG_DIR_FAILED: Final = 1
+
+T = TypeVar("T")
+
+
+class StartOver(Exception):
+    """The cluster has to be read anew, as by a new controller."""
+
+
+class Perform(Protocol):
+    """Runs a procedure to its end."""
+
+    def __call__(self, procedure: Procedure[T], /) -> Awaitable[T]:
+        """What it returns."""
+        ...
+
+
+class Watching:
+    """The watches of one controller's time."""
+
+    def __init__(
+        self,
+        session: Session,
+        writer: FencedWriter,
+        context: Context,
+        events: Events,
+        perform: Perform,
+        *,
+        on_brokers: Callable[[Iterable[LiveBroker]], None],
+        randbytes: Callable[[int], bytes],
+    ) -> None:
+        """`on_brokers` hears of the registered brokers before any procedure does."""
+        self._session = session
+        self._writer = writer
+        self._context = context
+        self._events = events
+        self._perform = perform
+        self._on_brokers = on_brokers
+        self._randbytes = randbytes
+        self._changed_topics: set[str] = set()
+        self._aside: dict[str, Broken] = {}
+        """Topics that cannot be used, until their nodes change."""
+
+    # Watches. Each callback only notes that there is something to look at.
+
+    def _on_broker_event(self, event: WatchEvent) -> None:
+        self._events.put("brokers", self._look_at_brokers)
+
+    def _on_topics_event(self, event: WatchEvent) -> None:
+        self._events.put("topics", self._look_at_topics)
+
+    def _on_topic_event(self, event: WatchEvent) -> None:
+        topic = event.path.removeprefix(znodes.BROKER_TOPICS + "/").partition("/")[0]
+        self._changed_topics.add(topic)
+        self._events.put("changed topics", self._look_at_changed_topics)
+
+    def _on_deletion_event(self, event: WatchEvent) -> None:
+        self._events.put("deletions", self._look_at_deletions)
+
+    def _on_isr_event(self, event: WatchEvent) -> None:
+        self._events.put("isr changes", self._look_at_isr_changes)
+
+    def _on_log_dir_event(self, event: WatchEvent) -> None:
+        self._events.put("log dirs", self._look_at_log_dirs)
+
+    def _on_reassignment_event(self, event: WatchEvent) -> None:
+        self._events.put("reassignments", self._look_at_reassignments)
+
+    def _on_preferred_event(self, event: WatchEvent) -> None:
+        self._events.put("preferred elections", self._look_at_preferred_elections)
+
+    # Everything at once, for a controller that begins.
+
+    async def read_all(self) -> Snapshot:
+        """Read and watch all there is; notifications that are left over are deleted."""
+        brokers = await read_brokers(self._session, self._on_broker_event, self._on_broker_event)
+        self._on_brokers(brokers.values())
+        await self._forget_notifications()
+        names = await children(self._session, znodes.BROKER_TOPICS, self._on_topics_event)
+        topics, _ = await self._read_topics(names)
+        states = await self._read_states(topics)
+        preferred = await self._read_preferred_elections()
+        return Snapshot(
+            brokers=brokers,
+            topics=topics,
+            states=states,
+            deletions=await self._read_deletions(),
+            reassignments=await self._read_reassignments() or {},
+            preferred_elections=preferred or [],
+        )
+
+    async def finish_preferred_elections(self) -> None:
+        """Delete the node that has asked for them."""
+        await self._writer.delete_if_there(PREFERRED_ELECTION)
+
+    async def _forget_notifications(self) -> None:
+        for parent, watch in (
+            (znodes.ISR_CHANGES, self._on_isr_event),
+            (znodes.LOG_DIR_EVENTS, self._on_log_dir_event),
+        ):
+            names = await children(self._session, parent, watch)
+            await self._delete_all([f"{parent}/{name}" for name in names])
+
+    async def _read_states(self, topics: dict[str, TopicNode]) -> dict[TopicPartition, StoredState]:
+        """Their states; topics with one that can't be used are taken out of `topics`."""
+        keys = [(topic, partition) for topic, node in topics.items() for partition in node[1]]
+        states: dict[TopicPartition, StoredState] = {}
+        for key, state in (await read_states(self._session, keys)).items():
+            if not isinstance(state, Broken):
+                states[key] = state
+                continue
+            if topics.pop(key[0], None) is not None:
+                self._set_aside(key[0], state)
+            await get(self._session, state.path, self._on_topic_event)  # it may be mended
+        return {key: state for key, state in states.items() if key[0] in topics}
+
+    # Brokers.
+
+    async def _look_at_brokers(self) -> None:
+        brokers = await read_brokers(self._session, self._on_broker_event, self._on_broker_event)
+        self._on_brokers(brokers.values())
+        await self._perform(procedures.brokers_changed(self._context, brokers))
+
+    # Topics.
+
+    async def _look_at_topics(self) -> None:
+        names = await children(self._session, znodes.BROKER_TOPICS, self._on_topics_event)
+        known = self._context.assignments
+        unseen = [name for name in names if name not in known and name not in self._aside]
+        gone = known.keys() - names
+        if unseen or gone:
+            topics, _ = await self._read_topics(unseen)
+            await self._perform(procedures.topics_changed(self._context, topics, gone))
+
+    async def _look_at_changed_topics(self) -> None:
+        names, self._changed_topics = self._changed_topics, set()
+        topics, gone = await self._read_topics(names)
+        known = self._context.topic_ids
+        gone |= {name for name, node in topics.items() if known.get(name) not in (None, node[0])}
+        gone &= known.keys()
+        if gone:
+            await self._perform(procedures.topics_changed(self._context, {}, gone))
+        unseen = {name: node for name, node in topics.items() if name not in known}
+        if unseen:
+            await self._perform(procedures.topics_changed(self._context, unseen, ()))
+        for name in topics.keys() - unseen.keys():
+            await self._perform(procedures.topic_changed(self._context, name, topics[name]))
+
+    async def _read_topics(self, names: Collection[str]) -> tuple[dict[str, TopicNode], set[str]]:
+        """What can be used of them, and which are not there (any more)."""
+        found = await read_topics(self._session, names, self._on_topic_event)
+        topics: list[StoredTopic] = []
+        gone: set[str] = set()
+        for name, topic in found.items():
+            if isinstance(topic, Broken):
+                self._set_aside(name, topic)
+                continue
+            if self._aside.pop(name, None) is not None:
+                await self._let_in(name)
+            if topic is None:
+                gone.add(name)
+            else:
+                topics.append(topic)
+        ids = await map_pipelined(self._id_of, topics)
+        nodes: dict[str, TopicNode] = {}
+        owners = {**self._context.topic_names}
+        for topic, topic_id in zip(topics, ids, strict=True):
+            if topic_id is None:
+                continue
+            if owners.setdefault(topic_id, topic.name) != topic.name:
+                reason = f"its id is that of topic {owners[topic_id]!r}"
+                self._set_aside(topic.name, Broken(znodes.topic_path(topic.name), reason))
+            else:
+                nodes[topic.name] = topic.as_node(topic_id)
+        return nodes, gone
+
+    def _set_aside(self, name: str, broken: Broken) -> None:
+        if self._aside.get(name) != broken:
+            log.error("topic set aside topic=%s path=%s error=%s", name, broken.path, broken.reason)
+        if name not in self._context.assignments:  # else what was known before still counts
+            self._aside[name] = broken
+
+    async def _let_in(self, name: str) -> None:
+        """A topic that was set aside can be used; it is a new one, unless it has been led before.
+
+        Raises: StartOver.
+        """
+        if await children(self._session, znodes.partitions_path(name)):
+            raise StartOver(f"topic {name!r} is no longer set aside")
+        self._events.put("deletions", self._look_at_deletions)
+
+    async def _id_of(self, topic: StoredTopic) -> bytes | None:
+        """The topic's id; one without gets it now. None: somebody else writes just now."""
+        topic_id = topic.node.topic_id
+        if topic_id is not None and topic_id != ZERO_UUID:
+            return topic_id
+        topic_id = self._context.topic_ids.get(topic.name) or new_topic_id(self._randbytes)
+        data = topic.node._replace(topic_id=topic_id).encode()
+        try:
+            await self._writer.write([Set(znodes.topic_path(topic.name), data, topic.version)])
+        except OpRefused as refused:
+            if not isinstance(refused.error, BadVersion | NoNode):
+                raise
+            return None  # then the watch fires
+        return topic_id
+
+    async def _read_deletions(self) -> list[str]:
+        names = await children(self._session, znodes.DELETE_TOPICS, self._on_deletion_event)
+        waiting = [name for name in names if name in self._aside]
+        if waiting:
+            log.warning("topics set aside are not deleted topics=%s", waiting[:10])
+        return [name for name in names if name not in self._aside]
+
+    async def _look_at_deletions(self) -> None:
+        names = await self._read_deletions()
+        if names:
+            await self._perform(
+                procedures.deletions_asked(
+                    self._context, names, enabled=self._context.delete_topic_enable
+                )
+            )
+
+    # What brokers and tools ask for.
+
+    async def _look_at_isr_changes(self) -> None:
+        paths, changes = await read_notifications(
+            self._session, znodes.ISR_CHANGES, self._on_isr_event, znodes.decode_isr_change
+        )
+        partitions = dict.fromkeys(key for keys in changes for key in keys)
+        if partitions:
+            await self._perform(procedures.isr_changes_noticed(self._context, list(partitions)))
+        await self._delete_all(paths)
+
+    async def _look_at_log_dirs(self) -> None:
+        paths, told = await read_notifications(
+            self._session, znodes.LOG_DIR_EVENTS, self._on_log_dir_event, znodes.LogDirEvent.decode
+        )
+        broker_ids = {event.broker_id for event in told if event.event == LOG_DIR_FAILED}
+        if broker_ids:
+            await self._perform(procedures.log_dirs_failed(self._context, broker_ids))
+        await self._delete_all(paths)
+
+    async def _delete_all(self, paths: list[str]) -> None:
+        await map_pipelined(self._writer.delete_if_there, paths)
+
+    async def _read_reassignments(self) -> dict[TopicPartition, tuple[int, ...]] | None:
+        return await read_request(
+            self._session,
+            REASSIGN_PARTITIONS,
+            self._on_reassignment_event,
+            decode_reassignments,
+            {},
+        )
+
+    async def _look_at_reassignments(self) -> None:
+        asked = await self._read_reassignments()
+        if asked is not None:
+            await self._perform(procedures.reassignments_requested(self._context, asked))
+
+    async def _read_preferred_elections(self) -> list[TopicPartition] | None:
+        watch = self._on_preferred_event
+        return await read_request(
+            self._session, PREFERRED_ELECTION, watch, decode_preferred_elections, []
+        )
+
+    async def _look_at_preferred_elections(self) -> None:
+        asked = await self._read_preferred_elections()
+        if asked is not None:
+            await self._perform(procedures.preferred_elections_requested(self._context, asked))
+            await self.finish_preferred_elections()
