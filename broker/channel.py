@@ -7,8 +7,10 @@ over the wire, in this order.
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from . import roles
 from .coordination.interface import Session
-from .core.partition_state import PartitionState
+from .core.controller.requests import LEADER_EPOCH_DELETED, StoppedReplica
+from .core.partition_state import PartitionState, TopicPartition
 from .core.topic_names import GROUP_OFFSETS_TOPIC
 from .metadata import BrokerInfo
 from .node import Node
@@ -43,20 +45,34 @@ class LocalChannel:
 
     async def leader_and_isr(self, states: Sequence[PartitionState]) -> set[tuple[str, int]]:
         """Lead these partitions; which of them are offline."""
-        replicas = self._node.replicas
-        offline = await replicas.leader_and_isr(states, self._session)
-        for state in states:
-            if state.topic != GROUP_OFFSETS_TOPIC:
-                continue
-            partition = replicas.partitions.get((state.topic, state.partition))
-            if partition is not None:
-                self._node.groups.lead(partition)
-        return offline
+        node = self._node
+        topics = list(dict.fromkeys(state.topic for state in states))
+        await node.replicas.read_overrides(topics, self._session)
+        told = roles.Roles(
+            node.replicas,
+            node.clock,
+            broker_id=node.broker_id,
+            live=(node.broker_id,),
+            tell=self._told,
+        )
+        await told.take(states)
+        return {state.key for state in states} & node.replicas.offline
+
+    def _told(self, keys: Sequence[TopicPartition]) -> None:
+        for key in keys:
+            if key[0] == GROUP_OFFSETS_TOPIC:
+                self._node.groups.lead(self._node.replicas.partitions[key])
 
     async def stop_replicas(self, topic: str) -> None:
         """Stop serving a topic and delete its logs."""
+        replicas = self._node.replicas
         self._node.groups.resign(topic)
-        await self._node.replicas.stop_replicas(topic)
+        kept = {(one.topic, one.partition) for one in replicas.log_dirs.all_logs()}
+        lost = {key for data_dir in replicas.log_dirs.online for key in data_dir.unserved}
+        known = {*replicas.partitions, *replicas.unmade, *kept, *lost}
+        doomed = sorted(key for key in known if key[0] == topic)
+        stopped = [StoppedReplica(*key, LEADER_EPOCH_DELETED, True) for key in doomed]
+        await roles.stop(replicas, self._node.clock, stopped, lambda keys: None)
 
     def update_brokers(self, controller_id: int, brokers: Iterable[BrokerInfo]) -> None:
         """These brokers are alive."""

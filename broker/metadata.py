@@ -1,13 +1,17 @@
 """What this broker tells clients about the cluster: brokers, topics, leaders.
 
-Filled by the controller's UpdateMetadata; with one broker, by direct call.
+Filled by the controller's UpdateMetadata and by nothing else, so it may be behind: clients see what
+Kafka's clients see.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from .core.partition_state import PartitionState
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.primitives import ZERO_UUID
+
+from .core.partition_state import LEADER_IS_DELETED, PartitionState
 
 
 class Address(NamedTuple):
@@ -15,6 +19,8 @@ class Address(NamedTuple):
 
     host: str
     port: int
+    security_protocol: int = 0
+    """As Kafka numbers them; 0 is PLAINTEXT."""
 
 
 class BrokerInfo(NamedTuple):
@@ -22,19 +28,42 @@ class BrokerInfo(NamedTuple):
 
     broker_id: int
     rack: str | None
-    endpoints: dict[str, Address]
+    endpoints: Mapping[str, Address]
     """By listener name."""
 
 
 class TopicInfo:
-    """A topic with its partitions in order of number."""
+    """A topic with those of its partitions that the controller has told of."""
 
-    __slots__ = ("name", "partitions", "topic_id")
+    __slots__ = ("_by_number", "_sorted", "name", "topic_id")
 
     def __init__(self, name: str, topic_id: bytes) -> None:
         self.name = name
         self.topic_id = topic_id
-        self.partitions: list[PartitionState] = []
+        self._by_number: dict[int, PartitionState] = {}
+        self._sorted: list[PartitionState] | None = []
+
+    @property
+    def partitions(self) -> Sequence[PartitionState]:
+        """In order of number, of which some may be missing as yet."""
+        if self._sorted is None:
+            self._sorted = [state for _, state in sorted(self._by_number.items())]
+        return self._sorted
+
+    def find(self, partition: int) -> PartitionState | None:
+        """The partition of this number."""
+        return self._by_number.get(partition)
+
+    def put(self, state: PartitionState) -> None:
+        """A partition is new or has changed."""
+        self._by_number[state.partition] = state
+        self._sorted = None
+
+    def remove(self, partition: int) -> bool:
+        """A partition is gone; whether it was the last one."""
+        self._by_number.pop(partition, None)
+        self._sorted = None
+        return not self._by_number
 
 
 class MetadataCache:
@@ -43,6 +72,7 @@ class MetadataCache:
     def __init__(self, cluster_id: str) -> None:
         self.cluster_id = cluster_id
         self.controller_id = -1
+        """-1: nobody has been controller since this broker started."""
         self.brokers: dict[int, BrokerInfo] = {}
         self.topics: dict[str, TopicInfo] = {}
         self._names: dict[bytes, str] = {}
@@ -67,30 +97,67 @@ class MetadataCache:
     def partition(self, topic: str, partition: int) -> PartitionState | None:
         """What is known of a partition."""
         info = self.topics.get(topic)
-        if info is None or not 0 <= partition < len(info.partitions):
-            return None
-        return info.partitions[partition]
+        return None if info is None else info.find(partition)
 
-    def update_brokers(self, controller_id: int, brokers: Iterable[BrokerInfo]) -> None:
-        """The live brokers have changed."""
-        self.controller_id = controller_id
-        self.brokers = {broker.broker_id: broker for broker in brokers}
+    def leader_error(self, state: PartitionState, listener_name: str) -> ErrorCode:
+        """Why clients of a listener can't reach a partition's leader, or NONE."""
+        leader = self.brokers.get(state.leader)
+        if leader is None:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        reached = listener_name in leader.endpoints
+        return ErrorCode.NONE if reached else ErrorCode.LISTENER_NOT_FOUND
 
-    def update_partitions(self, states: Iterable[PartitionState]) -> None:
-        """Partitions were made or have changed; a topic's come in order of number."""
+    def is_reached(self, broker_id: int, listener_name: str) -> bool:
+        """Whether a broker is alive and has the listener."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and listener_name in broker.endpoints
+
+    # Told by the controller.
+
+    def update_brokers(self, controller_id: int, brokers: Iterable[BrokerInfo]) -> bool:
+        """These are the live brokers, and no others; whether anything is new in that."""
+        live = {broker.broker_id: broker for broker in brokers}
+        changed = live != self.brokers
+        self.controller_id = max(controller_id, -1)
+        self.brokers = live
+        return changed
+
+    def update_partitions(self, states: Iterable[PartitionState]) -> list[str]:
+        """Partitions were made, have changed or are gone; the topics of which none is left."""
+        gone = []
         for state in states:
-            info = self.topics.get(state.topic)
-            if info is None or info.topic_id != state.topic_id:
-                if info is not None:
-                    self._names.pop(info.topic_id, None)
-                info = self.topics[state.topic] = TopicInfo(state.topic, state.topic_id)
-                self._names[state.topic_id] = state.topic
-            if state.partition < len(info.partitions):
-                info.partitions[state.partition] = state
+            if state.leader == LEADER_IS_DELETED:
+                if self._remove(state):
+                    gone.append(state.topic)
             else:
-                assert state.partition == len(info.partitions)
-                info.partitions.append(state)
+                self._topic_of(state).put(state)
         self._wake()
+        return gone
+
+    def _topic_of(self, state: PartitionState) -> TopicInfo:
+        """Its topic, as a new one if it has another id than the one of this name."""
+        info = self.topics.get(state.topic)
+        topic_id = state.topic_id
+        if info is not None and info.topic_id == topic_id:
+            return info
+        if info is None or ZERO_UUID not in (info.topic_id, topic_id):
+            if info is not None:
+                self._names.pop(info.topic_id, None)
+            info = self.topics[state.topic] = TopicInfo(state.topic, topic_id)
+        else:  # the same topic, with an id only now, or told by who knows of no ids
+            self._names.pop(info.topic_id, None)
+            info.topic_id = topic_id
+        if topic_id != ZERO_UUID:
+            self._names[topic_id] = state.topic
+        return info
+
+    def _remove(self, state: PartitionState) -> bool:
+        info = self.topics.get(state.topic)
+        if info is None or not info.remove(state.partition):
+            return False
+        self._names.pop(info.topic_id, None)
+        del self.topics[state.topic]
+        return True
 
     def forget_topic(self, topic: str) -> None:
         """A topic was deleted."""

@@ -36,7 +36,6 @@ SLICE_BYTES: Final = 64 << 10  # the first; what follows takes 2 to 5 ms
 SLICE_BYTES_MIN: Final = 8 << 10
 SLICE_BYTES_MAX: Final = 512 << 10
 FLUSH_BYTES: Final = 32 << 20  # so often the copy is made durable
-PAUSE_MS: Final = 100  # until the cleaner has let go of a log
 RETRY_MS: Final = 10_000  # after a full disk
 DIRECTORY_NAME_MAX: Final = 255
 
@@ -85,7 +84,7 @@ class Moves:
             moving = None
         served = replicas.partitions.get(key)
         if served is None:
-            replicas.prefer_dir(key, path)
+            replicas.logs.prefer_dir(key, path)
             raise Refused(ErrorCode.REPLICA_NOT_AVAILABLE)
         if moving is not None or replicas.log_dirs.holding(served.log) is data_dir:
             return
@@ -210,9 +209,8 @@ class _Move:
         Raises: _Ended, CorruptLog, MalformedMessage, LogDirFailed.
         """
         replicas, source = self._replicas, self._source
-        while source in replicas.cleaning or source in replicas.deleting:
-            await asyncio.sleep(PAUSE_MS / 1000)
-            self._check()
+        await replicas.logs.until_unused(source)
+        self._check()
         replicas.moving.add(source)
         try:
             return await self._copy_and_swap()

@@ -18,6 +18,7 @@ from .runtime import Runtime
 from .topics import Topics
 
 if TYPE_CHECKING:
+    from .control import ControlRequests
     from .controller import Controller
     from .replication.replicator import Replicator
 
@@ -34,6 +35,7 @@ class Node:
     client_quotas: ClientQuotas
     groups: GroupCoordinator
     producer_ids: ProducerIds
+    control: "ControlRequests"
     controller: "Controller"
     replicator: "Replicator"
 
@@ -50,6 +52,8 @@ class Node:
         self.runtime = runtime
         self.clock = runtime.clock
         self.broker_id = broker_id
+        self.broker_epoch = -1
+        """The czxid of its registration; -1 before."""
         self.metadata = metadata
         self.replicas = replicas
         self.loggers = Loggers()

@@ -274,7 +274,13 @@ class DataDir:
         return plans
 
     def create_plan(
-        self, topic: str, partition: int, *, topic_id: bytes, config: LogConfig, leader_epoch: int
+        self,
+        topic: str,
+        partition: int,
+        *,
+        topic_id: bytes | None,
+        config: LogConfig,
+        leader_epoch: int,
     ) -> "CreatePlan":
         """Make an empty partition, led in `leader_epoch`; `plan.run()` in any thread, then, if all
         went well, `created(plan)` here, else `not_created`.  There must be no such partition."""

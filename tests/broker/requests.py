@@ -9,6 +9,9 @@ from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsTopic,
 )
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.k04_leader_and_isr import LeaderAndIsrRequest
+from odradek.protocol.messages.k05_stop_replica import StopReplicaRequest
+from odradek.protocol.messages.k06_update_metadata import UpdateMetadataRequest
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
@@ -94,6 +97,7 @@ from .group_requests import (
 )
 
 TOPIC: Final = "orders"
+STALE: Final = -1  # the epoch of no controller: this one may change nothing
 TIMEOUT_MS: Final = TIMEOUT_S * 1000
 
 
@@ -215,6 +219,9 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     1: _fetch,
     2: lambda version, topic_id: list_offsets(TOPIC, -1),
     3: lambda version, topic_id: metadata(TOPIC),
+    4: lambda version, topic_id: LeaderAndIsrRequest(controller_epoch=STALE),
+    5: lambda version, topic_id: StopReplicaRequest(controller_epoch=STALE),
+    6: lambda version, topic_id: UpdateMetadataRequest(controller_epoch=STALE),
     8: lambda version, topic_id: commit("group", TOPIC, {0: 0}),
     9: lambda version, topic_id: fetch_offsets("group", TOPIC, 0),
     10: _coordinator,

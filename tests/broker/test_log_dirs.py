@@ -110,7 +110,7 @@ def test_a_directory_that_was_wanted_before_there_was_a_partition(tmp_path: Path
             assert await alter(client, paths_of(tmp_path)[2], ("t", 1)) == [code]
             await client.create_topic("t", 2)
             assert [dir_of(broker, "t", p) for p in (0, 1)] == ["a", "c"]
-            assert not broker.node.replicas.preferred_dirs
+            assert not broker.node.replicas.logs.preferred_dirs
 
     asyncio.run(main())
 

@@ -8,9 +8,11 @@ import shutil
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from odradek.broker import roles
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from odradek.broker.coordination.journal import SqliteJournal
@@ -278,15 +280,17 @@ async def test_a_crash_between_rename_and_removal_of_the_nodes(
     client = await broker.client()
     await client.create_topic("t", 2)
     await client.append("t", batch_of(b"old"))
-    replicas, stop_replicas = broker.node.replicas, broker.node.replicas.stop_replicas
+    stop_replicas = roles.stop
 
-    async def stop_and_crash(topic: str) -> None:
+    async def stop_and_crash(*arguments: Any) -> roles.Codes:
         await crash_of(broker, tmp_path / "asked")
-        await stop_replicas(topic)
+        codes = await stop_replicas(*arguments)
         await crash_of(broker, tmp_path / "renamed")
+        return codes
 
-    monkeypatch.setattr(replicas, "stop_replicas", stop_and_crash)
+    monkeypatch.setattr(roles, "stop", stop_and_crash)
     await client.ask(delete_topics(6, "t"), 6)
+    monkeypatch.undo()
     for image in ("asked", "renamed"):
         at_once = {"log.segment.delete.delay.ms": "0"}
         async with running(tmp_path / image, at_once) as again:

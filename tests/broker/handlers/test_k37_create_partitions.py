@@ -1,7 +1,9 @@
 import asyncio
+from typing import Any
 
 import pytest
 
+from odradek.broker import roles
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.interface import BadVersion
 from odradek.protocol.errors import ErrorCode, Refused
@@ -123,13 +125,13 @@ async def test_a_topic_that_is_being_deleted(
 ) -> None:
     client, admin = await broker.client(), await broker.client()
     await client.create_topic("t")
-    go_on, stop_replicas = asyncio.Event(), broker.node.replicas.stop_replicas
+    go_on, stop_replicas = asyncio.Event(), roles.stop
 
-    async def stop_later(topic: str) -> None:
+    async def stop_later(*arguments: Any) -> roles.Codes:
         await go_on.wait()
-        await stop_replicas(topic)
+        return await stop_replicas(*arguments)
 
-    monkeypatch.setattr(broker.node.replicas, "stop_replicas", stop_later)
+    monkeypatch.setattr(roles, "stop", stop_later)
     asked = asyncio.Event()
     assert await broker.session.exists("/admin/delete_topics/t", lambda _: asked.set()) is None
     deleting = asyncio.ensure_future(admin.ask(delete_topics(6, "t"), 6))

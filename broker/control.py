@@ -1,0 +1,133 @@
+"""Control requests: what the controller has decided, done on this broker.
+
+One at a time, whoever sends it: an old and a new controller may talk at once, and are told apart by
+their epochs. Source: the checks and their order in KafkaApis and ReplicaManager of Kafka 3.9.2.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from odradek.protocol.errors import ErrorCode, Refused
+
+from . import roles
+from .control_messages import Sender
+from .coordination.interface import Session
+from .core.controller.requests import StoppedReplica
+from .core.partition_state import PartitionState, TopicPartition
+from .core.topic_names import GROUP_OFFSETS_TOPIC
+from .metadata import BrokerInfo
+
+if TYPE_CHECKING:
+    from .node import Node
+
+log = logging.getLogger(__name__)
+
+Codes = dict[TopicPartition, ErrorCode]
+UNKNOWN_BROKER_EPOCH = -1
+
+
+class ControlRequests:
+    """The broker's side of the controller's channel.
+
+    Each method raises Refused if the whole request is refused: STALE_BROKER_EPOCH,
+    STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR (a KRaft controller, as in Kafka), and
+    CoordinationError if the store can't be asked for the settings of a topic.
+    """
+
+    def __init__(self, node: "Node", session: Session) -> None:
+        self.controller_epoch = 0
+        """Of the latest controller that was heard."""
+        self._node = node
+        self._session = session
+        self._turn = asyncio.Lock()
+
+    async def leader_and_isr(self, sender: Sender, states: Sequence[PartitionState]) -> Codes:
+        """Lead and follow partitions; one code for each."""
+        self._check_broker_epoch(sender)
+        async with self._turn:
+            self._check_controller_epoch(sender)
+            self.controller_epoch = sender.controller_epoch
+            node = self._node
+            await node.replicas.read_overrides(self._unserved_topics(states), self._session)
+            told = roles.Roles(
+                node.replicas,
+                node.clock,
+                broker_id=node.broker_id,
+                live=node.metadata.brokers,
+                tell=self._roles_changed,
+            )
+            return await told.take(states)
+
+    async def stop_replicas(self, sender: Sender, stopped: Collection[StoppedReplica]) -> Codes:
+        """Stop replicas, and delete those that are to be; one code for each."""
+        self._check_broker_epoch(sender)
+        async with self._turn:
+            self._check_controller_epoch(sender)
+            self.controller_epoch = sender.controller_epoch
+            return await roles.stop(self._node.replicas, self._node.clock, stopped, self._stopped)
+
+    async def update_metadata(
+        self, sender: Sender, brokers: Iterable[BrokerInfo], states: Iterable[PartitionState]
+    ) -> None:
+        """Know the live brokers, and what is new of partitions."""
+        self._check_broker_epoch(sender)
+        async with self._turn:
+            self._check_controller_epoch(sender)
+            node = self._node
+            have_changed = node.metadata.update_brokers(sender.controller_id, brokers)
+            gone = node.metadata.update_partitions(states)
+            self.controller_epoch = sender.controller_epoch
+            if have_changed:
+                node.replicator.brokers_changed()
+            for topic in gone:
+                node.groups.forget_topic(topic)
+
+    # Fences.
+
+    def _check_broker_epoch(self, sender: Sender) -> None:
+        """Refuse what is meant for this broker's earlier life.  Raises: Refused."""
+        if sender.broker_epoch == UNKNOWN_BROKER_EPOCH:
+            return
+        if sender.is_kraft:
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "there is no KRaft controller here")
+        if sender.broker_epoch < self._node.broker_epoch:
+            raise Refused(ErrorCode.STALE_BROKER_EPOCH)
+
+    def _check_controller_epoch(self, sender: Sender) -> None:
+        """Refuse a controller that has a successor.  Raises: Refused."""
+        if sender.controller_epoch < self.controller_epoch:
+            log.warning(
+                "stale controller refused controller=%d epoch=%d latest=%d",
+                sender.controller_id,
+                sender.controller_epoch,
+                self.controller_epoch,
+            )
+            raise Refused(ErrorCode.STALE_CONTROLLER_EPOCH)
+
+    # What follows from it elsewhere on this broker.
+
+    def _unserved_topics(self, states: Iterable[PartitionState]) -> list[str]:
+        served = self._node.replicas.partitions
+        return list(dict.fromkeys(state.topic for state in states if state.key not in served))
+
+    def _roles_changed(self, keys: Sequence[TopicPartition]) -> None:
+        node = self._node
+        node.replicator.roles_changed(keys)
+        for key in keys:
+            if key[0] != GROUP_OFFSETS_TOPIC:
+                continue
+            partition = node.replicas.partitions.get(key)
+            if partition is not None and partition.is_leader:
+                node.groups.lead(partition)
+            else:
+                node.groups.resign_partitions([key[1]])
+
+    def _stopped(self, keys: Sequence[TopicPartition]) -> None:
+        """The groups of a replica that still leads are still here, as in Kafka."""
+        node = self._node
+        node.replicator.stopped(keys)
+        served = node.replicas.partitions
+        gone = [key[1] for key in keys if key[0] == GROUP_OFFSETS_TOPIC and key not in served]
+        node.groups.resign_partitions(gone)

@@ -1,0 +1,193 @@
+"""Requests of a controller, of all versions, as values; and the answers to them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k04_leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from odradek.protocol.messages.k05_stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from odradek.protocol.messages.k06_update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataRequest,
+)
+from odradek.protocol.primitives import ZERO_UUID
+
+from .coordination.broker_registration import SECURITY_PROTOCOLS
+from .core.controller.requests import LEADER_EPOCH_UNKNOWN, StoppedReplica
+from .core.partition_state import PartitionState, TopicPartition
+from .metadata import Address, BrokerInfo
+
+DEFAULT_LISTENER: Final = "PLAINTEXT"
+
+Codes = Mapping[TopicPartition, ErrorCode]
+
+
+class Sender(NamedTuple):
+    """Who sends a control request, and which registration of the receiver he means."""
+
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int = -1
+    """-1: the sender does not know; it is not checked then."""
+    is_kraft: bool = False
+
+
+ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+
+
+def sender_of(request: ControlRequest) -> Sender:
+    """Who sent a request."""
+    return Sender(
+        request.controller_id,
+        request.controller_epoch,
+        request.broker_epoch,
+        request.is_k_raft_controller,
+    )
+
+
+# LeaderAndIsr.
+
+
+def leader_and_isr_states(request: LeaderAndIsrRequest) -> list[PartitionState]:
+    """The partitions of a request of any version."""
+    ungrouped = [(s.topic_name, ZERO_UUID, s) for s in request.ungrouped_partition_states]
+    grouped = [
+        (topic.topic_name, topic.topic_id, state)
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]
+    return [
+        PartitionState(
+            topic=name,
+            topic_id=topic_id,
+            partition=state.partition_index,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=tuple(state.isr),
+            replicas=tuple(state.replicas),
+            partition_epoch=state.partition_epoch,
+            controller_epoch=state.controller_epoch,
+            is_new=state.is_new,
+            adding_replicas=tuple(state.adding_replicas),
+            removing_replicas=tuple(state.removing_replicas),
+            is_recovering=state.leader_recovery_state == 1,
+        )
+        for name, topic_id, state in ungrouped or grouped
+    ]
+
+
+def leader_and_isr_response(
+    states: Iterable[PartitionState], codes: Codes, error_code: ErrorCode = ErrorCode.NONE
+) -> LeaderAndIsrResponse:
+    """The answer in all versions: codes by topic id, and by name for those up to v4."""
+    response = LeaderAndIsrResponse(error_code=error_code)
+    topics: dict[bytes, LeaderAndIsrTopicError] = {}
+    for state in states:
+        code = codes.get(state.key)
+        if code is None:
+            continue
+        error = LeaderAndIsrPartitionError(
+            topic_name=state.topic, partition_index=state.partition, error_code=code
+        )
+        response.partition_errors.append(error)
+        topic = topics.get(state.topic_id)
+        if topic is None:
+            topic = topics[state.topic_id] = LeaderAndIsrTopicError(topic_id=state.topic_id)
+        topic.partition_errors.append(error)
+    response.topics = list(topics.values())
+    return response
+
+
+# UpdateMetadata.
+
+
+def update_metadata_states(request: UpdateMetadataRequest) -> list[PartitionState]:
+    """The partitions of a request of any version."""
+    ungrouped = [(s.topic_name, ZERO_UUID, s) for s in request.ungrouped_partition_states]
+    grouped = [
+        (topic.topic_name, topic.topic_id, state)
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]
+    return [
+        PartitionState(
+            topic=name,
+            topic_id=topic_id,
+            partition=state.partition_index,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=tuple(state.isr),
+            replicas=tuple(state.replicas),
+            partition_epoch=state.zk_version,
+            controller_epoch=state.controller_epoch,
+            offline_replicas=tuple(state.offline_replicas),
+        )
+        for name, topic_id, state in ungrouped or grouped
+    ]
+
+
+def live_brokers(request: UpdateMetadataRequest, version: int) -> list[BrokerInfo]:
+    """The live brokers of a request of any version."""
+    return [_broker_info(broker, version) for broker in request.live_brokers]
+
+
+def _broker_info(broker: UpdateMetadataBroker, version: int) -> BrokerInfo:
+    if version == 0:
+        endpoints = {DEFAULT_LISTENER: Address(broker.v0_host, broker.v0_port)}
+    else:
+        endpoints = {
+            _listener_of(endpoint, version): Address(
+                endpoint.host, endpoint.port, endpoint.security_protocol
+            )
+            for endpoint in broker.endpoints
+        }
+    return BrokerInfo(broker.id, broker.rack or None, endpoints)
+
+
+def _listener_of(endpoint: UpdateMetadataEndpoint, version: int) -> str:
+    """Before version 3 it had the name of its security protocol."""
+    if version >= 3:
+        return endpoint.listener
+    number = endpoint.security_protocol
+    known = 0 <= number < len(SECURITY_PROTOCOLS)
+    return SECURITY_PROTOCOLS[number] if known else DEFAULT_LISTENER
+
+
+# StopReplica.
+
+
+def stopped_replicas(request: StopReplicaRequest) -> list[StoppedReplica]:
+    """The replicas of a request of any version."""
+    keys = [(one.topic_name, one.partition_index) for one in request.ungrouped_partitions]
+    keys += [(topic.name, p) for topic in request.topics for p in topic.partition_indexes]
+    old = [StoppedReplica(*key, LEADER_EPOCH_UNKNOWN, request.delete_partitions) for key in keys]
+    return old or [
+        StoppedReplica(
+            topic.topic_name, state.partition_index, state.leader_epoch, state.delete_partition
+        )
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]
+
+
+def stop_replica_response(
+    codes: Codes, error_code: ErrorCode = ErrorCode.NONE
+) -> StopReplicaResponse:
+    """One code for each replica."""
+    return StopReplicaResponse(
+        error_code=error_code,
+        partition_errors=[
+            StopReplicaPartitionError(topic_name=topic, partition_index=partition, error_code=code)
+            for (topic, partition), code in codes.items()
+        ],
+    )

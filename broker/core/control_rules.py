@@ -1,0 +1,57 @@
+"""Which roles a broker takes on, and which replicas it stops, when the controller says so.
+
+Source: the order of the checks in ReplicaManager of Apache Kafka 3.9.2.
+"""
+
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.primitives import ZERO_UUID
+
+from .controller.requests import LEADER_EPOCH_DELETED, LEADER_EPOCH_UNKNOWN
+from .partition_state import NO_LEADER, PartitionState
+
+UNKNOWN_EPOCH: Final = -1
+
+
+def judge_role(
+    asked: PartitionState,
+    *,
+    broker_id: int,
+    current: PartitionState | None,
+    topic_id: bytes | None,
+) -> ErrorCode | None:
+    """What to answer to one partition of a LeaderAndIsr; None: take the role on.
+
+    `current` is what was said last. `topic_id` is that of the log, None if it has none. NONE means
+    that nothing changes, but for a topic id that the log does not have yet.
+    """
+    asked_id = None if asked.topic_id == ZERO_UUID else asked.topic_id
+    if asked_id is not None and topic_id not in (None, asked_id):
+        return ErrorCode.INCONSISTENT_TOPIC_ID
+    epoch = UNKNOWN_EPOCH if current is None else current.leader_epoch
+    if asked.leader_epoch > epoch:
+        if broker_id in asked.replicas:
+            return None
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if asked.leader_epoch == epoch and current is not None:
+        gets_id = asked_id is not None and topic_id is None
+        keeps_id = asked_id is None and topic_id is not None and asked.leader != broker_id
+        if gets_id or keeps_id:
+            return ErrorCode.NONE
+    return ErrorCode.STALE_CONTROLLER_EPOCH
+
+
+def judge_stop(leader_epoch: int, current: PartitionState | None) -> ErrorCode:
+    """What to answer to one replica of a StopReplica: NONE if it is to be stopped."""
+    unchecked = leader_epoch in (LEADER_EPOCH_DELETED, LEADER_EPOCH_UNKNOWN)
+    if unchecked or current is None or leader_epoch >= current.leader_epoch:
+        return ErrorCode.NONE
+    return ErrorCode.FENCED_LEADER_EPOCH
+
+
+def without_role(state: PartitionState) -> PartitionState:
+    """A replica that is there, but whose leader can't be followed yet: any epoch is news to it."""
+    return state._replace(
+        leader=NO_LEADER, leader_epoch=UNKNOWN_EPOCH, isr=(), partition_epoch=UNKNOWN_EPOCH
+    )

@@ -1,0 +1,19 @@
+"""LeaderAndIsr 0-7: the controller tells this broker which partitions it leads and follows."""
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+
+from ..call import Call
+from ..control_messages import leader_and_isr_response, leader_and_isr_states, sender_of
+from ..node import Node
+
+
+async def handle(request: LeaderAndIsrRequest, call: Call, node: Node) -> LeaderAndIsrResponse:
+    """Take the roles on; a request that is refused as a whole says so of every partition too."""
+    states = leader_and_isr_states(request)
+    try:
+        codes = await node.control.leader_and_isr(sender_of(request), states)
+    except Refused as refused:
+        refusals = dict.fromkeys((state.key for state in states), refused.code)
+        return leader_and_isr_response(states, refusals, refused.code)
+    return leader_and_isr_response(states, codes, ErrorCode.NONE)

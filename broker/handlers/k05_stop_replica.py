@@ -1,0 +1,23 @@
+"""StopReplica 0-4: the controller has this broker give up replicas, or delete them."""
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k05_stop_replica import StopReplicaRequest, StopReplicaResponse
+
+from ..call import Call
+from ..control_messages import sender_of, stop_replica_response, stopped_replicas
+from ..node import Node
+
+
+async def handle(request: StopReplicaRequest, call: Call, node: Node) -> StopReplicaResponse:
+    """Stop them.
+
+    As in Kafka a stale controller is told so only once, anybody else of every replica too.
+    """
+    stopped = stopped_replicas(request)
+    try:
+        codes = await node.control.stop_replicas(sender_of(request), stopped)
+    except Refused as refused:
+        stale = refused.code == ErrorCode.STALE_CONTROLLER_EPOCH
+        codes = {} if stale else dict.fromkeys((one.key for one in stopped), refused.code)
+        return stop_replica_response(codes, refused.code)
+    return stop_replica_response(codes)

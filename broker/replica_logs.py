@@ -1,0 +1,229 @@
+"""The logs behind the replicas of this broker: found, made, deleted.
+
+A log that is deleted is renamed at once and unlinked later, so its name is free for another one.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from odradek.protocol.primitives import ZERO_UUID
+from odradek.storage.data_dir import CreatePlan, DataDir
+from odradek.storage.errors import LogDirFailed
+from odradek.storage.log import Log
+
+from .config import Config
+from .core.partition_state import NO_LEADER, PartitionState, TopicPartition
+from .runtime import Runtime
+
+if TYPE_CHECKING:
+    from .replicas import Replicas
+
+log = logging.getLogger(__name__)
+
+MADE_AT_ONCE: Final = 32
+DAMAGED_BITS_MAX: Final = 8
+USE_CHECK_MS: Final = 10
+PREFERRED_DIRS_MAX: Final = 100_000
+
+Serve = Callable[[Log, PartitionState], None]
+
+
+class ReplicaLogs:
+    """Finds, makes and deletes the logs; what has no room or fails is noted in `Replicas`."""
+
+    def __init__(
+        self, replicas: "Replicas", config: Config, runtime: Runtime, broker_id: int
+    ) -> None:
+        self.preferred_dirs: dict[TopicPartition, str] = {}
+        """Where clients want replicas to be made that do not exist yet (AlterReplicaLogDirs)."""
+        self._replicas = replicas
+        self._config = config
+        self._runtime = runtime
+        self._broker_id = broker_id
+
+    # Found.
+
+    def topic_id(self, state: PartitionState) -> bytes | None:
+        """The id in the log that a state is about; None if there is no log, or no legible id.
+
+        A replica that is new can't have a log yet: what lies there does not count.
+        """
+        served = self._replicas.partitions.get(state.key)
+        if served is not None:
+            return served.log.topic_id
+        kept = self._replicas.log_dirs.find(*state.key)
+        if kept is None or state.is_new or not _is_legible(kept.topic_id, state.topic_id):
+            return None
+        return kept.topic_id
+
+    def find(self, state: PartitionState) -> Log | None:
+        """The log that was loaded; one of another topic is set aside."""
+        kept = self._replicas.log_dirs.find(*state.key)
+        if kept is None or state.topic_id in (kept.topic_id, ZERO_UUID):
+            return kept
+        if not _is_legible(kept.topic_id, state.topic_id):
+            log.warning("topic id was unreadable, written anew directory=%s", kept.directory)
+            self.assign_topic_id(kept, state.topic_id)
+            return kept
+        try:
+            uuid = self._runtime.random.randbytes(16)
+            data_dir = self._replicas.log_dirs.holding(kept)
+            directory = data_dir.set_aside(*state.key, uuid)
+        except LogDirFailed as error:
+            self._replicas.take_offline(error)
+        else:
+            log.error("log of another topic with this name is set aside directory=%s", directory)
+        return None
+
+    def assign_topic_id(self, kept: Log, topic_id: bytes) -> None:
+        """Give an id to a log that has none."""
+        try:
+            kept.write_topic_id(topic_id)
+        except LogDirFailed as error:
+            self._replicas.take_offline(error)
+
+    # Made.
+
+    def prefer_dir(self, key: TopicPartition, path: str) -> None:
+        """Make a replica there, should it be made; Kafka too remembers this until it stops."""
+        self.preferred_dirs.pop(key, None)
+        self.preferred_dirs[key] = path
+        if len(self.preferred_dirs) > PREFERRED_DIRS_MAX:
+            del self.preferred_dirs[next(iter(self.preferred_dirs))]
+
+    async def make(self, missing: Sequence[PartitionState], serve: Serve) -> None:
+        """Make logs that do not exist; `serve` is called for each.
+
+        Thousands of files may have to be made: in threads, and some for each turn of the loop.
+        """
+        missing = await self._forget_deleted(missing)
+        starts = range(0, len(missing), MADE_AT_ONCE)
+        await asyncio.gather(*(self._make(missing[i : i + MADE_AT_ONCE], serve) for i in starts))
+
+    async def _forget_deleted(self, missing: Sequence[PartitionState]) -> Sequence[PartitionState]:
+        """See to it that new logs don't inherit the offsets of deleted ones; which can be made."""
+        log_dirs = self._replicas.log_dirs
+
+        def remembered() -> set[TopicPartition]:
+            known = [data_dir.remembered for data_dir in log_dirs.online]
+            return {state.key for state in missing if any(state.key in keys for keys in known)}
+
+        if not remembered():
+            return missing
+        with contextlib.suppress(LogDirFailed):  # a directory that is full may be another one
+            await self._replicas.checkpoint()
+        left = remembered()
+        self._replicas.unmade |= left
+        return [state for state in missing if state.key not in left]
+
+    async def _make(
+        self, missing: Sequence[PartitionState], serve: Serve, tried: Collection[DataDir] = ()
+    ) -> None:
+        """`tried`: directories that had no room or have failed."""
+        replicas = self._replicas
+        made: list[tuple[PartitionState, DataDir, CreatePlan]] = []
+        for state in missing:
+            data_dir = self._dir_for(state.key, tried)
+            if data_dir is None:
+                replicas.unmade.add(state.key)
+                continue
+            leads = state.leader == self._broker_id
+            plan = data_dir.create_plan(
+                state.topic,
+                state.partition,
+                topic_id=None if state.topic_id == ZERO_UUID else state.topic_id,
+                config=replicas.topic_config(state.topic).log_config,
+                leader_epoch=state.leader_epoch if leads else NO_LEADER,
+            )
+            made.append((state, data_dir, plan))
+        await self._runtime.offload(_run_all, [plan for _, _, plan in made])
+        again = []
+        for state, data_dir, plan in made:
+            if plan.error is None:
+                self.preferred_dirs.pop(state.key, None)
+                replicas.unmade.discard(state.key)
+                serve(data_dir.created(plan), state)
+                continue
+            data_dir.not_created()
+            replicas.take_offline(plan.error)
+            again.append(state)
+            tried = {*tried, data_dir}
+        if again:
+            await self._make(again, serve, tried)
+
+    def _dir_for(self, key: TopicPartition, tried: Collection[DataDir]) -> DataDir | None:
+        """Where to make a replica: where somebody wants it, or where the fewest are."""
+        wanted = self.preferred_dirs.get(key)
+        for data_dir in self._replicas.log_dirs.for_new_partition():
+            if data_dir not in tried and wanted in (None, data_dir.path):
+                return data_dir
+        return None
+
+    # Deleted.
+
+    async def until_unused(self, kept: Log) -> None:
+        """Return once no thread compacts the log or renames its segments.
+
+        They know the files by their names, which a new log's files would have too.
+        """
+        replicas = self._replicas
+        while kept in replicas.cleaning or kept in replicas.deleting:  # noqa: ASYNC110 - rare, short
+            await asyncio.sleep(USE_CHECK_MS / 1000)
+
+    async def delete(self, key: TopicPartition) -> None:
+        """Delete the log of a replica that is not served any more, and its copy, if any."""
+        log_dirs = self._replicas.log_dirs
+        found, moving = log_dirs.find(*key), log_dirs.find_future(*key)
+        for kept in (found, None if moving is None else moving[1]):
+            if kept is not None:
+                await self.until_unused(kept)
+                self._remove(kept)
+        self._set_unserved_aside(key)
+
+    def _remove(self, kept: Log) -> None:
+        data_dir, key = self._replicas.log_dirs.of(kept.directory), (kept.topic, kept.partition)
+        if data_dir is None:  # it has failed meanwhile
+            return
+        is_future = data_dir.futures.get(key) is kept
+        if not (is_future or data_dir.logs.get(key) is kept):  # a move was cancelled meanwhile
+            return
+        uuid = self._runtime.random.randbytes(16)
+        try:
+            plan = (data_dir.delete_future if is_future else data_dir.delete_log)(*key, uuid)
+        except LogDirFailed as error:
+            self._replicas.take_offline(error)
+            return
+        # Or a new partition of that name would inherit the offsets.
+        self._replicas.must_checkpoint.set()
+        self._replicas.deletions.add(plan, self._config.log_segment_delete_delay_ms)
+
+    def _set_unserved_aside(self, key: TopicPartition) -> None:
+        """What could not be loaded is no topic's any more, but still somebody's data."""
+        for data_dir in self._replicas.log_dirs.online:
+            if key not in data_dir.unserved:
+                continue
+            try:
+                path = data_dir.set_unserved_aside(*key, self._runtime.random.randbytes(16))
+            except LogDirFailed as error:
+                self._replicas.take_offline(error)
+            else:
+                log.warning("partition of a deleted topic is set aside directory=%s", path)
+
+
+def _is_legible(topic_id: bytes | None, expected: bytes) -> bool:
+    """Whether an id says something: one that differs only in some bits is a damaged one.
+
+    Ids are random, so two are never that near.
+    """
+    if topic_id is None or topic_id == ZERO_UUID:
+        return False
+    differing = int.from_bytes(topic_id, "big") ^ int.from_bytes(expected, "big")
+    return differing == 0 or differing.bit_count() > DAMAGED_BITS_MAX
+
+
+def _run_all(plans: Iterable[CreatePlan]) -> None:
+    for plan in plans:
+        plan.run()

@@ -1,0 +1,175 @@
+"""What LeaderAndIsr and StopReplica do to the replicas of this broker.
+
+Leaders first, then followers, in slices: of thousands of partitions no turn of the loop has many.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.primitives import ZERO_UUID
+from odradek.storage.errors import LogDirFailed
+from odradek.storage.log import Log
+
+from .core.control_rules import judge_role, judge_stop, without_role
+from .core.controller.requests import StoppedReplica
+from .core.partition import Partition
+from .core.partition_state import PartitionState, TopicPartition
+from .replicas import Replicas
+from .runtime import Clock
+from .slices import Slices
+
+log = logging.getLogger(__name__)
+
+Codes = dict[TopicPartition, ErrorCode]
+Tell = Callable[[Sequence[TopicPartition]], None]
+
+
+class Roles:
+    """One LeaderAndIsr; `take` may be called once."""
+
+    def __init__(
+        self, replicas: Replicas, clock: Clock, *, broker_id: int, live: Container[int], tell: Tell
+    ) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self._slices = Slices(clock)
+        self._broker_id = broker_id
+        self._live = live
+        self._tell = tell
+        self._told: list[TopicPartition] = []
+        self._failed: set[TopicPartition] = set()
+
+    async def take(self, states: Iterable[PartitionState]) -> Codes:
+        """Lead and follow; one code for each partition."""
+        replicas = self._replicas
+        asked = {state.key: state for state in states}
+        codes: Codes = {}
+        leaders: list[PartitionState] = []
+        followers: list[PartitionState] = []
+        for state in asked.values():
+            await self._slices.step()
+            code = self._judge(state)
+            if code is None:
+                (leaders if state.leader == self._broker_id else followers).append(state)
+            codes[state.key] = ErrorCode.NONE if code is None else code
+        await self._take(leaders)
+        await self._take(followers)
+        for state in (*leaders, *followers):
+            absent = state.key not in replicas.partitions
+            if absent or state.key in self._failed or state.key in replicas.offline:
+                codes[state.key] = ErrorCode.KAFKA_STORAGE_ERROR
+        return codes
+
+    def _judge(self, state: PartitionState) -> ErrorCode | None:
+        replicas = self._replicas
+        if replicas.is_offline or state.key in replicas.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        served = replicas.partitions.get(state.key)
+        code = judge_role(
+            state,
+            broker_id=self._broker_id,
+            current=None if served is None else served.state,
+            topic_id=replicas.logs.topic_id(state),
+        )
+        if code == ErrorCode.NONE and served is not None:
+            self._give_id(served, state)
+        elif code:
+            log.warning(
+                "role refused topic=%s partition=%d leader=%d epoch=%d code=%s",
+                *state.key,
+                state.leader,
+                state.leader_epoch,
+                code.name,
+            )
+        return code
+
+    def _give_id(self, partition: Partition, state: PartitionState) -> None:
+        if partition.log.topic_id is None and state.topic_id != ZERO_UUID:
+            self._replicas.logs.assign_topic_id(partition.log, state.topic_id)
+
+    async def _take(self, states: Sequence[PartitionState]) -> None:
+        replicas = self._replicas
+        missing: list[PartitionState] = []
+        for state in states:
+            partition = replicas.partitions.get(state.key)
+            if partition is not None:
+                self._become(partition, state)
+            elif (kept := replicas.logs.find(state)) is not None:
+                self._serve(kept, state)
+            elif replicas.log_dirs.is_unserved(state.key):
+                replicas.unmade.add(state.key)
+            elif state.is_new or replicas.log_dirs.is_complete:
+                missing.append(state)
+            else:
+                reason = "it may lie in a log directory that has failed"
+                log.error("replica offline topic=%s partition=%d reason=%s", *state.key, reason)
+                replicas.offline.add(state.key)
+            if self._slices.is_over:
+                self._flush()
+                await self._slices.pause()
+        await replicas.logs.make(missing, self._serve)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Say who has a new role, before others have their turn."""
+        if self._told:
+            told, self._told = self._told, []
+            self._tell(told)
+
+    def _become(self, partition: Partition, state: PartitionState) -> None:
+        if not self._can_follow(state):
+            return
+        self._give_id(partition, state)
+        try:
+            if partition.become(state, self._clock.now_ms()):
+                self._told.append(state.key)
+        except LogDirFailed as error:
+            self._failed.add(state.key)
+            self._replicas.take_offline(error)
+
+    def _serve(self, kept: Log, state: PartitionState) -> None:
+        role = state if self._can_follow(state) else without_role(state)
+        if self._replicas.serve(kept, role) and role is state:
+            self._told.append(state.key)
+
+    def _can_follow(self, state: PartitionState) -> bool:
+        """Whether there is somebody to follow, or to lead it is ours.
+
+        Kafka too leaves the replica as it is otherwise, and answers that all is well.
+        """
+        if state.leader == self._broker_id or state.leader in self._live:
+            return True
+        log.error("leader is not alive topic=%s partition=%d leader=%d", *state.key, state.leader)
+        return False
+
+
+async def stop(
+    replicas: Replicas, clock: Clock, stopped: Collection[StoppedReplica], tell: Tell
+) -> Codes:
+    """Stop replicas and delete those that are to be; one code for each.
+
+    One that is only stopped keeps its state, and its leader epoch, as in Kafka.
+    """
+    codes: Codes = {}
+    doomed: list[TopicPartition] = []
+    for replica in {replica.key: replica for replica in stopped}.values():
+        served = replicas.partitions.get(replica.key)
+        if replicas.is_offline or replica.key in replicas.offline:
+            code = ErrorCode.KAFKA_STORAGE_ERROR
+        else:
+            code = judge_stop(replica.leader_epoch, None if served is None else served.state)
+        codes[replica.key] = code
+        if code == ErrorCode.NONE and replica.delete:
+            doomed.append(replica.key)
+    replicas.stop_serving(doomed)
+    tell([key for key, code in codes.items() if code == ErrorCode.NONE])
+    slices = Slices(clock)
+    for key in doomed:
+        await slices.step()
+        await replicas.logs.delete(key)
+        replicas.unmade.discard(key)
+        if key in replicas.offline or replicas.is_offline:  # by now
+            codes[key] = ErrorCode.KAFKA_STORAGE_ERROR
+    replicas.forget_overrides({topic for topic, _ in doomed})
+    return codes

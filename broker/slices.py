@@ -1,0 +1,38 @@
+"""Much work in small slices, between which everybody else has his turn."""
+
+import asyncio
+from typing import Final
+
+from .runtime import Clock
+
+SLICE_MS: Final = 5
+SLICE_STEPS: Final = 100
+"""More steps are no slice even if the clock stands still, as in a simulation."""
+
+
+class Slices:
+    """Ask after each step whether the slice `is_over`; if so, `pause`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._begin()
+
+    def _begin(self) -> None:
+        self._steps_left = SLICE_STEPS
+        self._end_ms = self._clock.now_ms() + SLICE_MS
+
+    @property
+    def is_over(self) -> bool:
+        """Whether others are to have their turn; counts a step."""
+        self._steps_left -= 1
+        return self._steps_left <= 0 or self._clock.now_ms() >= self._end_ms
+
+    async def pause(self) -> None:
+        """Let others have their turn."""
+        await asyncio.sleep(0)
+        self._begin()
+
+    async def step(self) -> None:
+        """Count a step, and pause if the slice is over."""
+        if self.is_over:
+            await self.pause()
