@@ -6,7 +6,6 @@ compare. `python -m tests.kafka.apache 4.3.1` runs one until Ctrl-C.
 
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from typing import Final
 
 from .jars import classpath
 from .process import POLL_S, ServerFailed, ServerProcess, free_port, serves_metadata
+from .zookeeper import LOG4J_1, ZooKeeper
 
 HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 60.0
@@ -32,11 +32,6 @@ SMALL: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "log.segment.delete.delay.ms": "1000",
 }
-LOG4J_1: Final = """log4j.rootLogger=WARN, out
-log4j.appender.out=org.apache.log4j.ConsoleAppender
-log4j.appender.out.layout=org.apache.log4j.PatternLayout
-log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
-"""
 
 
 class ApacheKafka(ABC):
@@ -117,22 +112,13 @@ class Kafka39(ApacheKafka):
         self, directory: Path, settings: Mapping[str, str] | None = None, *, heap_mb: int = 512
     ):
         super().__init__(directory, settings, heap_mb=heap_mb)
-        self.zookeeper_port = free_port()
-        self._zookeeper = ServerProcess(
-            java_command(
-                self.version,
-                "org.apache.zookeeper.server.ZooKeeperServerMain",
-                str(directory / "zoo.cfg"),
-                heap_mb=128,
-                log_config=directory / "log4j.properties",
-            ),
-            directory / "zookeeper.out",
-        )
+        self._zookeeper = ZooKeeper(directory)
+        self.zookeeper_port = self._zookeeper.port
 
     @property
     def zookeeper(self) -> str:
         """The connect string of the ZooKeeper beside it."""
-        return f"{self.host}:{self.zookeeper_port}"
+        return self._zookeeper.address
 
     def close(self) -> None:
         super().close()
@@ -146,40 +132,15 @@ class Kafka39(ApacheKafka):
 
     def start_zookeeper(self) -> None:
         """Start only ZooKeeper, for who wants to fill it before `start`.  Raises: as `start`."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        (self.directory / "log4j.properties").write_text(LOG4J_1)
-        config = {
-            "tickTime": "500",
-            "dataDir": str(self.directory / "zookeeper"),
-            "clientPort": str(self.zookeeper_port),
-            "clientPortAddress": self.host,
-            "maxClientCnxns": "0",
-            "admin.enableServer": "false",
-            "4lw.commands.whitelist": "dump",
-        }
-        (self.directory / "zoo.cfg").write_text("".join(f"{k}={v}\n" for k, v in config.items()))
-        self._zookeeper.start(self._zookeeper_serves, timeout_s=START_TIMEOUT_S)
-
-    def _zookeeper_serves(self) -> bool:
-        """It accepts connections some time before, and leaves them without an answer."""
-        try:
-            return "Sessions" in self._zookeeper_dump(timeout_s=0.25)
-        except OSError:
-            return False
+        self._zookeeper.start()
 
     def wait_for_registration_to_end(self) -> None:
         """A killed broker's session outlives it; until it expires, a new start is refused."""
         deadline = time.monotonic() + START_TIMEOUT_S
-        while "/brokers/ids/" in self._zookeeper_dump():
+        while "/brokers/ids/" in self._zookeeper.dump():
             if time.monotonic() > deadline:
                 raise ServerFailed("the killed broker's ZooKeeper session does not expire")
             time.sleep(POLL_S)
-
-    def _zookeeper_dump(self, timeout_s: float = 5.0) -> str:
-        address = (self.host, self.zookeeper_port)
-        with socket.create_connection(address, timeout=timeout_s) as connection:
-            connection.sendall(b"dump")
-            return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
 
     def _properties(self) -> dict[str, str]:
         return {

@@ -1,0 +1,125 @@
+"""The coordination store that is a ZooKeeper, reached through kazoo.
+
+Each session is a kazoo client with a connection and a thread of its own (`zookeeper_session.py`).
+kazoo is imported when a session is opened.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from .interface import BadArguments, CoordinationError, CoordinationLost, SessionExpired, StoreError
+from .paths import check_path
+
+if TYPE_CHECKING:
+    from .zookeeper_session import ZooKeeperSession
+
+RECONNECT_DELAY_S: Final = 0.05
+RECONNECT_DELAY_MAX_S: Final = 1.0
+IN_FLIGHT_MAX: Final = 100
+OPEN_TO_ALL: Final = ("/consumers",)
+SECRET: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+HOSTS: Final = re.compile(r"[^\s,/]+(?:,[^\s,/]+)*")
+
+
+class ZooKeeperStore:
+    """A `Store` in ZooKeeper.  It holds no connection but those of its sessions."""
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        connection_timeout_ms: int,
+        in_flight_max: int = IN_FLIGHT_MAX,
+        set_acl: bool = False,
+        client_options: dict[str, Any] | None = None,
+    ) -> None:
+        """`address`: HOST:PORT,HOST:PORT/chroot.  `client_options`: kazoo's, for TLS and
+        authentication.  `set_acl`: let only who is authenticated as we are write our nodes.
+
+        Raises: StoreError.
+        """
+        self.hosts, self.chroot = parse_address(address)
+        self._connection_timeout_ms = connection_timeout_ms
+        self._in_flight_max = min(in_flight_max, IN_FLIGHT_MAX)
+        self._set_acl = set_acl
+        self._client_options = client_options or {}
+        self._sessions: set[ZooKeeperSession] = set()
+        self._closed = False
+
+    async def open_session(
+        self, timeout_ms: int, on_end: Callable[[CoordinationError], None] | None = None
+    ) -> "ZooKeeperSession":
+        """Connect; ZooKeeper may bring `timeout_ms` within its own bounds.
+
+        Raises: StoreError (kazoo is missing, or ZooKeeper can't be reached in time),
+        CoordinationLost (the credentials are refused).
+        """
+        if self._closed:
+            raise CoordinationLost("the store is closed")
+        try:
+            import kazoo  # noqa: F401
+        except ImportError as error:
+            raise StoreError(
+                "kazoo, which speaks to ZooKeeper, is not installed: "
+                "pip install 'odradek[zookeeper]'"
+            ) from error
+        from kazoo.retry import KazooRetry
+
+        from .zookeeper_requests import Below
+        from .zookeeper_session import ZooKeeperSession
+
+        retry = KazooRetry(max_tries=-1, delay=RECONNECT_DELAY_S, max_delay=RECONNECT_DELAY_MAX_S)
+        session = ZooKeeperSession(
+            self.hosts,
+            Below(self.chroot, acls_by_path(set_acl=self._set_acl)),
+            timeout_ms=timeout_ms,
+            in_flight_max=self._in_flight_max,
+            client_options={"connection_retry": retry, **self._client_options},
+            on_end=on_end,
+        )
+        try:
+            await session.open(self._connection_timeout_ms / 1000)
+        except SessionExpired as error:
+            raise StoreError(f"ZooKeeper has ended a new session: {error}") from error
+        self._sessions = {other for other in self._sessions if not other.is_ended} | {session}
+        return session
+
+    async def close(self) -> None:
+        """End all sessions; what waits in them is finished first, if ZooKeeper answers."""
+        self._closed = True
+        sessions, self._sessions = self._sessions, set()
+        await asyncio.gather(*[session.close() for session in sessions])
+
+
+def parse_address(address: str) -> tuple[str, str]:
+    """Hosts and chroot ("" or "/a/b") of `zookeeper.connect`.  Raises: StoreError."""
+    hosts, slash, chroot = address.partition("/")
+    chroot = (slash + chroot).rstrip("/")
+    try:
+        if chroot:
+            check_path(chroot)
+        if HOSTS.fullmatch(hosts):
+            return hosts, chroot
+    except BadArguments:
+        pass
+    raise StoreError(f"{address!r} is not HOST:PORT[,HOST:PORT][/chroot]")
+
+
+def acls_by_path(*, set_acl: bool) -> Callable[[str], Any]:
+    """Who may do what with a new node, as Kafka has it."""
+    from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+
+    def acl_of(path: str) -> Any:
+        if not set_acl or _is_below(path, OPEN_TO_ALL):
+            return OPEN_ACL_UNSAFE
+        if _is_below(path, SECRET):
+            return CREATOR_ALL_ACL
+        return CREATOR_ALL_ACL + READ_ACL_UNSAFE
+
+    return acl_of
+
+
+def _is_below(path: str, tops: tuple[str, ...]) -> bool:
+    return any(path == top or path.startswith(f"{top}/") for top in tops)

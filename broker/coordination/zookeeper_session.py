@@ -1,0 +1,362 @@
+"""One session with ZooKeeper: one kazoo client, which is stopped when the session ends.
+
+kazoo would open a new session by itself.  Nobody may write in it who believes to be in the old one,
+so the new one is a new client here: a request of one session can't go out in another.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.protocol.states import EventType, KazooState, KeeperState
+
+from .interface import (
+    ANY_VERSION,
+    BadArguments,
+    CoordinationError,
+    CoordinationLost,
+    Create,
+    Delete,
+    EventKind,
+    MultiFailed,
+    NodeExists,
+    Op,
+    Result,
+    SessionExpired,
+    Set,
+    Stat,
+    StoreError,
+    Watch,
+    WatchEvent,
+)
+from .paths import check_path, check_size
+from .watches import Watches
+from .zookeeper_handler import LoopHandler
+from .zookeeper_pipeline import Pipeline
+from .zookeeper_requests import Below, Read, Write
+
+log = logging.getLogger(__name__)
+
+OnEnd = Callable[[CoordinationError], None]
+HOLD_S: Final = 5.0
+"""How long kazoo's thread waits at most until the loop has dropped what was the session's."""
+CLOSE_S: Final = 5.0
+COMPLAIN_S: Final = 1.0
+EVENTS: Final = {
+    EventType.CREATED: EventKind.CREATED,
+    EventType.DELETED: EventKind.DELETED,
+    EventType.CHANGED: EventKind.CHANGED,
+    EventType.CHILD: EventKind.CHILD,
+}
+THIS: Final = 0
+
+
+class LastWarning(logging.Handler):
+    """Remembers why kazoo could not connect: it tells only its log."""
+
+    text = "no answer"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a warning."""
+        if record.levelno >= logging.WARNING:
+            self.text = record.getMessage().rsplit(": ", 1)[-1]
+
+
+class ZooKeeperSession:
+    """A `Session` of a `ZooKeeperStore`; `open` it first."""
+
+    def __init__(
+        self,
+        hosts: str,
+        below: Below,
+        *,
+        timeout_ms: int,
+        in_flight_max: int,
+        client_options: dict[str, Any],
+        on_end: OnEnd | None,
+    ) -> None:
+        self._hosts = hosts
+        self._below = below
+        self._on_end = on_end
+        self._id = 0
+        self._watches = Watches()
+        self._ended: CoordinationError | None = None
+        self._closing = False
+        self._loop = asyncio.get_running_loop()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._handler = LoopHandler()
+        self._released = self._handler.event_object()
+        self._warning = LastWarning()
+        logger = logging.Logger("kazoo")
+        logger.addHandler(self._warning)
+        self._client = KazooClient(
+            hosts=hosts,
+            timeout=timeout_ms / 1000,
+            handler=self._handler,
+            logger=logger,
+            **client_options,
+        )
+        self._client.add_listener(self._on_state)
+        self._pipeline = Pipeline(
+            self._client,
+            self._handler,
+            below,
+            in_flight_max=in_flight_max,
+            on_read=self._set_watch,
+        )
+
+    async def open(self, timeout_s: float) -> None:
+        """Connect, and make the chroot if it is missing.  Raises: StoreError, CoordinationLost."""
+        self._client.start_async()
+        try:
+            await self._connect(timeout_s)
+            await self._make_chroot()
+        except BaseException:
+            self._closing = True
+            await self._stop()
+            raise
+
+    async def _connect(self, timeout_s: float) -> None:
+        complain_s = min(COMPLAIN_S, timeout_s)
+        await asyncio.wait([self._opened], timeout=complain_s)
+        if not self._opened.done() and timeout_s > complain_s:
+            log.warning(
+                "zookeeper cannot be reached at %s (%s): trying for %.0f s more",
+                self._hosts,
+                self._warning.text,
+                timeout_s - complain_s,
+            )
+            await asyncio.wait([self._opened], timeout=timeout_s - complain_s)
+        if not self._opened.done():
+            raise StoreError(
+                f"ZooKeeper cannot be reached at {self._hosts} within {timeout_s:g} s: "
+                f"{self._warning.text}"
+            )
+        self._opened.result()
+
+    @property
+    def id(self) -> int:
+        """The owner of this session's ephemeral nodes."""
+        return self._id
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether it was closed, has expired or was refused."""
+        return self._ended is not None
+
+    @property
+    def client_id(self) -> tuple[int, bytes] | None:
+        """ZooKeeper's id and password of the session, while it is connected."""
+        found: tuple[int, bytes] | None = self._client.client_id
+        return found
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        """Create a node; return its path."""
+        result = await self._write_one(Create(path, data, ephemeral, sequential))
+        assert isinstance(result, str)
+        return result
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Replace the data of a node."""
+        result = await self._write_one(Set(path, data, version))
+        assert isinstance(result, Stat)
+        return result
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete a node."""
+        await self._write_one(Delete(path, version))
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        """The data of a node."""
+        answer: tuple[bytes, Stat] = await self._read("get", path, watch)
+        return answer
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """The Stat of a node, or None."""
+        answer: Stat | None = await self._read("exists", path, watch)
+        return answer
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """The names of a node's children, sorted."""
+        answer: list[str] = await self._read("children", path, watch)
+        return answer
+
+    async def multi(self, ops: Sequence[Op]) -> list[Result]:
+        """Do all of `ops` or none."""
+        return await self._write(ops, is_multi=True)
+
+    async def close(self) -> None:
+        """Finish what waits, delete the ephemeral nodes, end the session."""
+        if self._closing:
+            return
+        self._closing = True
+        if self._ended is not None:
+            return
+        if self._handler.connection:
+            await asyncio.wait([asyncio.ensure_future(self._pipeline.idle())], timeout=CLOSE_S)
+        self._finish(SessionExpired(f"session {self._id:#x} is closed"))
+        await self._stop()
+
+    # --- operations
+
+    async def _read(self, kind: str, path: str, watch: Watch | None) -> Any:
+        self._check_live()
+        check_path(path)
+        answer = self._loop.create_future()
+        self._pipeline.submit(
+            Read(answer, kind=kind, path=path, watch=watch, on_event=self._on_event)
+        )
+        return await answer
+
+    async def _write_one(self, op: Op) -> Result:
+        try:
+            (result,) = await self._write([op], is_multi=False)
+        except MultiFailed as failed:
+            raise failed.error from None
+        return result
+
+    async def _write(self, ops: Sequence[Op], *, is_multi: bool) -> list[Result]:
+        self._check_live()
+        check_size(ops)
+        for index, op in enumerate(ops):
+            try:
+                _check_op(op)
+            except CoordinationError as error:
+                raise MultiFailed(index, error) from error
+        if not ops:
+            return []
+        request = Write(self._loop.create_future(), ops=tuple(ops), is_multi=is_multi)
+        request.prepare(self._below)
+        self._pipeline.submit(request)
+        results: list[Result] = await request.answer
+        return results
+
+    def _check_live(self) -> None:
+        if isinstance(self._ended, CoordinationLost):
+            raise CoordinationLost(str(self._ended))
+        if self._ended is not None or self._closing:
+            raise SessionExpired(f"session {self._id:#x} has ended")
+
+    async def _make_chroot(self) -> None:
+        if not self._below.chroot or await self._read("exists", "/", None):
+            return
+        names = self._below.chroot[1:].split("/")
+        for count in range(1, len(names) + 1):
+            path = "/" + "/".join(names[:count])
+            request = Write(self._loop.create_future(), ops=(Create(path),), is_multi=False)
+            request.prepare(Below("", self._below.acl_of))
+            self._pipeline.submit(request)
+            try:
+                await request.answer
+            except NodeExists:
+                continue
+
+    # --- watches
+
+    def _set_watch(self, read: Read) -> None:
+        if read.watch is None:
+            return
+        if read.kind == "children":
+            self._watches.watch_children(THIS, read.path, read.watch)
+        else:
+            self._watches.watch_data(THIS, read.path, read.watch)
+
+    def _on_event(self, event: Any) -> None:
+        kind = EVENTS.get(event.type)
+        if kind is None:
+            return  # kazoo forgets its watches; ours fire when we are connected again
+        for _, watch, seen in self._watches.take([WatchEvent(kind, self._below.short(event.path))]):
+            self._loop.call_soon(self._call_watch, watch, seen)
+
+    def _call_watch(self, watch: Watch, event: WatchEvent) -> None:
+        if self._ended is None:
+            watch(event)
+
+    # --- states; `_on_state` and `_hold` run on kazoo's thread, all others on the loop
+
+    def _on_state(self, state: str) -> None:
+        if state == KazooState.CONNECTED:
+            session_id, _ = self._client.client_id
+            number = self._handler.connected()
+            self._handler.put(partial(self._connected, number, session_id))
+            return
+        self._handler.disconnected()
+        if state == KazooState.SUSPENDED:
+            self._handler.put(partial(self._suspended, self._client.last_zxid))
+        else:
+            self._handler.put(partial(self._lost, self._client.client_state))
+            if not self._closing:
+                self._hold()
+
+    def _hold(self) -> None:
+        """Let the loop drop what was the session's; then let kazoo open no other one."""
+        self._released.wait(HOLD_S)
+        self._handler.spawn(self._shut)
+        self._handler.stopped.wait(HOLD_S)
+
+    def _connected(self, number: int, session_id: int) -> None:
+        if self._ended is not None:
+            return
+        if not self._opened.done():
+            self._id = session_id
+            self._opened.set_result(None)
+        else:
+            log.info("zookeeper connected again session=%#x", session_id)
+        self._pipeline.connected(number, session_id)
+        for _, watch, event in self._watches.take_all():
+            self._loop.call_soon(self._call_watch, watch, event)
+
+    def _suspended(self, last_zxid: int) -> None:
+        if self._ended is None:
+            log.warning(
+                "zookeeper connection lost session=%#x reason=%s", self._id, self._warning.text
+            )
+            self._pipeline.suspended(last_zxid)
+
+    def _lost(self, state: str) -> None:
+        error: CoordinationError
+        if state == KeeperState.EXPIRED_SESSION:
+            error = SessionExpired(f"session {self._id:#x} expired")
+        elif state == KeeperState.AUTH_FAILED:
+            error = CoordinationLost(f"ZooKeeper at {self._hosts} refuses these credentials")
+        else:
+            error = CoordinationLost(f"the connection to ZooKeeper at {self._hosts} has ended")
+        if not self._opened.done():
+            self._opened.set_exception(error)
+        is_news = self._ended is None
+        self._finish(error)
+        try:
+            if is_news and not self._closing and self._on_end is not None:
+                self._on_end(error)
+        finally:
+            self._released.set()
+
+    def _finish(self, error: CoordinationError) -> None:
+        if self._ended is None:
+            self._ended = error
+            self._watches.end_session(THIS)
+            self._pipeline.end(error)
+
+    async def _stop(self) -> None:
+        await asyncio.wait([self._handler.in_thread(self._shut)], timeout=CLOSE_S)
+
+    def _shut(self) -> None:
+        """Stop kazoo; blocks until its thread has ended."""
+        self._client.stop()
+        self._client.close()
+
+
+def _check_op(op: Op) -> None:
+    """Refuse what ZooKeeper would answer with a closed connection or without a reason."""
+    is_sequential = isinstance(op, Create) and op.sequential
+    check_path(op.path, sequential=is_sequential)
+    if op.path == "/" and not is_sequential:
+        if isinstance(op, Delete):
+            raise BadArguments("the root cannot be deleted")
+        if isinstance(op, Create):
+            raise NodeExists("/")

@@ -1,0 +1,187 @@
+"""Whether a write took effect whose answer was lost: what it would have left behind is looked for.
+
+A multi is all or nothing, so one certain trace tells of all of it.  Where nothing is certain the
+caller hears that the outcome is unknown.
+"""
+
+from collections.abc import Collection, Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from .interface import (
+    ANY_VERSION,
+    Check,
+    CoordinationLost,
+    Create,
+    Delete,
+    Op,
+    Result,
+    Set,
+    Stat,
+)
+from .paths import split_path
+
+
+class Look(Protocol):
+    """How to read while operations are sorted out."""
+
+    async def get(self, path: str) -> tuple[bytes, Stat] | None:
+        """Data and Stat of a node, if it exists."""
+        ...
+
+    async def children(self, path: str) -> list[str]:
+        """The names below a node; none if it does not exist."""
+        ...
+
+
+class Verdict(Enum):
+    """What a trace says."""
+
+    DONE = "done"
+    NOT_DONE = "not done"
+    LIKELY = "done, or somebody else did the same"
+    UNKNOWN = "unknown"
+
+
+class Trace(NamedTuple):
+    """What one operation left behind; `zxid` is the transaction that may have been ours."""
+
+    verdict: Verdict
+    zxid: int = 0
+    stat: Stat | None = None
+
+
+async def results_of(
+    ops: Sequence[Op], look: Look, *, since_zxid: int, session_id: int, claimed: Collection[str]
+) -> list[Result] | None:
+    """The results of operations that took effect after `since_zxid`; None if they did not.
+
+    `claimed`: sequential nodes that are known to be those of other operations.
+    Raises: CoordinationLost if that cannot be told.
+    """
+    last: dict[str, Op] = {op.path: op for op in ops if not _is_sequential(op)}
+    last = {path: op for path, op in last.items() if not isinstance(op, Check)}
+    ephemeral = {op.path for op in ops if isinstance(op, Create) and op.ephemeral}
+    traces: dict[str, Trace] = {}
+    for path, op in last.items():
+        owner = session_id if path in ephemeral else 0
+        traces[path] = await _trace(op, look, since_zxid, owner)
+    zxid = _verdict(traces.values())
+    sequential = [op for op in ops if isinstance(op, Create) and op.sequential]
+    if zxid is None and traces:
+        return None
+    names: dict[int, str] = {}
+    for index, op in enumerate(ops):
+        if isinstance(op, Create) and op.sequential:
+            name = await _sequential(
+                op, look, since_zxid, session_id, zxid or 0, {*claimed, *names.values()}
+            )
+            if name is None:
+                if traces or names:
+                    raise _unknown(op.path)
+                return None
+            names[index] = name
+    if not traces and not sequential:
+        return None  # nothing but checks
+    return [_result(index, op, traces, names) for index, op in enumerate(ops)]
+
+
+def _is_sequential(op: Op) -> bool:
+    return isinstance(op, Create) and op.sequential
+
+
+def _unknown(path: str) -> CoordinationLost:
+    return CoordinationLost(f"{path}: the connection was lost; whether it changed is unknown")
+
+
+def _result(index: int, op: Op, traces: dict[str, Trace], names: dict[int, str]) -> Result:
+    if isinstance(op, Create):
+        return names.get(index, op.path)
+    return traces[op.path].stat if isinstance(op, Set) else None
+
+
+def _verdict(traces: Collection[Trace]) -> int | None:
+    """The transaction that was ours (0: some one); None if there was none.
+
+    Raises: CoordinationLost.
+    """
+    verdicts = {trace.verdict for trace in traces}
+    zxids = {trace.zxid for trace in traces if trace.zxid}
+    if Verdict.DONE in verdicts and Verdict.NOT_DONE not in verdicts:
+        return max(trace.zxid for trace in traces if trace.verdict is Verdict.DONE)
+    if Verdict.DONE in verdicts or Verdict.UNKNOWN in verdicts:
+        raise CoordinationLost("the connection was lost; whether anything changed is unknown")
+    if Verdict.NOT_DONE in verdicts:
+        return None
+    # Two nodes that one transaction has written as we would have: that was ours. A single one may
+    # be another's work; doing it again then does no harm, and gives an answer of our own.
+    return zxids.pop() if len(zxids) == 1 and len(traces) > 1 else None
+
+
+async def _trace(op: Op, look: Look, since_zxid: int, owner: int) -> Trace:
+    found = await look.get(op.path)
+    if isinstance(op, Delete):
+        return await _trace_of_delete(op, look, found, since_zxid)
+    if found is None:
+        return Trace(Verdict.NOT_DONE)
+    data, stat = found
+    if isinstance(op, Create):
+        return _trace_of_create(op, data, stat, since_zxid, owner)
+    assert isinstance(op, Set)
+    return _trace_of_set(op, data, stat, since_zxid, owner)
+
+
+def _trace_of_create(op: Create, data: bytes, stat: Stat, since_zxid: int, owner: int) -> Trace:
+    if stat.czxid <= since_zxid or stat.ephemeral_owner != owner:
+        return Trace(Verdict.NOT_DONE)
+    if owner or (stat.version == 0 and data == op.data):
+        return Trace(Verdict.DONE, stat.czxid, stat)
+    return Trace(Verdict.UNKNOWN if stat.version else Verdict.NOT_DONE)
+
+
+def _trace_of_set(op: Set, data: bytes, stat: Stat, since_zxid: int, owner: int) -> Trace:
+    if owner and stat.ephemeral_owner != owner:
+        return Trace(Verdict.NOT_DONE)
+    is_ours = data == op.data and stat.mzxid > since_zxid
+    if op.version == ANY_VERSION:
+        return Trace(Verdict.LIKELY, stat.mzxid, stat) if is_ours else Trace(Verdict.NOT_DONE)
+    if stat.version == op.version + 1 and is_ours:
+        return Trace(Verdict.DONE, stat.mzxid, stat)
+    return Trace(Verdict.NOT_DONE if stat.version <= op.version + 1 else Verdict.UNKNOWN)
+
+
+async def _trace_of_delete(
+    op: Delete, look: Look, found: tuple[bytes, Stat] | None, since_zxid: int
+) -> Trace:
+    if found is not None:
+        is_new = found[1].czxid > since_zxid  # perhaps made anew after ours was deleted
+        return Trace(Verdict.UNKNOWN if is_new else Verdict.NOT_DONE)
+    parent = await look.get(split_path(op.path)[0])
+    if parent is None or parent[1].pzxid <= since_zxid:
+        return Trace(Verdict.NOT_DONE)  # it was not there before
+    return Trace(Verdict.DONE)
+
+
+async def _sequential(
+    op: Create, look: Look, since_zxid: int, session_id: int, zxid: int, claimed: Collection[str]
+) -> str | None:
+    """The node that a sequential creation made.  Raises: CoordinationLost."""
+    parent, prefix = split_path(op.path)
+    found: list[tuple[int, str]] = []
+    for name in sorted(await look.children(parent), reverse=True):
+        path = f"{parent.rstrip('/')}/{name}"
+        if not name.startswith(prefix) or len(name) != len(prefix) + 10 or path in claimed:
+            continue
+        node = await look.get(path)
+        if node is None:
+            continue
+        data, stat = node
+        if stat.czxid <= since_zxid:
+            break  # the names rise with the transactions
+        if data == op.data and stat.ephemeral_owner == (session_id if op.ephemeral else 0):
+            found.append((stat.czxid, path))
+    if zxid:
+        return next((path for czxid, path in found if czxid == zxid), None)
+    if found and not op.ephemeral:
+        raise _unknown(op.path)  # another client may have made just such a node
+    return min(found)[1] if found else None

@@ -1,0 +1,144 @@
+"""A real ZooKeeper 3.8.4, from the jars of Kafka 3.9.2.
+
+`python -m tests.kafka.zookeeper` runs one until Ctrl-C.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from .jars import classpath
+from .process import ServerProcess, free_port
+
+HOST: Final = "127.0.0.1"
+JARS: Final = "3.9.2"
+HEAP_MB: Final = 128
+START_TIMEOUT_S: Final = 60.0
+LOG4J_1: Final = """log4j.rootLogger=WARN, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+
+
+class ZooKeeper:
+    """One server; `start` may follow `stop` or `kill`: same port, same files.
+
+    Sessions last from 2 to 20 ticks.  Nothing is flushed to the disk: what is tested here survives
+    a killed process, not a power cut.
+    """
+
+    def __init__(self, directory: Path, *, port: int | None = None, tick_time_ms: int = 500):
+        self.directory = directory
+        self.host = HOST
+        self.port = port or free_port()
+        self.tick_time_ms = tick_time_ms
+        self.process = ServerProcess(self._command(), directory / "zookeeper.out")
+
+    @property
+    def address(self) -> str:
+        """The connect string."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def alive(self) -> bool:
+        return self.process.alive
+
+    def start(self) -> None:
+        """Start and return when it serves.  Raises: ServerFailed, JarsMissing."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / "zookeeper.log4j").write_text(LOG4J_1)
+        config = {
+            "tickTime": str(self.tick_time_ms),
+            "dataDir": str(self.directory / "zookeeper"),
+            "clientPort": str(self.port),
+            "clientPortAddress": self.host,
+            "maxClientCnxns": "0",
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "dump",
+        }
+        (self.directory / "zoo.cfg").write_text("".join(f"{k}={v}\n" for k, v in config.items()))
+        self.process.start(self._serves, timeout_s=START_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """End it with SIGTERM."""
+        self.process.stop()
+
+    def kill(self) -> None:
+        """SIGKILL; also wakes it if it was paused."""
+        self.process.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay, nobody answers."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def dump(self, timeout_s: float = 5.0) -> str:
+        """Its sessions and their ephemeral nodes.  Raises: OSError."""
+        with socket.create_connection((self.host, self.port), timeout=timeout_s) as connection:
+            connection.sendall(b"dump")
+            return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+
+    def _serves(self) -> bool:
+        """It accepts connections some time before, and leaves them without an answer."""
+        try:
+            return "Sessions" in self.dump(timeout_s=0.25)
+        except OSError:
+            return False
+
+    def _command(self) -> list[str]:
+        return [
+            "java",
+            f"-Xmx{HEAP_MB}m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Xshare:auto",
+            "-Dzookeeper.forceSync=no",
+            f"-Dlog4j.configuration=file:{self.directory / 'zookeeper.log4j'}",
+            "-cp",
+            classpath(JARS),
+            "org.apache.zookeeper.server.ZooKeeperServerMain",
+            str(self.directory / "zoo.cfg"),
+        ]
+
+
+@contextmanager
+def zookeeper(
+    *, directory: Path | None = None, port: int | None = None, tick_time_ms: int = 500
+) -> Iterator[ZooKeeper]:
+    """A running ZooKeeper; without `directory` its files are deleted at the end.
+
+    Raises: ServerFailed, JarsMissing.
+    """
+    home = directory or Path(tempfile.mkdtemp(prefix="zookeeper-"))
+    server = ZooKeeper(home, port=port, tick_time_ms=tick_time_ms)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+        if directory is None:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def main() -> None:
+    """Run one in the foreground."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: sys.exit(0))  # through the `with`, which ends the JVM
+    with zookeeper() as server:
+        print(f"ZooKeeper at {server.address}", flush=True)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()
