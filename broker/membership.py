@@ -1,12 +1,45 @@
-"""How a broker becomes part of a cluster: the cluster's id, and its own entry in the store."""
+"""How a broker becomes part of a cluster: the cluster's id, its own id, its entry in the store.
 
+Source: KafkaServer's start; registerBroker and checkedEphemeralCreate of Kafka's KafkaZkClient.
+"""
+
+import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from odradek.protocol.primitives import uuid_text
+from odradek.storage.meta_properties import MetaProperties
 
+from .config import Config
 from .coordination import znodes
-from .coordination.interface import Create, NodeExists, Session, Set
+from .coordination.interface import (
+    CoordinationError,
+    Create,
+    Delete,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    Op,
+    Session,
+    Set,
+    Stat,
+    WatchEvent,
+)
+from .coordination.json_fields import MalformedZnode
+from .settings.interbroker import DRAWN_BROKER_ID
+
+log = logging.getLogger(__name__)
+
+SESSION_END_SPARE_MS: Final = 4_000
+"""A store may see a session end this much after its timeout."""
+LOOK_AGAIN_S: Final = 1.0
+"""Also without an event: our own session may have ended, and its watches with it."""
+
+
+class CannotJoin(CoordinationError):
+    """The cluster is another one, or has somebody who is who we want to be: one sentence."""
 
 
 async def make_startup_paths(session: Session) -> None:
@@ -27,23 +60,172 @@ async def _make_path(session: Session, path: str) -> None:
 
 
 async def agree_on_cluster_id(
-    session: Session, own_cluster_id: str | None, randbytes: Callable[[int], bytes]
+    session: Session,
+    own_cluster_id: str | None,
+    randbytes: Callable[[int], bytes],
+    *,
+    is_own_store: bool = True,
 ) -> str:
-    """The cluster's id; a new cluster takes that of the data directory, or a fresh one."""
+    """The cluster's id; a new cluster gets a fresh one.
+
+    With `own_cluster_id`, that of the data directory, a store that knows none is a wrong one, as it
+    is if it knows another; unless it `is_own_store`, in the same directory: then the id is put
+    back.  Raises: CannotJoin.
+    """
     if await session.exists(znodes.CLUSTER_ID) is None:
+        if own_cluster_id is not None and not is_own_store:
+            raise CannotJoin(
+                f"the data directory belongs to the cluster {own_cluster_id}, but ZooKeeper holds "
+                "no cluster yet: zookeeper.connect may be wrong"
+            )
         await _make_path(session, znodes.CLUSTER_ID.rpartition("/")[0])
         cluster_id = own_cluster_id or uuid_text(randbytes(16))
         with contextlib.suppress(NodeExists):  # another broker was first: its id counts
             await session.create(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id))
     data, _ = await session.get(znodes.CLUSTER_ID)
-    return znodes.decode_cluster_id(data)
+    cluster_id = znodes.decode_cluster_id(data)
+    if own_cluster_id is not None and own_cluster_id != cluster_id:
+        where = "its own store" if is_own_store else "ZooKeeper"
+        raise CannotJoin(
+            f"the data directory belongs to the cluster {own_cluster_id}, but {where} holds the "
+            f"cluster {cluster_id}: "
+            + ("one of them was put there" if is_own_store else "zookeeper.connect may be wrong")
+        )
+    return cluster_id
 
 
-async def register(
-    session: Session, broker_id: int, endpoints: Sequence[znodes.RegisteredEndpoint], wall_ms: int
-) -> None:
-    """Enter the broker below /brokers/ids, for as long as its session lives."""
-    registration = znodes.BrokerRegistration(tuple(endpoints), wall_ms)
-    path = znodes.broker_path(broker_id)
-    # Kafka creates and then sets: readers see data version 1.
-    await session.multi([Create(path, ephemeral=True), Set(path, registration.encode(), 0)])
+async def settle_broker_id(config: Config, owner: MetaProperties | None, session: Session) -> int:
+    """broker.id; if that is -1 the `owner` of the data directory, or else a number never given out.
+
+    Whether a broker.id fits the directory is for `LogDirs.identify` to say.
+    """
+    if config.broker_id != DRAWN_BROKER_ID:
+        return config.broker_id
+    if owner is not None:
+        return owner.broker_id
+    await _make_path(session, znodes.BROKER_SEQUENCE)
+    drawn = await session.set(znodes.BROKER_SEQUENCE, b"")
+    return drawn.version + config.reserved_broker_max_id
+
+
+def registration_of(
+    config: Config, ports: Mapping[str, int], *, own_host: str, wall_ms: int
+) -> znodes.BrokerRegistration:
+    """What this broker says of itself.
+
+    `ports` are those that its listeners are bound to; `own_host` stands where none is given.
+    """
+    endpoints = tuple(
+        znodes.RegisteredEndpoint(
+            endpoint.name,
+            endpoint.host or own_host,
+            endpoint.port or ports[endpoint.name],
+            config.security_protocols[endpoint.name],
+        )
+        for endpoint in config.advertised_endpoints
+    )
+    return znodes.BrokerRegistration(endpoints, wall_ms, rack=config.broker_rack)
+
+
+class Membership:
+    """This broker's node below /brokers/ids, which lives as long as the session.
+
+    A node left there by a session that has ended, or is about to, is waited for: after `kill -9`
+    a broker can be started again at once.
+    """
+
+    def __init__(self, session: Session, broker_id: int, *, session_timeout_ms: int) -> None:
+        self._session = session
+        self._broker_id = broker_id
+        self._path = znodes.broker_path(broker_id)
+        self._wait_s = (session_timeout_ms + SESSION_END_SPARE_MS) / 1000
+        self._session_ids: set[int] = set()
+        self.broker_epoch = -1
+        """The czxid of the node; -1 before there is one."""
+
+    def lost(self) -> None:
+        """The session has ended: the node is gone, or will be.  For `CurrentSession.on_lost`."""
+        self.broker_epoch = -1
+
+    async def register(self, registration: znodes.BrokerRegistration) -> int:
+        """Enter this broker; the broker epoch.  Again after every end of the session.
+
+        Raises: CannotJoin if another broker has its id or its address.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._wait_s
+        waited = False
+        changed = asyncio.Event()
+        while True:
+            self._session_ids.add(self._session.id)
+            changed.clear()
+            conflict = await self._conflict(registration, lambda _: changed.set())
+            if conflict is None:
+                stat = await self._enter(registration)
+                if stat is not None:
+                    break
+                continue  # somebody was quicker
+            left_s = deadline_s - loop.time()
+            if left_s <= 0:
+                raise CannotJoin(f"{conflict}: two brokers can't share that")
+            if not waited:
+                log.warning("%s: waiting up to %.0f s for its session to end", conflict, left_s)
+            waited = True
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
+                    await changed.wait()
+        self.broker_epoch = stat.czxid
+        log.info("registered broker=%d epoch=%d", self._broker_id, stat.czxid)
+        return stat.czxid
+
+    async def _conflict(
+        self, registration: znodes.BrokerRegistration, watch: Callable[[WatchEvent], None]
+    ) -> str | None:
+        """Who is in the way; `watch` then sees that one go."""
+        own = {(end.host, end.port) for end in registration.endpoints}
+        for name in await self._session.children(znodes.BROKER_IDS):
+            path = f"{znodes.BROKER_IDS}/{name}"
+            try:
+                data, stat = await self._session.get(path, watch)
+            except NoNode:
+                continue
+            others = _endpoints(path, data)
+            if path == self._path:
+                if stat.ephemeral_owner in self._session_ids:
+                    continue
+                where = ", ".join(map(str, others)) or "an unreadable address"
+                return f"broker id {name} is taken by a broker at {where}"
+            for end in others:
+                if (end.host, end.port) in own:
+                    return f"the address {end} is taken by broker {name}"
+        return None
+
+    async def _enter(self, registration: znodes.BrokerRegistration) -> Stat | None:
+        """None if somebody else has come between."""
+        # Kafka creates and then sets: readers see data version 1.
+        ops: list[Op] = [
+            Create(self._path, ephemeral=True),
+            Set(self._path, registration.encode(), 0),
+        ]
+        found = await self._session.exists(self._path)
+        if found is not None:  # of an earlier session of ours, whose end is not noticed yet
+            if found.ephemeral_owner not in self._session_ids:
+                return None
+            ops.insert(0, Delete(self._path, found.version))
+        try:
+            stat = (await self._session.multi(ops))[-1]
+        except MultiFailed as failed:
+            if isinstance(failed.error, NodeExists) or found is not None:
+                return None
+            raise
+        assert isinstance(stat, Stat)
+        return stat
+
+
+def _endpoints(path: str, data: bytes) -> tuple[znodes.RegisteredEndpoint, ...]:
+    """Of a broker's node; none if it can't be read, which is for the controller to complain of."""
+    try:
+        return znodes.BrokerRegistration.decode(data).endpoints
+    except MalformedZnode as error:
+        log.warning("broker node left alone path=%s reason=%s", path, error)
+        return ()

@@ -27,20 +27,28 @@ from .client_quotas import ClientQuotas
 from .closing import close_log_dirs
 from .config import Config, ConfigError
 from .connections import Connections
+from .control import ControlRequests
 from .controller import Controller
 from .coordination import znodes
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import CoordinationError, Session
+from .core.partition_state import TopicPartition
 from .core.topic_names import GROUP_OFFSETS_TOPIC
 from .dynamic_configs import DynamicConfigs, load_broker_configs
 from .group_coordinator import GroupCoordinator
 from .listener import Listener, PlainListener, StreamListener
-from .membership import agree_on_cluster_id, make_startup_paths, register
+from .membership import (
+    Membership,
+    agree_on_cluster_id,
+    make_startup_paths,
+    registration_of,
+    settle_broker_id,
+)
 from .metadata import MetadataCache
 from .node import Node
 from .producer_ids import ProducerIds
 from .recovery import ProgressBar, Recovery, no_bar
-from .replicas import Replicas, TopicPartition, read_overrides
+from .replicas import Replicas, read_overrides
 from .runtime import Runtime
 from .tasks import TaskSupervisor
 from .topics import Topics
@@ -76,7 +84,7 @@ class Broker:
         recovery_bar: ProgressBar = no_bar,
     ) -> None:
         self.config = copy(config)  # some of it may change while the broker runs
-        self.broker_id: int = config.broker_id
+        self.broker_id: int = config.broker_id  # -1 may become another when it starts
         self.data_dir: str = config.data_dir
         self._runtime = runtime
         self._portable = portable
@@ -120,8 +128,9 @@ class Broker:
         session = await store.open_session(SESSION_TIMEOUT_MS, self._on_session_end)
         stack.push_async_callback(session.close)
         await make_startup_paths(session)
-        await load_broker_configs(self.config, session, self.broker_id)
         owner = log_dirs.stored_owner()
+        self.broker_id = await settle_broker_id(self.config, owner, session)
+        await load_broker_configs(self.config, session, self.broker_id)
         cluster_id = await agree_on_cluster_id(
             session, None if owner is None else owner.cluster_id, runtime.random.randbytes
         )
@@ -205,17 +214,13 @@ class Broker:
         """Become visible, become controller, and wait for it to name the leaders."""
         runtime = self._runtime
         ports = {listener.name: listener.port for listener in listeners}
-        endpoints = [
-            znodes.RegisteredEndpoint(
-                endpoint.name,
-                endpoint.host or socket.gethostname(),
-                endpoint.port or ports[endpoint.name],
-                "PLAINTEXT",
-            )
-            for endpoint in self.config.advertised_endpoints
-        ]
-        self.host, self.port = endpoints[0].host, endpoints[0].port
-        await register(session, self.broker_id, endpoints, runtime.clock.wall_ms())
+        registration = registration_of(
+            self.config, ports, own_host=socket.gethostname(), wall_ms=runtime.clock.wall_ms()
+        )
+        self.host, self.port = registration.endpoints[0].host, registration.endpoints[0].port
+        membership = Membership(session, self.broker_id, session_timeout_ms=SESSION_TIMEOUT_MS)
+        await membership.register(registration)
+        node.control = ControlRequests(node, session)
         channel = LocalChannel(node, session)
         controller = Controller(session, channel, self.broker_id, runtime.clock)
         node.controller = controller

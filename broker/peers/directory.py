@@ -3,6 +3,7 @@
 from ..config import Config
 from ..metadata import Address, MetadataCache
 from .peer import Peer, PeerFailed, Setup
+from .versions import BY_PROTOCOL_VERSION
 
 
 class Peers:
@@ -11,6 +12,7 @@ class Peers:
     def __init__(self, config: Config, metadata: MetadataCache) -> None:
         self._metadata = metadata
         self._listeners = config.broker_listeners
+        self.versions = BY_PROTOCOL_VERSION[config.inter_broker_protocol_version]
         self._setup = Setup(
             timeout_ms=config.socket_connection_setup_timeout_ms,
             timeout_max_ms=config.socket_connection_setup_timeout_max_ms,

@@ -51,5 +51,3 @@ _3_9: Final = InterBrokerVersions(
 
 BY_PROTOCOL_VERSION: Final = {"3.9": _3_9, "3.9-IV0": _3_9}
 """By `inter.broker.protocol.version`."""
-
-DEFAULT: Final = "3.9-IV0"

@@ -11,7 +11,7 @@ from odradek.broker.coordination import znodes
 from odradek.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from odradek.broker.coordination.interface import MultiFailed
 from odradek.broker.core.partition_state import NO_LEADER, PartitionState
-from odradek.broker.membership import agree_on_cluster_id, make_startup_paths, register
+from odradek.broker.membership import Membership, make_startup_paths
 from odradek.broker.metadata import BrokerInfo
 from odradek.broker.partition_states import OPS_PER_MULTI_MAX, PRODUCER_ID_BLOCK_SIZE
 from tests.broker.coordination.asynchronous import asynchronous
@@ -86,9 +86,9 @@ async def world() -> AsyncIterator[World]:
     await store.start()
     session = await store.open_session(1000)
     await make_startup_paths(session)
-    await register(
-        session, BROKER_ID, [znodes.RegisteredEndpoint("PLAINTEXT", "h", 9, "PLAINTEXT")], 0
-    )
+    endpoint = znodes.RegisteredEndpoint("PLAINTEXT", "h", 9, "PLAINTEXT")
+    registration = znodes.BrokerRegistration((endpoint,), 0)
+    await Membership(session, BROKER_ID, session_timeout_ms=1000).register(registration)
     yield World(session)
     await store.close()
 
@@ -243,29 +243,3 @@ async def test_blocks_of_producer_ids() -> None:
         await w.session.set(znodes.PRODUCER_ID_BLOCK, last.encode())
         with pytest.raises(OverflowError):
             await again.allocate_producer_ids()
-
-
-@asynchronous
-async def test_the_first_broker_gives_the_cluster_its_id() -> None:
-    def fresh(count: int) -> bytes:
-        return bytes(range(count))
-
-    async with world() as w:
-        first = await agree_on_cluster_id(w.session, None, fresh)
-        assert first == "AAECAwQFBgcICQoLDA0ODw"
-        assert await agree_on_cluster_id(w.session, "another", fresh) == first
-    async with world() as w:
-        assert await agree_on_cluster_id(w.session, "kept-in-the-directory", fresh) == (
-            "kept-in-the-directory"
-        )
-
-
-@asynchronous
-async def test_startup_paths_may_be_there() -> None:
-    async with world() as w:
-        await make_startup_paths(w.session)
-        for path in znodes.STARTUP_PATHS:
-            assert await w.session.exists(path) is not None
-        data, stat = await w.session.get(znodes.broker_path(BROKER_ID))
-        assert znodes.BrokerRegistration.decode(data).endpoints[0].port == 9
-        assert (stat.version, stat.ephemeral_owner) == (1, w.session.id)
