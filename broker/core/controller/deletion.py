@@ -12,10 +12,10 @@ from odradek.protocol.errors import ErrorCode
 
 from ..partition_state import TopicPartition
 from .context import Context, ReplicasByBroker
-from .effects import DeleteTopicNodes, DropDeletionRequests, Procedure
+from .effects import Breathe, DeleteTopicNodes, DropDeletionRequests, Procedure
 from .partition_machine import change_partitions
 from .replica_machine import change_replicas
-from .request_batch import send_metadata
+from .request_batch import send_metadata, slices
 from .status import PartitionStatus, ReplicaStatus
 
 log = logging.getLogger(__name__)
@@ -83,16 +83,19 @@ def resume_deletions(context: Context) -> Procedure[None]:
     """Take each deletion as far as it can go."""
     to_retry = []
     to_begin = []
-    for topic in list(context.topics_to_delete):
-        if _is_deleted(context, topic):
-            yield from _complete(context, topic)
-            continue
-        if context.is_any_replica(topic, ReplicaStatus.DELETION_STARTED):
-            continue  # answers are awaited
-        if context.is_any_replica(topic, ReplicaStatus.DELETION_INELIGIBLE):
-            to_retry.append(topic)
-        if topic not in context.deletions_halted:
-            to_begin.append(topic)
+    for number, topics in enumerate(slices(list(context.topics_to_delete))):
+        if number:
+            yield Breathe()
+        for topic in topics:
+            if _is_deleted(context, topic):
+                yield from _complete(context, topic)
+                continue
+            if context.is_any_replica(topic, ReplicaStatus.DELETION_STARTED):
+                continue  # answers are awaited
+            if context.is_any_replica(topic, ReplicaStatus.DELETION_INELIGIBLE):
+                to_retry.append(topic)
+            if topic not in context.deletions_halted:
+                to_begin.append(topic)
     if to_retry:
         ineligible = context.with_status(to_retry, ReplicaStatus.DELETION_INELIGIBLE)
         yield from change_replicas(context, ineligible, ReplicaStatus.OFFLINE)
@@ -128,15 +131,30 @@ def _begin(context: Context, topics: Collection[str]) -> Procedure[None]:
     yield from send_metadata(context, context.partitions_of(topics))
     dead: ReplicasByBroker = {}
     alive: ReplicasByBroker = {}
-    for broker_id, keys in context.replicas_of(context.partitions_of(topics)).items():
-        for key in keys:
-            status = context.replica_status.get(key, {}).get(broker_id)
-            if not context.is_online(broker_id, key):
-                dead.setdefault(broker_id, []).append(key)
-            elif status is not ReplicaStatus.DELETION_SUCCESSFUL:
-                alive.setdefault(broker_id, []).append(key)
+    for number, keys in enumerate(slices(context.partitions_of(topics))):
+        if number:
+            yield Breathe()
+        _sort_by_liveness(context, keys, dead, alive)
+    dead = dict(sorted(dead.items()))
+    alive = dict(sorted(alive.items()))
     yield from change_replicas(context, dead, ReplicaStatus.DELETION_INELIGIBLE)
     yield from change_replicas(context, alive, ReplicaStatus.OFFLINE)
     yield from change_replicas(context, alive, ReplicaStatus.DELETION_STARTED)
     topics_waiting = {topic for keys in dead.values() for topic, _ in keys}
     halt_deletions(context, topics_waiting, "replicas are offline")
+
+
+def _sort_by_liveness(
+    context: Context,
+    keys: Iterable[TopicPartition],
+    dead: ReplicasByBroker,
+    alive: ReplicasByBroker,
+) -> None:
+    """Which replicas can't be deleted now, and which are to be."""
+    for key in keys:
+        status = context.replica_status.get(key, {})
+        for replica in context.assignment(key).replicas:
+            if not context.is_online(replica, key):
+                dead.setdefault(replica, []).append(key)
+            elif status.get(replica) is not ReplicaStatus.DELETION_SUCCESSFUL:
+                alive.setdefault(replica, []).append(key)

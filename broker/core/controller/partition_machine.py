@@ -37,7 +37,7 @@ States = dict[TopicPartition, PartitionState]
 
 def change_partitions(
     context: Context,
-    partitions: Collection[TopicPartition],
+    partitions: Sequence[TopicPartition],
     target: PartitionStatus,
     strategy: Strategy = Strategy.OFFLINE,
 ) -> Procedure[States]:
@@ -45,7 +45,11 @@ def change_partitions(
 
     Returns those that got a leader (ONLINE only). `strategy` is for those that had one before.
     """
-    valid = [key for key in partitions if _may_change(context, key, target)]
+    valid: list[TopicPartition] = []
+    for number, keys in enumerate(slices(partitions)):
+        if number:
+            yield Breathe()
+        valid += [key for key in keys if _may_change(context, key, target)]
     if target is not PartitionStatus.ONLINE:
         context.partition_status.update(dict.fromkeys(valid, target))
         return {}

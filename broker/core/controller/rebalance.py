@@ -11,8 +11,9 @@ from odradek.protocol.errors import ErrorCode, Refused
 from ..elections import ElectionType, Strategy, preferred_leader
 from ..partition_state import PartitionState, TopicPartition
 from .context import Context
-from .effects import Procedure
+from .effects import Breathe, Procedure
 from .partition_machine import bring_online, change_partitions
+from .request_batch import slices
 from .status import PartitionStatus
 
 log = logging.getLogger(__name__)
@@ -36,12 +37,15 @@ def elect(
     asked = context.partitions() if partitions is None else partitions
     results: Elections = {}
     electable = []
-    for key in dict.fromkeys(asked):
-        refused = _check(context, key, kind)
-        if refused is None:
-            electable.append(key)
-        else:
-            results[key] = refused
+    for number, keys in enumerate(slices(list(dict.fromkeys(asked)))):
+        if number:
+            yield Breathe()
+        for key in keys:
+            refused = _check(context, key, kind)
+            if refused is None:
+                electable.append(key)
+            else:
+                results[key] = refused
     strategy = _STRATEGIES[kind]
     elected = yield from change_partitions(context, electable, PartitionStatus.ONLINE, strategy)
     for key in electable:
@@ -54,18 +58,21 @@ def rebalance(context: Context, imbalance_percent_max: int) -> Procedure[None]:
     """Give leadership back to preferred replicas where too many partitions are led by others."""
     preferring: dict[int, int] = {}
     elsewhere: dict[int, list[TopicPartition]] = {}
-    for key in context.partitions():
-        replicas = context.assignment(key).replicas
-        if context.is_to_be_deleted(key[0]) or not replicas:
+    for number, keys in enumerate(slices(list(context.partitions()))):
+        if number:
+            yield Breathe()
+        for key in keys:
+            replicas = context.assignment(key).replicas
+            if context.is_to_be_deleted(key[0]) or not replicas:
+                continue
+            preferring[replicas[0]] = preferring.get(replicas[0], 0) + 1
+            state = context.states.get(key)
+            if state is not None and state.leader != replicas[0]:
+                elsewhere.setdefault(replicas[0], []).append(key)
+    for broker_id, led in sorted(elsewhere.items()):
+        if len(led) * 100 <= imbalance_percent_max * preferring[broker_id]:
             continue
-        preferring[replicas[0]] = preferring.get(replicas[0], 0) + 1
-        state = context.states.get(key)
-        if state is not None and state.leader != replicas[0]:
-            elsewhere.setdefault(replicas[0], []).append(key)
-    for broker_id, keys in sorted(elsewhere.items()):
-        if len(keys) * 100 <= imbalance_percent_max * preferring[broker_id]:
-            continue
-        able = [key for key in keys if _can_prefer(context, key)]
+        able = [key for key in led if _can_prefer(context, key)]
         if able:
             log.info("leaders rebalanced broker=%d partitions=%d", broker_id, len(able))
         yield from change_partitions(context, able, PartitionStatus.ONLINE, Strategy.PREFERRED)

@@ -24,17 +24,18 @@ def change_replicas(
 ) -> Procedure[None]:
     """Bring replicas (by broker) to a state; brokers are told what follows from it."""
     batch = RequestBatch(context)
-    breathes = False
     for broker_id, keys in replicas.items():
-        valid = [key for key in keys if _may_change(context, broker_id, key, target)]
-        if target is ReplicaStatus.OFFLINE:
-            yield from _go_offline(context, broker_id, valid, batch)
-            continue
-        for some in slices(valid):
-            if breathes:
+        valid: list[TopicPartition] = []
+        for number, some in enumerate(slices(keys)):
+            if number:
                 yield Breathe()
-            breathes = True
-            _STEPS[target](context, broker_id, some, batch)
+            able = [key for key in some if _may_change(context, broker_id, key, target)]
+            if target is ReplicaStatus.OFFLINE:
+                valid += able
+            else:
+                _STEPS[target](context, broker_id, able, batch)
+        if valid:
+            yield from _go_offline(context, broker_id, valid, batch)
     yield from batch.send()
 
 

@@ -4,7 +4,7 @@ Source: Kafka 3.9's controller in ZooKeeper mode.
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from ..partition_state import TopicPartition
 from .context import Context, TopicNode
@@ -48,7 +48,7 @@ def topic_changed(context: Context, topic: str, node: TopicNode) -> Procedure[No
     yield from _create(context, [(topic, partition) for partition in added])
 
 
-def _create(context: Context, partitions: Collection[TopicPartition]) -> Procedure[None]:
+def _create(context: Context, partitions: Sequence[TopicPartition]) -> Procedure[None]:
     """Give new partitions their first leaders."""
     if not partitions:
         return
