@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PRODUCE_KEY: Final = 0
+CONTROLLED_SHUTDOWN_KEY: Final = 7
+HEADER_WITHOUT_CLIENT_BYTES: Final = 8  # of its version 0 alone
 PARKED_PRODUCES_MAX: Final = 64
 # What they were sent in: a result for each partition is all that is kept of them, but of a request
 # of many tiny batches that is much.
@@ -117,7 +119,10 @@ class Dispatcher:
             raise UnsupportedVersion(f"{api.name} v{version}")
         if api_key != PRODUCE_KEY and len(frame) > CONTROL_FRAME_BYTES_MAX:
             raise MalformedMessage(f"{api.name} of {len(frame)} bytes")
-        client_id, position = read_client_id(frame, flexible=version >= api.flexible)
+        if version == 0 and api_key == CONTROLLED_SHUTDOWN_KEY:
+            client_id, position = None, HEADER_WITHOUT_CLIENT_BYTES
+        else:
+            client_id, position = read_client_id(frame, flexible=version >= api.flexible)
         request, _ = api.request.decode(frame, version, position)
         try:
             answer = api.handle(request, Call(version, client_id, self._peer), self._node)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from odradek.protocol.schema import Message
 
 from ..call import Call, CloseConnection
+from ..coordination.interface import CoordinationError
 from ..core.controller.context import LiveBroker
 from ..handlers import APIS
 from ..peers.peer import Peer, PeerFailed, Setup
@@ -45,7 +46,7 @@ class OwnLink:
             )
             if isinstance(answer, Awaitable):
                 answer = await answer
-        except CloseConnection as error:
+        except (CloseConnection, CoordinationError) as error:
             raise PeerFailed(str(error)) from error
         assert isinstance(answer, Message)
         return answer
