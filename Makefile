@@ -36,9 +36,10 @@ check: $(VENV)/.dev ## linters, types, the rules between the rooms
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/hadolint docker/Dockerfile
-	@if docker compose version >/dev/null 2>&1; then docker compose -f docker/compose.yaml config -q; \
-	elif command -v docker-compose >/dev/null; then docker-compose -f docker/compose.yaml config -q; \
-	else echo "no docker compose here: docker/compose.yaml is not checked"; fi
+	@for file in compose.yaml compose.cluster.yml; do \
+	if docker compose version >/dev/null 2>&1; then docker compose -f docker/$$file config -q || exit 1; \
+	elif command -v docker-compose >/dev/null; then docker-compose -f docker/$$file config -q || exit 1; \
+	else echo "no docker compose here: docker/$$file is not checked"; fi; done
 
 unit: $(VENV)/.dev ## unit tests: no Java, no network, < 60 s
 	$(IN_MEMORY) $(PYTEST) -q -m "not ($(NEEDS_JAVA))" --durations=5

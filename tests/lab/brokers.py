@@ -1,0 +1,114 @@
+"""One broker of a laboratory cluster in a process of its own: Odradek's, or Apache Kafka's."""
+
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.kafka.apache import java_command
+from tests.kafka.process import ServerProcess, free_port, serves_metadata
+from tests.kafka.zookeeper import HOST, LOG4J_1
+from tests.wire.servers import serve_command
+
+KAFKA: Final = "3.9.2"
+KAFKA_HEAP_MB: Final = 384
+START_TIMEOUT_S: Final = 60.0
+# A JVM that lives for a minute: no optimizing compiler, one collector thread.
+QUICK_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+class BrokerProcess(ABC):
+    """`start` may follow `stop` or `kill`: same id, same port, same files."""
+
+    def __init__(self, broker_id: int, directory: Path, settings: Mapping[str, str]) -> None:
+        self.id = broker_id
+        self.directory = directory
+        self.data_dir = directory / "data"
+        self.settings = dict(settings)
+        self.host = HOST
+        self.port = free_port()
+        self._process = ServerProcess([], directory / "broker.out")
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.host, self.port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.alive
+
+    @property
+    def output(self) -> str:
+        """The last 200 lines of what it printed."""
+        return self._process.tail(200)
+
+    def start(self) -> None:
+        """Start and return when it answers Metadata and knows a controller.
+
+        Raises: ServerFailed, JarsMissing.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._process.command = self._command()
+        self._process.start(
+            lambda: serves_metadata(self.host, self.port), timeout_s=START_TIMEOUT_S
+        )
+
+    def stop(self) -> int | None:
+        """End it with SIGTERM: a controlled shutdown.  Returns its exit code."""
+        return self._process.stop()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP: it keeps its sockets and says nothing."""
+        assert self._process.popen is not None
+        self._process.popen.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process.popen is not None
+        self._process.popen.send_signal(signal.SIGCONT)
+
+    @abstractmethod
+    def _command(self) -> list[str]: ...
+
+
+class OdradekBroker(BrokerProcess):
+    """`odradek serve`."""
+
+    def _command(self) -> list[str]:
+        listen = f"{self.host}:{self.port}"
+        command = serve_command(self.data_dir, self.settings, listen=listen)
+        return [*command, "--broker-id", str(self.id)]
+
+
+class KafkaBroker(BrokerProcess):
+    """Apache Kafka 3.9.2 in ZooKeeper mode."""
+
+    def _command(self) -> list[str]:
+        log_config = self.directory / "log4j.properties"
+        log_config.write_text(LOG4J_1)
+        properties = {
+            "broker.id": str(self.id),
+            "listeners": f"PLAINTEXT://{self.bootstrap_servers}",
+            "log.dirs": str(self.data_dir),
+            **self.settings,
+        }
+        config = self.directory / "server.properties"
+        config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        java, *rest = java_command(
+            KAFKA, "kafka.Kafka", str(config), heap_mb=KAFKA_HEAP_MB, log_config=log_config
+        )
+        return [java, *QUICK_JVM, *rest]
+
+
+KINDS: Final[dict[str, type[BrokerProcess]]] = {"odradek": OdradekBroker, "kafka": KafkaBroker}

@@ -1,0 +1,119 @@
+"""Does the operations to a cluster and looks at it at every moment that they name."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.kafka.java import ToolRunner
+
+from .asking import metadata
+from .brokers import KAFKA
+from .cluster import Cluster
+from .operations import DESCRIBED, OPERATIONS, OWN_SETTINGS, Operation
+from .tree import Comparable, Normaliser
+from .waiting import settle
+
+
+@dataclass(slots=True)
+class Moment:
+    """A cluster at rest: its tree, what its brokers tell clients, and what Kafka's tool prints."""
+
+    name: str
+    tree: Comparable
+    metadata: dict[str, Any]
+    described: dict[str, list[str]] = field(default_factory=dict)
+    unsettled: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one operation; `error` if it could not be done to its end."""
+
+    operation: str
+    moments: list[Moment] = field(default_factory=list)
+    error: str | None = None
+
+
+DESCRIBE_ARGUMENTS: dict[str, Sequence[str]] = {
+    "all": (),
+    "under-replicated": ("--under-replicated-partitions",),
+    "unavailable": ("--unavailable-partitions",),
+}
+
+
+class Script:
+    """One run of operations on a fresh cluster of one kind."""
+
+    def __init__(self, lab: Cluster, tools: ToolRunner) -> None:
+        self.lab = lab
+        self.tools = tools
+        ports = {process.port: broker for broker, process in lab.brokers.items()}
+        self.normaliser = Normaliser(ports)
+
+    def run(self, operation: Operation) -> Outcome:
+        """Do one operation; what goes wrong stands in the outcome."""
+        outcome = Outcome(operation.__name__)
+        self.lab.history.note("begin", outcome.operation)
+        try:
+            for name in operation(self.lab):
+                outcome.moments.append(self.look(outcome.operation, name))
+        except (AssertionError, OSError) as error:
+            outcome.error = f"{type(error).__name__}: {error}"
+            self.lab.history.note("failed", outcome.operation, error=outcome.error)
+        return outcome
+
+    def look(self, operation: str, name: str) -> Moment:
+        """Wait for rest, then read everything that is compared."""
+        addresses = self.lab.addresses()
+        tree, unsettled = settle(self.lab.tree, addresses)
+        self.lab.history.note("look", f"{operation}: {name}", unsettled=unsettled)
+        comparable = self.normaliser.tree(tree)
+        moment = Moment(name, comparable, self._metadata(), unsettled=unsettled)
+        if (operation, name) in DESCRIBED:
+            moment.described = {
+                what: self._describe(arguments) for what, arguments in DESCRIBE_ARGUMENTS.items()
+            }
+        return moment
+
+    def _metadata(self) -> dict[str, Any]:
+        live = self.lab.live()
+        try:
+            return metadata(self.lab.brokers[live[-1]].address)
+        except (OSError, IndexError) as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+
+    def _describe(self, arguments: Sequence[str]) -> list[str]:
+        server = ("--bootstrap-server", self.lab.bootstrap_servers)
+        ended = self.tools.run("TopicCommand", *server, "--describe", *arguments, check=False)
+        lines = self.normaliser.text(ended.stdout).splitlines()
+        if ended.exit_code != 0:
+            lines.append(f"exit code {ended.exit_code}")
+        # Configurations stand in no order.
+        return sorted(_sorted_configs(line.rstrip()) for line in lines if line.strip())
+
+
+def run_all(
+    kind: str,
+    *,
+    directory: Path | None = None,
+    operations: Sequence[Operation] = OPERATIONS,
+    tell: Callable[[Outcome], None] = lambda outcome: None,
+) -> list[Outcome]:
+    """All operations on a fresh cluster; `tell` hears of each when it is done."""
+    outcomes = []
+    with (
+        ToolRunner(KAFKA) as tools,
+        Cluster(kind, directory=directory, own_settings=OWN_SETTINGS) as lab,
+    ):
+        lab.start_zookeeper()
+        script = Script(lab, tools)
+        for operation in operations:
+            outcomes.append(script.run(operation))
+            tell(outcomes[-1])
+    return outcomes
+
+
+def _sorted_configs(line: str) -> str:
+    head, found, configs = line.partition("Configs: ")
+    return f"{head}{found}{','.join(sorted(configs.split(',')))}"
