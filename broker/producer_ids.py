@@ -20,7 +20,7 @@ from odradek.protocol.messages.k67_allocate_producer_ids import (
 from odradek.protocol.primitives import INT64_MAX
 from odradek.protocol.schema import Message
 
-from .peers.connection import PeerFailed
+from .peers.peer import PeerFailed, code_of
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ def allocator(
         answer = await ask(request, version)
         assert isinstance(answer, AllocateProducerIdsResponse)
         if answer.error_code:
-            raise Refused(ErrorCode(answer.error_code))
+            raise Refused(code_of(answer.error_code))
         first, count = answer.producer_id_start, answer.producer_id_len
         if first < 0 or count <= 0 or first > INT64_MAX - count:
             raise Refused(

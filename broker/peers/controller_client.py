@@ -8,7 +8,7 @@ from typing import Any, Final
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
-from ..metadata import Address, MetadataCache
+from ..metadata import MetadataCache
 from .directory import Peers
 from .peer import Peer, PeerFailed
 
@@ -95,7 +95,7 @@ class ControllerClient:
             raise PeerFailed("no controller is known")
         address = self._peers.controller_address(controller_id)
         peer = self._peer
-        if peer is None or Address(peer.host, peer.port) != address:
+        if peer is None or (peer.host, peer.port) != (address.host, address.port):
             self._hang_up()
             peer = self._peer = self._peers.open(
                 address,

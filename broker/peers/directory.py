@@ -1,9 +1,14 @@
 """Where the other brokers are, and how connections to them are set up."""
 
+from typing import Final
+
 from ..config import Config
 from ..metadata import Address, MetadataCache
 from .peer import Peer, PeerFailed, Setup
 from .versions import BY_PROTOCOL_VERSION
+
+PLAINTEXT: Final = 0
+"""The number of the security protocol in UpdateMetadata."""
 
 
 class Peers:
@@ -46,4 +51,9 @@ class Peers:
         address = broker.endpoints.get(listener_name)
         if address is None:
             raise PeerFailed(f"broker {broker_id} has no listener {listener_name}")
+        if address.security_protocol != PLAINTEXT:
+            raise PeerFailed(
+                f"broker {broker_id} does not speak PLAINTEXT on its listener {listener_name}, and "
+                "nothing else is built between brokers"
+            )
         return address

@@ -1,0 +1,104 @@
+"""A cluster as a broker's controller client sees it: metadata, and brokers that answer."""
+
+import asyncio
+from collections.abc import Callable
+
+from odradek.broker.config import Config
+from odradek.broker.metadata import Address, BrokerInfo, MetadataCache
+from odradek.broker.peers.controller_client import ControllerClient
+from odradek.broker.peers.directory import Peers
+from odradek.protocol.framing import FRAME_SIZE, encode_response, read_request_start
+from odradek.protocol.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
+from odradek.protocol.schema import Message
+
+HOST = "127.0.0.1"
+OWN_ID = 7
+Answer = Callable[[int, int], "Message | None"]
+"""From API key and version to an answer; None: hang up."""
+
+LISTENERS = {
+    "listeners": "PLAINTEXT://h:1,PLANE://h:2",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PLANE:PLAINTEXT",
+}
+
+
+class OtherBroker:
+    """A broker that answers by a function."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.asked: list[tuple[int, int]] = []
+        """API keys and versions."""
+        self.connection_count = 0
+        self.port = 0
+        self._server: asyncio.Server | None = None
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, HOST, self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def kill(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connection_count += 1
+        self._writers.append(writer)
+        try:
+            while True:
+                (size_bytes,) = FRAME_SIZE.unpack(await reader.readexactly(4))
+                frame = await reader.readexactly(size_bytes)
+                api_key, version, correlation_id = read_request_start(frame)
+                response: Message | None
+                if api_key == 18:
+                    keys = [ApiVersion(api_key=key, max_version=3) for key in (7, 56, 67)]
+                    response = ApiVersionsResponse(api_keys=keys)
+                else:
+                    self.asked.append((api_key, version))
+                    response = self.answer(api_key, version)
+                if response is None:
+                    writer.transport.abort()
+                    return
+                out = encode_response(
+                    response, version, correlation_id, flexible_header=api_key != 18
+                )
+                writer.write(out)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+
+class Cluster:
+    """What broker 7 knows, and its client."""
+
+    def __init__(self, answer_self: Answer, **settings: str) -> None:
+        self.metadata = MetadataCache("c")
+        self.config = Config({**LISTENERS, **settings})
+        self.self_asked = 0
+        self._answer_self = answer_self
+        self.client = ControllerClient(
+            Peers(self.config, self.metadata),
+            self.metadata,
+            broker_id=OWN_ID,
+            ask_self=self._ask_self,
+            timeout_ms=1_000,
+        )
+
+    async def _ask_self(self, request: Message, version: int) -> Message:
+        self.self_asked += 1
+        answer = self._answer_self(request.API_KEY, version)
+        assert answer is not None
+        return answer
+
+    def tell(self, controller_id: int, **brokers: OtherBroker) -> None:
+        """As UpdateMetadata does; brokers as b1=…, each at its own port on both listeners."""
+        infos = [BrokerInfo(OWN_ID, None, {"PLAINTEXT": Address(HOST, 1)})]
+        for name, broker in brokers.items():
+            endpoints = {
+                "PLAINTEXT": Address(HOST, broker.port),
+                "PLANE": Address(HOST, broker.port),
+            }
+            infos.append(BrokerInfo(int(name[1:]), None, endpoints))
+        self.metadata.update_brokers(controller_id, infos)

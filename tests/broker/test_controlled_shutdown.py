@@ -1,0 +1,99 @@
+"""A broker that stops asks to be relieved, and goes anyway; in simulated time."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from odradek.broker.controlled_shutdown import hand_over
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k07_controlled_shutdown import (
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+from odradek.protocol.schema import Message
+from tests.broker.peers.controllers import OWN_ID, Cluster, OtherBroker
+from tests.sim.loop import SimLoop, simulate
+
+LEFT = ControlledShutdownResponse(
+    remaining_partitions=[RemainingPartition(topic_name="t", partition_index=n) for n in range(12)]
+)
+DONE = ControlledShutdownResponse()
+REFUSED = ControlledShutdownResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+UNKNOWN = ControlledShutdownResponse(error_code=30_000)
+
+
+def shut_down(
+    answer: Callable[[int, int], Message | None],
+    settings: Mapping[str, str] | None = None,
+    *,
+    others: bool = True,
+) -> tuple[bool, float, int]:
+    """Whether all was handed over, after how many seconds, and how often it was asked for."""
+
+    async def main(loop: SimLoop) -> tuple[bool, float, int]:
+        other = OtherBroker(answer)
+        await other.start()
+        cluster = Cluster(answer, **(settings or {}))
+        if others:
+            cluster.tell(1, b1=other)
+        else:
+            cluster.tell(OWN_ID)
+        start = loop.time()
+        success = await hand_over(
+            cluster.client,
+            cluster.metadata,
+            cluster.config,
+            version=3,
+            broker_id=OWN_ID,
+            broker_epoch=5,
+        )
+        took_s = loop.time() - start
+        assert set(other.asked) <= {(7, 3)}
+        cluster.client.close()
+        other.kill()
+        await asyncio.sleep(1)  # connections end
+        return success, took_s, len(other.asked)
+
+    return simulate(main, 1).value
+
+
+def answers(*messages: Message | None) -> Callable[[int, int], Message | None]:
+    left = list(messages)
+    return lambda api_key, version: left.pop(0)
+
+
+def test_all_is_handed_over_at_once() -> None:
+    success, took_s, asked = shut_down(answers(DONE))
+    assert (success, asked) == (True, 1)
+    assert took_s < 0.5
+
+
+def test_what_is_left_is_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        success, took_s, asked = shut_down(answers(LEFT, REFUSED, DONE))
+    assert (success, asked) == (True, 3)
+    assert 10 <= took_s < 11
+    assert "nobody else can lead t-0, t-1" in caplog.text
+    assert "t-9 and 2 more" in caplog.text
+    assert "STALE_BROKER_EPOCH" in caplog.text
+
+
+def test_it_goes_anyway() -> None:
+    success, took_s, asked = shut_down(answers(None, UNKNOWN, LEFT))
+    assert (success, asked) == (False, 3)
+    assert 10 <= took_s < 11
+
+
+@pytest.mark.parametrize(
+    "settings", [{"controlled.shutdown.enable": "false"}, {"controlled.shutdown.max.retries": "0"}]
+)
+def test_it_can_be_switched_off(settings: dict[str, str]) -> None:
+    assert shut_down(answers(), settings)[::2] == (False, 0)
+
+
+def test_a_single_broker_does_not_wait() -> None:
+    success, took_s, asked = shut_down(answers(), others=False)
+    assert (success, asked) == (False, 0)
+    assert took_s < 0.001
