@@ -40,6 +40,7 @@ from .settings.described import (
 from .settings.groups import check_group_settings
 from .settings.interbroker import DRAWN_BROKER_ID, check_broker_id
 from .settings.properties import parse_properties
+from .settings.replication import check_replication_settings
 from .settings.topic_config import (
     RETENTION_MS,
     TOPIC_SETTINGS,
@@ -48,8 +49,8 @@ from .settings.topic_config import (
     check_overrides,
     read_overrides,
 )
-from .settings.replication import check_replication_settings
 from .settings.upkeep_checks import check_thread_change, check_upkeep_settings
+from .settings.zookeeper import check_zookeeper_settings
 
 if TYPE_CHECKING:
     from .core.groups.settings import GroupSettings
@@ -193,6 +194,7 @@ class Config(BrokerSettings):
         check_group_settings(self)
         check_upkeep_settings(self)
         check_replication_settings(self)
+        check_zookeeper_settings(self)
 
     def _all_data_dirs(self) -> tuple[str, ...]:
         name = "log.dir" if self.log_dirs is None else "log.dirs"

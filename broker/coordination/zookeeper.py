@@ -7,12 +7,15 @@ kazoo is imported when a session is opened.
 import asyncio
 import re
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from .interface import BadArguments, CoordinationError, CoordinationLost, SessionExpired, StoreError
 from .paths import check_path
 
 if TYPE_CHECKING:
+    from odradek.broker.config import Config
+
     from .zookeeper_session import ZooKeeperSession
 
 RECONNECT_DELAY_S: Final = 0.05
@@ -91,6 +94,86 @@ class ZooKeeperStore:
         self._closed = True
         sessions, self._sessions = self._sessions, set()
         await asyncio.gather(*[session.close() for session in sessions])
+
+
+def zookeeper_store(config: "Config") -> ZooKeeperStore:
+    """The store that `zookeeper.connect` names; nothing is connected yet.
+
+    Raises: StoreError (not an address, a library is missing, TLS files that cannot be used).
+    """
+    timeout_ms = config.zookeeper_connection_timeout_ms
+    return ZooKeeperStore(
+        config.zookeeper_connect or "",
+        connection_timeout_ms=config.zookeeper_session_timeout_ms
+        if timeout_ms is None
+        else timeout_ms,
+        in_flight_max=config.zookeeper_max_in_flight_requests,
+        set_acl=config.zookeeper_set_acl,
+        client_options=_tls_options(config) | _auth_options(config),
+    )
+
+
+def _tls_options(config: "Config") -> dict[str, Any]:
+    if not config.zookeeper_ssl_client_enable:
+        return {}
+    algorithm = config.zookeeper_ssl_endpoint_identification_algorithm
+    # Without a password OpenSSL would ask at the terminal for that of an encrypted key.
+    password = config.zookeeper_ssl_keystore_password or ""
+    own, authorities = (
+        config.zookeeper_ssl_keystore_location,
+        config.zookeeper_ssl_truststore_location,
+    )
+    _check_format("keystore", own, config.zookeeper_ssl_keystore_type)
+    _check_format("truststore", authorities, config.zookeeper_ssl_truststore_type)
+    _check_tls_files(own, password, authorities)
+    return {
+        "use_ssl": True,
+        "certfile": own,
+        "keyfile": own,
+        "keyfile_password": password,
+        "ca": authorities,
+        "check_hostname": algorithm.upper() == "HTTPS",
+    }
+
+
+def _check_format(store: str, location: str | None, kind: str | None) -> None:
+    """Raises: StoreError unless it is PEM, by what is said or else by its name, as Kafka has it."""
+    if location is not None and (kind or location.rpartition(".")[2]).upper() != "PEM":
+        raise StoreError(
+            f"zookeeper.ssl.{store}.location={location}: only PEM files can be read; convert it, "
+            f"with openssl for example, and set zookeeper.ssl.{store}.type=PEM"
+        )
+
+
+def _check_tls_files(own: str | None, password: str, authorities: str | None) -> None:
+    """kazoo would read them at each connection, and try again for ever.  Raises: StoreError."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if authorities is not None:
+            context.load_verify_locations(authorities)
+    except OSError as error:
+        raise StoreError(f"zookeeper.ssl.truststore.location={authorities}: {error}") from error
+    try:
+        if own is not None:
+            context.load_cert_chain(own, own, password)
+    except OSError as error:
+        raise StoreError(f"zookeeper.ssl.keystore.location={own}: {error}") from error
+
+
+def _auth_options(config: "Config") -> dict[str, Any]:
+    name, password = config.odradek_zookeeper_auth_username, config.odradek_zookeeper_auth_password
+    if name is None or password is None:
+        return {}
+    if config.odradek_zookeeper_auth_scheme == "digest":
+        return {"auth_data": [("digest", f"{name}:{password}")]}
+    if find_spec("puresasl") is None:
+        raise StoreError(
+            "pure-sasl, which odradek.zookeeper.auth.scheme=sasl needs, is not installed: "
+            "pip install 'odradek[zookeeper]'"
+        )
+    return {"sasl_options": {"mechanism": "DIGEST-MD5", "username": name, "password": password}}
 
 
 def parse_address(address: str) -> tuple[str, str]:

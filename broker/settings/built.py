@@ -12,6 +12,7 @@ from .interbroker import InterBrokerSettings
 from .log import LogSettings, TopicDefaultSettings
 from .replication import ReplicationSettings
 from .upkeep import CleanerSettings, FlushSettings, RetentionSettings
+from .zookeeper import ZooKeeperSettings
 
 _MIB = 1 << 20
 
@@ -78,6 +79,7 @@ class BrokerSettings(
     InterBrokerSettings,
     ControllerSettings,
     ReplicationSettings,
+    ZooKeeperSettings,
     OdradekSettings,
 ):
     """All of them."""

@@ -92,6 +92,7 @@ _GROUP_TITLES: Final = (
     "Brokers among each other",
     "Elections",
     "Replication",
+    "ZooKeeper",
     "Odradek's own",
 )
 

@@ -1,0 +1,124 @@
+"""Settings of the connection to ZooKeeper, and what they have to be together.
+
+What of Kafka's TLS settings could only be ignored stands in `later.py` and is refused there.
+"""
+
+from typing import Any, Final, Protocol
+
+from .declaration import BOOLEAN, INT, PASSWORD, STRING, ConfigError, Setting
+
+IN_FLIGHT_MAX: Final = 100
+
+
+class ZooKeeperSettings:
+    """Where ZooKeeper is, and how a broker speaks with it."""
+
+    zookeeper_connect = Setting(
+        "zookeeper.connect",
+        STRING.or_none,
+        None,
+        "ZooKeeper servers as HOST:PORT with commas, and a path; unset: the embedded store.",
+    )
+    zookeeper_connection_timeout_ms = Setting(
+        "zookeeper.connection.timeout.ms",
+        INT.or_none,
+        None,
+        "How long to wait for ZooKeeper at the start; unset: the session timeout.",
+    )
+    zookeeper_session_timeout_ms = Setting(
+        "zookeeper.session.timeout.ms",
+        INT,
+        18_000,
+        "ZooKeeper takes a broker for dead after this long.",
+    )
+    zookeeper_max_in_flight_requests = Setting(
+        "zookeeper.max.in.flight.requests",
+        INT,
+        10,
+        f"Requests to ZooKeeper that wait for an answer at a time, at most {IN_FLIGHT_MAX}.",
+        at_least=1,
+    )
+    zookeeper_set_acl = Setting(
+        "zookeeper.set.acl",
+        BOOLEAN,
+        False,
+        "Let others only read the nodes that this broker makes in ZooKeeper, and those with "
+        "secrets not even that. Wants credentials or a certificate.",
+    )
+    zookeeper_ssl_client_enable = Setting(
+        "zookeeper.ssl.client.enable", BOOLEAN, False, "Speak TLS with ZooKeeper."
+    )
+    zookeeper_ssl_endpoint_identification_algorithm = Setting(
+        "zookeeper.ssl.endpoint.identification.algorithm",
+        STRING,
+        "HTTPS",
+        "How to check ZooKeeper's host name: HTTPS; anything else: not at all.",
+    )
+    zookeeper_ssl_keystore_location = Setting(
+        "zookeeper.ssl.keystore.location",
+        STRING.or_none,
+        None,
+        "PEM file with this broker's certificate and private key for ZooKeeper.",
+    )
+    zookeeper_ssl_keystore_password = Setting(
+        "zookeeper.ssl.keystore.password", PASSWORD.or_none, None, "Password of the private key."
+    )
+    zookeeper_ssl_keystore_type = Setting(
+        "zookeeper.ssl.keystore.type",
+        STRING.or_none,
+        None,
+        "Format of that file; unset: by its name, which has to end in .pem.",
+    )
+    zookeeper_ssl_truststore_location = Setting(
+        "zookeeper.ssl.truststore.location",
+        STRING.or_none,
+        None,
+        "PEM file with the authorities that ZooKeeper's certificate may come from.",
+    )
+    zookeeper_ssl_truststore_type = Setting(
+        "zookeeper.ssl.truststore.type",
+        STRING.or_none,
+        None,
+        "Format of that file; unset: by its name, which has to end in .pem.",
+    )
+    odradek_zookeeper_auth_scheme = Setting(
+        "odradek.zookeeper.auth.scheme",
+        STRING,
+        "digest",
+        "How to show ZooKeeper who this broker is, if odradek.zookeeper.auth.username is set: "
+        "digest, or sasl (DIGEST-MD5, as with Kafka's JAAS file).",
+        choices=("digest", "sasl"),
+    )
+    odradek_zookeeper_auth_username = Setting(
+        "odradek.zookeeper.auth.username", STRING.or_none, None, "This broker's name for ZooKeeper."
+    )
+    odradek_zookeeper_auth_password = Setting(
+        "odradek.zookeeper.auth.password", PASSWORD.or_none, None, "Its password there."
+    )
+
+
+class ByName(Protocol):
+    """Settings by Kafka's names."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """The value."""
+        ...
+
+
+def check_zookeeper_settings(values: ByName) -> None:
+    """Let the settings of a broker pass.  Raises: ConfigError."""
+    if not values["zookeeper.connect"]:
+        return
+    has_name = values["odradek.zookeeper.auth.username"] is not None
+    if has_name != (values["odradek.zookeeper.auth.password"] is not None):
+        raise ConfigError(
+            "odradek.zookeeper.auth.username and odradek.zookeeper.auth.password go together"
+        )
+    has_tls = values["zookeeper.ssl.client.enable"]
+    has_certificate = has_tls and values["zookeeper.ssl.keystore.location"] is not None
+    if values["zookeeper.set.acl"] and not (has_name or has_certificate):
+        raise ConfigError(
+            "zookeeper.set.acl=true needs somebody whom ZooKeeper knows: set "
+            "odradek.zookeeper.auth.username, or zookeeper.ssl.client.enable=true with "
+            "zookeeper.ssl.keystore.location"
+        )
