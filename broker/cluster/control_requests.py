@@ -46,8 +46,8 @@ class Sender(NamedTuple):
 
     controller_id: int
     controller_epoch: int
-    listener_name: str | None
-    """Between brokers, for LeaderAndIsr; None: each broker's first."""
+    listener_name: str
+    """Between brokers, for LeaderAndIsr."""
 
 
 def build_requests(
@@ -120,14 +120,14 @@ def _leader_and_isr(
 
 
 def _live_leaders(
-    states: Iterable[PartitionState], listener_name: str | None, live: Sequence[LiveBroker]
+    states: Iterable[PartitionState], listener_name: str, live: Sequence[LiveBroker]
 ) -> Iterator[LeaderAndIsrLiveLeader]:
     leaders = {state.leader for state in states}
     for broker in live:
         if broker.broker_id not in leaders:
             continue
         for endpoint in broker.endpoints:
-            if listener_name in (None, endpoint.listener_name):
+            if endpoint.listener_name == listener_name:
                 yield LeaderAndIsrLiveLeader(
                     broker_id=broker.broker_id, host_name=endpoint.host, port=endpoint.port
                 )

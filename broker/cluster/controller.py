@@ -61,11 +61,8 @@ class ClusterController:
         runtime: Runtime,
         links: Links,
         tasks: TaskSupervisor,
-        *,
-        listener_name: str | None = None,
     ) -> None:
-        """`listener_name` is the one between brokers, for LeaderAndIsr; None: each one's first."""
-        self._office = Office(session, broker_id, config, runtime, links, tasks, listener_name)
+        self._office = Office(session, broker_id, config, runtime, links, tasks)
         self._session = session
         self._tasks = tasks
         self._feature = FeatureWatch(session, self._look)

@@ -10,6 +10,7 @@ from ..coordination.interface import CoordinationError
 from ..core.controller.context import LiveBroker
 from ..handlers import APIS
 from ..peers.peer import Peer, PeerFailed, Setup
+from .channels import ControlLink
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -70,26 +71,27 @@ class UnreachableLink:
 
 
 class BrokerLinks:
-    """Makes the link to each broker; a `Links`."""
+    """Makes the link to each broker, on the listener of the control plane; a `Links`."""
 
-    def __init__(self, node: "Node", listener_name: str, setup: Setup) -> None:
-        """`listener_name`: of the control plane, or between brokers."""
+    def __init__(self, node: "Node") -> None:
         self._node = node
-        self._listener_name = listener_name
-        self._setup = setup
 
-    def __call__(self, broker: LiveBroker) -> OwnLink | UnreachableLink | Peer:
+    def __call__(self, broker: LiveBroker) -> ControlLink:
         """The link to a broker."""
-        node = self._node
+        node, config = self._node, self._node.config
+        listener_name = config.broker_listeners.of_controller
         if broker.broker_id == node.broker_id:
-            return OwnLink(node, self._listener_name)
+            return OwnLink(node, listener_name)
         for endpoint in broker.endpoints:
-            if endpoint.listener_name == self._listener_name:
+            if endpoint.listener_name == listener_name:
                 return Peer(
                     endpoint.host,
                     endpoint.port,
                     client_id=str(node.broker_id),
-                    timeout_ms=node.config.controller_socket_timeout_ms,
-                    setup=self._setup,
+                    timeout_ms=config.controller_socket_timeout_ms,
+                    setup=Setup(
+                        timeout_ms=config.socket_connection_setup_timeout_ms,
+                        timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
+                    ),
                 )
-        return UnreachableLink(f"it has no listener {self._listener_name}")
+        return UnreachableLink(f"it has no listener {listener_name}")

@@ -41,8 +41,6 @@ class Office(NamedTuple):
     runtime: Runtime
     links: Links
     tasks: TaskSupervisor
-    listener_name: str | None
-    """Between brokers, for LeaderAndIsr."""
 
 
 class Reign:
@@ -59,7 +57,8 @@ class Reign:
         self._office = office
         self._events = Events()
         self._writer = FencedWriter(office.session, mandate)
-        sender = Sender(office.broker_id, mandate.controller_epoch, office.listener_name)
+        listener_name = config.broker_listeners.inter_broker
+        sender = Sender(office.broker_id, mandate.controller_epoch, listener_name)
         versions = BY_PROTOCOL_VERSION[config.inter_broker_protocol_version]
         self._channels = Channels(office.links, sender, versions, self, office.tasks)
         self._performer = Performer(
