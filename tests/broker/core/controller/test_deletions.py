@@ -1,0 +1,199 @@
+"""Topics that are deleted: at once, later, and not at all."""
+
+import pytest
+
+from odradek.broker.core.controller import procedures
+from odradek.broker.core.controller.effects import ReplicaAssignment
+from odradek.broker.core.partition_state import LEADER_IS_DELETED
+from odradek.protocol.errors import ErrorCode
+
+from .model import Cluster, topic_id
+
+
+def started(*broker_ids: int, delete_topic_enable: bool = True) -> Cluster:
+    cluster = Cluster(*broker_ids, delete_topic_enable=delete_topic_enable)
+    cluster.fail_over()
+    cluster.create("t", (1, 2), (2, 1))
+    cluster.create("other", (1,))
+    cluster.deliver()
+    cluster.take()
+    cluster.store.log.clear()
+    return cluster
+
+
+def is_gone(cluster: Cluster, topic: str = "t") -> bool:
+    """Whether nothing of a topic is left, neither written nor known."""
+    context = cluster.context
+    left = topic in cluster.store.topics or topic in cluster.store.deletions
+    assert left == (topic in context.assignments)
+    if left:
+        return False
+    assert topic not in context.topic_ids and topic_id(topic) not in context.topic_names
+    for known in (context.states, context.partition_status, context.replica_status):
+        assert not [key for key in known if key[0] == topic]
+    assert topic not in {*context.topics_to_delete, *context.deletions_begun}
+    assert topic not in context.deletions_halted
+    return True
+
+
+def test_a_topic_is_deleted() -> None:
+    cluster = started(1, 2)
+    cluster.delete("t")
+    first, *rest = cluster.take()
+    assert first.update_metadata is not None
+    assert [(s.leader, s.leader_epoch, s.partition_epoch) for s in first.update_metadata] == [
+        (LEADER_IS_DELETED, 0, 0)
+    ] * 2
+    assert not first.leader_and_isr
+    stops = [[(s.leader_epoch, s.delete) for s in r.stop_replicas] for r in rest[1:]]
+    assert stops == [[(-2, False)] * 2] * 2 + [[(-2, True)] * 2] * 2
+    assert not any(r.leader_and_isr for r in rest)
+    assert not is_gone(cluster)
+    cluster.deliver()
+    assert is_gone(cluster)
+    assert [what for kind, what in cluster.store.log if kind == "delete"] == ["t"]
+    assert not [key for told in cluster.told.values() for key in told.metadata if key[0] == "t"]
+    assert ("other", 0) in cluster.store.states
+    cluster.create("t", (1, 2))
+    assert cluster.state("t") == (1, 0, (1, 2), 0)
+
+
+def test_answers_of_one_broker_are_not_enough() -> None:
+    cluster = started(1, 2)
+    cluster.delete("t")
+    done = {("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.NONE}
+    cluster.run(procedures.stop_replica_answered(cluster.context, 1, done))
+    assert not is_gone(cluster)
+    cluster.run(procedures.stop_replica_answered(cluster.context, 1, done))
+    assert not is_gone(cluster)
+    cluster.run(procedures.stop_replica_answered(cluster.context, 2, done))
+    assert is_gone(cluster)
+    cluster.run(procedures.stop_replica_answered(cluster.context, 2, done))
+
+
+def test_a_topic_that_is_not_there() -> None:
+    cluster = started(1, 2)
+    cluster.delete("absent", "t")
+    assert cluster.store.deletions == {"t"}
+    assert cluster.store.log[0] == ("drop", ("absent",))
+    cluster.deliver()
+    cluster.delete("absent")
+    assert not cluster.store.deletions
+
+
+def test_deletion_may_be_switched_off() -> None:
+    cluster = started(1, 2, delete_topic_enable=False)
+    cluster.delete("t")
+    assert not cluster.store.deletions
+    assert not cluster.take()
+    cluster.store.deletions.add("t")
+    cluster.fail_over()
+    cluster.deliver()
+    assert not cluster.store.deletions
+    assert ("t", 0) in cluster.store.states
+
+
+def test_a_deletion_waits_for_a_broker() -> None:
+    cluster = started(1, 2)
+    cluster.kill(2)
+    cluster.deliver()
+    cluster.delete("t")
+    cluster.deliver()
+    assert not is_gone(cluster)
+    assert cluster.context.deletions_halted == {"t"}
+    assert {r.broker_id for r in cluster.take()} == {1}
+    cluster.start(2)
+    cluster.deliver()
+    assert is_gone(cluster)
+
+
+def test_a_broker_dies_during_a_deletion() -> None:
+    cluster = started(1, 2)
+    cluster.delete("t")
+    cluster.answers.clear()
+    cluster.kill(2)
+    done = {("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.NONE}
+    cluster.run(procedures.stop_replica_answered(cluster.context, 1, done))
+    assert not is_gone(cluster)
+    cluster.take()
+    cluster.start(2)
+    deleting = [(r.broker_id, s.key) for r in cluster.take() for s in r.stop_replicas if s.delete]
+    assert deleting == [(2, ("t", 0)), (2, ("t", 1))], "broker 1 has done it already"
+    cluster.deliver()
+    assert is_gone(cluster)
+
+
+def test_a_replica_can_not_be_deleted() -> None:
+    cluster = started(1, 2)
+    cluster.told[2].failed.add(("t", 1))
+    cluster.delete("t")
+    cluster.deliver()
+    assert not is_gone(cluster)
+    assert cluster.context.deletions_halted == {"t"}
+    cluster.told[2].failed.clear()
+    cluster.bounce(2)
+    cluster.deliver()
+    assert is_gone(cluster)
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_a_successor_goes_on(is_alive: bool) -> None:
+    cluster = started(1, 2)
+    cluster.store.deletions.update({"t", "gone"})
+    if not is_alive:
+        del cluster.brokers[2]
+    cluster.fail_over()
+    cluster.deliver()
+    assert is_gone(cluster, "gone")
+    assert is_gone(cluster) == is_alive
+    if not is_alive:
+        cluster.start(2)
+        cluster.deliver()
+        assert is_gone(cluster)
+
+
+def test_no_partitions_are_added_to_a_topic_that_goes() -> None:
+    cluster = started(1, 2)
+    cluster.kill(2)
+    cluster.delete("t")
+    cluster.extend("t", (1,))
+    kept = {0: ReplicaAssignment((1, 2)), 1: ReplicaAssignment((2, 1))}
+    assert cluster.store.topics["t"].partitions == kept
+    cluster.run(procedures.topic_changed(cluster.context, "t", cluster.store.topics["t"]))
+    assert [kind for kind, _ in cluster.store.log].count("assignment") == 1
+    assert ("t", 2) not in cluster.store.states
+
+
+def test_what_goes_is_not_elected_moved_or_shut_down() -> None:
+    cluster = started(1, 2, 3)
+    cluster.kill(3)
+    cluster.create("u", (1, 3))
+    cluster.delete("u")
+    cluster.take()
+    moved = cluster.run(procedures.reassign(cluster.context, {("u", 0): (2,)}))["u", 0]
+    assert moved is not None and moved.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    cluster.store.log.clear()
+    cluster.run(procedures.rebalance(cluster.context, 0))
+    cluster.run(procedures.preferred_elections_requested(cluster.context, [("u", 0)]))
+    assert not cluster.store.log
+    assert cluster.run(procedures.shut_down(cluster.context, 1, 1)) == []
+    assert not [what for _, what in cluster.store.log if "u" in str(what)]
+
+
+def test_a_reassignment_holds_a_deletion_up() -> None:
+    cluster = started(1, 2, 3)
+    assert cluster.run(procedures.reassign(cluster.context, {("t", 0): (1, 3)})) == {("t", 0): None}
+    cluster.delete("t")
+    cluster.deliver()
+    assert not is_gone(cluster)
+    cluster.alter(("t", 0), 1, 2, 3)
+    cluster.deliver()
+    assert is_gone(cluster)
+
+
+def test_a_log_dir_event_disturbs_no_deletion() -> None:
+    cluster = started(1, 2)
+    cluster.delete("t")
+    cluster.run(procedures.log_dirs_failed(cluster.context, [1]))
+    cluster.deliver()
+    assert is_gone(cluster)
