@@ -66,6 +66,8 @@ class Replicas:
         """Logs that are being copied to another directory: they must keep all their segments."""
         self.cleaning: set[Log] = set()
         """Logs that are being compacted: their old segments stay for so long."""
+        self.swapping: set[Log] = set()
+        """Those of them whose old files are being renamed, in a thread: they can't be cut now."""
         self.is_offline = False
         """Whether the broker has to stop: nothing is served any more."""
         self._full_silent_until_ms = 0
@@ -127,6 +129,9 @@ class Replicas:
         self._overrides[topic] = not_read
         try:
             overrides = await read_overrides(topic, session)
+        except znodes.MalformedZnode as error:
+            log.error("topic configs left out topic=%s error=%s", topic, error)
+            return
         except BaseException:
             if self._overrides.get(topic) is not_read:
                 del self._overrides[topic]

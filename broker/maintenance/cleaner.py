@@ -167,7 +167,11 @@ class Cleaner:
         check(0)
         if result["end_offset"] <= found.first_dirty_offset:
             raise CorruptLog(f"{kept!r}: no progress from offset {found.first_dirty_offset} on")
-        await to_the_end(self._take_over(kept, result, check))
+        self._replicas.swapping.add(kept)
+        try:
+            await to_the_end(self._take_over(kept, result, check))
+        finally:
+            self._replicas.swapping.discard(kept)
         kept.cleaner_offset = result["end_offset"]
         _report(found, result, runtime.clock.now_ms() - start_ms)
         await self._replicas.checkpoint()

@@ -1,1 +1,1 @@
-"""Replication: followers fetch from leaders; leaders move the in-sync set through the controller."""
+"""Replication: followers fetch, and leaders have the controller change who is in sync."""

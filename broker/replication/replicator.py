@@ -1,29 +1,156 @@
 """The followers on this broker, and the in-sync sets of the partitions that it leads."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from odradek.storage.log import Log
 
 from ..core.partition import Partition
 from ..core.partition_state import TopicPartition
+from ..peers.directory import Peers
+from ..peers.versions import BY_PROTOCOL_VERSION
+from ..slices import Slices
+from ..tasks import TaskSupervisor
+from .fetcher import Fetcher
+from .following import Following, fetcher_index
+from .isr_changes import AsksController, IsrChanges
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+FetcherId = tuple[int, int]
+"""The leader, and which of the connections to it."""
 
 
 class Replicator:
     """Fetches for followers, and has lagging or caught-up followers reported to the controller.
 
-    Made by the server, closed by its task supervisor.
+    Made by the server, which spawns `run`; closed by its task supervisor.
     """
+
+    def __init__(
+        self,
+        node: "Node",
+        tasks: TaskSupervisor,
+        peers: Peers,
+        controller: AsksController,
+        *,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._node = node
+        self._tasks = tasks
+        self._peers = peers
+        self._broker_epoch = broker_epoch
+        self._versions = BY_PROTOCOL_VERSION[node.config.inter_broker_protocol_version]
+        self._fetchers: dict[FetcherId, tuple[Fetcher, asyncio.Task[None]]] = {}
+        self._assigned: dict[TopicPartition, FetcherId] = {}
+        self._cut_logs: set[Log] = set()
+        self._isr_changes = IsrChanges(
+            controller,
+            self._versions,
+            tasks,
+            broker_id=node.broker_id,
+            broker_epoch=broker_epoch,
+            find=node.replicas.partitions.get,
+        )
+
+    # Told by LeaderAndIsr, UpdateMetadata, StopReplica.
 
     def roles_changed(self, keys: Iterable[TopicPartition]) -> None:
         """These partitions have been told (LeaderAndIsr) whom to follow, or to lead."""
-        raise NotImplementedError
+        followings: dict[FetcherId, list[Following]] = {}
+        for key in keys:
+            partition = self._node.replicas.partitions.get(key)
+            fetcher_id = None if partition is None else self._fetcher_for(key, partition)
+            known = self._assigned.get(key)
+            if known is not None and known != fetcher_id:
+                self._fetchers[known][0].forget(key)
+                del self._assigned[key]
+            if fetcher_id is None:
+                continue
+            assert partition is not None
+            self._assigned[key] = fetcher_id
+            followings.setdefault(fetcher_id, []).append(Following(key, partition))
+        for fetcher_id, some in followings.items():
+            self._fetcher(fetcher_id).follow(some)
+        self._end_idle()
 
     def stopped(self, keys: Iterable[TopicPartition]) -> None:
         """These partitions are not on this broker any more (StopReplica, a failed directory)."""
-        raise NotImplementedError
+        for key in keys:
+            fetcher_id = self._assigned.pop(key, None)
+            if fetcher_id is not None:
+                self._fetchers[fetcher_id][0].forget(key)
+        self._end_idle()
 
     def brokers_changed(self) -> None:
         """UpdateMetadata has brought other live brokers or addresses."""
-        raise NotImplementedError
+        for fetcher, _ in self._fetchers.values():
+            fetcher.retry()
+
+    def settings_changed(self) -> None:
+        """The broker's settings have: there may be more fetchers now, or fewer."""
+        moved = [
+            key
+            for key, fetcher_id in self._assigned.items()
+            if fetcher_id[1] != fetcher_index(*key, self._fetcher_count)
+        ]
+        self.roles_changed(moved)
+
+    def _fetcher_for(self, key: TopicPartition, partition: Partition) -> FetcherId | None:
+        """None: there is nobody to fetch from."""
+        leader = partition.state.leader
+        if partition.is_leader or leader < 0:
+            return None
+        return leader, fetcher_index(*key, self._fetcher_count)
+
+    @property
+    def _fetcher_count(self) -> int:
+        return max(1, self._node.config.num_replica_fetchers)
+
+    def _fetcher(self, fetcher_id: FetcherId) -> Fetcher:
+        known = self._fetchers.get(fetcher_id)
+        if known is not None:
+            return known[0]
+        leader_id, index = fetcher_id
+        fetcher = Fetcher(
+            self._node,
+            self._peers,
+            self._versions,
+            leader_id,
+            index,
+            broker_epoch=self._broker_epoch,
+            cut_logs=self._cut_logs,
+        )
+        task = self._tasks.spawn(fetcher.run(), f"fetch from {leader_id} ({index})")
+        self._fetchers[fetcher_id] = fetcher, task
+        return fetcher
+
+    def _end_idle(self) -> None:
+        used = set(self._assigned.values())
+        for fetcher_id in self._fetchers.keys() - used:
+            _, task = self._fetchers.pop(fetcher_id)
+            task.cancel()
+
+    # In-sync sets.
 
     def propose(self, partition: Partition) -> None:
         """Have the controller asked for the in-sync set that the partition's leader wants."""
-        raise NotImplementedError
+        self._isr_changes.propose(partition)
+
+    async def run(self) -> None:
+        """Look for followers that lag, for ever."""
+        node = self._node
+        while True:
+            await asyncio.sleep(max(1, node.config.replica_lag_time_max_ms // 2) / 1000)
+            await self._shrink_isrs()
+
+    async def _shrink_isrs(self) -> None:
+        node, slices = self._node, Slices(self._node.clock)
+        lag_max_ms = node.config.replica_lag_time_max_ms
+        led = [p for p in node.replicas.partitions.values() if p.is_leader and p.followers]
+        for partition in led:
+            if partition.shrink_isr(node.clock.now_ms(), lag_max_ms):
+                self.propose(partition)
+            await slices.step()

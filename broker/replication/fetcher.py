@@ -1,0 +1,332 @@
+"""Fetching from one leader: all that this broker follows of it, or a share, over one connection.
+
+Each round asks for what lies at the ends of the logs, in the leader epoch that this broker knows.
+What comes is appended; where the logs part the own one is cut, and the next round asks again.
+Partitions with an error are left out for `replica.fetch.backoff.ms`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k01_fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from odradek.protocol.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from odradek.storage.log import Log
+
+from ..core.partition_state import TopicPartition
+from ..metadata import Address
+from ..peers.directory import Peers
+from ..peers.peer import Peer, PeerFailed
+from ..peers.versions import InterBrokerVersions
+from .following import Following
+from .repair import Repair
+from .session import SESSION_ERRORS, FetcherSession, Key, Telling
+from .taking import Taking, UnexpectedStart
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+log = logging.getLogger(__name__)
+
+_UNTOLD: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+"""One of us has heard of a new leader before the other: that is usual, and soon over."""
+
+
+class Fetcher:
+    """One connection to a leader; `run` until nothing is followed any more."""
+
+    def __init__(
+        self,
+        node: "Node",
+        peers: Peers,
+        versions: InterBrokerVersions,
+        leader_id: int,
+        index: int,
+        *,
+        broker_epoch: Callable[[], int],
+        cut_logs: set[Log],
+    ) -> None:
+        self.followed: dict[TopicPartition, Following] = {}
+        self._node = node
+        self._config = node.config
+        self._clock = node.clock
+        self._peers = peers
+        self._versions = versions
+        self._leader_id = leader_id
+        self._broker_epoch = broker_epoch
+        self._client_id = f"broker-{node.broker_id}-fetcher-{index}"
+        self._peer: Peer | None = None
+        self._session = FetcherSession()
+        self._changed = asyncio.Event()
+        self._trouble = ""
+        self._repair = Repair(node, self.follows, self.delay, cut_logs)
+
+    # Told by the replicator.
+
+    def follow(self, followings: Iterable[Following]) -> None:
+        """Fetch these as well, or in another epoch than before."""
+        self.followed.update((following.key, following) for following in followings)
+        self._changed.set()
+
+    def forget(self, key: TopicPartition) -> None:
+        """Fetch it no more."""
+        self.followed.pop(key, None)
+
+    def delay(self, following: Following) -> None:
+        """Something is wrong with it: leave it out for a while."""
+        following.delayed_until_ms = self._clock.now_ms() + self._config.replica_fetch_backoff_ms
+
+    def retry(self) -> None:
+        """The leader may be reached now, or elsewhere."""
+        self._changed.set()
+
+    # Running.
+
+    async def run(self) -> None:
+        """Fetch for ever."""
+        try:
+            while True:
+                self._changed.clear()
+                wanted = self._wanted()
+                if not wanted:
+                    await self._pause(self._next_due_ms())
+                    continue
+                try:
+                    await self._round(wanted)
+                except PeerFailed as failed:
+                    self._session.failed()
+                    self._note(str(failed))
+                    await self._pause(self._config.replica_fetch_backoff_ms)
+        finally:
+            self._hang_up()
+
+    def _wanted(self) -> list[Following]:
+        """What can be fetched now; what is not followed any more is forgotten on the way."""
+        now_ms = self._clock.now_ms()
+        gone = [key for key, following in self.followed.items() if not self.follows(following)]
+        for key in gone:
+            del self.followed[key]
+        return [f for f in self.followed.values() if f.delayed_until_ms <= now_ms]
+
+    def follows(self, following: Following) -> bool:
+        """Whether it is still to be fetched; asked whenever others have had their turn."""
+        key = following.key
+        return (
+            self.followed.get(key) is following
+            and following.is_current
+            and self._node.replicas.partitions.get(key) is following.partition
+        )
+
+    def _next_due_ms(self) -> int | None:
+        due_ms = min((f.delayed_until_ms for f in self.followed.values()), default=None)
+        return None if due_ms is None else max(1, due_ms - self._clock.now_ms())
+
+    async def _pause(self, pause_ms: int | None) -> None:
+        """Until something has changed, or the time is up."""
+        try:
+            async with asyncio.timeout(None if pause_ms is None else pause_ms / 1000):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _round(self, wanted: list[Following]) -> None:
+        """Raises: PeerFailed."""
+        await self._repair.prepare(wanted)
+        ready = [f for f in wanted if f.is_prepared and self.follows(f)]
+        if not ready:
+            return
+        by_id = all(f.has_id for f in ready)
+        sent = {(f.topic_id if by_id else f.key[0], f.key[1]): f for f in ready}
+        said = {key: self._said(f) for key, f in sent.items()}
+        telling = self._session.tell(said, by_id=by_id)
+        version = self._versions.fetch if by_id else self._versions.fetch_by_name
+        request = self._request(telling, said, by_id=by_id)
+        response = await self._open_peer().ask(request, version)
+        assert isinstance(response, FetchResponse)
+        if response.error_code:
+            self._refused(response.error_code, telling)
+            return
+        self._session.answered(response.session_id)
+        self._note("")
+        await self._take(response, sent, said)
+
+    # Taking what comes.
+
+    def _refused(self, code: int, telling: Telling) -> None:
+        """The whole request was. A session that is not known any more is opened anew, at once.
+
+        Raises: PeerFailed.
+        """
+        self._session.failed(code)
+        if code not in SESSION_ERRORS or telling.is_full:
+            raise PeerFailed(f"broker {self._leader_id} refuses a Fetch: {_name_of(code)}")
+
+    async def _take(
+        self,
+        response: FetchResponse,
+        sent: dict[Key, Following],
+        said: dict[Key, tuple[int, ...]],
+    ) -> None:
+        """Append first, as the records are gone with the next question; then repair.
+
+        Raises: PeerFailed.
+        """
+        taking, repair = Taking(self._node, self.follows), self._repair
+        repair.begin()
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = (topic.topic or topic.topic_id), data.partition_index
+                following = sent.get(key)
+                if following is None or not self.follows(following):
+                    continue
+                if data.error_code:
+                    self._failed(following, data.error_code)
+                elif data.diverging_epoch.epoch >= 0:
+                    repair.diverging(following, data.diverging_epoch)
+                elif following.partition.log.log_end_offset == said[key][1]:
+                    await self._append(taking, following, data)
+        await taking.flush()
+        await repair.run(self._ask_offsets)
+
+    async def _append(self, taking: Taking, following: Following, data: PartitionData) -> None:
+        try:
+            has_taken = await taking.take(following, data)
+        except UnexpectedStart as error:
+            self._repair.restart(following, error.offset)
+        else:
+            if not has_taken:
+                self.delay(following)
+            elif data.records and self.followed.get(following.key) is following:
+                self.followed[following.key] = self.followed.pop(following.key)  # it had its turn
+
+    def _failed(self, following: Following, code: int) -> None:
+        key = following.key
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._repair.out_of_range(following)
+            return
+        level = logging.DEBUG if code in _UNTOLD else logging.WARNING
+        log.log(
+            level,
+            "replica not fetched topic=%s partition=%d leader=%d error=%s",
+            *key,
+            self._leader_id,
+            _name_of(code),
+        )
+        if code == ErrorCode.FENCED_LEADER_EPOCH:  # until the controller tells of a later one
+            self.forget(key)
+        else:
+            self.delay(following)
+
+    async def _ask_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        """Raises: PeerFailed."""
+        response = await self._open_peer().ask(request, self._versions.list_offsets)
+        assert isinstance(response, ListOffsetsResponse)
+        return response
+
+    # Asking.
+
+    def _said(self, following: Following) -> tuple[int, ...]:
+        kept = following.partition.log
+        return (
+            following.leader_epoch,
+            kept.log_end_offset,
+            kept.epochs.latest,
+            kept.log_start_offset,
+            self._config.replica_fetch_max_bytes,
+        )
+
+    def _request(
+        self, telling: Telling, said: dict[Key, tuple[int, ...]], *, by_id: bool
+    ) -> FetchRequest:
+        config, broker_id = self._config, self._node.broker_id
+        topics: dict[str | bytes, FetchTopic] = {}
+        for key in telling.partitions:
+            name, index = key
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = FetchTopic()
+                if isinstance(name, str):
+                    topic.topic = name
+                else:
+                    topic.topic_id = name
+            epoch, offset, last_epoch, start_offset, bytes_max = said[key]
+            topic.partitions.append(
+                FetchPartition(
+                    partition=index,
+                    current_leader_epoch=epoch,
+                    fetch_offset=offset,
+                    last_fetched_epoch=last_epoch,
+                    log_start_offset=start_offset,
+                    partition_max_bytes=bytes_max,
+                )
+            )
+        return FetchRequest(
+            replica_id=broker_id,
+            replica_state=ReplicaState(replica_id=broker_id, replica_epoch=self._broker_epoch()),
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            session_id=telling.session_id,
+            session_epoch=telling.epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=_forgotten(telling.forgotten),
+        )
+
+    def _open_peer(self) -> Peer:
+        """Raises: PeerFailed."""
+        address = self._peers.address(self._leader_id)
+        peer = self._peer
+        if peer is None or Address(peer.host, peer.port) != Address(address.host, address.port):
+            self._hang_up()
+            peer = self._peer = self._peers.open(
+                address,
+                client_id=self._client_id,
+                timeout_ms=self._config.replica_socket_timeout_ms,
+            )
+        return peer
+
+    def _hang_up(self) -> None:
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
+
+    def _note(self, trouble: str) -> None:
+        """One line when something else goes wrong than before, one when it is over."""
+        if trouble == self._trouble:
+            return
+        if trouble:
+            log.warning("leader %d not fetched from reason=%s", self._leader_id, trouble)
+        else:
+            log.info("leader %d fetched from again", self._leader_id)
+        self._trouble = trouble
+
+
+def _forgotten(keys: list[Key]) -> list[ForgottenTopic]:
+    topics: dict[str | bytes, ForgottenTopic] = {}
+    for name, index in keys:
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = ForgottenTopic()
+            if isinstance(name, str):
+                topic.topic = name
+            else:
+                topic.topic_id = name
+        topic.partitions.append(index)
+    return list(topics.values())
+
+
+def _name_of(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

@@ -1,0 +1,64 @@
+"""What a fetcher keeps about a partition that it follows."""
+
+from typing import Final
+
+from odradek.protocol.primitives import ZERO_UUID
+
+from ..core.partition import Partition
+from ..core.partition_state import TopicPartition
+
+INT32: Final = 1 << 32
+
+
+class Following:
+    """A partition in one leader epoch; with the next one there is another of these."""
+
+    __slots__ = (
+        "delayed_until_ms",
+        "is_prepared",
+        "key",
+        "leader_epoch",
+        "must_checkpoint",
+        "partition",
+        "topic_id",
+    )
+
+    def __init__(self, key: TopicPartition, partition: Partition) -> None:
+        self.key = key
+        self.partition = partition
+        self.leader_epoch = partition.state.leader_epoch
+        self.topic_id = partition.state.topic_id
+        self.is_prepared = False
+        """Whether the log is known to end where fetching can begin."""
+        self.delayed_until_ms = 0
+        """Something failed: not before this (monotonic) it is tried again."""
+
+    @property
+    def has_id(self) -> bool:
+        """Whether the topic has an id."""
+        return self.topic_id != ZERO_UUID
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the partition still has the role that it is followed in."""
+        partition = self.partition
+        return not partition.is_leader and partition.state.leader_epoch == self.leader_epoch
+
+
+def fetcher_index(topic: str, partition: int, fetchers: int) -> int:
+    """Which of the connections to a leader a partition is fetched over.
+
+    Source: getFetcherId of Kafka's AbstractFetcherManager.
+    """
+    mixed = (31 * java_hash(topic) + partition) % INT32
+    if mixed >= INT32 // 2:
+        mixed = INT32 - mixed
+    return 0 if mixed == INT32 // 2 else mixed % fetchers
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode, without its sign bit's meaning: modulo 2^32."""
+    hashed = 0
+    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+        hashed = (31 * hashed + unit) % INT32
+    return hashed

@@ -1,0 +1,180 @@
+"""In-sync sets that leaders here want, on their way to the controller: AlterPartition.
+
+One request is under way at a time, with all that waits when it is made.
+Source: AlterPartitionManager of Kafka 3.9.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k56_alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from odradek.protocol.primitives import ZERO_UUID
+from odradek.protocol.schema import Message
+
+from ..core.isr import Proposal
+from ..core.partition import Partition
+from ..core.partition_state import TopicPartition
+from ..peers.peer import PeerFailed
+from ..peers.versions import InterBrokerVersions
+from ..tasks import TaskSupervisor
+
+log = logging.getLogger(__name__)
+
+RETRY_PAUSE_S: Final = 0.05
+
+Proposed = dict[TopicPartition, tuple[Partition, Proposal]]
+
+
+class AsksController(Protocol):
+    """What is needed of `ControllerClient`."""
+
+    def ask(self, request: Message, version: int) -> Awaitable[Message]:
+        """The answer of a controller.  Raises: PeerFailed once it is closed."""
+        ...
+
+
+class IsrChanges:
+    """Proposes in-sync sets, and tells the partitions what became of them."""
+
+    def __init__(
+        self,
+        controller: AsksController,
+        versions: InterBrokerVersions,
+        tasks: TaskSupervisor,
+        *,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        find: Callable[[TopicPartition], Partition | None],
+    ) -> None:
+        """`find`: the replica that is on this broker now."""
+        self._controller = controller
+        self._versions = versions
+        self._tasks = tasks
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._find = find
+        self._waiting: dict[TopicPartition, Partition] = {}
+        self._is_asking = False
+
+    def propose(self, partition: Partition) -> None:
+        """Ask for the set that the partition's leader wants, in the next request."""
+        self._waiting[partition.state.key] = partition
+        if not self._is_asking:
+            self._is_asking = True
+            self._tasks.spawn(self._ask_for_all(), "alter partitions")
+
+    async def _ask_for_all(self) -> None:
+        try:
+            while proposed := self._take():
+                must_pause = await self._ask(proposed)
+                if must_pause:
+                    await asyncio.sleep(RETRY_PAUSE_S)
+        except PeerFailed:  # closed: the broker stops
+            self._waiting.clear()
+        finally:
+            self._is_asking = False
+
+    def _take(self) -> Proposed:
+        """What waits and still counts."""
+        waiting, self._waiting = self._waiting, {}
+        proposed: Proposed = {}
+        for key, partition in waiting.items():
+            proposal = partition.proposal
+            if proposal is not None and self._find(key) is partition:
+                proposed[key] = partition, proposal
+        return proposed
+
+    async def _ask(self, proposed: Proposed) -> bool:
+        """Ask once; whether something has to be asked again, after a while.  Raises: PeerFailed."""
+        by_id = all(partition.state.topic_id != ZERO_UUID for partition, _ in proposed.values())
+        versions = self._versions
+        version = versions.alter_partition if by_id else versions.alter_partition_by_name
+        response = await self._controller.ask(self._request(proposed), version)
+        assert isinstance(response, AlterPartitionResponse)
+        if response.error_code:
+            log.warning("in-sync sets not changed error=%s", _name_of(response.error_code))
+            self._again(proposed)
+            return True
+        names = {partition.state.topic_id: key[0] for key, (partition, _) in proposed.items()}
+        must_pause = False
+        for topic in response.topics:
+            name = topic.topic_name or names.get(topic.topic_id, "")
+            for data in topic.partitions:
+                found = proposed.pop((name, data.partition_index), None)
+                if found is not None and self._settle(*found, data):
+                    self._waiting[found[0].state.key] = found[0]
+                    must_pause = True
+        self._again(proposed)  # what the answer says nothing about
+        return must_pause or bool(proposed)
+
+    def _again(self, proposed: Proposed) -> None:
+        for key, (partition, _) in proposed.items():
+            self._waiting.setdefault(key, partition)
+
+    def _request(self, proposed: Proposed) -> AlterPartitionRequest:
+        topics: dict[str, TopicData] = {}
+        for (name, index), (partition, proposal) in proposed.items():
+            topic = topics.get(name)
+            if topic is None:
+                topic_id = partition.state.topic_id
+                topic = topics[name] = TopicData(topic_name=name, topic_id=topic_id)
+            isr = proposal.isr
+            topic.partitions.append(
+                PartitionData(
+                    partition_index=index,
+                    leader_epoch=proposal.leader_epoch,
+                    new_isr=list(proposal.isr),
+                    new_isr_with_epochs=[
+                        BrokerState(broker_id=replica) for replica in proposal.isr
+                    ],
+                    partition_epoch=proposal.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(
+            broker_id=self._broker_id,
+            broker_epoch=self._broker_epoch(),
+            topics=list(topics.values()),
+        )
+
+    @staticmethod
+    def _settle(
+        partition: Partition, proposal: Proposal, data: AlterPartitionResponsePartitionData
+    ) -> bool:
+        """Tell the partition; whether to ask again."""
+        state = partition.state
+        if data.error_code:
+            log.warning(
+                "in-sync set not changed topic=%s partition=%d isr=%s wanted=%s error=%s",
+                state.topic,
+                state.partition,
+                proposal.pending.isr,
+                proposal.isr,
+                _name_of(data.error_code),
+            )
+            return partition.isr_refused(proposal, data.error_code)
+        partition.isr_altered(proposal, data.isr, data.leader_epoch, data.partition_epoch)
+        log.info(
+            "in-sync set changed topic=%s partition=%d isr=%s was=%s",
+            state.topic,
+            state.partition,
+            tuple(data.isr),
+            proposal.pending.isr,
+        )
+        return False
+
+
+def _name_of(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

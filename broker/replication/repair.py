@@ -1,0 +1,226 @@
+"""Bringing a follower's log into line with its leader's: cutting its end, or beginning it anew.
+
+A cut waits for threads that rename the log's files. After it nothing is appended before the
+checkpoints are written again: those on disk may say that more is safe than there is.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k01_fetch import EpochEndOffset
+from odradek.protocol.messages.k02_list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from odradek.storage.errors import LogDirFailed, StorageError
+from odradek.storage.leader_epochs import UNDEFINED
+from odradek.storage.log import Log
+
+from ..core.truncation import truncation_offset
+from ..slices import Slices
+from .following import Following
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+log = logging.getLogger(__name__)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+UNUSED_CHECK_S: Final = 0.01
+
+AskOffsets = Callable[[ListOffsetsRequest], Awaitable[ListOffsetsResponse]]
+
+
+class Cut(NamedTuple):
+    """What is to be done to one log."""
+
+    following: Following
+    offset: int
+    """Where it is to end, or to begin anew."""
+    epoch: int = UNDEFINED
+    """If it is known: the leader has this epoch up to there, and of this log nothing later."""
+    begins_anew: bool = False
+
+
+class Repair:
+    """The repairs of one fetcher."""
+
+    def __init__(
+        self,
+        node: "Node",
+        follows: Callable[[Following], bool],
+        delay: Callable[[Following], None],
+        cut_logs: set[Log],
+    ) -> None:
+        """`cut_logs`, shared by all: those that were cut since the checkpoints were written."""
+        self._cut_logs = cut_logs
+        self._replicas = node.replicas
+        self._broker_id = node.broker_id
+        self._clock = node.clock
+        self._follows = follows
+        self._delay = delay
+        self._cuts: list[Cut] = []
+        self._out_of_range: list[Following] = []
+
+    # What is found wrong.
+
+    def begin(self) -> None:
+        """Nothing is, so far."""
+        self._cuts = []
+        self._out_of_range = []
+
+    def diverging(self, following: Following, shared: EpochEndOffset) -> None:
+        """The leader has none of what comes after this."""
+        self._cuts.append(Cut(following, shared.end_offset, shared.epoch))
+
+    def restart(self, following: Following, offset: int) -> None:
+        """The log is empty and has to begin here."""
+        self._cuts.append(Cut(following, offset, begins_anew=True))
+
+    def out_of_range(self, following: Following) -> None:
+        """The leader has nothing to give at the log's end."""
+        self._out_of_range.append(following)
+
+    # Repairing.
+
+    async def prepare(self, followings: Iterable[Following]) -> None:
+        """Make logs ready to be fetched for, if they are not; `is_prepared` says which are then.
+
+        Without any leader epoch nobody knows what of a log is the leader's: only what is below the
+        high watermark is.
+        """
+        unready = [f for f in followings if not f.is_prepared]
+        if not unready:
+            return
+        without_epoch = [f for f in unready if f.partition.log.epochs.latest < 0]
+        await self._cut([Cut(f, f.partition.log.high_watermark) for f in without_epoch])
+        cut_logs = self._cut_logs.intersection(f.partition.log for f in unready)
+        if cut_logs:
+            try:
+                await self._replicas.checkpoint()
+            except LogDirFailed as error:
+                self._replicas.note_failure(error)
+                for following in unready:
+                    self._delay(following)
+                return
+            self._cut_logs -= cut_logs
+        for following in unready:
+            following.is_prepared = True
+
+    async def run(self, ask: AskOffsets) -> None:
+        """Repair what was found.  Raises: PeerFailed."""
+        await self._cut(self._cuts)
+        if self._out_of_range:
+            await self._find_range(self._out_of_range, ask)
+
+    async def _find_range(self, followings: Sequence[Following], ask: AskOffsets) -> None:
+        """Source: fetchOffsetAndTruncate of Kafka 3.9's AbstractFetcherThread."""
+        cuts, behind = [], []
+        for following, end_offset in await self._offsets(followings, LATEST, ask):
+            kept = following.partition.log
+            if end_offset < kept.log_end_offset:
+                _warn(kept, "the leader's log ends at", end_offset)
+                cuts.append(Cut(following, end_offset))
+            else:
+                behind.append(following)
+        for following, start_offset in await self._offsets(behind, EARLIEST, ask):
+            kept = following.partition.log
+            if start_offset > kept.log_end_offset:
+                _warn(kept, "the leader's log starts at", start_offset)
+                cuts.append(Cut(following, start_offset, begins_anew=True))
+            else:  # it was out of range a moment ago
+                self._delay(following)
+        await self._cut(cuts)
+
+    async def _offsets(
+        self, followings: Sequence[Following], timestamp: int, ask: AskOffsets
+    ) -> list[tuple[Following, int]]:
+        """Those that the leader answers for; the others are delayed.  Raises: PeerFailed."""
+        wanted = {following.key: following for following in followings}
+        if not wanted:
+            return []
+        topics: dict[str, ListOffsetsTopic] = {}
+        for (name, index), following in wanted.items():
+            topic = topics.setdefault(name, ListOffsetsTopic(name=name))
+            topic.partitions.append(
+                ListOffsetsPartition(
+                    partition_index=index,
+                    current_leader_epoch=following.leader_epoch,
+                    timestamp=timestamp,
+                )
+            )
+        request = ListOffsetsRequest(replica_id=self._broker_id, topics=list(topics.values()))
+        response = await ask(request)
+        found = []
+        for answered in response.topics:
+            for data in answered.partitions:
+                asked = wanted.pop((answered.name, data.partition_index), None)
+                if asked is None or not self._follows(asked):
+                    continue
+                if data.error_code != ErrorCode.NONE or data.offset < 0:
+                    self._delay(asked)
+                else:
+                    found.append((asked, data.offset))
+        for unanswered in wanted.values():
+            self._delay(unanswered)
+        return found
+
+    async def _cut(self, cuts: Sequence[Cut]) -> None:
+        slices = Slices(self._clock)
+        for cut in cuts:
+            following = cut.following
+            await self._until_unused(following)
+            if not self._follows(following):
+                continue
+            kept = following.partition.log
+            generation = kept.generation
+            following.is_prepared = False
+            try:
+                self._cut_one(kept, cut)
+            except StorageError as error:
+                self._replicas.note_failure(error)
+                log.error("log not cut log=%r error=%s", kept, error)
+                self._delay(following)
+            if kept.generation != generation:
+                self._cut_logs.add(kept)
+                self._replicas.must_checkpoint.set()
+            await slices.step()
+
+    def _cut_one(self, kept: Log, cut: Cut) -> None:
+        """Raises: CorruptLog, LogDirFailed."""
+        offset, end_before = cut.offset, kept.log_end_offset
+        if cut.epoch != UNDEFINED:
+            offset = truncation_offset(kept, cut.epoch, offset)
+        high_watermark = kept.high_watermark
+        if cut.begins_anew:
+            kept.restart_at(offset)
+        else:
+            kept.truncate(offset)
+        if kept.log_end_offset == end_before and not cut.begins_anew:
+            return
+        level = logging.WARNING if offset < high_watermark else logging.INFO
+        log.log(
+            level,
+            "log cut to follow its leader log=%r ended=%d high_watermark=%d",
+            kept,
+            end_before,
+            high_watermark,
+        )
+
+    async def _until_unused(self, following: Following) -> None:
+        """Wait for threads that rename files, which are known by their names."""
+        replicas = self._replicas
+        while (  # noqa: ASYNC110 - it hardly ever happens, and then for milliseconds
+            (kept := following.partition.log) in replicas.swapping or kept in replicas.deleting
+        ):
+            await asyncio.sleep(UNUSED_CHECK_S)
+
+
+def _warn(kept: Log, what: str, offset: int) -> None:
+    log.warning("log out of its leader's range log=%r %s=%d", kept, what, offset)

@@ -1,0 +1,100 @@
+"""Taking in what a leader has sent: in slices, so that 10 MiB of small batches stall nobody."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.messages.k01_fetch import PartitionData
+from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed
+from odradek.storage.following import UnexpectedOffset
+
+from ..core.partition import Partition
+from ..slices import Slices
+from .following import Following
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+log = logging.getLogger(__name__)
+
+BATCHES_AT_ONCE: Final = 32  # about a quarter of a millisecond
+
+
+class UnexpectedStart(Exception):
+    """The leader's log starts within a batch: this log, empty as it is, must begin with that."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset)
+        self.offset = offset
+
+
+class Taking:
+    """What one answer brings."""
+
+    def __init__(self, node: "Node", follows: Callable[[Following], bool]) -> None:
+        """`follows` is asked whether a partition is still to be written to."""
+        self._replicas = node.replicas
+        self._clock = node.clock
+        self._follows = follows
+        self._slices = Slices(node.clock)
+        self._due: list[Partition] = []
+
+    async def take(self, following: Following, data: PartitionData) -> bool:
+        """Append to one partition and go with its leader's offsets; False: something is wrong.
+
+        Raises: UnexpectedStart.
+        """
+        partition = following.partition
+        try:
+            if data.records and not await self._append(following, data):
+                return True  # it has another role now
+            partition.take_offsets(data.high_watermark, data.log_start_offset)
+        except UnexpectedOffset as error:
+            kept = partition.log
+            is_empty = kept.log_end_offset == kept.log_start_offset
+            if is_empty and error.base_offset < kept.log_end_offset <= error.last_offset:
+                raise UnexpectedStart(error.base_offset) from None
+            _report(partition, error)
+            return False
+        except DiskFull as error:
+            self._replicas.note_failure(error)
+            return False
+        except LogDirFailed as error:  # it takes the partition along
+            self._replicas.note_failure(error)
+        except (CorruptLog, MalformedMessage) as error:
+            _report(partition, error)
+            return False
+        if partition.awaits_flush:
+            self._due.append(partition)
+        return True
+
+    async def _append(self, following: Following, data: PartitionData) -> bool:
+        """Whether all was appended; else the partition is not followed any more."""
+        records, partition = data.records, following.partition
+        assert isinstance(records, memoryview | bytes)
+        records, position = memoryview(records), 0
+        while position < len(records):
+            appended = partition.append_fetched(
+                records[position:], batches_max=BATCHES_AT_ONCE, wall_ms=self._clock.wall_ms()
+            )
+            if not appended.size_bytes:
+                break
+            position += appended.size_bytes
+            if self._slices.is_over:
+                await self._slices.pause()
+                if not self._follows(following):
+                    return False
+        return True
+
+    async def flush(self) -> None:
+        """Make durable what is due: the next question tells the leader that it is there."""
+        flush = self._replicas.group_commit.flush
+        due = [partition for partition in self._due if partition.awaits_flush]
+        if due:
+            await asyncio.gather(*(flush(partition) for partition in due))
+
+
+def _report(partition: Partition, error: Exception) -> None:
+    log.error("fetched batches refused log=%r error=%s", partition.log, error)
