@@ -38,7 +38,7 @@ from .settings.described import (
     describe_topic,
 )
 from .settings.groups import check_group_settings
-from .settings.interbroker import DRAWN_BROKER_ID, check_broker_id
+from .settings.interbroker import DEFAULTS_WITH_ZOOKEEPER, check_broker_id
 from .settings.properties import parse_properties
 from .settings.replication import check_replication_settings
 from .settings.topic_config import (
@@ -109,6 +109,8 @@ class Config(BrokerSettings):
         for name, entry in (given or {}).items():
             text, origin = entry if isinstance(entry, Given) else Given(entry)
             self._take(name, text, origin, static, warnings)
+        if static.get("zookeeper.connect"):
+            static = DEFAULTS_WITH_ZOOKEEPER | static
         self._use(Layers({}, {}, static))
         self.warnings = tuple(warnings)
 
@@ -168,8 +170,6 @@ class Config(BrokerSettings):
             advertised=self.advertised_endpoints,
             protocols=self.security_protocols,
         )
-        if "broker.id" not in self._given and self._given.get("zookeeper.connect"):
-            self.broker_id = DRAWN_BROKER_ID
         check_broker_id(self)
         self.data_dirs = self._all_data_dirs()
         self.data_dir = self.data_dirs[0]

@@ -74,6 +74,11 @@ class Controller:
         """How often there was a controller, with this one; 0 before the election."""
         return self._states.controller_epoch
 
+    @property
+    def feature_epoch(self) -> int:
+        """The version of /feature, which nobody writes as long as there is one broker."""
+        return 0
+
     async def elect(self) -> None:
         """Become the controller: take /controller and raise the epoch in one transaction.
 

@@ -99,7 +99,7 @@ async def settle_broker_id(config: Config, owner: MetaProperties | None, session
 
     Whether a broker.id fits the directory is for `LogDirs.identify` to say.
     """
-    if config.broker_id != DRAWN_BROKER_ID:
+    if config.broker_id != DRAWN_BROKER_ID or not config.broker_id_generation_enable:
         return config.broker_id
     if owner is not None:
         return owner.broker_id

@@ -1,5 +1,8 @@
 """ApiVersions 0-4: which APIs and versions are served, from the table of APIs.
 
+No feature is supported and none finalized, as with Kafka's brokers in ZooKeeper mode; the epoch is
+the version of /feature.
+
 A version that is not known is answered by the dispatcher, since its body can't be read.
 """
 
@@ -15,10 +18,12 @@ from odradek.protocol.messages.k18_api_versions import (
 
 from ..call import Call
 from ..node import Node
-from . import APIS
+from . import APIS, Api
 
 SOFTWARE_VERSION_FIRST: Final = 3
 CONSUMER_GROUPS: Final = (68, 69)  # KIP-848; group.coordinator.rebalance.protocols
+NOT_BESIDE_KAFKA: Final = (75,)
+"""Kafka's brokers with ZooKeeper do not know it: clients would ask them too."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # KIP-511
 
 
@@ -29,12 +34,19 @@ def handle(request: ApiVersionsRequest, call: Call, node: Node) -> ApiVersionsRe
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         call.peer.note_software(f"{name}-{version}"[:200])
-    consumer_groups = "consumer" in node.config.group_coordinator_rebalance_protocols
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last)
             for api in APIS.values()
-            if api.is_advertised and (api.key not in CONSUMER_GROUPS or consumer_groups)
+            if _is_advertised(api, node)
         ],
-        finalized_features_epoch=0,
+        finalized_features_epoch=node.controller.feature_epoch,
     )
+
+
+def _is_advertised(api: Api, node: Node) -> bool:
+    if api.key in CONSUMER_GROUPS:
+        return "consumer" in node.config.group_coordinator_rebalance_protocols
+    if api.key in NOT_BESIDE_KAFKA and node.config.zookeeper_connect:
+        return False
+    return api.is_advertised

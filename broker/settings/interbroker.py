@@ -2,11 +2,21 @@
 
 from typing import Any, Final, Protocol
 
-from .declaration import BOOLEAN, INT, LONG, STRING, ConfigError, Setting
+from .declaration import BOOLEAN, INT, LONG, STRING, ConfigError, Setting, Value
 
 PROTOCOL_VERSIONS: Final = ("3.9", "3.9-IV0")
 DRAWN_BROKER_ID: Final = -1
 """As broker.id: take that of the data directory, or draw one."""
+
+
+DEFAULTS_WITH_ZOOKEEPER: Final[dict[str, Value]] = {
+    "broker.id": DRAWN_BROKER_ID,
+    "group.coordinator.rebalance.protocols": ("classic",),
+    "offsets.topic.replication.factor": 3,
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.min.isr": 2,
+}
+"""Where ours are meant for a broker that is alone, Kafka's own count in a cluster of Kafka's."""
 
 
 class ByName(Protocol):

@@ -1,8 +1,16 @@
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
+from odradek.broker.call import Call
+from odradek.broker.config import Config
 from odradek.broker.handlers import APIS
+from odradek.broker.handlers.k18_api_versions import handle
+from odradek.broker.node import Node
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
+from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.broker.group_requests import consumer_heartbeat
 from tests.broker.running import RunningBroker, on_broker
 
@@ -26,6 +34,83 @@ async def test_consumer_groups_can_be_switched_off(broker: RunningBroker) -> Non
     assert not {68, 69} & {api.api_key for api in answer.api_keys}
     heartbeat = await client.ask(consumer_heartbeat("g", "m"), 1)
     assert heartbeat.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+VECTORS = Path(__file__).parents[2] / "vectors" / "kafka_3.9.2_api_versions.tsv"
+NOT_YET = {
+    7,
+    17,
+    24,
+    25,
+    26,
+    27,
+    28,
+    29,
+    30,
+    31,
+    36,
+    38,
+    39,
+    40,
+    41,
+    50,
+    51,
+    56,
+    57,
+    58,
+    65,
+    66,
+    67,
+}
+"""Logins, transactions, access control, tokens, SCRAM, feature updates and forwarding."""
+
+
+def kafkas_ranges() -> dict[int, tuple[int, int]]:
+    lines = VECTORS.read_text().splitlines()
+    rows = [tuple(map(int, line.split("\t"))) for line in lines if not line.startswith("#")]
+    return {key: (first, last) for key, first, last in rows}
+
+
+class Client:
+    """Whoever asks."""
+
+    listener_name = host = ""
+
+    def note_software(self, software: str) -> None: ...
+
+
+def answer_with(**settings: str) -> ApiVersionsResponse:
+    """What a broker with these settings answers, whose /feature has version 6."""
+    config = Config({name.replace("_", "."): value for name, value in settings.items()})
+    node = SimpleNamespace(config=config, controller=SimpleNamespace(feature_epoch=6))
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    return handle(request, Call(4, None, Client()), cast(Node, node))
+
+
+@pytest.mark.parametrize("settings", [{}, {"zookeeper_connect": "h:1"}])
+def test_the_ranges_are_those_of_kafka(settings: dict[str, str]) -> None:
+    """Only what is not built is missing, and only the consumer groups are of a later Kafka."""
+    answer = answer_with(**settings)
+    ranges = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+    kafkas = kafkas_ranges()
+    later = {} if settings else {68: (0, 1), 69: (0, 1), 75: (0, 0)}
+    assert {key: ranges[key] for key in ranges if ranges[key] != kafkas.get(key)} == later
+    consumer_groups = {68, 69} if settings else set()
+    assert kafkas.keys() - ranges.keys() <= NOT_YET | consumer_groups
+    assert not consumer_groups & ranges.keys()
+
+
+def test_consumer_groups_beside_kafka_if_they_are_named() -> None:
+    protocols = {"group_coordinator_rebalance_protocols": "classic,consumer"}
+    answer = answer_with(zookeeper_connect="h:1", **protocols)
+    assert {68, 69} <= {api.api_key for api in answer.api_keys}
+
+
+def test_features() -> None:
+    answer = answer_with()
+    assert (answer.supported_features, answer.finalized_features) == ([], [])
+    assert answer.finalized_features_epoch == 6
+    assert not answer.zk_migration_ready
 
 
 @pytest.mark.parametrize(
