@@ -133,10 +133,8 @@ class IsrChanges:
                 PartitionData(
                     partition_index=index,
                     leader_epoch=proposal.leader_epoch,
-                    new_isr=list(proposal.isr),
-                    new_isr_with_epochs=[
-                        BrokerState(broker_id=replica) for replica in proposal.isr
-                    ],
+                    new_isr=list(isr),
+                    new_isr_with_epochs=[BrokerState(broker_id=replica) for replica in isr],
                     partition_epoch=proposal.partition_epoch,
                 )
             )

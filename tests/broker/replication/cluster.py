@@ -1,0 +1,275 @@
+"""Brokers in one loop that replicate over loopback, without a store: the test is the controller."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from odradek.broker import maintenance
+from odradek.broker.config import load_config
+from odradek.broker.connections import Connections
+from odradek.broker.core.partition import Partition
+from odradek.broker.core.partition_state import PartitionState, TopicPartition
+from odradek.broker.listener import PlainListener
+from odradek.broker.metadata import Address, BrokerInfo, MetadataCache
+from odradek.broker.node import Node
+from odradek.broker.peers.directory import Peers
+from odradek.broker.replicas import Replicas
+from odradek.broker.replication.replicator import Replicator
+from odradek.broker.roles import Roles
+from odradek.broker.runtime import Runtime
+from odradek.broker.tasks import TaskSupervisor
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k56_alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
+from odradek.protocol.schema import Message
+from odradek.storage.log_dirs import LogDirs
+from tests.broker.client import Client
+from tests.broker.running import HOST, WatchedFiles, until
+
+TOPIC: Final = "t"
+TOPIC_ID: Final = bytes(range(16))
+BROKER_EPOCH: Final = 77
+SETTINGS: Final = {
+    "replica.fetch.backoff.ms": "20",
+    "replica.fetch.wait.max.ms": "50",
+    "replica.lag.time.max.ms": "400",
+}
+
+
+def state_of(
+    leader: int, leader_epoch: int, isr: Sequence[int], replicas: Sequence[int], **more: Any
+) -> PartitionState:
+    """A controller's decision about partition 0."""
+    named: dict[str, Any] = {
+        "topic": TOPIC,
+        "topic_id": TOPIC_ID,
+        "partition": 0,
+        "partition_epoch": leader_epoch,
+        "controller_epoch": 1,
+        "is_new": True,
+        **more,
+    }
+    return PartitionState(
+        leader=leader,
+        leader_epoch=leader_epoch,
+        isr=tuple(isr),
+        replicas=tuple(replicas),
+        **named,
+    )
+
+
+class Controller:
+    """Answers AlterPartition, as it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[AlterPartitionRequest, int]] = []
+        self.codes: list[int] = []
+        """For the next answers; then all is well."""
+        self.top_level: list[int] = []
+        self.silent = False
+
+    async def ask(self, request: Message, version: int) -> Message:
+        """The answer, after a turn of the loop."""
+        assert isinstance(request, AlterPartitionRequest)
+        decoded, _ = AlterPartitionRequest.decode(bytes(request.encode(version)), version)
+        assert isinstance(decoded, AlterPartitionRequest)
+        self.asked.append((decoded, version))
+        while self.silent:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
+        if self.top_level:
+            return AlterPartitionResponse(error_code=self.top_level.pop(0))
+        topics = [
+            AlterPartitionResponseTopicData(
+                topic_name=topic.topic_name,
+                topic_id=topic.topic_id,
+                partitions=[self._answer(data) for data in topic.partitions],
+            )
+            for topic in decoded.topics
+        ]
+        return AlterPartitionResponse(topics=topics)
+
+    def _answer(self, data: Any) -> AlterPartitionResponsePartitionData:
+        if self.codes and (code := self.codes.pop(0)):
+            return AlterPartitionResponsePartitionData(
+                partition_index=data.partition_index, error_code=code
+            )
+        isr = data.new_isr or [state.broker_id for state in data.new_isr_with_epochs]
+        return AlterPartitionResponsePartitionData(
+            partition_index=data.partition_index,
+            leader_epoch=data.leader_epoch,
+            isr=isr,
+            partition_epoch=data.partition_epoch + 1,
+        )
+
+    @property
+    def wanted(self) -> list[list[int]]:
+        """The sets that were asked for, one for each request."""
+        return [
+            data.new_isr or [state.broker_id for state in data.new_isr_with_epochs]
+            for request, _ in self.asked
+            for topic in request.topics
+            for data in topic.partitions
+        ]
+
+
+class Replicating:
+    """One broker: its replicas, its listener, its replicator."""
+
+    def __init__(self, broker_id: int, directory: Path, settings: Mapping[str, str]) -> None:
+        overrides = {
+            "broker.id": str(broker_id),
+            "listeners": f"PLAINTEXT://{HOST}:0",
+            "log.dirs": str(directory),
+            **SETTINGS,
+            **settings,
+        }
+        self.broker_id = broker_id
+        self.config = load_config(overrides=overrides)
+        self.runtime = Runtime.system()
+        self.files = self.runtime.files = WatchedFiles()
+        self.controller = Controller()
+        self.failures: list[str] = []
+        self.clients: list[Client] = []
+        self._directory = directory
+
+    async def start(self) -> None:
+        config, runtime = self.config, self.runtime
+        self.log_dirs = LogDirs.lock(config.data_dirs, runtime.files)
+        self.log_dirs.identify(self.broker_id, "cluster")
+        plain = config.topic_config().log_config
+        self.log_dirs.load(lambda _: plain, runtime.clock.wall_ms())
+        self.tasks = TaskSupervisor(lambda name, error: self.failures.append(f"{name}: {error}"))
+        self.replicas = Replicas(
+            self.log_dirs,
+            config,
+            runtime,
+            self.tasks,
+            broker_id=self.broker_id,
+            on_offline=self.failures.append,
+        )
+        self.metadata = MetadataCache("cluster")
+        self.node = Node(
+            config,
+            runtime,
+            broker_id=self.broker_id,
+            metadata=self.metadata,
+            replicas=self.replicas,
+        )
+        peers = Peers(config, self.metadata)
+        self.replicator = Replicator(
+            self.node, self.tasks, peers, self.controller, broker_epoch=lambda: BROKER_EPOCH
+        )
+        self.node.replicator = self.replicator
+        self.tasks.spawn(self.replicator.run(), "lag")
+        checkpoints = maintenance.write_checkpoints(self.replicas, config, runtime)
+        self.tasks.spawn(checkpoints, "checkpoints")
+        self.connections = Connections(config, runtime, self.node)
+        self.listener = PlainListener(self.connections, config.listener_endpoints[0], config)
+        await self.listener.bind()
+        await self.listener.accept()
+
+    @property
+    def info(self) -> BrokerInfo:
+        """As the others know it."""
+        return BrokerInfo(self.broker_id, None, {"PLAINTEXT": Address(HOST, self.listener.port)})
+
+    async def take(self, *states: PartitionState) -> None:
+        """LeaderAndIsr."""
+        roles = Roles(
+            self.replicas,
+            self.runtime.clock,
+            broker_id=self.broker_id,
+            live=self.metadata.brokers,
+            tell=self.replicator.roles_changed,
+        )
+        codes = await roles.take(states)
+        assert set(codes.values()) <= {ErrorCode.NONE}, codes
+        self.metadata.update_partitions(states)
+
+    def partition(self, key: TopicPartition = (TOPIC, 0)) -> Partition:
+        """The replica here."""
+        return self.replicas.partitions[key]
+
+    def bytes_of(self, key: TopicPartition = (TOPIC, 0)) -> bytes:
+        """All that its log's segments hold."""
+        segments = self.partition(key).log.segments
+        return b"".join(s.file.pread(s.file.size_bytes, 0) for s in segments)
+
+    async def client(self) -> Client:
+        """A new connection, closed at the end."""
+        self.clients.append(await Client.connect(self.listener.port))
+        return self.clients[-1]
+
+    async def stop(self) -> None:
+        for client in self.clients:
+            await client.close()
+        self.listener.close()
+        self.connections.close_all()
+        await self.tasks.close()
+        self.log_dirs.abandon()
+        self.runtime.close()
+
+
+class Cluster:
+    """Brokers 1, 2 and so on, which know each other."""
+
+    def __init__(self, brokers: Mapping[int, Replicating]) -> None:
+        self.brokers = dict(brokers)
+
+    def __getitem__(self, broker_id: int) -> Replicating:
+        return self.brokers[broker_id]
+
+    def introduce(self) -> None:
+        """UpdateMetadata with the live brokers."""
+        live = [broker.info for broker in self.brokers.values()]
+        for broker in self.brokers.values():
+            broker.metadata.update_brokers(1, live)
+            broker.replicator.brokers_changed()
+
+    async def take(self, *states: PartitionState) -> None:
+        """LeaderAndIsr to all that have a replica."""
+        for broker in self.brokers.values():
+            mine = [state for state in states if broker.broker_id in state.replicas]
+            if mine:
+                await broker.take(*mine)
+
+    async def until_equal(self, key: TopicPartition = (TOPIC, 0)) -> None:
+        """All replicas have the same log and high watermark."""
+
+        def ends() -> set[tuple[int, int]]:
+            partitions = [b.replicas.partitions.get(key) for b in self.brokers.values()]
+            return {(p.log.log_end_offset, p.log.high_watermark) for p in partitions if p}
+
+        await until(lambda: len(ends()) == 1 and len(set(*ends())) == 1, "replicas differ")
+        contents = {b.bytes_of(key) for b in self.brokers.values() if key in b.replicas.partitions}
+        assert len(contents) == 1
+
+
+@contextlib.asynccontextmanager
+async def replicating(
+    directory: Path, count: int = 2, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Cluster]:
+    """Brokers that know each other, and have no partitions yet."""
+    brokers = {
+        broker_id: Replicating(broker_id, directory / f"broker-{broker_id}", settings or {})
+        for broker_id in range(1, count + 1)
+    }
+    try:
+        for broker in brokers.values():
+            await broker.start()
+        cluster = Cluster(brokers)
+        cluster.introduce()
+        yield cluster
+        for broker in brokers.values():
+            assert not broker.failures
+    finally:
+        for broker in brokers.values():
+            await broker.stop()
+    assert not any(broker.files.references for broker in brokers.values())
