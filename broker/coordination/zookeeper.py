@@ -51,6 +51,11 @@ class ZooKeeperStore:
         self._sessions: set[ZooKeeperSession] = set()
         self._closed = False
 
+    @property
+    def sessions(self) -> "list[ZooKeeperSession]":
+        """Those that have not ended."""
+        return [session for session in self._sessions if not session.is_ended]
+
     async def open_session(
         self, timeout_ms: int, on_end: Callable[[CoordinationError], None] | None = None
     ) -> "ZooKeeperSession":
@@ -86,7 +91,7 @@ class ZooKeeperStore:
             await session.open(self._connection_timeout_ms / 1000)
         except SessionExpired as error:
             raise StoreError(f"ZooKeeper has ended a new session: {error}") from error
-        self._sessions = {other for other in self._sessions if not other.is_ended} | {session}
+        self._sessions = {*self.sessions, session}
         return session
 
     async def close(self) -> None:

@@ -5,7 +5,13 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import ParamSpec, Protocol, cast
 
-from odradek.broker.coordination.interface import Session, Stat, Store, WatchEvent
+from odradek.broker.coordination.interface import (
+    CoordinationError,
+    Session,
+    Stat,
+    Store,
+    WatchEvent,
+)
 from tests.broker.coordination.asynchronous import asynchronous
 
 TIMEOUT_MS = 10_000
@@ -65,12 +71,21 @@ async def settle(session: Session) -> None:
 
 
 def on_stores(test: Callable[P, Coroutine[object, object, None]]) -> Callable[P, None]:
-    """A test with a fixture `stores` that is a coroutine; the stores are closed after it."""
+    """A test with a fixture `stores` that is a coroutine; the stores are closed after it.
+
+    Stores that disturb what runs on them may excuse an error (`is_excused`): the test runs again.
+    """
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         stores = cast(Stores, kwargs["stores"])  # pytest gives fixtures by name
-        run_and_close(stores, test(*args, **kwargs))
+        is_excused = getattr(stores, "is_excused", None)
+        while True:
+            try:
+                return run_and_close(stores, test(*args, **kwargs))
+            except CoordinationError as error:
+                if is_excused is None or not is_excused(error):
+                    raise
 
     return run
 

@@ -1,15 +1,37 @@
 """ZooKeeper stores for the contract, each test in a chroot of its own."""
 
+import asyncio
+import random
+from dataclasses import dataclass
 from itertools import count
 
 from kazoo.client import KazooClient
 
-from odradek.broker.coordination.interface import Session
+from odradek.broker.coordination.interface import (
+    CoordinationError,
+    CoordinationLost,
+    Session,
+    SessionExpired,
+)
 from odradek.broker.coordination.zookeeper import ZooKeeperStore
 from odradek.broker.coordination.zookeeper_session import ZooKeeperSession
+from tests.broker.coordination.proxies import Proxy
 from tests.kafka.zookeeper import ZooKeeper
 
 NUMBERS = count()
+
+
+def new_chroot() -> str:
+    return f"/test-{next(NUMBERS)}/kafka"
+
+
+@dataclass
+class Tally:
+    """What was inflicted."""
+
+    cuts: int = 0
+    expiries: int = 0
+    excused: int = 0
 
 
 class ZooKeeperStores:
@@ -17,7 +39,7 @@ class ZooKeeperStores:
 
     def __init__(self, server: ZooKeeper, address: str = "") -> None:
         self.server = server
-        self.chroot = f"/test-{next(NUMBERS)}/kafka"
+        self.chroot = new_chroot()
         self.address = address or server.address
         self._store: ZooKeeperStore | None = None
 
@@ -40,6 +62,61 @@ class ZooKeeperStores:
         if self._store is not None:
             await self._store.close()
             self._store = None
+
+
+class DisturbedStores(ZooKeeperStores):
+    """The same behind a proxy that cuts all connections again and again, and ends sessions.
+
+    A test may end with one of the two errors that this excuses; then it runs again, elsewhere.
+    """
+
+    def __init__(self, server: ZooKeeper, tally: Tally, *, seed: int) -> None:
+        super().__init__(server)
+        self._tally = tally
+        self._random = random.Random(seed)
+        self._proxy: Proxy | None = None
+        self._disturber: asyncio.Task[None] | None = None
+        self._attempts = 0
+
+    async def open(self) -> ZooKeeperStore:
+        if self._proxy is None:
+            self._proxy = await Proxy(self.server.port).__aenter__()
+            self.address = self._proxy.address
+            self._disturber = asyncio.create_task(self._disturb())
+        return await super().open()
+
+    async def close(self) -> None:
+        if self._disturber is not None:
+            self._disturber.cancel()
+            await asyncio.wait([self._disturber])
+            if not self._disturber.cancelled():
+                self._disturber.result()
+        await super().close()
+        if self._proxy is not None:
+            self._tally.cuts += self._proxy.cuts
+            await self._proxy.__aexit__()
+        self._proxy = self._disturber = None
+
+    def is_excused(self, error: CoordinationError) -> bool:
+        """Whether the test may try again."""
+        self.chroot = new_chroot()
+        self._attempts += 1
+        self._tally.excused += 1
+        return isinstance(error, SessionExpired | CoordinationLost) and self._attempts < 20
+
+    async def _disturb(self) -> None:
+        assert self._proxy is not None
+        while True:
+            await asyncio.sleep(self._random.uniform(0.0, 0.02) * (self._attempts + 1))
+            if self._random.random() < 0.1 and self._attempts < 5:
+                await self._end_a_session()
+            self._proxy.cut()
+
+    async def _end_a_session(self) -> None:
+        sessions = [] if self._store is None else [s for s in self._store.sessions if s.client_id]
+        if sessions:
+            self._tally.expiries += 1
+            end_session(self.server, self._random.choice(sessions))
 
 
 def end_session(server: ZooKeeper, session: ZooKeeperSession) -> None:
