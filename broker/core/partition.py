@@ -22,15 +22,7 @@ from odradek.storage.span import Span
 
 from ..settings.topic_config import TopicConfig
 from .followers import FetchingReplica, Follower
-from .isr import (
-    CommittedIsr,
-    Isr,
-    Outcome,
-    PendingExpand,
-    PendingShrink,
-    Proposal,
-    outcome_of,
-)
+from .isr import CommittedIsr, Isr, Outcome, PendingExpand, PendingShrink, Proposal, outcome_of
 from .partition_state import PartitionState
 
 Waiter = Callable[[], None]
@@ -42,9 +34,9 @@ class Partition:
     __slots__ = (
         "_begin_flush",
         "_due_in",
-        "_epoch_start_offset",
         "config",
         "end_waiters",
+        "epoch_start_offset",
         "flush_due",
         "flushed_ms",
         "followers",
@@ -85,7 +77,8 @@ class Partition:
         """All other replicas, in the order of the assignment; empty unless this one leads."""
         self.in_sync: Isr = CommittedIsr(())
         """What the leader knows of the in-sync set; `state.isr` is what is committed of it."""
-        self._epoch_start_offset = 0
+        self.epoch_start_offset = 0
+        """Where the log ended when this broker became its leader in this epoch."""
         self.state = state
         self._take(state, now_ms, is_new_epoch=True)
 
@@ -124,7 +117,7 @@ class Partition:
 
     def _begin_epoch(self, now_ms: int, *, is_new_leader: bool) -> None:
         log, state = self.log, self.state
-        self._epoch_start_offset = log.log_end_offset
+        self.epoch_start_offset = log.log_end_offset
         log.assign_leader_epoch(state.leader_epoch)
         self._take_replicas(state.replicas)
         for replica, follower in self.followers.items():
@@ -238,7 +231,7 @@ class Partition:
             is_alive
             and isinstance(self.in_sync, CommittedIsr)
             and follower.log_end_offset >= self.log.high_watermark
-            and follower.log_end_offset >= self._epoch_start_offset
+            and follower.log_end_offset >= self.epoch_start_offset
         )
 
     # The in-sync set.
