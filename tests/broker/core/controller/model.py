@@ -152,8 +152,15 @@ class Told:
     """Lie in a log directory that has failed."""
 
 
+class Crash(Exception):
+    """The controller is gone in the middle of a procedure."""
+
+
 class Cluster:
     """A store, brokers, and at most one controller at a time."""
+
+    crash_after: int | None = None
+    """After how many effects the controller crashes; None: never."""
 
     def __init__(self, *broker_ids: int, delete_topic_enable: bool = True) -> None:
         self.store = Store()
@@ -172,6 +179,11 @@ class Cluster:
         """Run a procedure to its end."""
         told: Any = None
         while True:
+            if self.crash_after is not None:
+                self.crash_after -= 1
+                if self.crash_after < 0:
+                    procedure.close()
+                    raise Crash
             try:
                 effect = procedure.send(told)
             except StopIteration as stop:
@@ -251,6 +263,7 @@ class Cluster:
     def fail_over(self, controller_id: int = 1, preferred: Collection[TopicPartition] = ()) -> None:
         """A broker becomes controller and reads what there is."""
         self.answers.clear()
+        self.crash_after = None
         self.store.controller_epoch += 1
         self.context = Context(
             controller_id,
