@@ -23,7 +23,7 @@ from .asking import Address, ask_until_done
 from .brokers import KINDS, BrokerProcess
 from .history import History, new_path
 from .tree import Tree, read_tree
-from .waiting import NotYet, until
+from .waiting import TIMEOUT_S, NotYet, settle, until
 
 SESSION_TIMEOUT_MS: Final = 4000
 # Both kinds get the same: what the laboratory prescribes, and what keeps a small machine quiet.
@@ -35,9 +35,6 @@ SETTINGS: Final = {
     "auto.leader.rebalance.enable": "false",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "3",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.num.partitions": "3",
-    "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "4194304",
 }
@@ -81,6 +78,7 @@ class Cluster:
             )
             for broker in brokers
         }
+        self._paused: set[int] = set()
         self._client: KazooClient | None = None
 
     def __enter__(self) -> Self:
@@ -126,6 +124,7 @@ class Cluster:
         If it was the controller `successor` becomes it, or whoever is first.
         """
         self._note("kill -9", broker)
+        self._paused.discard(broker)
         self.brokers[broker].kill()
         if expire:
             with self._only(successor):
@@ -137,11 +136,13 @@ class Cluster:
     def pause(self, broker: int) -> None:
         """SIGSTOP."""
         self._note("SIGSTOP", broker)
+        self._paused.add(broker)
         self.brokers[broker].pause()
 
     def resume(self, broker: int) -> None:
         """SIGCONT."""
         self._note("SIGCONT", broker)
+        self._paused.discard(broker)
         self.brokers[broker].resume()
 
     def expire_session(self, broker: int) -> None:
@@ -205,6 +206,21 @@ class Cluster:
         """Everything in ZooKeeper now; waits while there is none.  Raises: RetryFailedError."""
         tree: Tree = self.client.retry(read_tree, self.client)
         return tree
+
+    def settle(self, *, quiet_s: float = 0.0, timeout_s: float = TIMEOUT_S) -> Tree:
+        """Wait until all that run are registered, ISRs are full, Metadata agrees, and all is quiet.
+
+        Raises: NotYet, naming what is missing.
+        """
+        tree, missing = self.rest(quiet_s=quiet_s, timeout_s=timeout_s)
+        if missing:
+            raise NotYet(f"not after {timeout_s:.0f} s: {missing}")
+        return tree
+
+    def rest(self, *, quiet_s: float, timeout_s: float) -> tuple[Tree, list[str]]:
+        """As `settle`, but what is missing in the end is returned."""
+        running = [b.id for b in self.brokers.values() if b.alive and b.id not in self._paused]
+        return settle(self.tree, self.addresses(), running, quiet_s=quiet_s, timeout_s=timeout_s)
 
     def write_node(self, path: str, data: bytes | None) -> None:
         """Create a node, or replace its data, as a tool would that knows only ZooKeeper."""

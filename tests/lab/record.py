@@ -20,6 +20,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     parser.add_argument("--folder", type=Path, default=VECTORS, help="where the vectors are")
     parser.add_argument("--directory", type=Path, help="the cluster's files, kept afterwards")
+    parser.add_argument("--keep-going", action="store_true", help="also after an operation failed")
     arguments = parser.parse_args()
     begin_s = time.monotonic()
 
@@ -30,11 +31,16 @@ def main() -> int:
             for what in moment.unsettled:
                 print(f"          {moment.name}: {what}", flush=True)
 
-    outcomes = run_all(arguments.kind, directory=arguments.directory, tell=tell)
+    outcomes = run_all(
+        arguments.kind,
+        directory=arguments.directory,
+        tell=tell,
+        keep_going=arguments.keep_going,
+    )
     recorded = changes(outcomes)
     if arguments.check:
         kept = load(arguments.folder)
-        found = {name: differences(kept[name], recorded[name]) for name in kept}
+        found = {name: differences(kept[name], recorded.get(name, {})) for name in kept}
         for name, lines in found.items():
             print("\n".join(f"{name}: {line}" for line in lines), end="\n" if lines else "")
         return int(any(found.values()))

@@ -3,16 +3,20 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from tests.kafka.java import ToolRunner
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
+from tests.kafka.java import JavaFailed, ToolRunner
+from tests.kafka.process import ServerFailed
 
 from .asking import metadata
 from .brokers import KAFKA
 from .cluster import Cluster
 from .operations import DESCRIBED, OPERATIONS, OWN_SETTINGS, Operation
 from .tree import Comparable, Normaliser
-from .waiting import settle
+from .waiting import QUIET_S, TIMEOUT_S
 
 
 @dataclass(slots=True)
@@ -35,7 +39,16 @@ class Outcome:
     error: str | None = None
 
 
-DESCRIBE_ARGUMENTS: dict[str, Sequence[str]] = {
+# What a cluster that does not do as it should makes an operation end in.
+FAILURES: Final = (
+    AssertionError,
+    OSError,
+    ServerFailed,
+    JavaFailed,
+    KazooException,
+    KazooTimeoutError,
+)
+DESCRIBE_ARGUMENTS: Final[dict[str, Sequence[str]]] = {
     "all": (),
     "under-replicated": ("--under-replicated-partitions",),
     "unavailable": ("--unavailable-partitions",),
@@ -58,15 +71,14 @@ class Script:
         try:
             for name in operation(self.lab):
                 outcome.moments.append(self.look(outcome.operation, name))
-        except (AssertionError, OSError) as error:
+        except FAILURES as error:
             outcome.error = f"{type(error).__name__}: {error}"
             self.lab.history.note("failed", outcome.operation, error=outcome.error)
         return outcome
 
     def look(self, operation: str, name: str) -> Moment:
         """Wait for rest, then read everything that is compared."""
-        addresses = self.lab.addresses()
-        tree, unsettled = settle(self.lab.tree, addresses)
+        tree, unsettled = self.lab.rest(quiet_s=QUIET_S, timeout_s=TIMEOUT_S)
         self.lab.history.note("look", f"{operation}: {name}", unsettled=unsettled)
         comparable = self.normaliser.tree(tree)
         moment = Moment(name, comparable, self._metadata(), unsettled=unsettled)
@@ -99,8 +111,12 @@ def run_all(
     directory: Path | None = None,
     operations: Sequence[Operation] = OPERATIONS,
     tell: Callable[[Outcome], None] = lambda outcome: None,
+    keep_going: bool = False,
 ) -> list[Outcome]:
-    """All operations on a fresh cluster; `tell` hears of each when it is done."""
+    """All operations on a fresh cluster; `tell` hears of each when it is done.
+
+    The first that cannot be done to its end is the last, unless `keep_going`.
+    """
     outcomes = []
     with (
         ToolRunner(KAFKA) as tools,
@@ -111,6 +127,8 @@ def run_all(
         for operation in operations:
             outcomes.append(script.run(operation))
             tell(outcomes[-1])
+            if outcomes[-1].error is not None and not keep_going:
+                break
     return outcomes
 
 

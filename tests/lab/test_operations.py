@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.timeout(600)]
 
 def compare(outcomes: Sequence[Outcome], operation: str) -> None:
     """Fail with every difference from what is kept of one operation."""
-    outcome = next(outcome for outcome in outcomes if outcome.operation == operation)
+    last = outcomes[-1]
+    outcome = next((outcome for outcome in outcomes if outcome.operation == operation), None)
+    assert outcome is not None, f"not reached: {last.operation} ended in {last.error}"
     assert outcome.error is None, outcome.error
     assert [what for moment in outcome.moments for what in moment.unsettled] == []
     found = differences(load()[operation], changes(outcomes)[operation])

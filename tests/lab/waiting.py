@@ -1,7 +1,7 @@
 """Waiting in the laboratory: polls with deadlines, and what a cluster at rest looks like."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from .asking import Address, metadata
@@ -102,13 +102,15 @@ def _stale(seen: dict[str, Any], tree: Tree, live: Iterable[int]) -> list[str]:
 def settle(
     read: Callable[[], Tree],
     addresses: Mapping[int, Address],
+    brokers: Collection[int],
     *,
     quiet_s: float = QUIET_S,
     timeout_s: float = TIMEOUT_S,
 ) -> tuple[Tree, list[str]]:
     """Wait until all ISRs are full, every broker's Metadata says so, and the tree rests.
 
-    Returns the tree, and what was still missing when the deadline passed (empty: all is well).
+    `brokers` are those that must be registered.  Returns the tree, and what was still missing when
+    the deadline passed (empty: all is well).
     """
     deadline = time.monotonic() + timeout_s
     changed_at, before = time.monotonic(), None
@@ -118,7 +120,9 @@ def settle(
         now = time.monotonic()
         if tree != before:
             changed_at, before = now, tree
-        missing = missing_in_tree(tree)
+        live = live_brokers(tree)
+        missing = [f"broker {broker} is not registered" for broker in brokers if broker not in live]
+        missing += missing_in_tree(tree)
         if now - changed_at >= quiet_s and not missing:
             missing = missing_in_metadata(tree, addresses)
             if not missing:
