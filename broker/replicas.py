@@ -20,6 +20,7 @@ from odradek.storage.log_dirs import LogDirs
 from .config import Config
 from .coordination import znodes
 from .coordination.interface import NoNode, Session
+from .coordination.json_fields import MalformedZnode
 from .core.partition import Partition
 from .core.partition_state import PartitionState, TopicPartition
 from .counters import Counters
@@ -129,7 +130,7 @@ class Replicas:
         self._overrides[topic] = not_read
         try:
             overrides = await read_overrides(topic, session)
-        except znodes.MalformedZnode as error:
+        except MalformedZnode as error:
             log.error("topic configs left out topic=%s error=%s", topic, error)
             return
         except BaseException:

@@ -10,6 +10,7 @@ from odradek.protocol.primitives import ZERO_UUID
 
 from .controller.requests import LEADER_EPOCH_DELETED, LEADER_EPOCH_UNKNOWN
 from .partition_state import NO_LEADER, PartitionState
+from .topic_names import is_topic_name
 
 UNKNOWN_EPOCH: Final = -1
 
@@ -26,6 +27,8 @@ def judge_role(
     `current` is what was said last. `topic_id` is that of the log, None if it has none. NONE means
     that nothing changes, but for a topic id that the log does not have yet.
     """
+    if not is_topic_name(asked.topic) or asked.partition < 0:  # a directory is named after them
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
     asked_id = None if asked.topic_id == ZERO_UUID else asked.topic_id
     if asked_id is not None and topic_id not in (None, asked_id):
         return ErrorCode.INCONSISTENT_TOPIC_ID

@@ -4,6 +4,10 @@ Named by negative timestamps: -1 the end that consumers may read to (with read_c
 last transaction that has ended), -2 the start, -3 the record with the
 largest timestamp (v7), -4 the start of what is kept locally, which is all (v8), -5 the end of what
 is kept in remote storage, which is nothing (v9).
+
+Brokers and debuggers are answered up to the log end, and debuggers by followers too. As long as a
+new leader does not know that its predecessors' records are committed, consumers are told to ask
+again where they would be sent back.
 """
 
 from collections import Counter
@@ -31,6 +35,9 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 VERSION_FIRST: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 NOT_FOUND: Final = (-1, -1, -1)
+CONSUMER: Final = -1
+DEBUGGER: Final = -2
+NOT_AVAILABLE_VERSION_FIRST: Final = 5
 
 Found = tuple[int, int, int]
 """Timestamp, offset, leader epoch."""
@@ -51,9 +58,8 @@ def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsRe
                 if named[topic.name, asked.partition_index] > 1:
                     raise Refused(ErrorCode.INVALID_REQUEST)
                 partition = node.find(topic.name, asked.partition_index)
-                partition.check_leader(asked.current_leader_epoch)
-                committed = bool(request.isolation_level)
-                found = _look_up(partition, asked.timestamp, call.version, committed=committed)
+                _check(partition, asked.current_leader_epoch, request.replica_id)
+                found = _look_up(partition, asked.timestamp, call.version, request)
                 partitions.append(_found(asked, found, call.version))
             except Refused as refused:
                 partitions.append(_refused(asked, refused.code))
@@ -66,23 +72,55 @@ def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsRe
     return ListOffsetsResponse(topics=topics)
 
 
-def _look_up(partition: Partition, timestamp: int, version: int, *, committed: bool) -> Found:
+def _check(partition: Partition, current_leader_epoch: int, replica_id: int) -> None:
+    """Raises: Refused."""
+    try:
+        partition.check_leader(current_leader_epoch)
+    except Refused as refused:
+        if replica_id != DEBUGGER or refused.code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            raise
+
+
+def _look_up(
+    partition: Partition, timestamp: int, version: int, request: ListOffsetsRequest
+) -> Found:
     """Raises: Refused, StorageError, MalformedMessage."""
     log = partition.log
-    end = log.last_stable_offset if committed else log.high_watermark
     if version < VERSION_FIRST.get(timestamp, 0) or timestamp < LATEST_TIERED:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)
-    if timestamp == LATEST:
-        return -1, end, partition.state.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epochs.epoch_of(log.log_start_offset)
     if timestamp == LATEST_TIERED:
         return NOT_FOUND
+    end = _end(partition, request)
+    if timestamp == LATEST:
+        _check_available(partition, version, request)
+        return -1, end, partition.state.leader_epoch
     by_time = timestamp != MAX_TIMESTAMP
     found = log.offset_for_timestamp(timestamp) if by_time else log.max_timestamp_offset()
     if found is None or found[1] >= end:
+        _check_available(partition, version, request)
         return NOT_FOUND
     return found
+
+
+def _end(partition: Partition, request: ListOffsetsRequest) -> int:
+    """Up to where offsets are told."""
+    log = partition.log
+    if request.replica_id != CONSUMER:
+        return log.log_end_offset
+    return log.last_stable_offset if request.isolation_level else log.high_watermark
+
+
+def _check_available(partition: Partition, version: int, request: ListOffsetsRequest) -> None:
+    """Refuse while the high watermark lags behind the start of the leader's epoch.
+
+    Raises: Refused (OFFSET_NOT_AVAILABLE).
+    """
+    is_behind = partition.epoch_start_offset > partition.log.high_watermark
+    if request.replica_id == CONSUMER and is_behind:
+        known = version >= NOT_AVAILABLE_VERSION_FIRST
+        raise Refused(ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def _found(asked: ListOffsetsPartition, found: Found, version: int) -> ListOffsetsPartitionResponse:

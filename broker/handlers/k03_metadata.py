@@ -22,7 +22,7 @@ from odradek.protocol.primitives import ZERO_UUID
 
 from ..call import Call
 from ..core.authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_ASKED_FOR
-from ..core.partition_state import NO_LEADER
+from ..core.partition_state import NO_LEADER, PartitionState
 from ..core.topic_names import is_internal, is_topic_name
 from ..metadata import TopicInfo
 from ..node import Node
@@ -30,6 +30,9 @@ from ..node import Node
 log = logging.getLogger(__name__)
 
 TOPIC_ID_VERSION_FIRST: Final = 12
+LISTENER_NOT_FOUND_VERSION_FIRST: Final = 6
+OFFLINE_REPLICAS_NAMED_VERSION_FIRST: Final = 1
+"""Before, replicas that can't be reached are left out, and that is an error."""
 NULL_MEANS_ALL_VERSION_FIRST: Final = 1
 AUTO_CREATE_TIMEOUT_MS: Final = 5000
 
@@ -104,7 +107,7 @@ def _respond(
         cluster_id=metadata.cluster_id,
         controller_id=metadata.controller_id,
         topics=_topics(
-            request, call.version, node, ALL_ON_TOPIC if operations else NOT_ASKED_FOR, refusals
+            request, call, node, ALL_ON_TOPIC if operations else NOT_ASKED_FOR, refusals
         ),
     )
     if request.include_cluster_authorized_operations:
@@ -125,17 +128,17 @@ def brokers_of(node: Node, listener_name: str) -> list[MetadataResponseBroker]:
 
 def _topics(
     request: MetadataRequest,
-    version: int,
+    call: Call,
     node: Node,
     operations: int,
     refusals: Mapping[str, ErrorCode],
 ) -> list[MetadataResponseTopic]:
     known = node.metadata.topics
     asks_for_all = request.topics is None or (
-        version < NULL_MEANS_ALL_VERSION_FIRST and not request.topics
+        call.version < NULL_MEANS_ALL_VERSION_FIRST and not request.topics
     )
     if asks_for_all:
-        return [_topic(info, operations) for info in known.values()]
+        return [_topic(info, operations, call, node) for info in known.values()]
     responses = []
     unique = {(asked.topic_id, asked.name): asked for asked in request.topics or ()}
     for asked in unique.values():
@@ -146,11 +149,11 @@ def _topics(
                 unknown.topic_id = asked.topic_id
                 responses.append(unknown)
             else:
-                responses.append(_topic(known[name], operations))
+                responses.append(_topic(known[name], operations, call, node))
         elif asked.name is None:
             responses.append(_refused(None, ErrorCode.INVALID_REQUEST))
         elif asked.name in known:
-            responses.append(_topic(known[asked.name], operations))
+            responses.append(_topic(known[asked.name], operations, call, node))
         else:
             responses.append(_refused(asked.name, _why_missing(asked.name, refusals)))
     return responses
@@ -168,24 +171,37 @@ def _refused(name: str | None, code: ErrorCode) -> MetadataResponseTopic:
     )
 
 
-def _topic(info: TopicInfo, operations: int) -> MetadataResponseTopic:
+def _topic(info: TopicInfo, operations: int, call: Call, node: Node) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=info.name,
         topic_id=info.topic_id,
         is_internal=is_internal(info.name),
         topic_authorized_operations=operations,
-        partitions=[
-            MetadataResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE
-                if state.leader == NO_LEADER
-                else ErrorCode.NONE,
-                partition_index=state.partition,
-                leader_id=state.leader,
-                leader_epoch=state.leader_epoch,
-                replica_nodes=list(state.replicas),
-                isr_nodes=list(state.isr),
-                offline_replicas=list(state.offline_replicas),
-            )
-            for state in info.partitions
-        ],
+        partitions=[_partition(state, call, node) for state in info.partitions],
+    )
+
+
+def _partition(state: PartitionState, call: Call, node: Node) -> MetadataResponsePartition:
+    listener_name, metadata = call.peer.listener_name, node.metadata
+    code = metadata.leader_error(state, listener_name)
+    leader = state.leader
+    if code:
+        leader = NO_LEADER
+        if call.version < LISTENER_NOT_FOUND_VERSION_FIRST:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+    replicas, isr = list(state.replicas), list(state.isr)
+    if call.version < OFFLINE_REPLICAS_NAMED_VERSION_FIRST:
+        replicas = [r for r in replicas if metadata.is_reached(r, listener_name)]
+        isr = [r for r in isr if metadata.is_reached(r, listener_name)]
+        incomplete = len(replicas) < len(state.replicas) or len(isr) < len(state.isr)
+        if incomplete and not code:
+            code = ErrorCode.REPLICA_NOT_AVAILABLE
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=state.partition,
+        leader_id=leader,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=list(state.offline_replicas),
     )

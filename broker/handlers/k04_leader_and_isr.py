@@ -3,8 +3,9 @@
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
-from ..call import Call
+from ..call import Call, CloseConnection
 from ..control_messages import leader_and_isr_response, leader_and_isr_states, sender_of
+from ..coordination.interface import CoordinationError
 from ..node import Node
 
 
@@ -16,4 +17,6 @@ async def handle(request: LeaderAndIsrRequest, call: Call, node: Node) -> Leader
     except Refused as refused:
         refusals = dict.fromkeys((state.key for state in states), refused.code)
         return leader_and_isr_response(states, refusals, refused.code)
+    except CoordinationError as error:  # the controller says it again
+        raise CloseConnection(f"the store can't be asked for topic settings: {error}") from error
     return leader_and_isr_response(states, codes, ErrorCode.NONE)

@@ -9,15 +9,12 @@ from ..node import Node
 
 
 async def handle(request: StopReplicaRequest, call: Call, node: Node) -> StopReplicaResponse:
-    """Stop them.
-
-    As in Kafka a stale controller is told so only once, anybody else of every replica too.
-    """
+    """Stop them; a request that is refused for an old epoch says nothing of its replicas."""
     stopped = stopped_replicas(request)
     try:
         codes = await node.control.stop_replicas(sender_of(request), stopped)
     except Refused as refused:
-        stale = refused.code == ErrorCode.STALE_CONTROLLER_EPOCH
+        stale = refused.code in (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.STALE_BROKER_EPOCH)
         codes = {} if stale else dict.fromkeys((one.key for one in stopped), refused.code)
         return stop_replica_response(codes, refused.code)
     return stop_replica_response(codes)

@@ -1,5 +1,7 @@
 """DescribeTopicPartitions 0: partitions of topics in order of name, a page at a time (KIP-966)."""
 
+from collections.abc import Sequence
+
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k75_describe_topic_partitions import (
     Cursor,
@@ -38,7 +40,9 @@ def handle(
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         topic, partitions = _topic(name, node)
-        topic.partitions = [_partition(state) for state in partitions[first : first + left]]
+        topic.partitions = [
+            _partition(state, call, node) for state in partitions[first : first + left]
+        ]
         response.topics.append(topic)
         left -= len(topic.partitions)
         if first + len(topic.partitions) < len(partitions):
@@ -51,7 +55,7 @@ def handle(
 
 def _topic(
     name: str, node: Node
-) -> tuple[DescribeTopicPartitionsResponseTopic, list[PartitionState]]:
+) -> tuple[DescribeTopicPartitionsResponseTopic, Sequence[PartitionState]]:
     info = node.metadata.topics.get(name)
     if info is None:
         legal = is_topic_name(name)
@@ -69,11 +73,14 @@ def _refused(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic
     )
 
 
-def _partition(state: PartitionState) -> DescribeTopicPartitionsResponsePartition:
+def _partition(
+    state: PartitionState, call: Call, node: Node
+) -> DescribeTopicPartitionsResponsePartition:
+    code = node.metadata.leader_error(state, call.peer.listener_name)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if state.leader == NO_LEADER else ErrorCode.NONE,
+        error_code=code,
         partition_index=state.partition,
-        leader_id=state.leader,
+        leader_id=NO_LEADER if code else state.leader,
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
         isr_nodes=list(state.isr),

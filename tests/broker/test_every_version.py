@@ -14,6 +14,9 @@ from .running import RunningBroker, on_broker
 EXPECTED: dict[str, Callable[[int], int]] = {
     "Produce": lambda version: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if version < 3 else 0,
     "Fetch": lambda version: ErrorCode.UNSUPPORTED_VERSION if version < 4 else 0,
+    "LeaderAndIsr": lambda version: ErrorCode.STALE_CONTROLLER_EPOCH,
+    "StopReplica": lambda version: ErrorCode.STALE_CONTROLLER_EPOCH,
+    "UpdateMetadata": lambda version: ErrorCode.STALE_CONTROLLER_EPOCH,
     "JoinGroup": lambda version: ErrorCode.MEMBER_ID_REQUIRED if version >= 4 else 0,
     "Heartbeat": lambda version: ErrorCode.UNKNOWN_MEMBER_ID,
     "LeaveGroup": lambda version: ErrorCode.UNKNOWN_MEMBER_ID,

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker import roles
+from odradek.broker.core.controller.requests import StoppedReplica
+from odradek.broker.core.partition_state import TopicPartition
 from odradek.broker.server import StartupError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
@@ -236,38 +239,50 @@ def test_others_have_their_turn_while_a_large_topic_is_deleted(tmp_path: Path) -
         settings = {"log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
         async with running(tmp_path, settings) as broker:
             client = await broker.client()
-            await client.create_topic("t", partitions=150)
+            await client.create_topic("t", partitions=250)
             replicas = broker.node.replicas
-            stopping = asyncio.ensure_future(replicas.stop_replicas("t"))
+            doomed = [StoppedReplica("t", number, -2, True) for number in range(250)]
+            told: list[TopicPartition] = []
+            stopping = asyncio.ensure_future(
+                roles.stop(replicas, broker.node.clock, doomed, told.extend)
+            )
             for _ in range(2):
                 await asyncio.sleep(0)
                 assert not stopping.done()
             assert not replicas.partitions
+            assert told == [replica.key for replica in doomed]
             first, second = replicas.log_dirs.online
+            lost = set(second.logs)
             replicas.take_offline(LogDirFailed("broken", second.path))  # in the midst of it
-            await stopping
+            codes = await stopping
             assert not first.logs
-            assert not replicas.offline
+            assert lost
+            assert {key for key, code in codes.items() if code == STORAGE_ERROR} == lost
+            assert set(codes.values()) == {0, STORAGE_ERROR}
 
     asyncio.run(main())
 
 
 @on_broker(both=False)
-async def test_a_new_log_waits_for_who_still_renames_files_of_the_old_one(
-    broker: RunningBroker,
-) -> None:
-    """They go by names, which the new log's files would have too."""
+async def test_a_deletion_waits_for_who_still_renames_files(broker: RunningBroker) -> None:
+    """They go by names, which a new log's files would have too."""
     client = await broker.client()
     await client.create_topic("t")
     replicas = broker.node.replicas
     old = replicas.partitions["t", 0].log
-    replicas.cleaning.add(old)
-    await client.ask(delete_topics(6, "t"), 6)
-    creating = asyncio.create_task(client.create_topic("t"))
-    for _ in range(20):
-        await asyncio.sleep(0.01)
-        assert not (Path(old.directory) / f"{0:020d}.log").exists()
-    replicas.cleaning.discard(old)
-    await creating
+    directory = Path(old.directory)
+    for users in (replicas.cleaning, replicas.deleting):
+        users.add(old)
+    deleting = asyncio.create_task(client.ask(delete_topics(6, "t"), 6))
+    for users in (replicas.cleaning, replicas.deleting):
+        for _ in range(5):
+            await asyncio.sleep(0.01)
+            assert (directory / f"{0:020d}.log").exists()
+            assert not deleting.done()
+            assert ("t", 0) not in replicas.partitions, "nobody uses it any more"
+        users.discard(old)
+    await deleting
+    assert not directory.exists()
+    await client.create_topic("t")
     assert replicas.partitions["t", 0].log is not old
     assert await client.append("t", batch_of(b"a")) == 0
