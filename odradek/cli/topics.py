@@ -13,6 +13,7 @@ from .clients import Client, Cluster, cluster_options, error_name
 from .errors import CommandError
 from .options import json_option, parse_pairs
 from .tables import show_json, show_table
+from .topics_plan import plan
 
 Topic = Mapping[str, Any]
 
@@ -21,6 +22,8 @@ Topic = Mapping[str, Any]
 def topics() -> None:
     """List, create, describe, change and delete topics of any Kafka cluster."""
 
+
+topics.add_command(plan)
 
 config_option = click.option(
     "--config",
@@ -45,6 +48,7 @@ def parse_assignment(
 
 
 assignment_option = click.option(
+    "--assignment",
     "--replica-assignment",
     "assignment",
     metavar="B:B,B:B,…",
@@ -94,7 +98,7 @@ def create(
 ) -> None:
     """Create topics."""
     if assignment is not None and (partitions is not None or replication_factor is not None):
-        raise click.UsageError("--replica-assignment already says partitions and replicas")
+        raise click.UsageError("--assignment already says partitions and replicas")
     wanted = {
         "num_partitions": partitions or -1,
         "replication_factor": replication_factor or -1,
@@ -140,7 +144,7 @@ def alter(
     if partitions is None and not configs:
         raise click.UsageError("nothing to change: give --partitions or --config")
     if assignment is not None and partitions is None:
-        raise click.UsageError("--replica-assignment goes with --partitions")
+        raise click.UsageError("--assignment goes with --partitions")
     with cluster.admin() as admin:
         if partitions is not None:
             wanted: int | dict[str, object] = partitions
