@@ -259,7 +259,7 @@ def test_a_log_dir_fails() -> None:
     cluster.told[1].failed.clear()
     cluster.bounce(1)
     cluster.deliver()
-    assert cluster.told[2].metadata["t", 0].offline_replicas == ()
+    assert not cluster.told[2].metadata["t", 0].offline_replicas
     assert not cluster.context.offline_replicas[1]
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.broker.core.controller import procedures
+from odradek.broker.core.controller.effects import StoredState
 from odradek.broker.core.elections import ElectionType
 from odradek.broker.core.partition_state import NO_LEADER, TopicPartition
 
@@ -147,8 +148,8 @@ class Watch:
         for topic, partition in store.states:
             assert partition in store.topics[topic].partitions
 
-    def _check(self, key: TopicPartition, state: object) -> None:
-        leader, leader_epoch, isr, _, partition_epoch, _ = state  # type: ignore[misc]
+    def _check(self, key: TopicPartition, state: StoredState) -> None:
+        leader, leader_epoch, isr, _, partition_epoch, _ = state
         assert isr and len(set(isr)) == len(isr)
         assert leader == NO_LEADER or leader in isr
         before = self._epochs.get(key)

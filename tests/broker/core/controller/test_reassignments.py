@@ -70,14 +70,14 @@ def test_all_replicas_are_moved() -> None:
     assert cluster.state("t") == (1, 1, (1, 2, 3, 4), 2)
     assert told(cluster) == []
 
-    isr = (1, 2, 3, 4, 5, 6)
-    cluster.alter(KEY, *isr)
+    grown = (1, 2, 3, 4, 5, 6)
+    cluster.alter(KEY, *grown)
     # One write each: the ISR grows, the leader moves, the old replicas go.
     assert cluster.state("t") == (4, 5, (4, 5, 6), 7)
     assert assignment(cluster) == ((4, 5, 6), (), ())
     assert cluster.store.topic_versions["t"] == 2
     assert told(cluster) == [
-        *[(n, "lead", (4, 2, isr, False)) for n in (4, 5, 6)],
+        *[(n, "lead", (4, 2, grown, False)) for n in (4, 5, 6)],
         *[(n, "stop", (1 + n, False)) for n in (1, 2, 3)],
         *[(n, "lead", (4, 5, (4, 5, 6), False)) for n in (4, 5, 6)],
         *[(n, "stop", (5, True)) for n in (1, 2, 3)],
