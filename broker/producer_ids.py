@@ -13,10 +13,6 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
-from odradek.protocol.messages.k67_allocate_producer_ids import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-)
 from odradek.protocol.primitives import INT64_MAX
 from odradek.protocol.schema import Message
 
@@ -107,6 +103,11 @@ def allocator(
     """How blocks are asked of the controller; `ask` is that of a ControllerClient."""
 
     async def allocate() -> range:
+        from odradek.protocol.messages.k67_allocate_producer_ids import (  # not needed to start
+            AllocateProducerIdsRequest,
+            AllocateProducerIdsResponse,
+        )
+
         request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=broker_epoch())
         answer = await ask(request, version)
         assert isinstance(answer, AllocateProducerIdsResponse)

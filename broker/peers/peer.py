@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import sys
 from functools import cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.framing import API_VERSIONS_KEY, encode_request, read_response_header
@@ -12,7 +12,9 @@ from odradek.protocol.schema import Message
 
 from .connection import PeerConnection
 from .connection import PeerFailed as PeerFailed
-from .negotiation import Negotiated, negotiate
+
+if TYPE_CHECKING:
+    from .negotiation import Negotiated
 
 RESPONSE_BYTES_MAX: Final = 128 << 20
 
@@ -110,12 +112,23 @@ class Peer:
         if connection is None:
             connection = await self._connect()
             if self._negotiates:
-                self._negotiated = await negotiate(
-                    lambda asked, version: self._exchange(connection, asked, version)
-                )
+                await self._negotiate(connection)
         if self._negotiated is not None:
             version = self._negotiated.version_for(request, version)
         return await self._exchange(connection, request, version)
+
+    async def _negotiate(self, connection: PeerConnection) -> None:
+        """Raises: PeerFailed."""
+        from .negotiation import negotiate  # not needed to start
+
+        async def ask(request: Message, version: int) -> Message:
+            return await self._exchange(connection, request, version)
+
+        try:
+            self._negotiated = await negotiate(ask)
+        except PeerFailed as failed:
+            connection.fail(str(failed))
+            raise
 
     async def _connect(self) -> PeerConnection:
         """Raises: PeerFailed."""

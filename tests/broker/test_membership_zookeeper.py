@@ -14,7 +14,6 @@ from odradek.broker.coordination.zookeeper import ZooKeeperStore
 from odradek.broker.membership import CannotJoin, Membership, make_startup_paths
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.coordination.zookeepers import ZooKeeperStores
-from tests.broker.running import until
 from tests.kafka.zookeeper import ZooKeeper, zookeeper
 
 pytestmark = pytest.mark.java
@@ -53,31 +52,37 @@ def at(port: int) -> znodes.BrokerRegistration:
     return znodes.BrokerRegistration((endpoint,), 77)
 
 
-async def joined(store: ZooKeeperStore) -> tuple[CurrentSession, Membership, list[int]]:
-    """Registered now and after every end of the session; the epochs so far."""
+async def joined(
+    store: ZooKeeperStore,
+) -> tuple[CurrentSession, Membership, list[int], asyncio.Event]:
+    """Registered now and after every end of the session; the epochs so far, and when one comes."""
     session = CurrentSession(store, TIMEOUT_MS)
     await session.open()
     await make_startup_paths(session)
     membership = Membership(session, 3, session_timeout_ms=TIMEOUT_MS)
     epochs: list[int] = []
+    renewed = asyncio.Event()
 
     async def renew() -> None:
         epochs.append(await membership.register(at(9)))
+        renewed.set()
 
     session.on_lost.append(membership.lost)
     session.on_renewed.append(renew)
     await renew()
-    return session, membership, epochs
+    return session, membership, epochs, renewed
 
 
 @asynchronous
 async def test_after_the_end_of_a_session(stores: ZooKeeperStores) -> None:
     store = await stores.open()
-    session, membership, epochs = await joined(store)
-    for _ in range(2):
-        known = len(epochs)
+    session, membership, epochs, renewed = await joined(store)
+    for count in (2, 3):
         await stores.expire(store.sessions[0])
-        await until(lambda known=known: len(epochs) > known, "not registered again")
+        async with asyncio.timeout(10):
+            while len(epochs) < count:
+                await renewed.wait()
+                renewed.clear()
         data, stat = await session.get(znodes.broker_path(3))
         assert membership.broker_epoch == epochs[-1] == stat.czxid > epochs[-2]
         assert stat.ephemeral_owner == session.id

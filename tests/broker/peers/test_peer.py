@@ -429,3 +429,31 @@ def test_negotiation(served: tuple[int, int], asked: int) -> None:
             peer.close()
 
     run(test())
+
+
+def test_a_negotiation_that_fails_is_held_again() -> None:
+    async def test() -> None:
+        seen: list[int] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                api_key, version, correlation_id, _ = await read_request(reader)
+                seen.append(api_key)
+                if api_key != 18:
+                    writer.write(heartbeat_answer(correlation_id, version))
+                elif len(seen) > 1:
+                    writer.write(versions_answer(correlation_id, {12: (0, 4)}))
+                else:
+                    refusal = ApiVersionsResponse(error_code=35)
+                    writer.write(encode_response(refusal, 4, correlation_id, flexible_header=False))
+
+        server = Server(serve)
+        async with server.listening():
+            peer = peer_of(server.port, negotiates=True)
+            with pytest.raises(PeerFailed, match="refuses ApiVersions 4 with 35"):
+                await ask_heartbeat(peer)
+            assert await ask_heartbeat(peer) == 27
+            assert seen == [18, 18, 12]
+            peer.close()
+
+    run(test())
