@@ -67,6 +67,10 @@ class Pipeline:
         self._waiting.append(request)
         self._pump()
 
+    async def connection(self) -> None:
+        """Return once there is one."""
+        await self._is_connected.wait()
+
     async def idle(self) -> None:
         """Return once everything is answered."""
         await self._is_idle.wait()
@@ -210,6 +214,7 @@ class Pipeline:
 
     async def _sync(self) -> None:
         """Let the server that we are connected to now catch up with all others."""
+
         # A multi passes through the leader. kazoo's own sync would be answered in two steps.
         def send() -> Answer:
             transaction = self._client.transaction()

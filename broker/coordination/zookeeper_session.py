@@ -7,6 +7,7 @@ so the new one is a new client here: a request of one session can't go out in an
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -44,6 +45,9 @@ OnEnd = Callable[[CoordinationError], None]
 HOLD_S: Final = 5.0
 """How long kazoo's thread waits at most until the loop has dropped what was the session's."""
 CLOSE_S: Final = 5.0
+RECONNECT_S: Final = 1.0
+"""So long a session that is to be closed waits for a connection; without one, its nodes stay until
+it expires."""
 COMPLAIN_S: Final = 1.0
 EVENTS: Final = {
     EventType.CREATED: EventKind.CREATED,
@@ -60,9 +64,10 @@ class LastWarning(logging.Handler):
     text = "no answer"
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a warning."""
-        if record.levelno >= logging.WARNING:
-            self.text = record.getMessage().rsplit(": ", 1)[-1]
+        """Keep what stands after the colon of a warning."""
+        _, colon, reason = record.getMessage().rpartition(": ")
+        if record.levelno >= logging.WARNING and colon:
+            self.text = reason
 
 
 class ZooKeeperSession:
@@ -197,8 +202,9 @@ class ZooKeeperSession:
         self._closing = True
         if self._ended is not None:
             return
-        if self._handler.connection:
-            await asyncio.wait([asyncio.ensure_future(self._pipeline.idle())], timeout=CLOSE_S)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._pipeline.connection(), RECONNECT_S)
+            await asyncio.wait_for(self._pipeline.idle(), CLOSE_S)
         self._finish(SessionExpired(f"session {self._id:#x} is closed"))
         await self._stop()
 

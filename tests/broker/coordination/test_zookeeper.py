@@ -14,7 +14,6 @@ from tests.broker.coordination.contract import (
 from tests.broker.coordination.contract_watches import ConcurrencyContract
 from tests.broker.coordination.zookeepers import DisturbedStores, Tally, ZooKeeperStores
 from tests.kafka.zookeeper import ZooKeeper, zookeeper
-from tests.seeds import seeds
 
 pytestmark = pytest.mark.java
 
@@ -33,21 +32,33 @@ class TestZooKeeper(StoreContract):
         return ZooKeeperStores(server)
 
 
-TALLY = Tally()
-
-
-class TestDisturbed(
+class Disturbed(
     NodeContract, SequentialContract, MultiContract, SessionContract, ConcurrencyContract
 ):
     """All but the watches, which fire without a change when the connection is lost."""
 
-    test_nothing_happens_if_one_fails = None
-    test_expiry = None
+    test_nothing_happens_if_one_fails = None  # type: ignore[assignment] # it watches, too
+    test_expiry = None  # type: ignore[assignment]
 
-    @pytest.fixture(params=seeds(1, 2))
+
+class TestDisturbed(Disturbed):
+    """While connections are cut and sessions end."""
+
+    @pytest.fixture
+    def stores(self, server: ZooKeeper) -> DisturbedStores:
+        return DisturbedStores(server, Tally(), seed=1)
+
+
+@pytest.mark.soak
+class TestOftenDisturbed(Disturbed):
+    """The same with 200 disconnects and 20 expiries at least."""
+
+    tally = Tally()
+
+    @pytest.fixture(params=range(10))
     def stores(self, server: ZooKeeper, request: pytest.FixtureRequest) -> DisturbedStores:
-        return DisturbedStores(server, TALLY, seed=request.param)
+        return DisturbedStores(server, self.tally, seed=request.param)
 
-
-def test_there_were_disturbances() -> None:
-    print(TALLY)
+    def test_that_there_were_disturbances(self) -> None:
+        assert self.tally.cuts >= 200
+        assert self.tally.expiries >= 20
