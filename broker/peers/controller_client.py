@@ -37,11 +37,14 @@ class ControllerClient:
         *,
         broker_id: int,
         ask_self: AskSelf,
+        timeout_ms: int,
     ) -> None:
+        """`timeout_ms`: request.timeout.ms, of one try."""
         self._peers = peers
         self._metadata = metadata
         self._broker_id = broker_id
         self._ask_self = ask_self
+        self._timeout_ms = timeout_ms
         self._peer: Peer | None = None
         self._closed = asyncio.Event()
         self._trouble = ""
@@ -94,8 +97,12 @@ class ControllerClient:
         peer = self._peer
         if peer is None or (peer.host, peer.port) != (address.host, address.port):
             self._hang_up()
-            peer = self._peers.open_controller(address, client_id=str(self._broker_id))
-            self._peer = peer
+            peer = self._peer = self._peers.open(
+                address,
+                client_id=str(self._broker_id),
+                timeout_ms=self._timeout_ms,
+                negotiates=True,
+            )
         return peer
 
     def _hang_up(self) -> None:

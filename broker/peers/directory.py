@@ -18,7 +18,6 @@ class Peers:
         self._metadata = metadata
         self._listeners = config.broker_listeners
         self.versions = BY_PROTOCOL_VERSION[config.inter_broker_protocol_version]
-        self._request_timeout_ms = config.request_timeout_ms
         self._setup = Setup(
             timeout_ms=config.socket_connection_setup_timeout_ms,
             timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
@@ -32,25 +31,17 @@ class Peers:
         """Where a live broker is reached as the controller.  Raises: PeerFailed."""
         return self._address(broker_id, self._listeners.of_controller)
 
-    def open(self, address: Address, *, client_id: str, timeout_ms: int) -> Peer:
-        """A peer that the caller closes; versions are not negotiated."""
+    def open(
+        self, address: Address, *, client_id: str, timeout_ms: int, negotiates: bool = False
+    ) -> Peer:
+        """A peer that the caller closes; the rest is as for `Peer`."""
         return Peer(
             address.host,
             address.port,
             client_id=client_id,
             timeout_ms=timeout_ms,
             setup=self._setup,
-        )
-
-    def open_controller(self, address: Address, *, client_id: str) -> Peer:
-        """A peer that the caller closes, with versions negotiated; for request.timeout.ms."""
-        return Peer(
-            address.host,
-            address.port,
-            client_id=client_id,
-            timeout_ms=self._request_timeout_ms,
-            setup=self._setup,
-            negotiates=True,
+            negotiates=negotiates,
         )
 
     def _address(self, broker_id: int, listener_name: str) -> Address:

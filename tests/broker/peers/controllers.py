@@ -83,6 +83,7 @@ class Cluster:
             self.metadata,
             broker_id=OWN_ID,
             ask_self=self._ask_self,
+            timeout_ms=1_000,
         )
 
     async def _ask_self(self, request: Message, version: int) -> Message:
