@@ -100,9 +100,16 @@ class Channels:
             if channel is not None:
                 channel.put(asked, live)
 
-    async def settled(self) -> None:
-        """Return when all that is queued now has been answered."""
-        await asyncio.gather(*(channel.settled() for channel in self._channels.values()))
+    def owes(self, broker_id: int) -> bool:
+        """Whether a broker is still to be told something."""
+        channel = self._channels.get(broker_id)
+        return channel is not None and channel.owes
+
+    async def settled(self, broker_id: int) -> None:
+        """Return when a broker has answered all that is queued for it now, or it is gone."""
+        channel = self._channels.get(broker_id)
+        if channel is not None:
+            await channel.settled()
 
     def close(self) -> None:
         """Hang up; nothing more is told."""
@@ -134,9 +141,14 @@ class Channel:
             self._is_long = True
             log.warning("broker is slow broker=%d queued=%d", self.broker.broker_id, LONG_QUEUE)
 
+    @property
+    def owes(self) -> bool:
+        """Whether something is queued, or under way."""
+        return self._done_count < self._put_count
+
     async def settled(self) -> None:
         """Return when all that is queued now has been answered, or the channel was closed."""
-        if self._done_count < self._put_count:
+        if self.owes:
             told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append((self._put_count, told))
             await told
@@ -147,7 +159,8 @@ class Channel:
             self.task.cancel()
         self._link.close()
         self._queue.clear()
-        self._tell_waiters(self._put_count)
+        self._done_count = self._put_count
+        self._tell_waiters()
 
     async def run(self) -> None:
         """Tell what is queued, for ever."""
@@ -161,7 +174,7 @@ class Channel:
                 self._on_answer(request, await self._ask(request))
                 await asyncio.sleep(0)
             self._done_count += 1
-            self._tell_waiters(self._done_count)
+            self._tell_waiters()
 
     async def _ask(self, request: ControlRequest) -> Message:
         """The answer, whenever there is one."""
@@ -204,8 +217,8 @@ class Channel:
             if errors := deletion_errors(request, response):
                 answers.deletions_answered(broker_id, errors)
 
-    def _tell_waiters(self, done_count: int) -> None:
-        while self._waiters and self._waiters[0][0] <= done_count:
+    def _tell_waiters(self) -> None:
+        while self._waiters and self._waiters[0][0] <= self._done_count:
             _, told = self._waiters.popleft()
             if not told.done():
                 told.set_result(None)

@@ -109,7 +109,7 @@ class ClusterController:
             await step_down(self._session, reign.mandate)
 
     async def settled(self) -> None:
-        """Return when a failover that is under way here has reached the brokers."""
+        """Return when a failover that is under way here has had its effect on this broker."""
         if self._reign is not None:
             await self._reign.settled()
 
@@ -145,6 +145,13 @@ class ClusterController:
         Raises: what it raises; Refused (NOT_CONTROLLER), also if that changes meanwhile.
         """
         return await self._active().ask(make)
+
+    async def wait_until(self, done: Callable[[Context], bool]) -> None:
+        """Return once `done`, which is looked at after everything that happens.
+
+        Raises: Refused (NOT_CONTROLLER), also if that changes meanwhile.
+        """
+        await self._active().wait_until(done)
 
     async def elect_leaders(
         self, partitions: Iterable[TopicPartition] | None, kind: ElectionType

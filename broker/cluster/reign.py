@@ -79,6 +79,8 @@ class Reign:
         )
         self._asked: set[asyncio.Future[Any]] = set()
         self._begun = asyncio.Event()
+        self._stepped = asyncio.Event()
+        self._is_busy = False
         self._timer: asyncio.Task[None] | None = None
         self.has_ended = False
 
@@ -103,13 +105,17 @@ class Reign:
             self._timer = office.tasks.spawn(self._rebalance_forever(), "rebalance leaders")
         while True:
             handle = await self._events.next()
+            self._is_busy = True
             await handle()
+            self._is_busy = False
+            self._step()
 
     def end(self) -> None:
         """Tell nobody anything more; who waits hears NOT_CONTROLLER.  May be repeated."""
         self.has_ended = True
         self._begun.set()
         self._channels.close()
+        self._step()
         if self._timer is not None:
             self._timer.cancel()
         for result in self._asked:
@@ -117,9 +123,31 @@ class Reign:
                 result.set_exception(Refused(ErrorCode.NOT_CONTROLLER))
 
     async def settled(self) -> None:
-        """Return when the failover is done and the brokers have heard of it, or this has ended."""
+        """Return when the failover is done, with all that follows from it for this broker."""
         await self._begun.wait()
-        await self._channels.settled()
+        own_id = self._office.broker_id
+        while not self.has_ended:
+            if self._events or self._is_busy:
+                await self._stepped.wait()
+            elif self._channels.owes(own_id):
+                await self._channels.settled(own_id)
+            else:
+                return
+
+    async def wait_until(self, done: Callable[[Context], bool]) -> None:
+        """Return once `done`, which is looked at after every event.
+
+        Raises: Refused (NOT_CONTROLLER).
+        """
+        while not self.has_ended:
+            if done(self.context):
+                return
+            await self._stepped.wait()
+        raise Refused(ErrorCode.NOT_CONTROLLER)
+
+    def _step(self) -> None:
+        stepped, self._stepped = self._stepped, asyncio.Event()
+        stepped.set()
 
     # What is asked of it.
 
