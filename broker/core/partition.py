@@ -188,8 +188,8 @@ class Partition:
 
     def low_watermark(self, alive: Container[int]) -> int:
         """Before this offset no living replica has records any more; -1 if one was not heard of."""
-        starts = (f.log_start_offset for replica, f in self.followers.items() if replica in alive)
-        return min(self.log.log_start_offset, *starts)
+        starts = [f.log_start_offset for replica, f in self.followers.items() if replica in alive]
+        return min([self.log.log_start_offset, *starts])
 
     # Its followers.
 
