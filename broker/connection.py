@@ -127,6 +127,10 @@ class Connection(ABC):
     def _hang_up(self) -> None:
         """Close the socket and give back all that waits to be sent."""
 
+    @abstractmethod
+    def _prepare_reset(self) -> None:
+        """See to it that hanging up drops what waits, and resets the connection."""
+
     @property
     def is_reading(self) -> bool:
         """Whether it would notice that its client hangs up."""
@@ -186,6 +190,11 @@ class Connection(ABC):
         self.frames.close()
         self._hang_up()
         self._connections.forget(self)
+
+    def reset(self) -> None:
+        """Hang up with a reset, as the system does for a process that was killed."""
+        self._prepare_reset()
+        self.close("")
 
     def _handle_frames(self) -> None:
         frames, dispatcher = self.frames, self.dispatcher

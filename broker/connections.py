@@ -106,6 +106,11 @@ class Connections:
         for connection in list(self._open):
             connection.close("")
 
+    def reset_all(self) -> None:
+        """The broker is taken for dead: clients see what they would see then."""
+        for connection in list(self._open):
+            connection.reset()
+
     def log_closed(self, connection: Connection, reason: str) -> None:
         """One line for a connection that is closed for a reason; a flood of them is cut short."""
         client = connection.software or "-"

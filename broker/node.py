@@ -18,8 +18,8 @@ from .runtime import Runtime
 from .topics import Topics
 
 if TYPE_CHECKING:
+    from .cluster.controller import ClusterController
     from .control import ControlRequests
-    from .controller import Controller
     from .replication.replicator import Replicator
 
 
@@ -36,7 +36,7 @@ class Node:
     groups: GroupCoordinator
     producer_ids: ProducerIds
     control: "ControlRequests"
-    controller: "Controller"
+    controller: "ClusterController"
     replicator: "Replicator"
 
     def __init__(

@@ -10,6 +10,7 @@ import errno
 import logging
 import os
 import socket
+import struct
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.primitives import Writer
@@ -27,6 +28,7 @@ SENDFILE_BYTES_MAX: Final = 4 << 20  # a wake-up; then other connections get the
 BLOCKED_RECEIVE_BYTES_MAX: Final = 1 << 16
 GATHERED_BYTES_MAX: Final = 1 << 16
 COPIED_SPANS_BYTES_MAX: Final = 1 << 16
+NO_LINGER: Final = struct.pack("ii", 1, 0)
 _GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ETIMEDOUT})
 
 
@@ -220,6 +222,9 @@ class PlainConnection(Connection):
 
     def _resume_reading(self) -> None:
         self._loop.add_reader(self._socket, self._on_readable)
+
+    def _prepare_reset(self) -> None:
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
 
     def _hang_up(self) -> None:
         self._loop.remove_reader(self._socket)

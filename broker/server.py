@@ -1,18 +1,19 @@
 """One broker from start to stop: what is opened in which order, and what is closed after it.
 
 Start: lock the data directory, open the coordination store, agree on the cluster id, load the logs,
-bind, register below /brokers/ids, become controller and let it name the leaders, accept. Whatever
-fails on the way is one StartupError, a sentence for the operator; all that was opened is closed.
+bind, register below /brokers/ids, accept, find the controller or become it, and hear from it.
+Whatever fails on the way is one StartupError, a sentence for the operator; all that was opened is
+closed.
 
-Stop: accept no more, hang up, end the background work, give up the session, then flush everything
-and write the marker of a clean shutdown, last of all.
+Stop: hand over leadership, accept no more, hang up, end the background work, give up the session,
+then flush everything and write the marker of a clean shutdown, last of all.
 """
 
 import asyncio
 import logging
 import socket
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from copy import copy
 from typing import Final
@@ -22,23 +23,19 @@ from odradek.storage.log_config import LogConfig
 from odradek.storage.log_dirs import LogDirs
 
 from . import maintenance
-from .channel import LocalChannel
 from .client_quotas import ClientQuotas
 from .closing import close_log_dirs
 from .config import Config, ConfigError
 from .connections import Connections
-from .control import ControlRequests
-from .controller import Controller
-from .coordination import znodes
+from .coordination.current import CurrentSession
 from .coordination.embedded import EmbeddedStore
-from .coordination.interface import CoordinationError, Session
-from .core.partition_state import TopicPartition
-from .core.topic_names import GROUP_OFFSETS_TOPIC
+from .coordination.interface import CoordinationError, Session, Store
 from .dynamic_configs import DynamicConfigs, load_broker_configs
+from .endpoints import Endpoint
 from .group_coordinator import GroupCoordinator
 from .listener import Listener, PlainListener, StreamListener
+from .member import Member
 from .membership import (
-    Membership,
     agree_on_cluster_id,
     make_startup_paths,
     registration_of,
@@ -46,7 +43,6 @@ from .membership import (
 )
 from .metadata import MetadataCache
 from .node import Node
-from .producer_ids import ProducerIds
 from .recovery import ProgressBar, Recovery, no_bar
 from .replicas import Replicas, read_overrides
 from .runtime import Runtime
@@ -56,7 +52,6 @@ from .topics import Topics
 log = logging.getLogger(__name__)
 
 STORE_FILE: Final = ".odradek-store.sqlite3"  # Kafka looks at directories and at its own files only
-SESSION_TIMEOUT_MS: Final = 18_000
 IS_NOT_LINUX: Final = sys.platform != "linux"
 
 
@@ -68,7 +63,8 @@ class Broker:
     """A broker; `start`, then `stop`.
 
     `portable` serves connections through asyncio's transports instead of sockets of their own,
-    whose system calls only Linux has.
+    whose system calls only Linux has. `store` is that of a process with several brokers, who share
+    it; without it there is an embedded one in the data directory, or ZooKeeper.
     """
 
     host: str
@@ -80,13 +76,18 @@ class Broker:
         config: Config,
         runtime: Runtime,
         *,
+        store: Store | None = None,
         portable: bool = IS_NOT_LINUX,
         recovery_bar: ProgressBar = no_bar,
     ) -> None:
         self.config = copy(config)  # some of it may change while the broker runs
         self.broker_id: int = config.broker_id  # -1 may become another when it starts
         self.data_dir: str = config.data_dir
+        self.listening: list[Endpoint] = []
+        """Where it listens, with the ports that it was given; known once started."""
         self._runtime = runtime
+        self._store = store
+        self._has_crashed = False
         self._portable = portable
         self._recovery_bar = recovery_bar
         self._stack = AsyncExitStack()
@@ -108,6 +109,19 @@ class Broker:
         """Stop cleanly.  Raises: StorageError if not everything could be made durable."""
         await self._stack.aclose()
 
+    async def crash(self, *, expire: bool = False) -> None:
+        """End as `kill -9` would: connections are reset, nothing is flushed, nobody is told.
+
+        The session, of a store that several brokers of this process share, ends when its time is
+        up, or with `expire` at once.
+        """
+        self._has_crashed = True
+        assert isinstance(self._store, EmbeddedStore)
+        after_ms = 0 if expire else self.config.zookeeper_session_timeout_ms
+        self._store.abandon_session(self._session.id, after_ms=after_ms)
+        self._connections.reset_all()
+        await self._stack.aclose()
+
     async def failed(self) -> str:
         """Return once the broker can't go on by itself, with the reason; the caller stops it."""
         assert self._failed is not None
@@ -122,17 +136,16 @@ class Broker:
         log_dirs = LogDirs.lock(self.config.data_dirs, runtime.files)
         # Until the logs are loaded there is nothing to flush, and no right to a marker.
         stack.push_async_callback(self._close_log_dirs, log_dirs)
-        store = EmbeddedStore(f"{log_dirs.first.path}/{STORE_FILE}", runtime=runtime)
-        stack.push_async_callback(store.close)  # also if we are cancelled while a thread opens it
-        await store.start()
-        session = await store.open_session(SESSION_TIMEOUT_MS, self._on_session_end)
-        stack.push_async_callback(session.close)
+        session = self._session = await self._open_session(log_dirs)
         await make_startup_paths(session)
         owner = log_dirs.stored_owner()
         self.broker_id = await settle_broker_id(self.config, owner, session)
         await load_broker_configs(self.config, session, self.broker_id)
         cluster_id = await agree_on_cluster_id(
-            session, None if owner is None else owner.cluster_id, runtime.random.randbytes
+            session,
+            None if owner is None else owner.cluster_id,
+            runtime.random.randbytes,
+            is_own_store=self.config.zookeeper_connect is None,
         )
         log_dirs.identify(self.broker_id, cluster_id)
         config_of = await self._log_configs(session)
@@ -144,12 +157,33 @@ class Broker:
         node = await self._make_node(log_dirs, cluster_id, session)
         listeners = await self._bind(node)
         await self._join(node, session, listeners)
-        for listener in listeners:
-            await listener.accept()
+
+    async def _open_session(self, log_dirs: LogDirs) -> CurrentSession:
+        runtime, config = self._runtime, self.config
+        store: Store
+        if self._store is not None:
+            store = self._store
+        elif config.zookeeper_connect is not None:
+            from .coordination.zookeeper import zookeeper_store
+
+            store = zookeeper_store(config)
+            self._stack.push_async_callback(store.close)
+        else:
+            embedded = EmbeddedStore(f"{log_dirs.first.path}/{STORE_FILE}", runtime=runtime)
+            # Also if we are cancelled while a thread opens it.
+            self._stack.push_async_callback(embedded.close)
+            await embedded.start()
+            store = embedded
+        session = CurrentSession(
+            store, config.zookeeper_session_timeout_ms, on_failure=self._on_session_end
+        )
+        self._stack.push_async_callback(session.close)
+        await session.open()
+        return session
 
     async def _close_log_dirs(self, log_dirs: LogDirs) -> None:
         """Flush and mark as clean, unless something went wrong before or with it."""
-        if log_dirs.is_loaded and not self._has_failed():
+        if log_dirs.is_loaded and not (self._has_failed() or self._has_crashed):
             await close_log_dirs(log_dirs, self._runtime.offload)
         else:
             log_dirs.abandon()
@@ -192,7 +226,7 @@ class Broker:
         return node
 
     async def _bind(self, node: Node) -> list[Listener]:
-        connections = Connections(self.config, self._runtime, node)
+        connections = self._connections = Connections(self.config, self._runtime, node)
         self._stack.callback(connections.close_all)
         self._tasks.spawn(connections.sweep_forever(), "sweep connections")
         node.dynamic_configs.on_broker_changed.append(connections.limits_changed)
@@ -210,47 +244,36 @@ class Broker:
             listeners.append(listener)
         return listeners
 
-    async def _join(self, node: Node, session: Session, listeners: Sequence[Listener]) -> None:
-        """Become visible, become controller, and wait for it to name the leaders."""
-        runtime = self._runtime
+    async def _join(
+        self, node: Node, session: CurrentSession, listeners: Sequence[Listener]
+    ) -> None:
+        """Become visible, and serve; return when the controller has told what is to be led."""
+        config, runtime = self.config, self._runtime
         ports = {listener.name: listener.port for listener in listeners}
+        bound = zip(config.listener_endpoints, listeners, strict=True)
+        self.listening = [endpoint._replace(port=listener.port) for endpoint, listener in bound]
         registration = registration_of(
-            self.config, ports, own_host=socket.gethostname(), wall_ms=runtime.clock.wall_ms()
+            config, ports, own_host=socket.gethostname(), wall_ms=runtime.clock.wall_ms()
         )
         self.host, self.port = registration.endpoints[0].host, registration.endpoints[0].port
-        membership = Membership(session, self.broker_id, session_timeout_ms=SESSION_TIMEOUT_MS)
-        await membership.register(registration)
-        node.control = ControlRequests(node, session)
-        channel = LocalChannel(node, session)
-        controller = Controller(session, channel, self.broker_id, runtime.clock)
-        node.controller = controller
-        node.producer_ids = ProducerIds(controller.allocate_producer_ids)
-        await node.dynamic_configs.load()
-        self._tasks.spawn(node.dynamic_configs.run(), "config changes")
-        node.replicas.on_log_dir_failed = lambda offline: self._log_dir_failed(
-            offline, node, session
-        )
-        upkeep = node.replicas, self.config, runtime
+        member = Member(node, session, self._tasks)
+        self._stack.callback(member.end)
+        upkeep = node.replicas, config, runtime
         self._tasks.spawn(maintenance.write_checkpoints(*upkeep), "write checkpoints")
-        await controller.elect()
-        await controller.take_over()
-        self._tasks.spawn(controller.run(), "controller")
+        await member.register(registration)
+        for listener in listeners:
+            await listener.accept()
+        await member.begin()
+        self._stack.push_async_callback(self._hand_over, member)
         self._tasks.spawn(node.groups.expire_forever(), "expire offsets")
         for name, loop in maintenance.loops(*upkeep).items():
             self._tasks.spawn(loop, name)
-        self._name_unknown(node)
+        if node.controller.is_active:
+            self._name_unknown(node)
 
-    def _log_dir_failed(
-        self, offline: Collection[TopicPartition], node: Node, session: Session
-    ) -> None:
-        """Resign from groups whose log is gone, and have the controller ask what is left."""
-        node.groups.resign_partitions([p for topic, p in offline if topic == GROUP_OFFSETS_TOPIC])
-
-        async def tell() -> None:
-            event = znodes.LogDirEvent(self.broker_id).encode()
-            await session.create(znodes.LOG_DIR_EVENT_PREFIX, event, sequential=True)
-
-        self._tasks.spawn(tell(), "log directory failed")
+    async def _hand_over(self, member: Member) -> None:
+        if not (self._has_failed() or self._has_crashed):
+            await member.hand_over()
 
     def _name_unknown(self, node: Node) -> None:
         for kept in node.replicas.log_dirs.all_logs():

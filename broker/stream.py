@@ -136,6 +136,9 @@ class _Stream(Connection):
     def _resume_reading(self) -> None:
         self._transport.resume_reading()
 
+    def _prepare_reset(self) -> None:
+        self._transport.abort()
+
     def _hang_up(self) -> None:
         self._give_back_pieces()
         if self._transport.get_write_buffer_size():

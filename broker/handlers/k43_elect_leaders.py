@@ -16,9 +16,8 @@ from odradek.protocol.messages.k43_elect_leaders import (
 )
 
 from ..call import Call
-from ..controller import TopicPartition
 from ..core.elections import ElectionType
-from ..core.partition_state import PartitionState
+from ..core.partition_state import PartitionState, TopicPartition
 from ..node import Node
 
 

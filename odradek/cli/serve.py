@@ -51,6 +51,11 @@ if TYPE_CHECKING:
     help="How many brokers to run in this process, as one cluster: their directories are "
     "DIR/broker-N, their numbers and ports count up from the first one's.",
 )
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT[,…][/CHROOT]",
+    help="Be a member of the cluster that is coordinated there: zookeeper.connect.",
+)
 @click.option("--broker-id", type=click.IntRange(0), help="This broker's number: broker.id.")
 @click.option(
     "--set",
@@ -84,6 +89,7 @@ def serve(
     data_dir: str | None,
     listen: str | None,
     brokers: int,
+    zookeeper: str | None,
     broker_id: int | None,
     overrides: dict[str, str],
     log_format: str,
@@ -101,6 +107,7 @@ def serve(
     for option, name, value in (
         ("--data-dir", "log.dirs", data_dir),
         ("--listen", "listeners", None if listen is None else f"PLAINTEXT://{listen}"),
+        ("--zookeeper", "zookeeper.connect", zookeeper),
         ("--broker-id", "broker.id", None if broker_id is None else str(broker_id)),
     ):
         if value is not None:

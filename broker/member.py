@@ -1,0 +1,154 @@
+"""A broker as a member of its cluster: all that begins with its session, and begins again.
+
+Registration, candidacy, what the controller tells and is told, replication. When the session ends,
+registration and office are gone with it at once; with the next session the broker registers anew,
+under another broker epoch, reads and watches everything again, and is a candidate as before.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from typing import Final
+
+from .cluster.controller import ClusterController
+from .cluster.links import BrokerLinks
+from .control import ControlRequests
+from .controlled_shutdown import hand_over
+from .coordination import znodes
+from .coordination.current import CurrentSession
+from .coordination.interface import CoordinationError
+from .core.partition_state import TopicPartition
+from .core.topic_names import GROUP_OFFSETS_TOPIC
+from .membership import Membership
+from .node import Node
+from .peers.controller_client import ControllerClient
+from .peers.directory import Peers
+from .peers.own import ask_self
+from .producer_ids import ProducerIds, allocator
+from .replication.replicator import Replicator
+from .tasks import TaskSupervisor
+
+log = logging.getLogger(__name__)
+
+KNOWN_SPARE_MS: Final = 6_000
+"""A dead controller is replaced this long after its session's time is up, at the latest."""
+REPORT_RETRY_S: Final = 1.0
+
+
+class Member:
+    """What ties a node to its cluster; makes the parts of the node that need the others."""
+
+    def __init__(self, node: Node, session: CurrentSession, tasks: TaskSupervisor) -> None:
+        config = node.config
+        self._node = node
+        self._session = session
+        self._tasks = tasks
+        self._timeout_ms = config.zookeeper_session_timeout_ms
+        self._membership = Membership(session, node.broker_id, session_timeout_ms=self._timeout_ms)
+        self._registration: znodes.BrokerRegistration | None = None
+        self._peers = Peers(config, node.metadata)
+        self._client = ControllerClient(
+            self._peers,
+            node.metadata,
+            broker_id=node.broker_id,
+            ask_self=lambda request, version: ask_self(node, request, version),
+            timeout_ms=config.request_timeout_ms,
+        )
+        node.control = ControlRequests(node, session)
+        node.controller = ClusterController(
+            session, node.broker_id, config, node.runtime, BrokerLinks(node), tasks
+        )
+        node.replicator = Replicator(
+            node, tasks, self._peers, self._client, broker_epoch=self._broker_epoch
+        )
+        node.producer_ids = ProducerIds(
+            allocator(
+                self._client.ask,
+                self._peers.versions.allocate_producer_ids,
+                broker_id=node.broker_id,
+                broker_epoch=self._broker_epoch,
+            )
+        )
+        node.replicas.on_log_dir_failed = self._log_dir_failed
+        node.dynamic_configs.on_broker_changed.append(node.replicator.settings_changed)
+
+    async def register(self, registration: znodes.BrokerRegistration) -> None:
+        """Become visible, and again after every end of the session.
+
+        Raises: CannotJoin.
+        """
+        self._registration = registration
+        self._node.broker_epoch = await self._membership.register(registration)
+        self._session.on_lost.append(self._lost)
+        self._session.on_renewed.append(self._renew)
+
+    async def begin(self) -> None:
+        """Take part: find the controller, or be it, and return when it has told this broker.
+
+        Raises: KRaftControls.
+        """
+        await self._node.dynamic_configs.load()
+        self._tasks.spawn(self._node.dynamic_configs.run(), "config changes")
+        self._tasks.spawn(self._node.replicator.run(), "look for lagging followers")
+        await self._node.controller.start()
+        await self._node.controller.settled()
+        await self._until_known()
+
+    async def hand_over(self) -> None:
+        """Have the controller give to others what this broker leads, as far as it can be had."""
+        node = self._node
+        await hand_over(
+            self._client,
+            node.metadata,
+            node.config,
+            version=self._peers.versions.controlled_shutdown,
+            broker_id=node.broker_id,
+            broker_epoch=node.broker_epoch,
+        )
+
+    def end(self) -> None:
+        """Ask nobody any more, and hold no office; the nodes go with the session."""
+        self._node.producer_ids.close()
+        self._client.close()
+        self._node.controller.lost()
+
+    def _broker_epoch(self) -> int:
+        return self._node.broker_epoch
+
+    def _lost(self) -> None:
+        self._node.broker_epoch = -1
+        self._membership.lost()
+        self._node.controller.lost()
+
+    async def _renew(self) -> None:
+        assert self._registration is not None
+        self._node.broker_epoch = await self._membership.register(self._registration)
+        await self._node.dynamic_configs.renew()
+        await self._node.controller.renewed()
+
+    async def _until_known(self) -> None:
+        """Wait for the controller's first UpdateMetadata; clients are told nothing before it."""
+        metadata, broker_id = self._node.metadata, self._node.broker_id
+        try:
+            async with asyncio.timeout((self._timeout_ms + KNOWN_SPARE_MS) / 1000):
+                await metadata.wait_until(lambda: broker_id in metadata.brokers)
+        except TimeoutError:
+            log.warning("no controller has told this broker anything yet: serving all the same")
+
+    def _log_dir_failed(self, offline: Collection[TopicPartition]) -> None:
+        """Resign from what is gone with a directory; the controller asks what is left."""
+        node = self._node
+        node.groups.resign_partitions([p for topic, p in offline if topic == GROUP_OFFSETS_TOPIC])
+        node.replicator.stopped(offline)
+        self._tasks.spawn(self._report_log_dir(), "log directory failed")
+
+    async def _report_log_dir(self) -> None:
+        event = znodes.LogDirEvent(self._node.broker_id).encode()
+        while True:
+            try:
+                await self._session.create(znodes.LOG_DIR_EVENT_PREFIX, event, sequential=True)
+            except CoordinationError as error:
+                log.warning("failed log directory not reported yet reason=%s", error)
+                await asyncio.sleep(REPORT_RETRY_S)
+            else:
+                return
