@@ -1,6 +1,6 @@
 import pytest
 
-from odradek.broker.controller import Reassignment
+from odradek.broker.cluster.controller import Reassignment
 from odradek.protocol.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
