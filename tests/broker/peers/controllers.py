@@ -29,6 +29,8 @@ class OtherBroker:
         self.answer = answer
         self.asked: list[tuple[int, int]] = []
         """API keys and versions."""
+        self.frame = b""
+        """Of the request that is being answered."""
         self.connection_count = 0
         self.port = 0
         self._server: asyncio.Server | None = None
@@ -58,6 +60,7 @@ class OtherBroker:
                     response = ApiVersionsResponse(api_keys=keys)
                 else:
                     self.asked.append((api_key, version))
+                    self.frame = frame
                     response = self.answer(api_key, version)
                 if response is None:
                     writer.transport.abort()
