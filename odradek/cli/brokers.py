@@ -26,6 +26,7 @@ from .errors import CommandError
 Response = TypeVar("Response", bound=Message)
 NODE_ANY: Final = None
 GROUP_KEY_TYPE: Final = 0
+API_VERSIONS_KEY: Final = 18
 BATCHED_FIND_COORDINATOR_FIRST: Final = 4
 NO_TOPICS_METADATA_FIRST: Final = 1  # before, an empty list means all topics
 COORDINATOR_TIMEOUT_S: Final = 20.0
@@ -225,7 +226,7 @@ class _Carried:
     def parse_header(self, buffer: Any) -> ResponseHeader:
         """Read the response header from a file-like buffer."""
         start, _ = ResponseHeader.decode(buffer.read(4), 0)
-        if self._flexible:
+        if self._flexible and self.API_KEY != API_VERSIONS_KEY:  # whose header stays the oldest
             buffer.read(1)  # no tag is defined
         return start
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import click
 
+from odradek import __version__
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 from .brokers import Brokers, brokers_of
@@ -21,7 +22,7 @@ KAFKA_BY_FETCH: Final = {
     15: "3.5, 3.6",
     16: "3.7, 3.8",
     17: "3.9 - 4.0",
-    18: "4.1",
+    18: "4.1 - 4.3",
 }
 """Which releases of Kafka have this as their newest Fetch: a broker does not say what it is."""
 
@@ -50,7 +51,10 @@ def describe(cluster: Cluster, as_json: bool) -> None:
 
 def _speaks(brokers: Brokers, node_id: int) -> str | None:
     """The releases of Kafka whose protocol a broker speaks."""
-    answer = brokers.ask(ApiVersionsRequest(), ApiVersionsResponse, node_id=node_id)
+    request = ApiVersionsRequest(
+        client_software_name="odradek", client_software_version=__version__
+    )
+    answer = brokers.ask(request, ApiVersionsResponse, node_id=node_id)
     newest = {api.api_key: api.max_version for api in answer.api_keys}.get(FETCH, -1)
     return KAFKA_BY_FETCH.get(newest)
 

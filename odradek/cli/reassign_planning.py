@@ -11,6 +11,7 @@ from odradek.broker.core.reassign_plan import Plan, PlanImpossible, copies, drai
 from .brokers import Brokers, brokers_of
 from .clients import Cluster, cluster_options
 from .cluster_view import (
+    NO_LEADER,
     ClusterView,
     PartitionView,
     TopicPartition,
@@ -146,8 +147,16 @@ def _show(brokers: Brokers, found: ClusterView, partitions: Partitions, made: Pl
     before = {key: partitions[key].replicas for key in made.replicas}
     rows = []
     for key, replicas in made.replicas.items():
-        notice = "fewer racks" if key in made.fewer_racks else ""
-        rows.append([*key, ",".join(map(str, before[key])), ",".join(map(str, replicas)), notice])
+        notices = ["fewer racks"] * (key in made.fewer_racks)
+        notices += ["no leader to copy from"] * (partitions[key].leader == NO_LEADER)
+        rows.append(
+            [
+                *key,
+                ",".join(map(str, before[key])),
+                ",".join(map(str, replicas)),
+                ", ".join(notices),
+            ]
+        )
     show_table(["TOPIC", "PARTITION", "REPLICAS", "NEW", "NOTICE"], rows)
     live = {broker.node_id for broker in found.brokers}
     leaders = {key: partitions[key].leader for key in made.replicas}
