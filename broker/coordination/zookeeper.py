@@ -45,7 +45,7 @@ class ZooKeeperStore:
         """
         self.hosts, self.chroot = parse_address(address)
         self._connection_timeout_ms = connection_timeout_ms
-        self._in_flight_max = min(in_flight_max, IN_FLIGHT_MAX)
+        self._in_flight_max = in_flight_max
         self._set_acl = set_acl
         self._client_options = client_options or {}
         self._sessions: set[ZooKeeperSession] = set()

@@ -10,6 +10,7 @@ Imported only where kazoo is used.
 """
 
 import asyncio
+import select
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -31,7 +32,6 @@ class LoopHandler:
         self._loop = asyncio.get_running_loop()
         threads = SequentialThreadingHandler()  # never started: it makes locks and threads
         self.sleep_func = threads.sleep_func
-        self.select = threads.select
         self.socket = threads.socket
         self.create_connection = threads.create_connection
         self.create_socket_pair = threads.create_socket_pair
@@ -61,6 +61,23 @@ class LoopHandler:
         """The client is about to end."""
         self.running = False
         self.stopped.set()
+
+    def select(
+        self, reading: Any, writing: Any, _: Any, timeout: float | None = None
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """Wait as `select.select` does; kazoo's own makes an epoll for each request, four times."""
+        poll = select.poll()
+        by_fd = {}
+        for events, sockets in ((select.POLLIN, reading), (select.POLLOUT, writing)):
+            for socket in sockets:
+                poll.register(socket, events)
+                by_fd[socket.fileno()] = socket
+        ready = [by_fd[fd] for fd, _ in poll.poll(None if timeout is None else timeout * 1000)]
+        return (
+            [socket for socket in reading if socket in ready],
+            [socket for socket in writing if socket in ready],
+            [],
+        )
 
     def async_result(self) -> "Answer":
         """Where kazoo puts what the server says."""

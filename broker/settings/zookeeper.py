@@ -3,11 +3,9 @@
 What of Kafka's TLS settings could only be ignored stands in `later.py` and is refused there.
 """
 
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from .declaration import BOOLEAN, INT, PASSWORD, STRING, ConfigError, Setting
-
-IN_FLIGHT_MAX: Final = 100
 
 
 class ZooKeeperSettings:
@@ -34,9 +32,10 @@ class ZooKeeperSettings:
     zookeeper_max_in_flight_requests = Setting(
         "zookeeper.max.in.flight.requests",
         INT,
-        10,
-        f"Requests to ZooKeeper that wait for an answer at a time, at most {IN_FLIGHT_MAX}.",
+        100,
+        "Requests to ZooKeeper that wait for an answer at a time.",
         at_least=1,
+        kafka_default="10",
     )
     zookeeper_set_acl = Setting(
         "zookeeper.set.acl",

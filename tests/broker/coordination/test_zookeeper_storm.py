@@ -16,6 +16,7 @@ from odradek.broker.coordination.interface import (
     Create,
     MultiFailed,
     NodeExists,
+    Op,
     SessionExpired,
     Set,
     WatchEvent,
@@ -81,7 +82,7 @@ class Client:
                 _, stat = await self.current.get("/count")
                 self.written += 1
                 data = b"%d-%d" % (self.number, self.written)
-                ops = [Check("/fence"), Set("/count", data, stat.version)]
+                ops: list[Op] = [Check("/fence"), Set("/count", data, stat.version)]
                 result = (await self.current.multi(ops))[1]
                 assert not isinstance(result, str | None)
                 assert result.version == stat.version + 1
