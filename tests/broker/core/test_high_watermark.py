@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from odradek.broker.core.followers import FetchingReplica
 from odradek.broker.core.isr import CommittedIsr, Proposal
@@ -17,6 +17,7 @@ from .test_partition import append, partition_of
 
 LAG_MS = 100
 REPLICAS = (1, 2, 3, 4)
+MOSTLY = st.sampled_from([True, True, True, True, False])
 REVERTED = st.sampled_from([ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
 
 
@@ -28,11 +29,14 @@ class Leading(RuleBasedStateMachine):
         self.directory = tempfile.TemporaryDirectory()
         path = Path(self.directory.name)
         self.partition = partition_of(path, isr=(1, 2), replicas=REPLICAS)
-        self.partition.config.min_insync_replicas = 2
         self.now_ms = 0
         self.fetched = dict.fromkeys(REPLICAS, 0)
         self.written = self.partition.state  # what the controller has written
         self.high_watermark = 0
+
+    @initialize(min_isr=st.integers(1, 2))
+    def configure(self, min_isr: int) -> None:
+        self.partition.config.min_insync_replicas = min_isr
 
     def teardown(self) -> None:
         self.partition.log.abandon()
@@ -42,14 +46,18 @@ class Leading(RuleBasedStateMachine):
     def produce(self, count: int) -> None:
         append(self.partition, *[b"v"] * count)
 
-    @rule(replica=st.sampled_from(REPLICAS[1:]), step=st.integers(0, 4), is_alive=st.booleans())
+    @rule(
+        replica=st.sampled_from(REPLICAS[1:]),
+        step=st.sampled_from([0, 1, 99]),
+        is_alive=MOSTLY,
+    )
     def fetch(self, replica: int, step: int, is_alive: bool) -> None:
         end = self.partition.log.log_end_offset
         self.fetched[replica] = min(end, self.fetched[replica] + step)
         by = FetchingReplica(replica, is_alive=is_alive, now_ms=self.now_ms, lag_max_ms=LAG_MS)
         self.partition.follower_fetched(by, self.fetched[replica], 0)
 
-    @rule(ms=st.integers(1, 2 * LAG_MS))
+    @rule(ms=st.sampled_from([LAG_MS // 10, LAG_MS + 1]))
     def wait(self, ms: int) -> None:
         self.now_ms += ms
         self.partition.shrink_isr(self.now_ms, LAG_MS)
@@ -80,15 +88,19 @@ class Leading(RuleBasedStateMachine):
             proposal, written.isr, written.leader_epoch, written.partition_epoch
         )
 
-    @rule(code=REVERTED)
-    def refuse(self, code: ErrorCode) -> None:
+    @rule(code=REVERTED, accepts=MOSTLY)
+    def refuse(self, code: ErrorCode, accepts: bool) -> None:
         proposal = self.partition.proposal
-        if proposal is not None and proposal.partition_epoch == self.written.partition_epoch:
+        if accepts or proposal is None:
+            return
+        if proposal.partition_epoch == self.written.partition_epoch:
             self.partition.isr_refused(proposal, code)
 
-    @rule(lead=st.booleans())
-    def new_epoch(self, lead: bool) -> None:
+    @rule(stays=MOSTLY, lead=st.booleans())
+    def new_epoch(self, stays: bool, lead: bool) -> None:
         """By way of another leader, who writes nothing, or not."""
+        if stays:
+            return
         epochs: dict[str, Any] = {
             "leader_epoch": self.written.leader_epoch + 1,
             "partition_epoch": self.written.partition_epoch + 1,
