@@ -34,6 +34,7 @@ OTHER_DEFAULTS = {
     "socket.send.buffer.bytes",
     "transaction.state.log.min.isr",
     "transaction.state.log.replication.factor",
+    "zookeeper.max.in.flight.requests",
 }
 OTHER_BOUNDS = {
     "broker.id",  # generation is not built
