@@ -44,6 +44,7 @@ TOOLS: Final = {
     "ConsumerPerformance": ("org.apache.kafka.tools.ConsumerPerformance",) * 2,
     "DeleteRecordsCommand": ("org.apache.kafka.tools.DeleteRecordsCommand",) * 2,
     "VerifiableConsumer": ("org.apache.kafka.tools.VerifiableConsumer",) * 2,
+    "ReassignPartitionsCommand": ("org.apache.kafka.tools.reassign.ReassignPartitionsCommand",) * 2,
 }
 
 

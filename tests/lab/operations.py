@@ -11,7 +11,7 @@ after four seconds a leader drops its silent follower by itself, without a new l
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataRequestTopic
@@ -290,14 +290,35 @@ OPERATIONS: Final[Sequence[Operation]] = (
     unclean_election,
     automatic_rebalance,
 )
-# After which moments Kafka's own tool describes the topics.
-DESCRIBED: Final = {
-    ("create_with_configs", "created"),
-    ("topic_configs", "replaced"),
-    ("broker_dies", "dead"),
-    ("cancel_reassignment", "stuck"),
-    ("all_replicas_die", "both"),
-    ("automatic_rebalance", "not deleted"),
+# What Kafka's own tools are asked, and after which moments.
+TOPICS: Final = ("TopicCommand", "--describe")
+CONFIGS: Final = ("ConfigCommand", "--describe", "--entity-type")
+QUESTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "topics": TOPICS,
+    "under-replicated": (*TOPICS, "--under-replicated-partitions"),
+    "unavailable": (*TOPICS, "--unavailable-partitions"),
+    "at min ISR": (*TOPICS, "--at-min-isr-partitions"),
+    "topic configs": (*CONFIGS, "topics"),
+    "broker configs": (*CONFIGS, "brokers"),
+    "default broker configs": (*CONFIGS, "brokers", "--entity-default"),
+    "client quotas": (*CONFIGS, "clients"),
+    "user quotas": (*CONFIGS, "users"),
+    "user and client quotas": (*CONFIGS, "users", "--entity-type", "clients"),
+    "address quotas": (*CONFIGS, "ips"),
+    "moves": ("ReassignPartitionsCommand", "--list"),
+}
+ILL: Final = ("topics", "under-replicated", "unavailable", "at min ISR")
+QUOTAS: Final = ("client quotas", "user quotas", "user and client quotas", "address quotas")
+ASKED: Final[Mapping[tuple[str, str], Sequence[str]]] = {
+    ("create_with_configs", "created"): ("topics",),
+    ("topic_configs", "replaced"): ("topics", "topic configs"),
+    ("broker_configs", "set"): ("broker configs", "default broker configs"),
+    ("quotas", "set"): QUOTAS,
+    ("broker_dies", "dead"): ILL,
+    ("cancel_reassignment", "stuck"): (*ILL, "moves"),
+    ("controlled_shutdown", "stopped"): ILL,
+    ("all_replicas_die", "both"): ILL,
+    ("automatic_rebalance", "not deleted"): ("topics",),
 }
 
 

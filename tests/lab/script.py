@@ -14,7 +14,7 @@ from tests.kafka.process import ServerFailed
 from .asking import metadata
 from .brokers import KAFKA
 from .cluster import Cluster
-from .operations import DESCRIBED, OPERATIONS, OWN_SETTINGS, Operation
+from .operations import ASKED, OPERATIONS, OWN_SETTINGS, QUESTIONS, Operation
 from .tree import Comparable, Normaliser
 from .waiting import QUIET_S, TIMEOUT_S
 
@@ -48,11 +48,6 @@ FAILURES: Final = (
     KazooException,
     KazooTimeoutError,
 )
-DESCRIBE_ARGUMENTS: Final[dict[str, Sequence[str]]] = {
-    "all": (),
-    "under-replicated": ("--under-replicated-partitions",),
-    "unavailable": ("--unavailable-partitions",),
-}
 
 
 class Script:
@@ -82,10 +77,8 @@ class Script:
         self.lab.history.note("look", f"{operation}: {name}", unsettled=unsettled)
         comparable = self.normaliser.tree(tree)
         moment = Moment(name, comparable, self._metadata(), unsettled=unsettled)
-        if (operation, name) in DESCRIBED:
-            moment.described = {
-                what: self._describe(arguments) for what, arguments in DESCRIBE_ARGUMENTS.items()
-            }
+        for what in ASKED.get((operation, name), ()):
+            moment.described[what] = self._describe(*QUESTIONS[what])
         return moment
 
     def _metadata(self) -> dict[str, Any]:
@@ -95,14 +88,11 @@ class Script:
         except (OSError, IndexError) as error:
             return {"error": f"{type(error).__name__}: {error}"}
 
-    def _describe(self, arguments: Sequence[str]) -> list[str]:
+    def _describe(self, tool: str, *arguments: str) -> list[str]:
         server = ("--bootstrap-server", self.lab.bootstrap_servers)
-        ended = self.tools.run("TopicCommand", *server, "--describe", *arguments, check=False)
-        lines = self.normaliser.text(ended.stdout).splitlines()
-        if ended.exit_code != 0:
-            lines.append(f"exit code {ended.exit_code}")
-        # Configurations stand in no order.
-        return sorted(_sorted_configs(line.rstrip()) for line in lines if line.strip())
+        ended = self.tools.run(tool, *server, *arguments, check=False)
+        lines = comparable_lines(self.normaliser.text(ended.stdout))
+        return lines if ended.exit_code == 0 else [*lines, f"exit code {ended.exit_code}"]
 
 
 def run_all(
@@ -132,6 +122,18 @@ def run_all(
     return outcomes
 
 
-def _sorted_configs(line: str) -> str:
-    head, found, configs = line.partition("Configs: ")
-    return f"{head}{found}{','.join(sorted(configs.split(',')))}"
+def comparable_lines(text: str) -> list[str]:
+    """A tool's lines, sorted, as are settings within them; what is indented tells its heading."""
+    lines, heading = [], ""
+    for line in text.splitlines():
+        if line.startswith("  "):
+            line = f"{heading} {line.strip()}"
+        elif not line.startswith("\t"):
+            heading = line
+        for before_list, separator in (("Configs: ", ","), (" are ", ", ")):
+            head, found, listed = line.partition(before_list)
+            if found and "synonyms" not in line:
+                line = f"{head}{found}{separator.join(sorted(listed.split(separator)))}"
+        if line.strip():
+            lines.append(line.rstrip())
+    return sorted(lines)

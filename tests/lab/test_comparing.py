@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lab.operations import names
-from tests.lab.script import Moment, Outcome
+from tests.lab.script import Moment, Outcome, comparable_lines
 from tests.lab.tree import Normaliser, Tree, ZNode
 from tests.lab.vectors import changes, differences, facts_of, load, save, tree_at
 from tests.lab.waiting import missing_in_tree
@@ -93,6 +93,25 @@ def test_rest_means_that_every_isr_is_full() -> None:
     assert missing_in_tree(cluster(1, leader=-1, isr=[2])) == []
     assert missing_in_tree({**cluster(1), "/admin/delete_topics/t": node(None)}) == []
     assert missing_in_tree({"/brokers/ids/1": node(BROKER), "/brokers/topics/t": node(TOPIC)}) != []
+
+
+def test_lines_of_tools_stand_in_one_order() -> None:
+    text = """Dynamic configs for topic b are:
+  x=1 sensitive=false synonyms={B:x=1, A:x=2}
+Dynamic configs for topic a are:
+
+Quota configs for user-principal 'u' are z=2, y=1
+Topic: t\tConfigs: c=2,b=1
+\tTopic: t\tPartition: 0
+"""
+    assert comparable_lines(text) == [
+        "\tTopic: t\tPartition: 0",
+        "Dynamic configs for topic a are:",
+        "Dynamic configs for topic b are:",
+        "Dynamic configs for topic b are: x=1 sensitive=false synonyms={B:x=1, A:x=2}",
+        "Quota configs for user-principal 'u' are y=1, z=2",
+        "Topic: t\tConfigs: b=1,c=2",
+    ]
 
 
 @given(st.binary())
