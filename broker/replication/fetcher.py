@@ -202,12 +202,12 @@ class Fetcher:
         try:
             has_taken = await taking.take(following, data)
         except UnexpectedStart as error:
-            self._repair.restart(following, error.offset)
-        else:
-            if not has_taken:
-                self.delay(following)
-            elif data.records and self.followed.get(following.key) is following:
-                self.followed[following.key] = self.followed.pop(following.key)  # it had its turn
+            begins = await self._repair.begin_at(following, error.offset)
+            has_taken = begins and await taking.take(following, data)
+        if not has_taken:
+            self.delay(following)
+        elif data.records and self.followed.get(following.key) is following:
+            self.followed[following.key] = self.followed.pop(following.key)  # it had its turn
 
     def _failed(self, following: Following, code: int) -> None:
         key = following.key

@@ -79,10 +79,6 @@ class Repair:
         """The leader has none of what comes after this."""
         self._cuts.append(Cut(following, shared.end_offset, shared.epoch))
 
-    def restart(self, following: Following, offset: int) -> None:
-        """The log is empty and has to begin here."""
-        self._cuts.append(Cut(following, offset, begins_anew=True))
-
     def out_of_range(self, following: Following) -> None:
         """The leader has nothing to give at the log's end."""
         self._out_of_range.append(following)
@@ -112,6 +108,12 @@ class Repair:
             self._cut_logs -= cut_logs
         for following in unready:
             following.is_prepared = True
+
+    async def begin_at(self, following: Following, offset: int) -> bool:
+        """Have an empty log begin here; whether it may be appended to now."""
+        await self._cut([Cut(following, offset, begins_anew=True)])
+        await self.prepare([following])
+        return following.is_prepared and self._follows(following)
 
     async def run(self, ask: AskOffsets) -> None:
         """Repair what was found.  Raises: PeerFailed."""

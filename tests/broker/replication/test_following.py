@@ -1,18 +1,51 @@
-"""A follower's log becomes its leader's, byte for byte."""
+"""A follower's log becomes its leader's, byte for byte, whatever it was before."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.records import Codec
+from tests.broker.batches import altered
 from tests.broker.client import batch_of
+from tests.broker.running import until
 
-from .cluster import TOPIC, replicating, state_of
+from .cluster import TOPIC, Cluster, replicating, state_of
+
+KEY = TOPIC, 0
+
+
+def on_cluster(
+    count: int = 2, **settings: str
+) -> Callable[[Callable[[Cluster], Coroutine[Any, Any, None]]], Callable[[Path], None]]:
+    """Make `async def test(cluster)` a test."""
+
+    def decorate(test: Callable[[Cluster], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
+        def run(tmp_path: Path) -> None:
+            async def main() -> None:
+                named = {name.replace("_", "."): value for name, value in settings.items()}
+                async with replicating(tmp_path, count, named) as cluster:
+                    await test(cluster)
+
+            asyncio.run(main())
+
+        run.__name__, run.__doc__ = test.__name__, test.__doc__
+        return run
+
+    return decorate
+
+
+async def produce(cluster: Cluster, leader: int, *values: bytes, acks: int = 1) -> None:
+    client = await cluster[leader].client()
+    for value in values:
+        await client.append(TOPIC, batch_of(value), acks=acks)
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_follower_has_the_same_bytes(tmp_path: Path, codec: Codec) -> None:
+def test_all_codecs(tmp_path: Path, codec: Codec) -> None:
     async def main() -> None:
         async with replicating(tmp_path) as cluster:
             await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
@@ -26,3 +59,194 @@ def test_a_follower_has_the_same_bytes(tmp_path: Path, codec: Codec) -> None:
             assert cluster[2].partition().log.epochs.entries() == [(0, 0)]
 
     asyncio.run(main())
+
+
+@on_cluster(count=3)
+async def test_leaders_take_turns(cluster: Cluster) -> None:
+    """Each leaves records that no other has; the next leader's count."""
+    await cluster.take(state_of(1, 0, [1, 2, 3], [1, 2, 3]))
+    await produce(cluster, 1, b"a", b"b", acks=-1)
+    for turn in range(1, 7):
+        leader, last = turn % 3 + 1, (turn - 1) % 3 + 1
+        for broker in cluster.brokers.values():
+            broker.replicator.stopped([KEY])
+        before = cluster[last].partition().log.log_end_offset
+        await produce(cluster, last, b"lost", b"lost too")
+        await cluster.take(state_of(leader, turn, [1, 2, 3], [1, 2, 3]))
+        await produce(cluster, leader, b"kept %d" % turn, acks=-1)
+        await cluster.until_equal()
+        assert cluster[last].partition().log.log_end_offset == before + 1
+        assert b"lost" not in cluster[1].bytes_of()
+    entries = [broker.partition().log.epochs.entries() for broker in cluster.brokers.values()]
+    assert entries == [[(0, 0), *((turn, turn + 1) for turn in range(1, 7))]] * 3
+
+
+@on_cluster()
+async def test_an_epoch_in_which_nothing_was_written(cluster: Cluster) -> None:
+    """1 led epoch 2 without a word; the leader of epoch 3 has never heard of that."""
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", acks=-1)
+    await cluster[1].take(state_of(1, 2, [1], [1, 2]))
+    assert cluster[1].partition().log.epochs.entries() == [(0, 0), (2, 1)]
+    await cluster[2].take(state_of(2, 3, [2], [1, 2]))
+    await cluster[1].take(state_of(2, 3, [2], [1, 2]))
+    await produce(cluster, 2, b"b")
+    await cluster.until_equal()
+    assert cluster[1].partition().log.epochs.entries() == [(0, 0), (3, 1)]
+
+
+@on_cluster()
+async def test_a_log_without_epochs_is_only_sure_of_what_is_committed(cluster: Cluster) -> None:
+    await cluster[2].take(state_of(2, 0, [2], [1, 2]))
+    await produce(cluster, 2, b"other")
+    log = cluster[2].partition().log
+    log.epochs.truncate_end(0)
+    log._high_watermark = 0
+    await cluster[1].take(state_of(1, 1, [1], [1, 2]))
+    await produce(cluster, 1, b"a", b"b")
+    await cluster[2].take(state_of(1, 1, [1], [1, 2]))
+    await cluster.until_equal()
+
+
+@on_cluster()
+async def test_records_were_deleted_before_the_follower_came(cluster: Cluster) -> None:
+    """The leader's log starts between batches, then within one."""
+    await cluster[1].take(state_of(1, 0, [1], [1, 2]))
+    await produce(cluster, 1, b"a", b"b", b"c")
+    log = cluster[1].partition().log
+    log.advance_log_start(2)
+    await cluster[2].take(state_of(1, 0, [1], [1, 2]))
+    follower = cluster[2].partition().log
+    await until(lambda: follower.log_end_offset == 3)
+    assert (follower.log_start_offset, follower.segments.first_offset) == (2, 2)
+
+
+@on_cluster()
+async def test_the_leader_starts_within_a_batch(cluster: Cluster) -> None:
+    await cluster[1].take(state_of(1, 0, [1], [1, 2]))
+    client = await cluster[1].client()
+    await client.append(TOPIC, batch_of(*[b"v"] * 10), acks=1)
+    cluster[1].partition().log.advance_log_start(5)
+    await cluster[2].take(state_of(1, 0, [1], [1, 2]))
+    await cluster.until_equal()
+    follower = cluster[2].partition().log
+    await until(lambda: follower.log_start_offset == 5)
+    assert follower.segments.first_offset == 0
+
+
+@on_cluster()
+async def test_deleted_records_are_deleted_on_followers(cluster: Cluster) -> None:
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", b"b", b"c", acks=-1)
+    await cluster.until_equal()
+    leader = cluster[1].partition()
+    leader.log.advance_log_start(2)
+    await until(lambda: cluster[2].partition().log.log_start_offset == 2)
+    await until(lambda: leader.low_watermark({1, 2}) == 2)
+
+
+@on_cluster()
+async def test_the_leader_knows_no_such_epoch(cluster: Cluster) -> None:
+    """Then its end counts, if it is the earlier one."""
+    await cluster[1].take(state_of(1, 5, [1], [1, 2]))
+    await produce(cluster, 1, b"a", b"b")
+    await cluster[2].take(state_of(2, 5, [2], [1, 2]))
+    await produce(cluster, 2, b"c", b"d", b"e")
+    cluster[2].partition().log.epochs.assign(9, 0)
+    await cluster[2].take(state_of(1, 6, [1], [1, 2]))
+    await cluster[1].take(state_of(1, 6, [1], [1, 2]))
+    log = cluster[2].partition().log
+    await until(lambda: log.log_end_offset == 2)
+    assert log.high_watermark <= 2
+
+
+@on_cluster()
+async def test_compaction_leaves_gaps(cluster: Cluster) -> None:
+    await cluster[1].take(state_of(1, 0, [1], [1, 2]))
+    log = cluster[1].partition().log
+    for base_offset in (3, 90, 4_000):
+        batch = altered(batch_of(b"v"), base_offset=base_offset, partition_leader_epoch=0)
+        log.append_as_follower(memoryview(batch), wall_ms=0)
+    await cluster.take(state_of(1, 1, [1], [1, 2]))
+    await cluster.until_equal()
+    assert cluster[2].partition().log.log_end_offset == 4_001
+
+
+@on_cluster()
+async def test_a_topic_without_an_id_is_fetched_by_name(cluster: Cluster) -> None:
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2], topic_id=ZERO_UUID))
+    await produce(cluster, 1, b"a", acks=-1)
+    await cluster.until_equal()
+
+
+@on_cluster()
+async def test_the_leader_is_not_known_yet(cluster: Cluster) -> None:
+    """It is told of its role later, and where it is later still."""
+    elsewhere = cluster[1].info._replace(endpoints={})
+    cluster[2].metadata.update_brokers(1, [elsewhere, cluster[2].info])
+    await cluster[2].take(state_of(1, 0, [1, 2], [1, 2]))
+    await asyncio.sleep(0.05)
+    cluster.introduce()
+    await asyncio.sleep(0.05)
+    await cluster[1].take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", acks=-1)
+    await cluster.until_equal()
+
+
+@on_cluster()
+async def test_many_partitions_in_one_session(cluster: Cluster) -> None:
+    states = [state_of(1, 0, [1, 2], [1, 2], partition=number) for number in range(30)]
+    await cluster.take(*states)
+    client = await cluster[1].client()
+    for number in range(30):
+        await client.append(TOPIC, batch_of(b"%d" % number), partition=number, acks=-1)
+    await asyncio.gather(*(cluster.until_equal((TOPIC, number)) for number in range(30)))
+    (session,) = cluster[1].node.fetch_sessions.slots.sessions.values()
+    assert (session.is_follower, session.size) == (True, 30)
+    await cluster.take(*(s._replace(leader=2, leader_epoch=1) for s in states[:10]))
+    await until(lambda: session.size == 20)
+
+
+@on_cluster()
+async def test_a_session_that_is_gone_is_opened_anew(cluster: Cluster) -> None:
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    slots = cluster[1].node.fetch_sessions.slots
+    await until(lambda: slots.sessions)
+    (session_id,) = slots.sessions
+    slots.close(session_id)
+    await produce(cluster, 1, b"a", acks=-1)
+    assert session_id not in slots.sessions
+
+
+@on_cluster(num_replica_fetchers="3")
+async def test_several_connections_to_a_leader(cluster: Cluster) -> None:
+    states = [state_of(1, 0, [1, 2], [1, 2], partition=number) for number in range(6)]
+    await cluster.take(*states)
+    replicator = cluster[2].replicator
+    assert sorted(replicator._fetchers) == [(1, 0), (1, 1), (1, 2)]
+    cluster[2].config.num_replica_fetchers = 1
+    replicator.settings_changed()
+    assert sorted(replicator._fetchers) == [(1, 0)]
+    client = await cluster[1].client()
+    for number in range(6):
+        await client.append(TOPIC, batch_of(b"v"), partition=number, acks=-1)
+    replicator.stopped([state.key for state in states])
+    assert not replicator._fetchers
+
+
+@on_cluster()
+async def test_a_batch_that_is_damaged_on_its_way(cluster: Cluster) -> None:
+    """It is not kept, and fetched again and again until it is right."""
+    await cluster[1].take(state_of(1, 0, [1], [1, 2]))
+    await produce(cluster, 1, b"a", b"b")
+    file = cluster[1].partition().log.segments.active.file
+    right = file.pread(file.size_bytes, 0)
+    with open(file.path, "r+b") as stream:
+        stream.seek(len(right) - 1)
+        stream.write(b"X")
+    await cluster[2].take(state_of(1, 0, [1], [1, 2]))
+    log = cluster[2].partition().log
+    await until(lambda: log.log_end_offset == 1)
+    with open(file.path, "r+b") as stream:
+        stream.write(right)
+    await cluster.until_equal()
