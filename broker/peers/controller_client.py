@@ -67,7 +67,6 @@ class ControllerClient:
                     self._note("")
                     return answer
                 self._note(f"broker {self._metadata.controller_id} is not the controller")
-                self._hang_up()
             unknown = self._metadata.controller_id == NO_CONTROLLER
             await self._pause(UNKNOWN_PAUSE_S if unknown else RETRY_PAUSE_S)
 

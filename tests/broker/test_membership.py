@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
 
 import pytest
 
@@ -11,7 +12,7 @@ from odradek.broker.config import Config
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.current import CurrentSession
 from odradek.broker.coordination.embedded import EmbeddedStore
-from odradek.broker.coordination.interface import Session, Stat
+from odradek.broker.coordination.interface import Session, Stat, Watch
 from odradek.broker.membership import (
     CannotJoin,
     Membership,
@@ -199,6 +200,42 @@ def test_two_that_come_at_the_same_time() -> None:
             "CannotJoin",
             "int",
         ]
+
+    run(test)
+
+
+class Late:
+    """A session whose `exists` is held up by something that happens first."""
+
+    def __init__(self, session: Session, first: Callable[[], Awaitable[object]]) -> None:
+        self._session = session
+        self._first = first
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        await self._first()
+        return await self._session.exists(path, watch)
+
+
+def test_one_that_is_a_little_quicker() -> None:
+    """Its node is not taken away."""
+
+    async def test(w: World) -> None:
+        quick, _ = await w.membership(3)
+        _, session = await w.membership(3)
+
+        async def first() -> None:
+            if quick.broker_epoch < 0:
+                await quick.register(at(9))
+
+        late = cast(Session, Late(session, first))
+        with pytest.raises(CannotJoin):
+            await Membership(late, 3, session_timeout_ms=TIMEOUT_MS).register(at(10))
+        stat = await w.stat(3)
+        assert stat is not None
+        assert stat.czxid == quick.broker_epoch
 
     run(test)
 

@@ -333,7 +333,7 @@ def test_close_ends_who_waits() -> None:
         await asyncio.sleep(0)
         slow.close()
         with pytest.raises(PeerFailed, match="closed"):
-            await task
+            await asyncio.wait_for(task, 1)
         async with server.listening():
             assert await ask_heartbeat(peer) == 27
             peer.close()
