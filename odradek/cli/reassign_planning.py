@@ -98,11 +98,12 @@ def plan(
     with brokers_of(cluster) as brokers:
         found = view(brokers, None if topics is None else topics.split(","))
         partitions = {p.key: p for p in found.partitions()}
+        going = {*(leaving or ()), *replaced}
+        for topic, partition in ongoing(brokers, controller_of(found)):
+            moving = partitions.get((topic, partition))
+            if moving is not None and (topics is not None or going & set(moving.replicas)):
+                raise CommandError(f"{topic}-{partition} is being moved: wait for it, or cancel it")
         made = _make(found, partitions, leaving, replaced, targets)
-        busy = [key for key in ongoing(brokers, controller_of(found)) if key in made.replicas]
-        if busy:
-            topic, partition = busy[0]
-            raise CommandError(f"{topic}-{partition} is being moved: wait for it, or cancel it")
         document = plan_document(made.replicas)
         if output is not None:
             _write(output, document)
