@@ -36,10 +36,12 @@ class ZooKeeperStore:
         connection_timeout_ms: int,
         in_flight_max: int = IN_FLIGHT_MAX,
         set_acl: bool = False,
+        make_chroot: bool = True,
         client_options: dict[str, Any] | None = None,
     ) -> None:
         """`address`: HOST:PORT,HOST:PORT/chroot.  `client_options`: kazoo's, for TLS and
         authentication.  `set_acl`: let only who is authenticated as we are write our nodes.
+        `make_chroot`: make the chroot if it is missing.
 
         Raises: StoreError.
         """
@@ -47,6 +49,7 @@ class ZooKeeperStore:
         self._connection_timeout_ms = connection_timeout_ms
         self._in_flight_max = in_flight_max
         self._set_acl = set_acl
+        self._make_chroot = make_chroot
         self._client_options = client_options or {}
         self._sessions: set[ZooKeeperSession] = set()
         self._closed = False
@@ -88,7 +91,7 @@ class ZooKeeperStore:
             on_end=on_end,
         )
         try:
-            await session.open(self._connection_timeout_ms / 1000)
+            await session.open(self._connection_timeout_ms / 1000, make_chroot=self._make_chroot)
         except SessionExpired as error:
             raise StoreError(f"ZooKeeper has ended a new session: {error}") from error
         self._sessions = {*self.sessions, session}

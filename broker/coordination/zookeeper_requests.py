@@ -200,6 +200,8 @@ def stat_of(stat: Any) -> Stat:
 def error_of(exception: Exception, path: str) -> CoordinationError:
     """ZooKeeper's error in our words; one that is not foreseen leaves the outcome unknown."""
     kind = ERRORS.get(type(exception))
+    if kind is NotAllowed:
+        return NotAllowed(f"ZooKeeper's ACL of {path} keeps this client out")
     if kind is not None:
         return kind(path)
     lost = CoordinationLost(f"{path}: ZooKeeper says {exception!r}")

@@ -113,12 +113,16 @@ class ZooKeeperSession:
             on_read=self._set_watch,
         )
 
-    async def open(self, timeout_s: float) -> None:
-        """Connect, and make the chroot if it is missing.  Raises: StoreError, CoordinationLost."""
+    async def open(self, timeout_s: float, *, make_chroot: bool) -> None:
+        """Connect; make the chroot if it is missing and wanted.
+
+        Raises: StoreError, CoordinationLost.
+        """
         self._client.start_async()
         try:
             await self._connect(timeout_s)
-            await self._make_chroot()
+            if make_chroot:
+                await self._make_chroot()
         except BaseException:
             self._closing = True
             await self._stop()

@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "produce": "Write records to a topic.",
     "consume": "Read records of a topic.",
     "log": "Read, check and repair the files of a data directory.",
+    "zookeeper": "Look at the nodes in ZooKeeper or in an embedded store.",
     "export-zookeeper": "Let Apache Kafka take over a stopped broker.",
     "import-zookeeper": "Take over a stopped broker of Apache Kafka.",
     "import-directory": "Rebuild a lost store from partition directories.",
