@@ -30,7 +30,7 @@ from odradek.protocol.messages.k56_alter_partition import (
 from odradek.protocol.schema import Message
 from odradek.storage.log_dirs import LogDirs
 from tests.broker.client import Client
-from tests.broker.running import HOST, WatchedFiles, until
+from tests.broker.running import HOST, MovableClock, WatchedFiles, until
 
 TOPIC: Final = "t"
 TOPIC_ID: Final = bytes(range(16))
@@ -38,7 +38,6 @@ BROKER_EPOCH: Final = 77
 SETTINGS: Final = {
     "replica.fetch.backoff.ms": "20",
     "replica.fetch.wait.max.ms": "50",
-    "replica.lag.time.max.ms": "400",
 }
 
 
@@ -134,6 +133,7 @@ class Replicating:
         self.config = load_config(overrides=overrides)
         self.runtime = Runtime.system()
         self.files = self.runtime.files = WatchedFiles()
+        self.clock = self.runtime.clock = MovableClock(self.runtime)
         self.controller = Controller()
         self.failures: list[str] = []
         self.clients: list[Client] = []
@@ -192,6 +192,11 @@ class Replicating:
         codes = await roles.take(states)
         assert set(codes.values()) <= {ErrorCode.NONE}, codes
         self.metadata.update_partitions(states)
+
+    async def look_for_lag(self) -> None:
+        """Half a minute later, to its replicator."""
+        self.clock.moved_ms += self.config.replica_lag_time_max_ms + 1
+        await self.replicator._shrink_isrs()
 
     def partition(self, key: TopicPartition = (TOPIC, 0)) -> Partition:
         """The replica here."""

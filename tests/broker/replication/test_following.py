@@ -38,6 +38,10 @@ def on_cluster(
     return decorate
 
 
+def write(path: str, data: bytes) -> None:
+    Path(path).write_bytes(data)
+
+
 async def produce(cluster: Cluster, leader: int, *values: bytes, acks: int = 1) -> None:
     client = await cluster[leader].client()
     for value in values:
@@ -241,12 +245,9 @@ async def test_a_batch_that_is_damaged_on_its_way(cluster: Cluster) -> None:
     await produce(cluster, 1, b"a", b"b")
     file = cluster[1].partition().log.segments.active.file
     right = file.pread(file.size_bytes, 0)
-    with open(file.path, "r+b") as stream:
-        stream.seek(len(right) - 1)
-        stream.write(b"X")
+    write(file.path, right[:-1] + b"X")
     await cluster[2].take(state_of(1, 0, [1], [1, 2]))
     log = cluster[2].partition().log
     await until(lambda: log.log_end_offset == 1)
-    with open(file.path, "r+b") as stream:
-        stream.write(right)
+    write(file.path, right)
     await cluster.until_equal()

@@ -1,0 +1,176 @@
+"""In-sync sets shrink and grow through the controller, whatever it answers."""
+
+import asyncio
+
+import pytest
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.primitives import ZERO_UUID
+from tests.broker.client import batch_of
+from tests.broker.running import until
+
+from .cluster import BROKER_EPOCH, TOPIC, Cluster, state_of
+from .test_following import KEY, on_cluster, produce
+
+
+async def lagging(cluster: Cluster) -> None:
+    """2 follows no more, and the leader has noticed."""
+    cluster[2].replicator.stopped([KEY])
+    await produce(cluster, 1, b"v")
+    await cluster[1].look_for_lag()
+    await until(lambda: cluster[1].partition().state.isr == (1,))
+
+
+def follow(cluster: Cluster) -> None:
+    cluster[2].replicator.roles_changed([KEY])
+
+
+@on_cluster()
+async def test_a_follower_leaves_and_comes_back(cluster: Cluster) -> None:
+    controller, leader = cluster[1].controller, state_of(1, 0, [1, 2], [1, 2])
+    await cluster.take(leader)
+    await produce(cluster, 1, b"a", acks=-1)
+    assert not controller.asked
+    client = await cluster[1].client()
+    cluster[2].replicator.stopped([KEY])
+    produced = asyncio.ensure_future(client.produce(TOPIC, batch_of(b"b"), acks=-1))
+    await until(lambda: cluster[1].partition().log.log_end_offset == 2)
+    await cluster[1].look_for_lag()
+    assert (await produced).error_code == 0, "2 has left"
+    assert cluster[1].partition().state.isr == (1,)
+    follow(cluster)
+    await until(lambda: cluster[1].partition().state.isr == (1, 2))
+    assert cluster[1].partition().state.partition_epoch == 2
+    assert controller.wanted == [[1], [1, 2]]
+    request, version = controller.asked[0]
+    (topic,) = request.topics
+    (data,) = topic.partitions
+    assert (version, request.broker_id, request.broker_epoch) == (3, 1, BROKER_EPOCH)
+    assert (topic.topic_id, data.leader_epoch, data.partition_epoch) == (leader.topic_id, 0, 0)
+    assert [state.broker_epoch for state in data.new_isr_with_epochs] == [-1]
+    await cluster.until_equal()
+
+
+@on_cluster()
+async def test_a_topic_without_an_id_is_asked_for_by_name(cluster: Cluster) -> None:
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2], topic_id=ZERO_UUID))
+    await lagging(cluster)
+    (request, version) = cluster[1].controller.asked[0]
+    assert (version, request.topics[0].topic_name) == (1, TOPIC)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_CONTROLLER, 4_321])
+def test_what_is_tried_again(tmp_path: object, code: int) -> None:
+    @on_cluster()
+    async def test(cluster: Cluster) -> None:
+        controller = cluster[1].controller
+        controller.codes = [code, code]
+        await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+        await lagging(cluster)
+        assert controller.wanted == [[1], [1], [1]]
+
+    test(tmp_path)  # type: ignore[arg-type]
+
+
+@on_cluster()
+async def test_a_request_that_is_refused_as_a_whole(cluster: Cluster) -> None:
+    controller = cluster[1].controller
+    controller.top_level = [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await lagging(cluster)
+    assert len(controller.asked) == 3
+
+
+@on_cluster()
+async def test_a_replica_that_may_not_join_yet(cluster: Cluster) -> None:
+    """It is proposed again with its next fetch."""
+    controller = cluster[1].controller
+    await cluster.take(state_of(1, 0, [1], [1, 2]))
+    controller.codes = [ErrorCode.INELIGIBLE_REPLICA] * 3
+    await until(lambda: cluster[1].partition().state.isr == (1, 2))
+    assert controller.wanted == [[1, 2]] * 4
+
+
+@on_cluster()
+async def test_a_leader_that_is_fenced_waits_for_its_next_role(cluster: Cluster) -> None:
+    controller = cluster[1].controller
+    controller.codes = [ErrorCode.INVALID_UPDATE_VERSION]
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    cluster[2].replicator.stopped([KEY])
+    await produce(cluster, 1, b"v")
+    await cluster[1].look_for_lag()
+    await until(lambda: not cluster[1].replicator._isr_changes._is_asking)
+    await cluster[1].look_for_lag()
+    assert len(controller.asked) == 1
+    assert cluster[1].partition().log.high_watermark == 0
+    await cluster[1].take(state_of(1, 1, [1], [1, 2]))
+    assert cluster[1].partition().log.high_watermark == 1
+
+
+@on_cluster()
+async def test_one_request_at_a_time_with_all_that_waits(cluster: Cluster) -> None:
+    controller = cluster[1].controller
+    states = [state_of(1, 0, [1], [1, 2], partition=number) for number in range(9)]
+    controller.silent = True
+    await cluster.take(*states)
+    await until(lambda: all(cluster[1].partition(state.key).proposal for state in states))
+    assert len(controller.asked) == 1
+    controller.silent = False
+    await until(lambda: all(cluster[1].partition(s.key).state.isr == (1, 2) for s in states))
+    assert len(controller.asked) <= 3
+
+
+@on_cluster(min_insync_replicas="2")
+async def test_too_few_are_in_sync(cluster: Cluster) -> None:
+    """Before the append, and after it."""
+    controller = cluster[1].controller
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", acks=-1)
+    client = await cluster[1].client()
+    await lagging(cluster)
+    result = await client.produce(TOPIC, batch_of(b"c"), acks=-1)
+    assert result.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (result.base_offset, result.error_message, result.log_start_offset) == (-1, None, 0)
+    log = cluster[1].partition().log
+    assert (log.high_watermark, log.log_end_offset) == (1, 2)
+    await client.append(TOPIC, batch_of(b"d"), acks=1)
+    assert log.high_watermark == 1, "with acks=1 it is written, but nobody reads it"
+    follow(cluster)
+    await until(lambda: log.high_watermark == 3)
+    assert controller.wanted == [[1], [1, 2]]
+
+
+@on_cluster(min_insync_replicas="2")
+async def test_the_in_sync_set_shrinks_after_the_append(cluster: Cluster) -> None:
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", acks=-1)
+    cluster[2].replicator.stopped([KEY])
+    client = await cluster[1].client()
+    produced = asyncio.ensure_future(client.produce(TOPIC, batch_of(b"b"), acks=-1))
+    leader = cluster[1].partition()
+    await until(lambda: leader.log.log_end_offset == 2)
+    await cluster[1].look_for_lag()
+    await until(lambda: leader.state.isr == (1,))
+    assert not produced.done()
+    leader.log.high_watermark = 2  # as if that had moved before the in-sync set did
+    leader.wake()
+    result = await produced
+    assert (result.error_code, result.base_offset) == (
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        1,
+    )
+
+
+@on_cluster()
+async def test_leadership_is_lost_before_the_follower_has_it(cluster: Cluster) -> None:
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", acks=-1)
+    cluster[2].replicator.stopped([KEY])
+    client = await cluster[1].client()
+    produced = asyncio.ensure_future(client.produce(TOPIC, batch_of(b"b"), acks=-1))
+    await until(lambda: cluster[1].partition().log.log_end_offset == 2)
+    await cluster.take(state_of(2, 1, [2], [1, 2]))
+    result = await produced
+    assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (result.current_leader.leader_id, result.current_leader.leader_epoch) == (2, 1)
+    await until(lambda: cluster[1].partition().log.log_end_offset == 1)
