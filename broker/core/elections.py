@@ -1,14 +1,11 @@
 """Who leads a partition: the controller's choices, as pure functions.
 
-Source: how Kafka 3.9's controller in ZooKeeper mode brings a new partition online, and how it
-answers ElectLeaders.
+Source: the leader elections of Kafka 3.9's controller in ZooKeeper mode.
 """
 
 from collections.abc import Collection, Sequence
 from enum import Enum, IntEnum, auto
 from typing import NamedTuple
-
-from odradek.protocol.errors import ErrorCode, Refused
 
 from .partition_state import NO_LEADER, PartitionState
 
@@ -43,13 +40,12 @@ class Leadership(NamedTuple):
     """The leader was not in sync when it was elected: records may be lost."""
 
 
-def first_leader(replicas: Sequence[int], live: Collection[int]) -> Leadership:
-    """Of a new partition: the first live replica; all live ones are in sync, nothing is written.
+def first_leader(online: Sequence[int]) -> Leadership:
+    """Of a new partition: the first online replica; all online ones are in sync.
 
-    Without a live replica there is no leader, and the partition waits for one.
+    Without one there is no leader, and the partition waits for it.
     """
-    isr = tuple(replica for replica in replicas if replica in live)
-    return Leadership(isr[0] if isr else NO_LEADER, isr)
+    return Leadership(online[0] if online else NO_LEADER, tuple(online))
 
 
 def leader_if_offline(
@@ -95,61 +91,8 @@ def leader_at_shutdown(
     return None
 
 
-def elect(state: PartitionState | None, kind: ElectionType, live: Collection[int]) -> Leadership:
-    """The leader that an election brings; None is a partition that never had one.
-
-    Raises: Refused (ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
-    ELIGIBLE_LEADERS_NOT_AVAILABLE).
-    """
-    if kind == ElectionType.PREFERRED:
-        if state is not None:
-            return _elect_preferred(state, live)
-        raise Refused(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "no replica has ever led it")
-    if state is not None:
-        return _elect_any(state, live)
-    raise Refused(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica has ever led it")
-
-
-def elect_offline(state: PartitionState | None, live: Collection[int]) -> Leadership:
-    """The leader of a partition that had none: the first live replica in sync, or still none."""
-    assert state is not None
-    in_sync = [r for r in state.replicas if r in live and r in state.isr]
-    if not in_sync:
-        return Leadership(NO_LEADER, state.isr)
-    return Leadership(in_sync[0], tuple(r for r in state.isr if r in live))
-
-
-def lose_replica(state: PartitionState | None, replica: int) -> Leadership:
+def lose_replica(state: PartitionState, replica: int) -> Leadership:
     """What is left when a replica goes offline: no leader if it led, the last in sync stays so."""
-    assert state is not None
     left = tuple(other for other in state.isr if other != replica)
-    return Leadership(NO_LEADER if state.leader == replica else state.leader, left or state.isr)
-
-
-def _elect_preferred(state: PartitionState, live: Collection[int]) -> Leadership:
-    """The first replica, if it is alive and in sync; the in-sync replicas stay."""
-    preferred = state.replicas[0]
-    if state.leader == preferred:
-        raise Refused(ErrorCode.ELECTION_NOT_NEEDED, "the preferred replica leads already")
-    if preferred not in live or preferred not in state.isr:
-        raise Refused(
-            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-            f"the preferred replica {preferred} is not alive and in sync",
-        )
-    return Leadership(preferred, state.isr)
-
-
-def _elect_any(state: PartitionState, live: Collection[int]) -> Leadership:
-    """The first live replica in sync, or else the first live one: but only if there is no leader.
-
-    A live leader stays, also if it was elected uncleanly.
-    """
-    if state.leader != NO_LEADER and state.leader in live:
-        raise Refused(ErrorCode.ELECTION_NOT_NEEDED, "the leader is alive")
-    replicas = [replica for replica in state.replicas if replica in live]
-    in_sync = [replica for replica in replicas if replica in state.isr]
-    if in_sync:
-        return Leadership(in_sync[0], tuple(r for r in state.isr if r in live))
-    if replicas:
-        return Leadership(replicas[0], (replicas[0],), is_unclean=True)
-    raise Refused(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is alive")
+    leader = NO_LEADER if state.leader == replica else state.leader
+    return Leadership(leader, left or state.isr, state.is_recovering)

@@ -137,7 +137,7 @@ def _initialize(
 
 def _first_state(context: Context, key: TopicPartition) -> PartitionState | None:
     assignment = context.assignment(key)
-    leadership = first_leader(assignment.replicas, context.online(key, assignment.replicas))
+    leadership = first_leader(context.online(key, assignment.replicas))
     if leadership.leader == NO_LEADER:
         log.warning("no live replica topic=%s partition=%d", *key)
         return None
