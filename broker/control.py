@@ -50,10 +50,10 @@ class ControlRequests:
             self._check_controller_epoch(sender)
             self.controller_epoch = sender.controller_epoch
             node = self._node
-            await node.replicas.read_overrides(self._unserved_topics(states), self._session)
             told = roles.Roles(
                 node.replicas,
                 node.clock,
+                self._session,
                 broker_id=node.broker_id,
                 live=node.metadata.brokers,
                 tell=self._roles_changed,
@@ -107,10 +107,6 @@ class ControlRequests:
             raise Refused(ErrorCode.STALE_CONTROLLER_EPOCH)
 
     # What follows from it elsewhere on this broker.
-
-    def _unserved_topics(self, states: Iterable[PartitionState]) -> list[str]:
-        served = self._node.replicas.partitions
-        return list(dict.fromkeys(state.topic for state in states if state.key not in served))
 
     def _roles_changed(self, keys: Sequence[TopicPartition]) -> None:
         node = self._node

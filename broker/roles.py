@@ -11,6 +11,7 @@ from odradek.protocol.primitives import ZERO_UUID
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
 
+from .coordination.interface import Session
 from .core.control_rules import judge_role, judge_stop, without_role
 from .core.controller.requests import StoppedReplica
 from .core.partition import Partition
@@ -29,10 +30,19 @@ class Roles:
     """One LeaderAndIsr; `take` may be called once."""
 
     def __init__(
-        self, replicas: Replicas, clock: Clock, *, broker_id: int, live: Container[int], tell: Tell
+        self,
+        replicas: Replicas,
+        clock: Clock,
+        session: Session,
+        *,
+        broker_id: int,
+        live: Container[int],
+        tell: Tell,
     ) -> None:
+        """`tell` is called with those that have a new role, in the turn in which they got it."""
         self._replicas = replicas
         self._clock = clock
+        self._session = session
         self._slices = Slices(clock)
         self._broker_id = broker_id
         self._live = live
@@ -41,7 +51,10 @@ class Roles:
         self._failed: set[TopicPartition] = set()
 
     async def take(self, states: Iterable[PartitionState]) -> Codes:
-        """Lead and follow; one code for each partition."""
+        """Lead and follow; one code for each partition.
+
+        Raises: CoordinationError if the store can't be asked for the settings of a topic.
+        """
         replicas = self._replicas
         asked = {state.key: state for state in states}
         codes: Codes = {}
@@ -53,9 +66,12 @@ class Roles:
             if code is None:
                 (leaders if state.leader == self._broker_id else followers).append(state)
             codes[state.key] = ErrorCode.NONE if code is None else code
+        taken = (*leaders, *followers)
+        new = [state.topic for state in taken if state.key not in replicas.partitions]
+        await replicas.read_overrides(dict.fromkeys(new), self._session)
         await self._take(leaders)
         await self._take(followers)
-        for state in (*leaders, *followers):
+        for state in taken:
             absent = state.key not in replicas.partitions
             if absent or state.key in self._failed or state.key in replicas.offline:
                 codes[state.key] = ErrorCode.KAFKA_STORAGE_ERROR

@@ -106,7 +106,8 @@ def answers_of_ours(directory: Path) -> list[list[Any]]:
     """Each step's name, and what we answer."""
 
     async def main() -> list[list[Any]]:
-        async with running(directory, {"auto.create.topics.enable": "false"}) as broker:
+        settings = {"auto.create.topics.enable": "false", "controlled.shutdown.enable": "false"}
+        async with running(directory, settings) as broker:
             broker.node.replicator = NoReplicator()  # type: ignore[assignment]
             broker.node.broker_epoch = 50
             script, answers = Script(broker.node.broker_epoch), []

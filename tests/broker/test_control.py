@@ -1,0 +1,263 @@
+"""What a broker does when its controller speaks."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from odradek.broker.control_messages import Sender
+from odradek.broker.coordination.interface import SessionExpired
+from odradek.broker.core.controller.requests import StoppedReplica
+from odradek.broker.core.partition_state import LEADER_IS_DELETED, NO_LEADER
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
+from odradek.storage.errors import LogDirFailed
+
+from .client import batch_of, records_in
+from .controlled import OTHER, SENDER, SETTINGS, TOPIC_ID, lead, state, take_control, update
+from .running import RunningBroker, on_broker, running, until
+
+OK, STORAGE_ERROR = ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR
+ONE_OFFSETS_PARTITION = {**SETTINGS, "offsets.topic.num.partitions": "1"}
+
+
+def directories(broker: RunningBroker) -> list[str]:
+    return sorted(path.name for path in Path(broker.data_dir).iterdir() if path.is_dir())
+
+
+@on_broker(SETTINGS, both=False)
+async def test_the_life_of_a_replica(broker: RunningBroker) -> None:
+    replicator, replicas = await take_control(broker), broker.node.replicas
+    assert await lead(broker, state(0), state(1, leader=OTHER)) == [OK, OK]
+    assert replicator.changed == [("t", 0), ("t", 1)], "leaders first"
+    leader, follower = replicas.partitions["t", 0], replicas.partitions["t", 1]
+    assert (leader.is_leader, follower.is_leader) == (True, False)
+    assert leader.log.epochs.entries() == [(0, 0)], "noted though nothing was written"
+    assert follower.log.epochs.entries() == []
+    turned = [
+        state(0, leader=OTHER, leader_epoch=1, is_new=False),
+        state(1, leader_epoch=1, is_new=False),
+    ]
+    assert await lead(broker, *turned) == [OK, OK]
+    assert replicator.changed[2:] == [("t", 1), ("t", 0)], "leaders first"
+    assert (leader.is_leader, follower.is_leader) == (False, True)
+    stopped = [StoppedReplica("t", 0, 1, False), StoppedReplica("t", 1, 1, True)]
+    codes = await broker.node.control.stop_replicas(SENDER, stopped)
+    assert codes == {("t", 0): OK, ("t", 1): OK}
+    assert replicator.gone == [("t", 0), ("t", 1)]
+    assert set(replicas.partitions) == {("t", 0)}, "the other one is only not fetched any more"
+    assert "t-0" in directories(broker)
+    assert "t-1" not in directories(broker)
+
+
+@on_broker(SETTINGS, both=False)
+async def test_two_controllers_at_once(broker: RunningBroker) -> None:
+    await take_control(broker)
+    node, newer = broker.node, Sender(8, SENDER.controller_epoch + 1)
+    old = [state(number, leader=OTHER) for number in range(40)]
+    first = asyncio.ensure_future(node.control.leader_and_isr(SENDER, old))
+    await asyncio.sleep(0)
+    second = asyncio.ensure_future(node.control.leader_and_isr(newer, [state(leader_epoch=1)]))
+    late = asyncio.ensure_future(node.control.leader_and_isr(SENDER, [state(leader_epoch=2)]))
+    later = asyncio.ensure_future(node.control.stop_replicas(SENDER, []))
+    assert set((await first).values()) == {OK}
+    assert await second == {("t", 0): OK}
+    for stale in (late, later):
+        with pytest.raises(Refused) as refused:
+            await stale
+        assert refused.value.code == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert node.replicas.partitions["t", 0].state.leader_epoch == 1
+
+
+@on_broker(SETTINGS, both=False)
+async def test_others_have_their_turn(broker: RunningBroker) -> None:
+    await take_control(broker)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0.001)
+
+    counting = asyncio.create_task(count())
+    for leader_epoch in range(2):
+        turns = 0
+        states = [state(n, leader_epoch=leader_epoch) for n in range(150)]
+        assert set(await lead(broker, *states)) == {OK}
+        assert turns > 1
+    counting.cancel()
+
+
+@on_broker(SETTINGS, both=False)
+async def test_a_leader_that_is_not_alive_is_not_followed(broker: RunningBroker) -> None:
+    replicator = await take_control(broker)
+    for nobody in (NO_LEADER, 77):
+        topic = f"of-{nobody}"
+        assert await lead(broker, state(topic=topic, leader=nobody)) == [OK]
+        partition = broker.node.replicas.partitions[topic, 0]
+        assert partition.state.leader == NO_LEADER, "the log is there, but has no role"
+        assert not replicator.changed
+        assert await lead(broker, state(topic=topic)) == [OK], "the same epoch is still news"
+        assert partition.is_leader
+        gone = state(topic=topic, leader=nobody, leader_epoch=1)
+        assert await lead(broker, gone) == [OK]
+        assert partition.is_leader, "Kafka too leaves it as it is"
+        replicator.changed.clear()
+
+
+@on_broker(SETTINGS, both=False)
+async def test_names_that_no_directory_may_have(broker: RunningBroker) -> None:
+    await take_control(broker)
+    before = directories(broker)
+    for topic in ("../t", "", ".", "a/b", "x" * 250, "a b"):
+        assert await lead(broker, state(topic=topic)) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    assert await lead(broker, state(-1)) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    assert directories(broker) == before
+
+
+def test_what_is_known_after_a_restart(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path, SETTINGS) as broker:
+            await take_control(broker)
+            alone = state()._replace(isr=(0,), partition_epoch=0)
+            assert await lead(broker, alone) == [OK]
+            await update(broker, [alone])
+            client = await broker.client()
+            await client.append("t", batch_of(b"committed"))
+            # With another one in sync nothing more is committed.
+            assert await lead(broker, state(leader_epoch=1)) == [OK]
+            await client.append("t", batch_of(b"not yet"), acks=1)
+            log = broker.node.replicas.partitions["t", 0].log
+            assert (log.high_watermark, log.log_end_offset) == (1, 2)
+        async with running(tmp_path, SETTINGS) as broker:
+            await take_control(broker)
+            old = state(leader_epoch=1, topic_id=bytes(range(1, 17)), is_new=False)
+            assert await lead(broker, old) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+            again = state(leader_epoch=2, is_new=False)
+            assert await lead(broker, again) == [OK]
+            await update(broker, [again])
+            log = broker.node.replicas.partitions["t", 0].log
+            assert (log.high_watermark, log.log_end_offset) == (1, 2)
+            found = await (await broker.client()).fetch("t")
+            assert [value for _, value in records_in(found.records)] == [b"committed"]
+
+    asyncio.run(main())
+
+
+def test_a_new_replica_where_a_log_of_another_topic_lies(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path, SETTINGS) as broker:
+            await take_control(broker)
+            await lead(broker, state())
+        async with running(tmp_path, SETTINGS) as broker:
+            await take_control(broker)
+            other = state(topic_id=bytes(range(1, 17)))
+            assert await lead(broker, other) == [OK]
+            assert [name[-6:] for name in directories(broker)] == ["t-0", "-stray"]
+
+    asyncio.run(main())
+
+
+def test_replicas_of_a_log_directory_that_fails(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = {**SETTINGS, "log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
+        async with running(tmp_path, settings) as broker:
+            await take_control(broker)
+            assert set(await lead(broker, *(state(n) for n in range(6)))) == {OK}
+            replicas = broker.node.replicas
+            first, second = replicas.log_dirs.online
+            lost, kept = set(second.logs), set(first.logs)
+            assert lost
+            assert kept
+            replicas.take_offline(LogDirFailed("broken", second.path))
+            states = [state(n, leader_epoch=1, is_new=False) for n in range(7)]
+            codes = await broker.node.control.leader_and_isr(SENDER, states)
+            wanted = {*lost, ("t", 6)}  # of which nobody knows whether it lay there
+            assert {key for key, code in codes.items() if code == STORAGE_ERROR} == wanted
+            assert {key for key, code in codes.items() if code == OK} == kept
+            assert await lead(broker, state(7)) == [OK], "a new one is made where there is room"
+            stopped = [StoppedReplica(*key, -2, True) for key in sorted({*lost, *kept})]
+            codes = await broker.node.control.stop_replicas(SENDER, stopped)
+            assert {key for key, code in codes.items() if code == STORAGE_ERROR} == lost
+            assert not first.logs.keys() & kept
+
+    asyncio.run(main())
+
+
+@on_broker(ONE_OFFSETS_PARTITION, both=False)
+async def test_groups_are_where_their_partition_is_led(broker: RunningBroker) -> None:
+    await take_control(broker)
+    client = await broker.client()
+    offsets = state(topic="__consumer_offsets")
+
+    async def answer() -> int:
+        request = HeartbeatRequest(group_id="g", member_id="nobody")
+        code: int = (await client.ask(request, 4)).error_code
+        return code
+
+    async def is_led() -> int:
+        await until(lambda: not broker.node.groups.is_loading)
+        return await answer()
+
+    await update(broker, [offsets])
+    assert await answer() == ErrorCode.NOT_COORDINATOR
+    await lead(broker, offsets)
+    assert await is_led() == ErrorCode.UNKNOWN_MEMBER_ID
+    away = offsets._replace(leader=OTHER, leader_epoch=1, partition_epoch=1, is_new=False)
+    await lead(broker, away)
+    assert await answer() == ErrorCode.NOT_COORDINATOR
+    await update(broker, [away])
+    found = await client.ask(FindCoordinatorRequest(key="g"), 3)
+    assert (found.node_id, found.port) == (OTHER, 1)
+    await lead(broker, offsets._replace(leader_epoch=2, partition_epoch=2))
+    assert await is_led() == ErrorCode.UNKNOWN_MEMBER_ID
+    stopped = StoppedReplica("__consumer_offsets", 0, 2, True)
+    await broker.node.control.stop_replicas(SENDER, [stopped])
+    assert await answer() == ErrorCode.NOT_COORDINATOR
+    dead = away._replace(leader=77)
+    await update(broker, [dead])
+    found = await client.ask(FindCoordinatorRequest(key="g"), 3)
+    assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+
+
+@on_broker(SETTINGS, both=False)
+async def test_who_hears_of_brokers_and_of_topics_that_go(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replicator = await take_control(broker)
+    forgotten: list[str] = []
+    monkeypatch.setattr(broker.node.groups, "forget_topic", forgotten.append)
+    assert replicator.brokers_changes == 1
+    await update(broker, [state(0), state(1)])
+    assert replicator.brokers_changes == 1, "they are the same"
+    await update(broker, [state(0, leader=LEADER_IS_DELETED)])
+    assert not forgotten
+    await update(broker, [state(1, leader=LEADER_IS_DELETED)])
+    assert forgotten == ["t"]
+    assert broker.node.metadata.topic_name(TOPIC_ID) is None
+
+
+@on_broker(SETTINGS, both=False)
+async def test_a_store_that_does_not_answer(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await take_control(broker)
+
+    async def get(path: str, watch: object = None) -> None:
+        raise SessionExpired(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.node.control._session, "get", get)
+        with pytest.raises(SessionExpired):
+            await lead(broker, state())
+    assert not broker.node.replicas.partitions
+    assert await lead(broker, state()) == [OK], "it is asked again"
+
+
+@on_broker(SETTINGS, both=False)
+async def test_broken_settings_of_a_topic(broker: RunningBroker) -> None:
+    await take_control(broker)
+    await broker.session.create("/config/topics/t", b"{")
+    assert await lead(broker, state()) == [OK], "it gets the broker's"
