@@ -77,6 +77,7 @@ class DynamicConfigs:
         self._groups: dict[str, Texts] = {}
         self._changed = asyncio.Event()
         self._changed.set()
+        self._is_stale = False
         self._handled = -1  # the number of the last notification
         self._waiters: set[tuple[int, asyncio.Future[None]]] = set()
         self.on_broker_changed: list[Callable[[], None]] = []
@@ -96,11 +97,17 @@ class DynamicConfigs:
             await self._apply(f"groups/{name}")
 
     async def renew(self) -> None:
-        """There is a new session: notifications may have come, and gone again, without it."""
-        await self.load()
-        for topic in {topic for topic, _ in self._node.replicas.partitions}:
-            await self._apply(f"topics/{topic}")
+        """There is a new session: `run` reads everything again, and watches anew.
+
+        Notifications may have come, and gone again, while there was none.
+        """
+        self._is_stale = True
         self._changed.set()
+
+    async def _reload(self) -> None:
+        await self.load()
+        for topic in sorted({topic for topic, _ in self._node.replicas.partitions}):
+            await self._apply(f"topics/{topic}")
 
     @property
     def _broker_id(self) -> int:
@@ -112,9 +119,13 @@ class DynamicConfigs:
             await self._changed.wait()
             self._changed.clear()
             try:
+                if self._is_stale:
+                    self._is_stale = False
+                    await self._reload()
                 await self._handle_notifications()
             except (SessionExpired, CoordinationLost) as error:
                 log.info("config changes wait for the store error=%s", error)
+                self._is_stale = True
                 self._changed.set()
                 await asyncio.sleep(RETRY_S)
 

@@ -5,7 +5,7 @@ for all partitions, it names only those that needed an election.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k43_elect_leaders import (
@@ -35,8 +35,8 @@ async def handle(request: ElectLeadersRequest, call: Call, node: Node) -> ElectL
     results: dict[TopicPartition, Refused | None] = {}
     try:
         held = await node.controller.elect_leaders(asked, kind)
-    except Refused as refused:
-        return _respond(dict.fromkeys(asked or (), refused), refused.code)
+    except Refused as refused:  # as Kafka, which does not say it for the request as a whole
+        return _respond(dict.fromkeys(_every(node) if asked is None else asked, refused))
     elected = [state for state in held.values() if isinstance(state, PartitionState)]
     in_time = await _wait_until_shown(elected, request.timeout_ms, node)
     for partition, outcome in held.items():
@@ -47,6 +47,15 @@ async def handle(request: ElectLeadersRequest, call: Call, node: Node) -> ElectL
             late = not in_time and not _is_shown(outcome, node)
             results[partition] = Refused(ErrorCode.REQUEST_TIMED_OUT) if late else None
     return _respond(results)
+
+
+def _every(node: Node) -> Collection[TopicPartition]:
+    """All partitions that this broker knows of."""
+    return [
+        (topic, state.partition)
+        for topic, info in node.metadata.topics.items()
+        for state in info.partitions
+    ]
 
 
 async def _wait_until_shown(states: Iterable[PartitionState], timeout_ms: int, node: Node) -> bool:

@@ -1,8 +1,6 @@
-"""ListPartitionReassignments 0: the partitions whose replicas are being moved.
+"""ListPartitionReassignments 0: the partitions whose replicas are being moved."""
 
-With one broker nothing ever moves; what is listed was begun by somebody else.
-"""
-
+from odradek.protocol.errors import Refused
 from odradek.protocol.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -22,7 +20,13 @@ def handle(
     if request.topics is not None:
         asked = {(topic.name, p) for topic in request.topics for p in topic.partition_indexes}
     topics: dict[str, OngoingTopicReassignment] = {}
-    for moving in node.controller.reassignments():
+    try:
+        found = list(node.controller.reassignments())
+    except Refused as refused:
+        return ListPartitionReassignmentsResponse(
+            error_code=refused.code, error_message=refused.message
+        )
+    for moving in found:
         if asked is None or (moving.topic, moving.partition) in asked:
             topic = topics.setdefault(moving.topic, OngoingTopicReassignment(name=moving.topic))
             topic.partitions.append(

@@ -12,10 +12,19 @@ class Inactive:
 
     is_active = False
 
+    def lost(self) -> None:
+        pass
+
     def require_active(self) -> None:
         raise Refused(ErrorCode.NOT_CONTROLLER)
 
     async def ask(self, make: Callable[[Context], Generator[Any, Any, Any]]) -> Any:
+        self.require_active()
+
+    async def elect_leaders(self, partitions: object, kind: object) -> Any:
+        self.require_active()
+
+    def reassignments(self) -> Any:
         self.require_active()
 
 
@@ -23,6 +32,9 @@ class Active:
     """Runs procedures on a context; nobody performs their effects."""
 
     is_active = True
+
+    def lost(self) -> None:
+        pass
 
     def __init__(self, context: Context) -> None:
         self.context = context

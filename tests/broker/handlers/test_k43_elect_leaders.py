@@ -1,6 +1,7 @@
 import pytest
 
 from odradek.broker.coordination import znodes
+from odradek.broker.core.controller.status import PartitionStatus
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k43_elect_leaders import (
     ElectLeadersRequest,
@@ -30,9 +31,18 @@ def codes(answer: ElectLeadersResponse) -> list[int]:
 
 
 async def led_by_another(broker: RunningBroker) -> None:
-    """Write a state in which our partition 0 is led by a broker that does not live."""
+    """Let the controller believe that our partition 0 is led by a broker that does not live."""
+    path = znodes.partition_state_path("t", 0)
     state = znodes.PartitionStateNode(OTHER, 3, (OTHER, broker.broker_id), 1)
-    await broker.session.set(znodes.partition_state_path("t", 0), state.encode())
+    stat = await broker.session.set(path, state.encode())
+    context = broker.node.controller.context
+    context.states["t", 0] = context.states["t", 0]._replace(
+        leader=OTHER,
+        leader_epoch=3,
+        isr=(OTHER, broker.broker_id),
+        partition_epoch=stat.version,
+    )
+    context.partition_status["t", 0] = PartitionStatus.OFFLINE
 
 
 @on_broker(both=False)
