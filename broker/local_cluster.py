@@ -6,13 +6,13 @@ speaks with the others over sockets. Only the store is shared, which lies beside
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
 from odradek.storage.errors import StorageError
 
+from .cluster_directory import brokers_in, is_of_one_broker
 from .config import Config, ConfigError
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import StoreError
@@ -22,8 +22,6 @@ from .runtime import Runtime
 from .server import IS_NOT_LINUX, STORE_FILE, Broker, StartupError
 
 LOCK_FILE: Final = ".lock"
-META_PROPERTIES: Final = "meta.properties"
-_BROKER_DIRECTORY: Final = re.compile(r"broker-(\d+)")
 
 REPLICATION_FACTORS: Final = (
     "offsets.topic.replication.factor",
@@ -35,9 +33,12 @@ Load = Callable[[Mapping[str, str]], Config]
 """Makes a configuration of what the user gave, and of these settings above it."""
 
 
-def cluster_configs(directory: str, count: int, load: Load) -> list[dict[str, str]]:
+def cluster_configs(
+    directory: str, count: int, load: Load, ports: Sequence[int] = ()
+) -> list[dict[str, str]]:
     """What each broker's configuration has above the given: ids and ports count up from the first.
 
+    `ports`, one for each broker, are instead those of the first listener.
     Raises: ConfigError.
     """
     first = load({})
@@ -58,7 +59,7 @@ def cluster_configs(directory: str, count: int, load: Load) -> list[dict[str, st
         own = {
             "broker.id": str(broker_id),
             "log.dirs": os.path.join(directory, f"broker-{broker_id}"),
-            "listeners": _counted_up(first.listener_endpoints, index),
+            "listeners": _counted_up(first.listener_endpoints, index, ports),
         }
         if first.advertised_listeners is not None:
             own["advertised.listeners"] = _counted_up(first.advertised_endpoints, index)
@@ -66,22 +67,12 @@ def cluster_configs(directory: str, count: int, load: Load) -> list[dict[str, st
     return configs
 
 
-def _counted_up(endpoints: Sequence[Endpoint], index: int) -> str:
+def _counted_up(endpoints: Sequence[Endpoint], index: int, ports: Sequence[int] = ()) -> str:
     """Port 0 takes a free port for each broker."""
-    ports = (end.port + index if end.port else 0 for end in endpoints)
-    counted = [end._replace(port=port) for end, port in zip(endpoints, ports, strict=True)]
+    counted = [end._replace(port=end.port + index if end.port else 0) for end in endpoints]
+    if ports:
+        counted[0] = counted[0]._replace(port=ports[index])
     return ",".join(map(str, counted))
-
-
-def brokers_in(directory: str) -> list[int]:
-    """The ids of the brokers that have files below a cluster's directory."""
-    try:
-        names = os.listdir(directory)
-    except FileNotFoundError:
-        return []
-    found = [match for match in map(_BROKER_DIRECTORY.fullmatch, names) if match]
-    marks = (os.path.join(directory, match[0], META_PROPERTIES) for match in found)
-    return sorted(int(m[1]) for m, mark in zip(found, marks, strict=True) if os.path.exists(mark))
 
 
 class LocalCluster:
@@ -94,16 +85,18 @@ class LocalCluster:
         load: Load,
         runtime: Runtime,
         *,
+        ports: Sequence[int] = (),
         portable: bool = IS_NOT_LINUX,
         recovery_bar: ProgressBar = no_bar,
     ) -> None:
-        """Raises: ConfigError."""
+        """`ports`: as of `cluster_configs`.  Raises: ConfigError."""
         self.directory = directory
         self.brokers: dict[int, Broker] = {}
         """Those that run, by id."""
         self._load = load
         self._configs = {
-            int(config["broker.id"]): config for config in cluster_configs(directory, count, load)
+            int(config["broker.id"]): config
+            for config in cluster_configs(directory, count, load, ports)
         }
         self._runtime = runtime
         self._portable = portable
@@ -197,7 +190,7 @@ class LocalCluster:
 
     def _check_directory(self) -> None:
         os.makedirs(self.directory, exist_ok=True)
-        if os.path.exists(os.path.join(self.directory, META_PROPERTIES)):
+        if is_of_one_broker(self.directory):
             raise StartupError(
                 f"{self.directory} is the directory of a single broker: give several brokers "
                 "another one"

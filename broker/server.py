@@ -25,6 +25,7 @@ from odradek.storage.log_dirs import LogDirs
 from . import maintenance
 from .client_quotas import ClientQuotas
 from .closing import close_log_dirs
+from .cluster_directory import brokers_in
 from .config import Config, ConfigError
 from .connections import Connections
 from .coordination.current import CurrentSession
@@ -133,6 +134,11 @@ class Broker:
 
     async def _start(self) -> None:
         runtime, stack = self._runtime, self._stack
+        if brokers_in(self.config.data_dir):
+            raise StartupError(
+                f"{self.config.data_dir} is the directory of several brokers, which run in one "
+                "process: start them with --brokers"
+            )
         log_dirs = LogDirs.lock(self.config.data_dirs, runtime.files)
         # Until the logs are loaded there is nothing to flush, and no right to a marker.
         stack.push_async_callback(self._close_log_dirs, log_dirs)

@@ -110,7 +110,7 @@ class Broker:
             self._runner = self._new_runner(Path(self._scratch.name))
         try:
             self._ready = self._runner.start(
-                port=0 if self._ready is None else self.port,
+                ports=() if self._ready is None else self._ports,
                 data_dir=self.data_dir,
                 settings=self._settings,
             )
@@ -276,6 +276,10 @@ class Broker:
         Raises: ValueError for a client that is not known.
         """
         return client_config(client, self.bootstrap_servers)
+
+    @property
+    def _ports(self) -> list[int]:
+        return [port for _, port in self._told.addresses.values()]
 
     @property
     def _told(self) -> Ready:

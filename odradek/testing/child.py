@@ -54,11 +54,13 @@ class ChildBroker:
         """What it wrote on stderr, over all its starts."""
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
 
-    def start(self, *, port: int, data_dir: Path, settings: Mapping[str, str]) -> Ready:
-        """Return once it serves.  Raises: BrokerFailed."""
+    def start(
+        self, *, ports: Sequence[int] = (), data_dir: Path, settings: Mapping[str, str]
+    ) -> Ready:
+        """Return once it serves; on a free port if no `ports` are given.  Raises: BrokerFailed."""
         if self._process is not None:
             self._forget()  # one that ended on its own
-        self._process = self._spawn(self._command(port, data_dir, settings))
+        self._process = self._spawn(self._command(ports, data_dir, settings))
         assert self._process.stdout is not None
         deadline_s = time.monotonic() + self._start_timeout_s
         line = first_line(self._process.stdout, deadline_s)
@@ -112,9 +114,16 @@ class ChildBroker:
     def _ask_to_stop(self, process: "subprocess.Popen[bytes]") -> None:
         process.send_signal(signal.SIGTERM)
 
-    def _command(self, port: int, data_dir: Path, settings: Mapping[str, str]) -> list[str]:
+    def _command(
+        self, ports: Sequence[int], data_dir: Path, settings: Mapping[str, str]
+    ) -> list[str]:
         command = [sys.executable, "-P", "-m", "odradek", "serve", "--stop-with-stdin"]
-        command += ["--listen", f"127.0.0.1:{port}", "--data-dir", str(data_dir)]
+        command += [
+            "--listen",
+            f"127.0.0.1:{ports[0] if ports else 0}",
+            "--data-dir",
+            str(data_dir),
+        ]
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
         return command

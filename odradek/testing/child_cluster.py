@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -36,11 +36,14 @@ class ChildCluster(ChildBroker):
         if answer != b"\n":
             raise BrokerFailed(answer.decode().strip())
 
-    def _command(self, port: int, data_dir: Path, settings: Mapping[str, str]) -> list[str]:
+    def _command(
+        self, ports: Sequence[int], data_dir: Path, settings: Mapping[str, str]
+    ) -> list[str]:
         given = {
             "brokers": self._brokers,
             "data_dir": str(data_dir),
-            "settings": {**settings, "listeners": f"PLAINTEXT://127.0.0.1:{port}"},
+            "ports": ports,
+            "settings": {**settings, "listeners": "PLAINTEXT://127.0.0.1:0"},
         }
         return [sys.executable, "-P", "-m", "odradek.testing.cluster_process", json.dumps(given)]
 

@@ -31,7 +31,9 @@ async def _run(given: Mapping[str, Any]) -> None:
     allow_many_files()
     runtime = Runtime.system()
     try:
-        cluster = LocalCluster(given["data_dir"], given["brokers"], load, runtime)
+        cluster = LocalCluster(
+            given["data_dir"], given["brokers"], load, runtime, ports=given["ports"]
+        )
         await cluster.start()
         try:
             _say(ready_line(list(cluster.brokers.values()), cluster.directory))

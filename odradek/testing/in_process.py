@@ -35,6 +35,7 @@ class InProcessBroker:
     def __init__(self, *, start_timeout_s: float, brokers: int = 1) -> None:
         self._start_timeout_s = start_timeout_s
         self._brokers = brokers
+        self._ports: Sequence[int] = ()
         self._cluster: LocalCluster | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -48,13 +49,16 @@ class InProcessBroker:
         """Whether its thread is there."""
         return self._thread is not None and self._thread.is_alive()
 
-    def start(self, *, port: int, data_dir: Path, settings: Mapping[str, str]) -> Ready:
-        """Return once it serves.  Raises: BrokerFailed."""
+    def start(
+        self, *, ports: Sequence[int] = (), data_dir: Path, settings: Mapping[str, str]
+    ) -> Ready:
+        """Return once it serves; on free ports if none are given.  Raises: BrokerFailed."""
         self._settled.clear()
+        self._ports = ports
         self._ready = self._error = None
         overrides = {
             **settings,
-            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{ports[0] if ports else 0}",
             "log.dirs": str(data_dir),
         }
         self._thread = threading.Thread(
@@ -157,7 +161,9 @@ class InProcessBroker:
             return load_config(overrides={**overrides, **own})
 
         started_s = time.monotonic()
-        cluster = LocalCluster(overrides["log.dirs"], self._brokers, load, runtime)
+        cluster = LocalCluster(
+            overrides["log.dirs"], self._brokers, load, runtime, ports=self._ports
+        )
         await cluster.start()
         self._cluster = cluster
         self._settle(list(cluster.brokers.values()), started_s)

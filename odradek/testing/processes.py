@@ -1,7 +1,7 @@
 """A process for each broker, which find each other in ZooKeeper."""
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -49,11 +49,10 @@ class ProcessCluster:
         """What they wrote, one after the other."""
         return "".join(child.log for child in self._children.values())
 
-    def start(self, *, port: int, data_dir: Path, settings: Mapping[str, str]) -> Ready:
-        """Return once all serve; `port` is the first's, the others' count up.
-
-        Raises: BrokerFailed.
-        """
+    def start(
+        self, *, ports: Sequence[int] = (), data_dir: Path, settings: Mapping[str, str]
+    ) -> Ready:
+        """Return once all serve; on free ports if none are given.  Raises: BrokerFailed."""
         first = int(settings.get("broker.id", 0))
         if self._own_zookeeper is not None:
             self._connect = self._own_zookeeper.start(timeout_s=self._start_timeout_s)
@@ -72,7 +71,7 @@ class ProcessCluster:
             if broker_id not in self._children:
                 child = ChildBroker(log_path, start_timeout_s=self._start_timeout_s)
                 self._children[broker_id] = child
-                self._ports[broker_id] = port + index if port else 0
+                self._ports[broker_id] = ports[index] if ports else 0
             ready = self._start(broker_id)
             addresses |= ready.addresses
             startup_ms = max(startup_ms, ready.startup_ms)
@@ -122,7 +121,7 @@ class ProcessCluster:
 
     def _start(self, broker_id: int) -> Ready:
         ready = self._children[broker_id].start(
-            port=self._ports[broker_id],
+            ports=[self._ports[broker_id]],
             data_dir=self._data_dir / f"broker-{broker_id}",
             settings={**self._settings, "broker.id": str(broker_id)},
         )

@@ -1,4 +1,4 @@
-"""`odradek.testing.Broker` with several brokers: in a child process, in this one, with ZooKeeper."""
+"""`odradek.testing.Broker` with several brokers: in a child, in this process, with ZooKeeper."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,8 +9,13 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
 from odradek.testing import Broker, BrokerFailed
+from tests.kafka.jars import classpath
 
-pytestmark = pytest.mark.wire
+pytestmark = [
+    pytest.mark.wire,
+    # kafka-python leaves a socket behind when it is closed while it connects to a dead broker.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 QUICK = {"replica.lag.time.max.ms": "2000", "zookeeper.session.timeout.ms": "4000"}
 DEADLINE_S = 30.0
@@ -91,7 +96,7 @@ def test_all_stop_and_start_again_on_their_ports(tmp_path: Path) -> None:
         "broker-0",
         "broker-1",
     ]
-    with pytest.raises(BrokerFailed, match="also has files of the brokers 1"):
+    with pytest.raises(BrokerFailed, match="also has files of the brokers 0, 1"):
         Broker(brokers=3, data_dir=tmp_path, settings={"broker.id": 2}).start()
     with pytest.raises(BrokerFailed, match="the directory of several brokers"):
         Broker(data_dir=tmp_path).start()
@@ -105,7 +110,8 @@ def test_several_brokers_refuse_the_directory_of_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.java
-def test_with_zookeeper_every_broker_is_a_process() -> None:
+def test_with_zookeeper_every_broker_is_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODRADEK_ZOOKEEPER_JARS", classpath("3.9.2").removesuffix("/*"))
     with Broker(brokers=3, zookeeper="auto", settings=QUICK) as broker:
         create(broker, "t", [1, 2, 0])
         write(broker, "t", [b"first"])
