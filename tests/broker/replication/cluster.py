@@ -181,10 +181,14 @@ class Replicating:
         return BrokerInfo(self.broker_id, None, {"PLAINTEXT": Address(HOST, self.listener.port)})
 
     async def take(self, *states: PartitionState) -> None:
-        """LeaderAndIsr."""
+        """LeaderAndIsr; the topics have no settings of their own, so no store is asked for them."""
+        for state in states:
+            self.replicas.set_overrides(state.topic, {})
+        no_session: Any = None
         roles = Roles(
             self.replicas,
             self.runtime.clock,
+            no_session,
             broker_id=self.broker_id,
             live=self.metadata.brokers,
             tell=self.replicator.roles_changed,
