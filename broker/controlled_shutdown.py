@@ -34,21 +34,42 @@ async def hand_over(
 ) -> bool:
     """Return once this broker leads nothing, or once that was tried often enough: then False.
 
-    At once if there is nobody else to lead anything, or it is switched off.
+    At once if there is nobody else to lead anything, or it is switched off. Between tries it does
+    not wait, as Kafka does, for longer than until the cluster has changed; such tries are extra.
     """
-    others = metadata.brokers.keys() - {broker_id}
-    if not config.controlled_shutdown_enable or not others or broker_epoch < 0:
+    if not config.controlled_shutdown_enable or broker_epoch < 0:
         return False
     request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=broker_epoch)
-    for tries_left in reversed(range(config.controlled_shutdown_max_retries)):
+    tries_left = config.controlled_shutdown_max_retries
+    backoff_s = config.controlled_shutdown_retry_backoff_ms / 1000
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + tries_left * backoff_s
+    while tries_left > 0 and metadata.brokers.keys() - {broker_id}:
+        before = _cluster(metadata)
         reason = await _try(controller_client, request, version, config)
         if reason is None:
             log.info("everything was handed over")
             return True
+        tries_left -= 1
         log.warning("not everything was handed over tries_left=%d reason=%s", tries_left, reason)
-        if tries_left:
-            await asyncio.sleep(config.controlled_shutdown_retry_backoff_ms / 1000)
+        if tries_left and await _has_changed(metadata, before, backoff_s):
+            tries_left += loop.time() < deadline_s
     return False
+
+
+def _cluster(metadata: MetadataCache) -> object:
+    """What has to change for another try to go better."""
+    return metadata.controller_id, set(metadata.brokers)
+
+
+async def _has_changed(metadata: MetadataCache, before: object, within_s: float) -> bool:
+    """Whether another controller was named, or brokers came or went; else after the whole time."""
+    try:
+        async with asyncio.timeout(within_s):
+            await metadata.wait_until(lambda: _cluster(metadata) != before)
+    except TimeoutError:
+        return False
+    return True
 
 
 async def _try(

@@ -97,3 +97,73 @@ def test_a_single_broker_does_not_wait() -> None:
     success, took_s, asked = shut_down(answers(), others=False)
     assert (success, asked) == (False, 0)
     assert took_s < 0.001
+
+
+def test_another_controller_is_asked_as_soon_as_it_is_known() -> None:
+    """All brokers stop at the same time, the controller first; nobody waits for long."""
+
+    async def main(loop: SimLoop) -> float:
+        first, second = OtherBroker(answers(None)), OtherBroker(answers(LEFT))
+        await first.start()
+        await second.start()
+        cluster = Cluster(answers())
+        cluster.tell(1, b1=first, b2=second)
+        start = loop.time()
+        task = asyncio.create_task(
+            hand_over(
+                cluster.client,
+                cluster.metadata,
+                cluster.config,
+                version=3,
+                broker_id=OWN_ID,
+                broker_epoch=5,
+            )
+        )
+        await asyncio.sleep(0.5)
+        cluster.tell(2, b2=second)
+        await asyncio.sleep(0.5)
+        assert len(second.asked) == 1
+        cluster.tell(OWN_ID)
+        assert not await task
+        took_s = loop.time() - start
+        cluster.client.close()
+        first.kill()
+        second.kill()
+        await asyncio.sleep(1)
+        return took_s
+
+    assert simulate(main, 1).value < 1.5
+
+
+def test_a_cluster_that_changes_for_ever_is_left() -> None:
+    async def main(loop: SimLoop) -> float:
+        other = OtherBroker(lambda api_key, version: LEFT)
+        await other.start()
+        cluster = Cluster(answers())
+        cluster.tell(1, b1=other)
+
+        async def change() -> None:
+            while True:
+                await asyncio.sleep(0.2)
+                cluster.tell(1, b1=other, b2=other)
+                await asyncio.sleep(0.2)
+                cluster.tell(1, b1=other)
+
+        changing = asyncio.create_task(change())
+        start = loop.time()
+        assert not await hand_over(
+            cluster.client,
+            cluster.metadata,
+            cluster.config,
+            version=3,
+            broker_id=OWN_ID,
+            broker_epoch=5,
+        )
+        took_s = loop.time() - start
+        changing.cancel()
+        cluster.client.close()
+        other.kill()
+        await asyncio.sleep(1)
+        return took_s
+
+    assert 15 <= simulate(main, 1).value < 17

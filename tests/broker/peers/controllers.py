@@ -105,3 +105,4 @@ class Cluster:
             }
             infos.append(BrokerInfo(int(name[1:]), None, endpoints))
         self.metadata.update_brokers(controller_id, infos)
+        self.metadata.update_partitions([])
