@@ -57,7 +57,8 @@ def leader_and_isr_answered(
 ) -> Procedure[None]:
     """A broker has answered; only partitions with KAFKA_STORAGE_ERROR go offline there.
 
-    Those with NONE are online there again.
+    Those with NONE are online there again. Kafka then leaves them alone until the broker comes
+    anew; here a disk may have got room again for what could not be made.
     """
     if broker_id not in context.brokers:
         return
@@ -70,6 +71,11 @@ def leader_and_isr_answered(
     if lost:
         log.error("replicas are offline broker=%d replicas=%s", broker_id, lost)
         yield from _go_offline(context, {broker_id: lost})
+    back = sorted(before - now)
+    if back:
+        log.info("replicas are online again broker=%d replicas=%s", broker_id, back)
+        yield from bring_online(context)
+        yield from retry_deletions(context, sorted({topic for topic, _ in back}))
 
 
 def _start(context: Context, brokers: Mapping[int, LiveBroker]) -> Procedure[None]:
