@@ -29,9 +29,17 @@ class UnexpectedOffset(CorruptLog):
 
 
 def append_as_follower(
-    log: "Log", batches: memoryview, *, wall_ms: int, batches_max: int, epoch_max: int
+    log: "Log",
+    batches: memoryview,
+    *,
+    wall_ms: int,
+    batches_max: int,
+    bytes_max: int,
+    epoch_max: int,
 ) -> Appended:
-    """Append at most `batches_max` whole batches; a torn last one is left for the next fetch.
+    """Append whole batches, no more than `batches_max` and none that begins after `bytes_max`.
+
+    A torn last one is left for the next fetch.
 
     So is all from the first batch on that has a later leader epoch than `epoch_max`: it is not of
     the leader that was asked (KAFKA-18723).
@@ -41,7 +49,7 @@ def append_as_follower(
     offset_first, position_end = log.log_end_offset, 0
     for count, (position, header) in enumerate(iter_batches(batches)):
         leader_epoch = header.partition_leader_epoch
-        if count >= batches_max or leader_epoch > epoch_max:
+        if count >= batches_max or position > bytes_max or leader_epoch > epoch_max:
             break
         position_end = position + header.size_bytes
         batch = batches[position:position_end]

@@ -164,11 +164,17 @@ class Log:
         *,
         wall_ms: int,
         batches_max: int = INT32_MAX,
+        bytes_max: int = INT32_MAX,
         epoch_max: int = INT32_MAX,
     ) -> Appended:
         """Append what a leader sent, byte for byte; see `following`."""
         return append_as_follower(
-            self, batches, wall_ms=wall_ms, batches_max=batches_max, epoch_max=epoch_max
+            self,
+            batches,
+            wall_ms=wall_ms,
+            batches_max=batches_max,
+            bytes_max=bytes_max,
+            epoch_max=epoch_max,
         )
 
     def append_as_is(

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.messages.k01_fetch import PartitionData
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ..node import Node
 
 log = logging.getLogger(__name__)
-
-BATCHES_AT_ONCE: Final = 32  # about a quarter of a millisecond
 
 
 class UnexpectedStart(Exception):
@@ -76,9 +74,7 @@ class Taking:
         assert isinstance(records, memoryview | bytes)
         records, position = memoryview(records), 0
         while position < len(records):
-            appended = partition.append_fetched(
-                records[position:], batches_max=BATCHES_AT_ONCE, wall_ms=self._clock.wall_ms()
-            )
+            appended = partition.append_fetched(records[position:], wall_ms=self._clock.wall_ms())
             if not appended.size_bytes:
                 break
             position += appended.size_bytes

@@ -1,0 +1,88 @@
+"""A follower writes what its leader has, as it is."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.protocol.errors import BadChecksum
+from odradek.storage.following import UnexpectedOffset
+from odradek.storage.log import Log
+from tests.broker.batches import altered
+from tests.broker.client import batch_of
+
+from .support import new_log
+
+
+def fetched(*base_offsets: int, epoch: int = 3) -> memoryview:
+    batches = [
+        altered(batch_of(b"a", b"b"), base_offset=offset, partition_leader_epoch=epoch)
+        for offset in base_offsets
+    ]
+    return memoryview(b"".join(batches))
+
+
+def content(log: Log) -> bytes:
+    file = log.segments.active.file
+    return file.pread(file.size_bytes, 0)
+
+
+def test_several_batches_as_they_are(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    batches = memoryview(bytes(fetched(0, 2)) + bytes(fetched(4, 10, epoch=5)))
+    assert log.append_as_follower(batches, wall_ms=0) == (0, 12, len(batches))
+    assert content(log) == batches
+    assert log.epochs.entries() == [(3, 0), (5, 4)]
+    assert log.append_as_follower(memoryview(b""), wall_ms=0) == (12, 12, 0)
+
+
+def test_a_torn_last_batch_is_left(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    batches = fetched(0, 2)
+    half = len(batches) // 2
+    for cut in (half + 1, half + 30, len(batches) - 1):
+        log.truncate(0)
+        assert log.append_as_follower(batches[:cut], wall_ms=0) == (0, 2, half)
+    assert log.append_as_follower(batches[: half - 1], wall_ms=0).size_bytes == 0
+
+
+def test_no_more_than_asked_for(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    batches = fetched(0, 2, 4, 6)
+    size_bytes = len(batches) // 4
+    first = log.append_as_follower(batches, wall_ms=0, batches_max=2)
+    assert first == (0, 4, 2 * size_bytes)
+    second = log.append_as_follower(batches[first.size_bytes :], wall_ms=0, bytes_max=1)
+    assert second == (4, 6, size_bytes), "the first one is larger"
+
+
+def test_nothing_of_a_later_epoch_than_the_leaders(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    batches = memoryview(bytes(fetched(0)) + bytes(fetched(2, epoch=4)) + bytes(fetched(4)))
+    assert log.append_as_follower(batches, wall_ms=0, epoch_max=3).offset_end == 2
+
+
+def test_offsets_that_do_not_rise(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    with pytest.raises(UnexpectedOffset) as error:
+        log.append_as_follower(fetched(0, 1), wall_ms=0)
+    assert (error.value.base_offset, error.value.last_offset) == (1, 2)
+    assert log.log_end_offset == 2
+
+
+def test_a_wrong_checksum(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    batches = bytearray(fetched(0, 2))
+    batches[-1] ^= 1
+    with pytest.raises(BadChecksum):
+        log.append_as_follower(memoryview(batches), wall_ms=0)
+    assert log.log_end_offset == 2
+
+
+def test_an_epoch_without_records_goes_with_a_cut_at_the_end(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    log.append_as_follower(fetched(0), wall_ms=0)
+    log.assign_leader_epoch(7)
+    generation = log.generation
+    assert log.truncate(2) == 2
+    assert log.epochs.entries() == [(3, 0)]
+    assert log.generation == generation, "nothing was cut"
