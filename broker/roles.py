@@ -72,10 +72,21 @@ class Roles:
         await self._take(leaders)
         await self._take(followers)
         for state in taken:
-            absent = state.key not in replicas.partitions
-            if absent or state.key in self._failed or state.key in replicas.offline:
+            if self._has_failed(state):
                 codes[state.key] = ErrorCode.KAFKA_STORAGE_ERROR
         return codes
+
+    def _has_failed(self, state: PartitionState) -> bool:
+        """Whether another replica is to lead.
+
+        The only replica has no other: if just its own files can't be made or read it is said to be
+        well, for else the topic could not even be deleted. Clients hear of the failure.
+        """
+        replicas, key = self._replicas, state.key
+        if key in replicas.unmade and key not in replicas.offline and not replicas.is_offline:
+            return len(state.replicas) > 1
+        absent = key not in replicas.partitions
+        return absent or key in self._failed or key in replicas.offline
 
     def _judge(self, state: PartitionState) -> ErrorCode | None:
         replicas = self._replicas

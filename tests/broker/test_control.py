@@ -79,7 +79,7 @@ async def test_others_have_their_turn(broker: RunningBroker) -> None:
         nonlocal turns
         while True:
             turns += 1
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
 
     counting = asyncio.create_task(count())
     for leader_epoch in range(2):
