@@ -295,7 +295,17 @@ class Topics:
         topic_id = metadata.topics[name].topic_id
         with contextlib.suppress(NodeExists):  # somebody has asked for it already
             await self._session.create(znodes.delete_topic_path(name))
+        end_s = asyncio.get_running_loop().time() + timeout_ms / 1000
         await self._wait_until(lambda: metadata.topic_name(topic_id) is None, timeout_ms)
+        # Clients are told so before the replicas are gone. Whoever makes a topic of this name next
+        # should find none that is being deleted, unless that takes very long.
+        with contextlib.suppress(TimeoutError, Refused):
+            async with asyncio.timeout_at(end_s):
+                await self._node.controller.wait_until(
+                    lambda context: (
+                        name not in context.topics_to_delete or name in context.deletions_halted
+                    )
+                )
 
     # Waiting.
 
