@@ -6,6 +6,7 @@ next answer.
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Final
 
@@ -21,6 +22,13 @@ READ_BYTES_MAX: Final = 1 << 20  # per wake-up, so that other connections get th
 
 class PeerFailed(Exception):
     """The broker can't be reached, hung up, took too long, or answered what nobody understands."""
+
+
+def reason_of(error: Exception) -> str:
+    """What went wrong with a socket, in the system's words: asyncio's own name the address too."""
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return str(error) or "it took too long"
 
 
 class PeerConnection(asyncio.BufferedProtocol):
@@ -86,7 +94,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is over."""
-        self.fail("hung up" if error is None else str(error))
+        self.fail("hung up" if error is None else reason_of(error))
 
     def get_buffer(self, sizehint: int) -> memoryview | bytearray:
         """Where the next bytes go."""

@@ -10,7 +10,7 @@ from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.framing import API_VERSIONS_KEY, encode_request, read_response_header
 from odradek.protocol.schema import Message
 
-from .connection import PeerConnection
+from .connection import PeerConnection, reason_of
 from .connection import PeerFailed as PeerFailed
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Peer:
                 await loop.create_connection(lambda: made, self.host, self.port)
         except OSError as error:  # TimeoutError is one
             made.fail("not reached")
-            raise PeerFailed(f"can't be reached: {error.strerror or error or 'timeout'}") from error
+            raise PeerFailed(f"can't be reached: {reason_of(error)}") from error
         except BaseException:
             made.fail("cancelled")
             raise

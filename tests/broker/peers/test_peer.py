@@ -327,7 +327,7 @@ def test_close_ends_who_waits() -> None:
         server = Server(answer_heartbeats)
         server.port = peer.port
         slow = peer_of(server.port, setup=Setup(backoff_ms=60_000))
-        with pytest.raises(PeerFailed, match="can't be reached"):
+        with pytest.raises(PeerFailed, match=r"can't be reached: Connection refused$"):
             await ask_heartbeat(slow)
         task = asyncio.create_task(ask_heartbeat(slow))
         await asyncio.sleep(0)
@@ -339,6 +339,28 @@ def test_close_ends_who_waits() -> None:
             peer.close()
 
     run(test())
+
+
+def test_a_connection_that_is_not_opened_in_time() -> None:
+    """Each try in a row may take twice as long, up to a limit."""
+
+    async def main(loop: SimLoop) -> list[int]:
+        setup = Setup(timeout_ms=100, timeout_max_ms=300, backoff_ms=0)
+        peer = Peer(HOST, 1, client_id="7", timeout_ms=10_000, setup=setup)
+
+        async def never(*arguments: object, **options: object) -> None:
+            await asyncio.sleep(60)
+
+        loop.create_connection = never  # type: ignore[method-assign, assignment]
+        took_ms = []
+        for _ in range(4):
+            start_s = loop.time()
+            with pytest.raises(PeerFailed, match=r"can't be reached: it took too long$"):
+                await ask_heartbeat(peer)
+            took_ms.append(round((loop.time() - start_s) * 1000))
+        return took_ms
+
+    assert simulate(main, 1).value == [100, 200, 300, 300]
 
 
 def test_tries_are_apart() -> None:
