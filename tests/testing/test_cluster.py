@@ -5,17 +5,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import NewTopic
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.testing import Broker, BrokerFailed
 from tests.kafka.jars import classpath
 
-pytestmark = [
-    pytest.mark.wire,
-    # kafka-python leaves a socket behind when it is closed while it connects to a dead broker.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.wire
 
 QUICK = {"replica.lag.time.max.ms": "2000", "zookeeper.session.timeout.ms": "4000"}
 DEADLINE_S = 30.0
@@ -29,26 +25,24 @@ def until(done: Callable[[], bool]) -> None:
 
 
 def create(broker: Broker, topic: str, replicas: list[int]) -> None:
-    admin = KafkaAdminClient(**broker.client_config("kafka-python"))
-    admin.create_topics([NewTopic(topic, -1, -1, replica_assignments={0: replicas})])
-    admin.close()
+    admin = AdminClient(broker.client_config("confluent"))
+    new = NewTopic(topic, num_partitions=1, replica_assignment=[replicas])
+    admin.create_topics([new])[topic].result(20)
 
 
 def write(broker: Broker, topic: str, values: list[bytes]) -> None:
-    producer = KafkaProducer(**broker.client_config("kafka-python"), acks="all", retries=100)
+    producer = Producer(broker.client_config("confluent"))
     for value in values:
-        producer.send(topic, value, partition=0).get(20)
-    producer.close()
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(20) == 0
 
 
 def read(broker: Broker, topic: str, count: int) -> list[bytes]:
-    consumer = KafkaConsumer(**broker.client_config("kafka-python"), consumer_timeout_ms=15_000)
-    partition = TopicPartition(topic, 0)
-    consumer.assign([partition])
-    consumer.seek(partition, 0)
-    values = [next(consumer).value for _ in range(count)]
+    consumer = Consumer({**broker.client_config("confluent"), "group.id": "none"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    messages = consumer.consume(count, timeout=20)
     consumer.close()
-    return values
+    return [message.value() for message in messages]
 
 
 @pytest.fixture(params=["child", "thread"])
