@@ -30,7 +30,8 @@ from odradek.protocol.messages.k56_alter_partition import (
 from odradek.protocol.schema import Message
 from odradek.storage.log_dirs import LogDirs
 from tests.broker.client import Client
-from tests.broker.running import HOST, MovableClock, WatchedFiles, until
+from tests.broker.faults import FaultyFiles
+from tests.broker.running import HOST, MovableClock, until
 
 TOPIC: Final = "t"
 TOPIC_ID: Final = bytes(range(16))
@@ -125,14 +126,14 @@ class Replicating:
         overrides = {
             "broker.id": str(broker_id),
             "listeners": f"PLAINTEXT://{HOST}:0",
-            "log.dirs": str(directory),
+            "log.dirs": f"{directory}/first,{directory}/second",
             **SETTINGS,
             **settings,
         }
         self.broker_id = broker_id
         self.config = load_config(overrides=overrides)
         self.runtime = Runtime.system()
-        self.files = self.runtime.files = WatchedFiles()
+        self.files = self.runtime.files = FaultyFiles()
         self.clock = self.runtime.clock = MovableClock(self.runtime)
         self.controller = Controller()
         self.failures: list[str] = []
@@ -167,6 +168,7 @@ class Replicating:
             self.node, self.tasks, peers, self.controller, broker_epoch=lambda: BROKER_EPOCH
         )
         self.node.replicator = self.replicator
+        self.replicas.on_log_dir_failed = self.replicator.stopped
         self.tasks.spawn(self.replicator.run(), "lag")
         checkpoints = maintenance.write_checkpoints(self.replicas, config, runtime)
         self.tasks.spawn(checkpoints, "checkpoints")
