@@ -148,10 +148,15 @@ class Client:
     async def create_topic(
         self, name: str, partitions: int = 1, *, configs: dict[str, str] | None = None
     ) -> CreatableTopicResult:
-        """Create a topic; it must succeed."""
+        """Create a topic; it must succeed, once one of that name is deleted."""
         topic = creatable(name, partitions, configs=configs)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_S * 1000)
-        answer: CreateTopicsResponse = await self.ask(request, 7)
+        async with asyncio.timeout(TIMEOUT_S):
+            while True:
+                answer: CreateTopicsResponse = await self.ask(request, 7)
+                if "is being deleted" not in (answer.topics[0].error_message or ""):
+                    break
+                await asyncio.sleep(0.005)
         assert answer.topics[0].error_code == 0, answer.topics[0].error_message
         return answer.topics[0]
 
