@@ -15,6 +15,10 @@ A watch may also fire without a change: after a reconnection every watch fires o
 data watch, CHILD for a child watch), because changes may have been missed.  Whoever gets an event
 reads again and sets the watch again.
 
+If the connection is lost before a write is answered, the store looks afterwards whether it took
+effect, and raises CoordinationLost only if that cannot be told.  It goes by owner, version and data:
+who must not take another's write for his own writes what nobody else would.
+
 Cancelling a waiting caller does not undo its operation.
 """
 

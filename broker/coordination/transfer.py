@@ -71,7 +71,7 @@ PASSING: Final = frozenset(
 )
 """What running brokers leave for each other, and ZooKeeper's own."""
 
-KAFKA_ROOTS: Final = tuple(path for path in znodes.STARTUP_PATHS if path != znodes.CONFIG_GROUPS)
+KAFKA_ROOTS: Final = znodes.STARTUP_PATHS
 
 
 class TransferRefused(CoordinationError):
@@ -288,7 +288,7 @@ def _kept(nodes: Nodes) -> tuple[dict[str, bytes], list[str]]:
     """What goes along, and a sentence on what does not."""
     taken = {path: data for path, data in nodes.items() if is_below(path, KEPT)}
     passing = PASSING | {znodes.CONFIG_GROUPS}
-    roots = with_parents({}, (*znodes.STARTUP_PATHS, *KEPT, *PASSING))
+    roots = with_parents({}, (*znodes.STARTUP_PATHS, *KEPT, *passing))
     other = {path for path in nodes if path not in roots and not is_below(path, KEPT | passing)}
     tops = sorted(path for path in other if split_path(path)[0] not in other)
     return taken, [f"nodes of no use there are left out: {named(tops)}"] if tops else []

@@ -27,6 +27,7 @@ CLUSTER_ID: Final = "/cluster/id"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES}/config_change_"
 CONFIG_GROUPS: Final = "/config/groups"
+"""Not Kafka's, which keeps the configs of groups only in KRaft mode: made for the first of them."""
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 DEFAULT_ENTITY: Final = "<default>"
@@ -53,7 +54,6 @@ STARTUP_PATHS: Final = (
     "/config/users",
     "/config/brokers",
     "/config/ips",
-    CONFIG_GROUPS,  # not Kafka's, which keeps the configs of groups only in KRaft mode
 )
 """Persistent nodes without data that every broker makes sure of when it starts."""
 

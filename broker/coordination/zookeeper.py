@@ -14,6 +14,8 @@ from .interface import BadArguments, CoordinationError, CoordinationLost, Sessio
 from .paths import check_path
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from odradek.broker.config import Config
 
     from .zookeeper_session import ZooKeeperSession
@@ -37,10 +39,11 @@ class ZooKeeperStore:
         in_flight_max: int = IN_FLIGHT_MAX,
         set_acl: bool = False,
         make_chroot: bool = True,
+        tls: "SSLContext | None" = None,
         client_options: dict[str, Any] | None = None,
     ) -> None:
-        """`address`: HOST:PORT,HOST:PORT/chroot.  `client_options`: kazoo's, for TLS and
-        authentication.  `set_acl`: let only who is authenticated as we are write our nodes.
+        """`address`: HOST:PORT,HOST:PORT/chroot.  `client_options`: kazoo's, for authentication.
+        `set_acl`: let only who is authenticated as we are write our nodes.
         `make_chroot`: make the chroot if it is missing.
 
         Raises: StoreError.
@@ -50,6 +53,7 @@ class ZooKeeperStore:
         self._in_flight_max = in_flight_max
         self._set_acl = set_acl
         self._make_chroot = make_chroot
+        self._tls = tls
         self._client_options = client_options or {}
         self._sessions: set[ZooKeeperSession] = set()
         self._closed = False
@@ -87,6 +91,7 @@ class ZooKeeperStore:
             Below(self.chroot, acls_by_path(set_acl=self._set_acl)),
             timeout_ms=timeout_ms,
             in_flight_max=self._in_flight_max,
+            tls=self._tls,
             client_options={"connection_retry": retry, **self._client_options},
             on_end=on_end,
         )
@@ -117,31 +122,37 @@ def zookeeper_store(config: "Config") -> ZooKeeperStore:
         else timeout_ms,
         in_flight_max=config.zookeeper_max_in_flight_requests,
         set_acl=config.zookeeper_set_acl,
-        client_options=_tls_options(config) | _auth_options(config),
+        tls=_tls_context(config),
+        client_options=_auth_options(config),
     )
 
 
-def _tls_options(config: "Config") -> dict[str, Any]:
+def _tls_context(config: "Config") -> "SSLContext | None":
     if not config.zookeeper_ssl_client_enable:
-        return {}
-    algorithm = config.zookeeper_ssl_endpoint_identification_algorithm
-    # Without a password OpenSSL would ask at the terminal for that of an encrypted key.
-    password = config.zookeeper_ssl_keystore_password or ""
-    own, authorities = (
-        config.zookeeper_ssl_keystore_location,
-        config.zookeeper_ssl_truststore_location,
-    )
+        return None
+    import ssl
+
+    own = config.zookeeper_ssl_keystore_location
+    authorities = config.zookeeper_ssl_truststore_location
     _check_format("keystore", own, config.zookeeper_ssl_keystore_type)
     _check_format("truststore", authorities, config.zookeeper_ssl_truststore_type)
-    _check_tls_files(own, password, authorities)
-    return {
-        "use_ssl": True,
-        "certfile": own,
-        "keyfile": own,
-        "keyfile_password": password,
-        "ca": authorities,
-        "check_hostname": algorithm.upper() == "HTTPS",
-    }
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    algorithm = config.zookeeper_ssl_endpoint_identification_algorithm
+    context.check_hostname = algorithm.upper() == "HTTPS"
+    try:
+        if authorities is None:
+            context.load_default_certs()
+        else:
+            context.load_verify_locations(authorities)
+    except OSError as error:
+        raise StoreError(f"zookeeper.ssl.truststore.location={authorities}: {error}") from error
+    try:
+        if own is not None:
+            # Without a password OpenSSL would ask at the terminal for that of an encrypted key.
+            context.load_cert_chain(own, own, config.zookeeper_ssl_keystore_password or "")
+    except OSError as error:
+        raise StoreError(f"zookeeper.ssl.keystore.location={own}: {error}") from error
+    return context
 
 
 def _check_format(store: str, location: str | None, kind: str | None) -> None:
@@ -151,23 +162,6 @@ def _check_format(store: str, location: str | None, kind: str | None) -> None:
             f"zookeeper.ssl.{store}.location={location}: only PEM files can be read; convert it, "
             f"with openssl for example, and set zookeeper.ssl.{store}.type=PEM"
         )
-
-
-def _check_tls_files(own: str | None, password: str, authorities: str | None) -> None:
-    """kazoo would read them at each connection, and try again for ever.  Raises: StoreError."""
-    import ssl
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
-        if authorities is not None:
-            context.load_verify_locations(authorities)
-    except OSError as error:
-        raise StoreError(f"zookeeper.ssl.truststore.location={authorities}: {error}") from error
-    try:
-        if own is not None:
-            context.load_cert_chain(own, own, password)
-    except OSError as error:
-        raise StoreError(f"zookeeper.ssl.keystore.location={own}: {error}") from error
 
 
 def _auth_options(config: "Config") -> dict[str, Any]:

@@ -11,29 +11,33 @@ Imported only where kazoo is used.
 
 import asyncio
 import select
+import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kazoo.exceptions import ConnectionLoss
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 Call = Callable[[], None]
 NO_CONNECTION: Final = 0
 
 
 class LoopHandler:
-    """An `IHandler` of kazoo for one client and the running loop."""
+    """An `IHandler` of kazoo for one client and the running loop; speaks TLS if it has `tls`."""
 
     name = "asyncio_handler"
     timeout_exception = KazooTimeoutError
 
-    def __init__(self) -> None:
+    def __init__(self, tls: "SSLContext | None" = None) -> None:
+        self._tls = tls
         self._loop = asyncio.get_running_loop()
         threads = SequentialThreadingHandler()  # never started: it makes locks and threads
         self.sleep_func = threads.sleep_func
         self.socket = threads.socket
-        self.create_connection = threads.create_connection
         self.create_socket_pair = threads.create_socket_pair
         self.event_object = threads.event_object
         self.lock_object = threads.lock_object
@@ -62,20 +66,37 @@ class LoopHandler:
         self.running = False
         self.stopped.set()
 
+    def create_connection(
+        self, address: tuple[str, int], *, hostname: str, timeout: float, **_: Any
+    ) -> socket.socket:
+        """Connect; kazoo's own would leave the socket open if the handshake fails."""
+        connection = socket.create_connection(address, timeout)
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._tls is not None:
+                return self._tls.wrap_socket(connection, server_hostname=hostname)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
     def select(
         self, reading: Any, writing: Any, _: Any, timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Wait as `select.select` does; kazoo's own makes an epoll for each request, four times."""
+        decrypted = [end for end in reading if getattr(end, "pending", int)()]
+        if decrypted:  # by TLS, ahead of kazoo's reading: nothing more need come from the wire
+            return decrypted, [], []
         poll = select.poll()
         by_fd = {}
         for events, sockets in ((select.POLLIN, reading), (select.POLLOUT, writing)):
-            for socket in sockets:
-                poll.register(socket, events)
-                by_fd[socket.fileno()] = socket
+            for end in sockets:
+                poll.register(end, events)
+                by_fd[end.fileno()] = end
         ready = [by_fd[fd] for fd, _ in poll.poll(None if timeout is None else timeout * 1000)]
         return (
-            [socket for socket in reading if socket in ready],
-            [socket for socket in writing if socket in ready],
+            [end for end in reading if end in ready],
+            [end for end in writing if end in ready],
             [],
         )
 

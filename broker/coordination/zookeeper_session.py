@@ -9,9 +9,10 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import WriterNotClosedException
 from kazoo.protocol.states import EventType, KazooState, KeeperState
 
 from .interface import (
@@ -38,6 +39,9 @@ from .watches import Watches
 from .zookeeper_handler import LoopHandler
 from .zookeeper_pipeline import Pipeline
 from .zookeeper_requests import Below, Read, Write
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +84,7 @@ class ZooKeeperSession:
         *,
         timeout_ms: int,
         in_flight_max: int,
+        tls: "SSLContext | None",
         client_options: dict[str, Any],
         on_end: OnEnd | None,
     ) -> None:
@@ -90,9 +95,11 @@ class ZooKeeperSession:
         self._watches = Watches()
         self._ended: CoordinationError | None = None
         self._closing = False
+        self._is_open = False
+        self._is_shut = False
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
-        self._handler = LoopHandler()
+        self._handler = LoopHandler(tls)
         self._released = self._handler.event_object()
         self._warning = LastWarning()
         logger = logging.Logger("kazoo")
@@ -121,12 +128,20 @@ class ZooKeeperSession:
         self._client.start_async()
         try:
             await self._connect(timeout_s)
-            if make_chroot:
-                await self._make_chroot()
+            try:
+                await asyncio.wait_for(self._begin(make_chroot), timeout_s)
+            except TimeoutError:
+                raise self._out_of_reach(timeout_s) from None
         except BaseException:
             self._closing = True
             await self._stop()
             raise
+        self._is_open = True
+
+    async def _begin(self, make_chroot: bool) -> None:
+        """Say something: only then it shows whether the credentials are taken."""
+        if await self._read("exists", "/", None) is None and make_chroot:
+            await self._make_chroot()
 
     async def _connect(self, timeout_s: float) -> None:
         complain_s = min(COMPLAIN_S, timeout_s)
@@ -140,11 +155,14 @@ class ZooKeeperSession:
             )
             await asyncio.wait([self._opened], timeout=timeout_s - complain_s)
         if not self._opened.done():
-            raise StoreError(
-                f"ZooKeeper cannot be reached at {self._hosts} within {timeout_s:g} s: "
-                f"{self._warning.text}"
-            )
+            raise self._out_of_reach(timeout_s)
         self._opened.result()
+
+    def _out_of_reach(self, timeout_s: float) -> StoreError:
+        return StoreError(
+            f"ZooKeeper cannot be reached at {self._hosts} within {timeout_s:g} s: "
+            f"{self._warning.text}"
+        )
 
     @property
     def id(self) -> int:
@@ -253,8 +271,6 @@ class ZooKeeperSession:
             raise SessionExpired(f"session {self._id:#x} has ended")
 
     async def _make_chroot(self) -> None:
-        if not self._below.chroot or await self._read("exists", "/", None):
-            return
         names = self._below.chroot[1:].split("/")
         for count in range(1, len(names) + 1):
             path = "/" + "/".join(names[:count])
@@ -341,7 +357,7 @@ class ZooKeeperSession:
         is_news = self._ended is None
         self._finish(error)
         try:
-            if is_news and not self._closing and self._on_end is not None:
+            if is_news and self._is_open and not self._closing and self._on_end is not None:
                 self._on_end(error)
         finally:
             self._released.set()
@@ -356,8 +372,15 @@ class ZooKeeperSession:
         await asyncio.wait([self._handler.in_thread(self._shut)], timeout=CLOSE_S)
 
     def _shut(self) -> None:
-        """Stop kazoo; blocks until its thread has ended."""
-        self._client.stop()
+        """Stop kazoo; blocks until its thread has ended, unless another call does so."""
+        with self._handler.gate:
+            if self._is_shut:
+                return
+            self._is_shut = True
+        try:
+            self._client.stop()
+        except WriterNotClosedException:  # it hangs in a connection: it will find itself stopped
+            return
         self._client.close()
 
 

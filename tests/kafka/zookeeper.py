@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -35,8 +35,19 @@ class ZooKeeper:
     a killed process, not a power cut.
     """
 
-    def __init__(self, directory: Path, *, port: int | None = None, tick_time_ms: int = 500):
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        port: int | None = None,
+        tick_time_ms: int = 500,
+        settings: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
+    ):
+        """`settings`: more lines for zoo.cfg."""
         self.directory = directory
+        self.settings = settings or {}
+        self.java_options = java_options
         self.host = HOST
         self.port = port or free_port()
         self.tick_time_ms = tick_time_ms
@@ -63,6 +74,7 @@ class ZooKeeper:
             "maxClientCnxns": "0",
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "dump",
+            **self.settings,
         }
         (self.directory / "zoo.cfg").write_text("".join(f"{k}={v}\n" for k, v in config.items()))
         self.process.start(self._serves, timeout_s=START_TIMEOUT_S)
@@ -105,6 +117,7 @@ class ZooKeeper:
             "-Xshare:auto",
             "-Dzookeeper.forceSync=no",
             f"-Dlog4j.configuration=file:{self.directory / 'zookeeper.log4j'}",
+            *self.java_options,
             "-cp",
             classpath(JARS),
             "org.apache.zookeeper.server.ZooKeeperServerMain",
@@ -114,14 +127,21 @@ class ZooKeeper:
 
 @contextmanager
 def zookeeper(
-    *, directory: Path | None = None, port: int | None = None, tick_time_ms: int = 500
+    *,
+    directory: Path | None = None,
+    port: int | None = None,
+    tick_time_ms: int = 500,
+    settings: Mapping[str, str] | None = None,
+    java_options: Sequence[str] = (),
 ) -> Iterator[ZooKeeper]:
     """A running ZooKeeper; without `directory` its files are deleted at the end.
 
     Raises: ServerFailed, JarsMissing.
     """
     home = directory or Path(tempfile.mkdtemp(prefix="zookeeper-"))
-    server = ZooKeeper(home, port=port, tick_time_ms=tick_time_ms)
+    server = ZooKeeper(
+        home, port=port, tick_time_ms=tick_time_ms, settings=settings, java_options=java_options
+    )
     try:
         server.start()
         yield server

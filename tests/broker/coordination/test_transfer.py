@@ -79,6 +79,7 @@ class TestForKafka:
         nodes = cluster(HERE) | {
             "/config/changes/config_change_0000000001": b"{}",
             "/isr_change_notification/isr_change_0000000001": b"{}",
+            znodes.CONFIG_GROUPS: b"",
         }
         found = for_kafka(nodes)
         assert found.warnings == []

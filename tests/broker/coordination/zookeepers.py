@@ -107,7 +107,7 @@ class DisturbedStores(ZooKeeperStores):
     async def _disturb(self) -> None:
         assert self._proxy is not None
         while True:
-            await asyncio.sleep(self._random.uniform(0.0, 0.02) * (self._attempts + 1))
+            await asyncio.sleep(self._random.uniform(0.0, 0.02) * (self._attempts + 1) ** 2)
             if self._random.random() < 0.1 and self._attempts < 5:
                 await self._end_a_session()
             self._proxy.cut()

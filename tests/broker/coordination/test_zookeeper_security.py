@@ -1,0 +1,231 @@
+"""Credentials, ACLs and TLS towards a real ZooKeeper; and the settings that ask for them."""
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from odradek.broker.config import Config, ConfigError
+from odradek.broker.coordination.interface import CoordinationLost, NotAllowed, StoreError
+from odradek.broker.coordination.zookeeper import (
+    ZooKeeperStore,
+    parse_address,
+    zookeeper_store,
+)
+from tests.broker.coordination.asynchronous import asynchronous
+from tests.broker.coordination.zookeepers import new_chroot
+from tests.kafka.process import free_port
+from tests.kafka.zookeeper import ZooKeeper, zookeeper
+
+TIMEOUT_MS = 6_000
+JAAS = """Server {
+    org.apache.zookeeper.server.auth.DigestLoginModule required user_broker="right";
+};
+"""
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate of 127.0.0.1, signed by itself, and its key, in one file."""
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout - -out - -subj /CN=me"
+    words = [*command.split(), "-addext", "subjectAltName=IP:127.0.0.1"]
+    key = subprocess.run(words, check=True, capture_output=True)
+    path.write_bytes(key.stdout)
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, pem: Path) -> Iterator[ZooKeeper]:
+    """With a second port for TLS, and a user for SASL."""
+    jaas = tmp_path_factory.mktemp("sasl") / "jaas.conf"
+    jaas.write_text(JAAS)
+    settings = {
+        "secureClientPort": str(free_port()),
+        "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+        "ssl.keyStore.location": str(pem),
+        "ssl.trustStore.location": str(pem),
+        "ssl.clientAuth": "want",
+        "authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+    }
+    options = [f"-Djava.security.auth.login.config={jaas}"]
+    with zookeeper(settings=settings, java_options=options) as running:
+        yield running
+
+
+def store_of(address: str, **settings: str) -> ZooKeeperStore:
+    named = {name.replace("_", "."): text for name, text in settings.items()}
+    return zookeeper_store(
+        Config(
+            {
+                "zookeeper.connect": address,
+                "zookeeper.connection.timeout.ms": "5000",
+                "broker.id": "1",
+                **named,
+            }
+        )
+    )
+
+
+def acls(server: ZooKeeper, path: str) -> list[tuple[str, str, list[str]]]:
+    client = KazooClient(hosts=server.address)
+    client.start()
+    try:
+        found, _ = client.get_acls(path)
+        return [(acl.id.scheme, acl.id.id.split(":")[0], acl.acl_list) for acl in found]
+    finally:
+        client.stop()
+        client.close()
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("scheme", ["digest", "sasl"])
+@asynchronous
+async def test_who_may_do_what(server: ZooKeeper, scheme: str) -> None:
+    chroot = new_chroot()
+    store = store_of(
+        server.address + chroot,
+        odradek_zookeeper_auth_scheme=scheme,
+        odradek_zookeeper_auth_username="broker",
+        odradek_zookeeper_auth_password="right",
+        zookeeper_set_acl="true",
+    )
+    session = await store.open_session(TIMEOUT_MS)
+    for path in ("/brokers", "/consumers", "/config", "/config/users"):
+        await session.create(path, b"x")
+    mine = (scheme, "broker", ["ALL"])
+    world = ("world", "anyone", ["READ"])
+    assert acls(server, f"{chroot}/brokers") == [mine, world]
+    assert acls(server, f"{chroot}/config") == [mine, world]
+    assert acls(server, f"{chroot}/consumers") == [("world", "anyone", ["ALL"])]
+    stranger = await store_of(server.address + chroot).open_session(TIMEOUT_MS)
+    assert (await stranger.get("/brokers"))[0] == b"x"
+    for refused in (
+        stranger.set("/brokers", b"y"),
+        stranger.create("/brokers/ids"),
+        stranger.get("/config/users"),
+    ):
+        with pytest.raises(NotAllowed, match="ACL of /"):
+            await refused
+    await stranger.create("/consumers/c")
+    await stranger.close()
+    await store.close()
+
+
+@pytest.mark.java
+@asynchronous
+async def test_a_wrong_password(server: ZooKeeper) -> None:
+    store = store_of(
+        server.address,
+        odradek_zookeeper_auth_scheme="sasl",
+        odradek_zookeeper_auth_username="broker",
+        odradek_zookeeper_auth_password="wrong",
+    )
+    with pytest.raises(CoordinationLost, match="refuses these credentials"):
+        await store.open_session(TIMEOUT_MS)
+
+
+@pytest.mark.java
+@asynchronous
+async def test_tls(server: ZooKeeper, pem: Path) -> None:
+    chroot = new_chroot()
+    address = f"127.0.0.1:{server.settings['secureClientPort']}{chroot}"
+    tls = {
+        "zookeeper_ssl_client_enable": "true",
+        "zookeeper_ssl_truststore_location": str(pem),
+    }
+    store = store_of(
+        address, **tls, zookeeper_ssl_keystore_location=str(pem), zookeeper_set_acl="true"
+    )
+    session = await store.open_session(TIMEOUT_MS)
+    await session.create("/brokers", b"x")
+    # Many answers at once: several come in one TLS record, and none may lie there unread.
+    answers = await asyncio.wait_for(asyncio.gather(*[session.get("/") for _ in range(500)]), 3)
+    assert len(answers) == 500
+    assert acls(server, f"{chroot}/brokers")[0][0] == "x509"
+    await store.close()
+    stranger = store_of(address, zookeeper_ssl_client_enable="true")
+    stranger._connection_timeout_ms = 700
+    with pytest.raises(StoreError, match="self-signed certificate"):
+        await stranger.open_session(TIMEOUT_MS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"zookeeper.set.acl": "true"}, "needs somebody whom ZooKeeper knows"),
+        ({"odradek.zookeeper.auth.username": "me"}, "go together"),
+        ({"odradek.zookeeper.auth.password": "me"}, "go together"),
+        ({"odradek.zookeeper.auth.scheme": "kerberos"}, "digest, sasl"),
+        ({"zookeeper.ssl.crl.enable": "true"}, "a revoked certificate would be trusted"),
+        ({"zookeeper.ssl.ocsp.enable": "true"}, "a revoked certificate would be trusted"),
+        ({"zookeeper.ssl.cipher.suites": "X"}, "other ciphers"),
+        ({"zookeeper.ssl.enabled.protocols": "TLSv1.3"}, "other TLS versions"),
+        ({"zookeeper.ssl.protocol": "TLSv1.3"}, "another TLS version"),
+    ],
+    ids=str,
+)
+def test_settings_that_are_refused(settings: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        Config({"zookeeper.connect": "h:1", **settings})
+
+
+@pytest.mark.parametrize("store", ["keystore", "truststore"])
+def test_stores_of_java_are_refused(store: str, tmp_path: Path) -> None:
+    name = f"zookeeper_ssl_{store}"
+    jks, bad = tmp_path / "x.jks", tmp_path / "x.pem"
+    jks.touch()
+    bad.write_text("no certificate")
+    for location, kind, sentence in (
+        (jks, {}, "only PEM files"),
+        (bad, {f"{name}_type": "PKCS12"}, "only PEM files"),
+        (bad, {}, str(bad)),
+        (tmp_path / "missing.pem", {}, "No such file"),
+    ):
+        with pytest.raises(StoreError, match=rf"^zookeeper\.ssl\.{store}\.location=.*{sentence}"):
+            store_of(
+                "h:1",
+                zookeeper_ssl_client_enable="true",
+                **{f"{name}_location": str(location)},
+                **kind,
+            )
+
+
+@pytest.mark.parametrize(
+    ("address", "parts"),
+    [
+        ("a:1", ("a:1", "")),
+        ("a:1,b:2/", ("a:1,b:2", "")),
+        ("[::1]:2181/a/b/", ("[::1]:2181", "/a/b")),
+    ],
+)
+def test_addresses(address: str, parts: tuple[str, str]) -> None:
+    assert parse_address(address) == parts
+
+
+@pytest.mark.parametrize("address", ["", "/a", "a:1,,b:2", "a b:1", "a:1/../b", "a:1//b"])
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(StoreError, match=r"is not HOST:PORT\[,HOST:PORT\]\[/chroot\]$"):
+        parse_address(address)
+
+
+@asynchronous
+async def test_kazoo_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "kazoo", None)
+    store = ZooKeeperStore("h:1", connection_timeout_ms=1000)
+    with pytest.raises(StoreError, match=r"pip install 'odradek\[zookeeper\]'"):
+        await store.open_session(TIMEOUT_MS)
+
+
+def test_pure_sasl_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.broker.coordination.zookeeper.find_spec", lambda name: None)
+    with pytest.raises(StoreError, match="pure-sasl"):
+        store_of(
+            "h:1",
+            odradek_zookeeper_auth_scheme="sasl",
+            odradek_zookeeper_auth_username="a",
+            odradek_zookeeper_auth_password="b",
+        )
