@@ -32,6 +32,7 @@ from .coordination.interface import (
 )
 from .coordination.json_fields import MalformedZnode
 from .group_settings import usable_group_configs
+from .membership import make_path
 
 if TYPE_CHECKING:
     from .node import Node
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 
 NOTIFICATION_AGE_MS: Final = 15 * 60_000
 RETRY_S: Final = 0.5
+UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 Texts = Mapping[str, str]
 Change = Callable[[Texts], Texts]
@@ -93,8 +95,9 @@ class DynamicConfigs:
         """
         for path in (znodes.broker_config_path(None), znodes.broker_config_path(self._broker_id)):
             await self._apply(path.removeprefix("/config/"))
-        for name in await self._session.children(znodes.CONFIG_GROUPS):
-            await self._apply(f"groups/{name}")
+        with contextlib.suppress(NoNode):  # no group has any
+            for name in await self._session.children(znodes.CONFIG_GROUPS):
+                await self._apply(f"groups/{name}")
 
     async def renew(self) -> None:
         """There is a new session: `run` reads everything again, and watches anew.
@@ -149,7 +152,9 @@ class DynamicConfigs:
             data, _ = await self._session.get(path)
             entity_path = znodes.decode_config_change(data)
             if entity_path not in applied:
-                await self._apply(entity_path)
+                was_allowed = self._node.config.unclean_leader_election_enable
+                texts = await self._apply(entity_path)
+                await self._hold_elections(entity_path, texts, was_allowed=was_allowed)
             applied.add(entity_path)
         except NoNode:  # purged: it was left long before this broker watched
             pass
@@ -168,8 +173,17 @@ class DynamicConfigs:
             with contextlib.suppress(NoNode):
                 await self._session.delete(path)
 
-    async def _apply(self, entity_path: str) -> None:
-        """Read a resource's settings again and use them."""
+    async def _hold_elections(self, entity_path: str, texts: Texts, *, was_allowed: bool) -> None:
+        """If unclean elections are allowed by now the controller holds those that wait for it."""
+        kind, _, name = entity_path.partition("/")
+        with contextlib.suppress(Refused):  # the controller no more
+            if kind == "topics" and texts.get(UNCLEAN_ELECTION, "").lower() == "true":
+                await self._node.controller.unclean_election_enabled(name)
+            elif self._node.config.unclean_leader_election_enable and not was_allowed:
+                await self._node.controller.unclean_election_enabled(None)
+
+    async def _apply(self, entity_path: str) -> Texts:
+        """Read a resource's settings again and use them; they are returned."""
         kind, _, name = entity_path.partition("/")
         texts = await read_config(self._session, f"/config/{entity_path}")
         if kind == "topics":
@@ -180,6 +194,7 @@ class DynamicConfigs:
             self._apply_broker(cluster=texts)
         elif kind == "brokers" and name == str(self._broker_id):
             self._apply_broker(own=texts)
+        return texts
 
     def _apply_broker(self, **layer: Texts) -> None:
         before = self._node.config.layers
@@ -245,6 +260,8 @@ class DynamicConfigs:
             self._node.config.check_group_change(wanted)
             return wanted
 
+        if not validate_only:
+            await make_path(self._session, znodes.CONFIG_GROUPS)
         entity_path = znodes.group_config_path(group_id).removeprefix("/config/")
         await self._change(entity_path, check, validate_only=validate_only)
 

@@ -45,10 +45,11 @@ class CannotJoin(CoordinationError):
 async def make_startup_paths(session: Session) -> None:
     """Make sure of the persistent nodes that everything else lies below."""
     for path in znodes.STARTUP_PATHS:
-        await _make_path(session, path)
+        await make_path(session, path)
 
 
-async def _make_path(session: Session, path: str) -> None:
+async def make_path(session: Session, path: str) -> None:
+    """Make sure of a persistent node and those above it; others may be doing the same."""
     parts = path.strip("/").split("/")
     for count in range(1, len(parts) + 1):
         ancestor = "/" + "/".join(parts[:count])
@@ -78,7 +79,7 @@ async def agree_on_cluster_id(
                 f"the data directory belongs to the cluster {own_cluster_id}, but ZooKeeper holds "
                 "no cluster yet: zookeeper.connect may be wrong"
             )
-        await _make_path(session, znodes.CLUSTER_ID.rpartition("/")[0])
+        await make_path(session, znodes.CLUSTER_ID.rpartition("/")[0])
         cluster_id = own_cluster_id or uuid_text(randbytes(16))
         with contextlib.suppress(NodeExists):  # another broker was first: its id counts
             await session.create(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id))
@@ -103,7 +104,7 @@ async def settle_broker_id(config: Config, owner: MetaProperties | None, session
         return config.broker_id
     if owner is not None:
         return owner.broker_id
-    await _make_path(session, znodes.BROKER_SEQUENCE)
+    await make_path(session, znodes.BROKER_SEQUENCE)
     drawn = await session.set(znodes.BROKER_SEQUENCE, b"")
     return drawn.version + config.reserved_broker_max_id
 

@@ -273,6 +273,7 @@ async def test_what_another_broker_changes_counts_here(broker: RunningBroker) ->
 async def test_a_group_s_settings_are_brought_within_bounds(broker: RunningBroker) -> None:
     texts = {"consumer.session.timeout.ms": "1", "consumer.heartbeat.interval.ms": "x", "my": "1"}
     path = znodes.group_config_path("g")
+    await broker.session.create(znodes.CONFIG_GROUPS)
     await broker.session.create(path, znodes.encode_config(texts))
     await notify(broker, znodes.encode_config_change("groups/g"))
     overrides = broker.node.dynamic_configs.group_overrides("g")

@@ -91,7 +91,6 @@ def test_export_then_import(tmp_path: Path, zookeeper: str) -> None:
         assert line in printed.splitlines()
     there = read(zookeeper)
     kafkas = nodes | {znodes.FEATURE: znodes.EMPTY_FEATURE}
-    del kafkas[znodes.CONFIG_GROUPS]
     assert there == {path: data or None for path, data in kafkas.items()}
 
     assert "nothing to change" in export(store, zookeeper)
@@ -100,7 +99,7 @@ def test_export_then_import(tmp_path: Path, zookeeper: str) -> None:
     result = run("import-zookeeper", "--zookeeper", zookeeper, "--data-dir", store)
     assert result.exit_code == 0, result.output
     assert f"odradek serve --broker-id 0 --data-dir {store}" in result.output
-    assert stored(store) == kafkas | {znodes.CONFIG_GROUPS: b""}
+    assert stored(store) == kafkas
 
 
 def test_many_topics(tmp_path: Path, zookeeper: str) -> None:

@@ -58,11 +58,20 @@ def reassign(
 def reassignments_requested(
     context: Context, requests: Mapping[TopicPartition, tuple[int, ...]]
 ) -> Procedure[Collection[TopicPartition]]:
-    """Somebody has written /admin/reassign_partitions.  Returns those that were begun."""
+    """Somebody has written /admin/reassign_partitions.  Returns those that were begun.
+
+    What is under way goes on: we also read the node when one of several moves is done and it was
+    us who wrote.
+    """
     context.reassignment_requests = dict(requests)
+    now = {key: context.assignment(key) for key in requests}
     results = yield from _begin(
         context,
-        {key: context.assignment(key).reassign_to(target) for key, target in requests.items()},
+        {
+            key: now[key].reassign_to(target)
+            for key, target in requests.items()
+            if not (now[key].is_being_reassigned and now[key].target == target)
+        },
     )
     failed = {key for key, refused in results.items() if refused is not None}
     if failed:
