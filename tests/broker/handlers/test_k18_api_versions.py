@@ -37,7 +37,7 @@ async def test_consumer_groups_can_be_switched_off(broker: RunningBroker) -> Non
 
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "kafka_3.9.2_api_versions.tsv"
-NOT_YET = {
+NOT_YET = {17, *range(24, 32), 36, 38, 39, 40, 41, 50, 51, 57, 58, 65, 66}
     7,
     17,
     24,
