@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -238,7 +239,7 @@ async def test_configs_are_written_by_any_broker_and_heard_by_all(cluster: Clust
 
     for value, client in enumerate(cluster.clients, 500):
         assert await change(client, TOPIC, "t", size, str(value)) == 0
-        await until(lambda value=value: heard(value))
+        await until(partial(heard, value))
     assert await change(cluster.other, BROKER, "", "message.max.bytes", "800") == 0
     await cluster.other.ask(alter_configs(TOPIC, "t", {}), 2)
     await until(lambda: heard(800))
@@ -255,7 +256,7 @@ async def test_a_new_session_hears_of_what_it_missed(cluster: Cluster) -> None:
     lagging = cluster.brokers[cluster.other_id]
     configs = lagging.node.dynamic_configs
     number = configs._handled
-    await cluster.store.expire_session(lagging.session.id)  # type: ignore[attr-defined]
+    await cluster.store.expire_session(lagging.session.id)
     assert await change(cluster.controller, BROKER, "", "message.max.bytes", "801") == 0
     await until(lambda: lagging.node.config.message_max_bytes == 801)
     await until(lambda: configs._handled > number)
@@ -266,5 +267,5 @@ async def test_a_new_session_hears_of_what_it_missed(cluster: Cluster) -> None:
     await cluster.brokers[cluster.controller_id].session.set(
         path, znodes.encode_config({"message.max.bytes": "803"})
     )
-    await cluster.store.expire_session(lagging.session.id)  # type: ignore[attr-defined]
+    await cluster.store.expire_session(lagging.session.id)
     await until(lambda: lagging.node.config.message_max_bytes == 803)
