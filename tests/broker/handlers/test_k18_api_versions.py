@@ -38,30 +38,6 @@ async def test_consumer_groups_can_be_switched_off(broker: RunningBroker) -> Non
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "kafka_3.9.2_api_versions.tsv"
 NOT_YET = {17, *range(24, 32), 36, 38, 39, 40, 41, 50, 51, 57, 58, 65, 66}
-    7,
-    17,
-    24,
-    25,
-    26,
-    27,
-    28,
-    29,
-    30,
-    31,
-    36,
-    38,
-    39,
-    40,
-    41,
-    50,
-    51,
-    56,
-    57,
-    58,
-    65,
-    66,
-    67,
-}
 """Logins, transactions, access control, tokens, SCRAM, feature updates and forwarding."""
 
 
