@@ -290,7 +290,8 @@ OPERATIONS: Final[Sequence[Operation]] = (
     unclean_election,
     automatic_rebalance,
 )
-# What Kafka's own tools are asked, and after which moments.
+# What Kafka's own tools are asked, and after which moments. (Not: the quotas of users alone, with
+# which ConfigCommand also wants their passwords for SASL, and those are yet to come.)
 TOPICS: Final = ("TopicCommand", "--describe")
 CONFIGS: Final = ("ConfigCommand", "--describe", "--entity-type")
 QUESTIONS: Final[Mapping[str, Sequence[str]]] = {
@@ -302,13 +303,12 @@ QUESTIONS: Final[Mapping[str, Sequence[str]]] = {
     "broker configs": (*CONFIGS, "brokers"),
     "default broker configs": (*CONFIGS, "brokers", "--entity-default"),
     "client quotas": (*CONFIGS, "clients"),
-    "user quotas": (*CONFIGS, "users"),
     "user and client quotas": (*CONFIGS, "users", "--entity-type", "clients"),
     "address quotas": (*CONFIGS, "ips"),
     "moves": ("ReassignPartitionsCommand", "--list"),
 }
 ILL: Final = ("topics", "under-replicated", "unavailable", "at min ISR")
-QUOTAS: Final = ("client quotas", "user quotas", "user and client quotas", "address quotas")
+QUOTAS: Final = ("client quotas", "user and client quotas", "address quotas")
 ASKED: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     ("create_with_configs", "created"): ("topics",),
     ("topic_configs", "replaced"): ("topics", "topic configs"),
