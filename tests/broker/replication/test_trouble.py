@@ -1,6 +1,7 @@
 """Followers whose disk, or whose leader, is in trouble."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -63,11 +64,17 @@ async def test_a_full_disk_is_waited_for(cluster: Cluster) -> None:
 @on_cluster(log_flush_interval_messages="1")
 async def test_what_is_due_is_durable_before_the_leader_hears_of_it(cluster: Cluster) -> None:
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
-    follower = cluster[2]
+    leader, follower = cluster[1].partition(), cluster[2]
+    gate = threading.Event()
+    follower.files.before = lambda operation: operation == "sync" and gate.wait(10)
     client = await cluster[1].client()
-    for number in range(3):
-        await client.append(TOPIC, batch_of(b"v"), acks=-1)
-        assert follower.partition().log.recovery_point == number + 1
+    produced = asyncio.ensure_future(client.produce(TOPIC, batch_of(b"v"), acks=-1))
+    await until(lambda: follower.partition().log.log_end_offset == 1)
+    await asyncio.sleep(0.1)  # two fetches
+    assert leader.followers[2].log_end_offset == 0
+    gate.set()
+    assert (await produced).error_code == 0
+    assert follower.partition().log.recovery_point == 1
 
 
 @on_cluster()
