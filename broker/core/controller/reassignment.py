@@ -162,7 +162,12 @@ def _advance(
     yield from change_replicas(context, adding, ReplicaStatus.ONLINE)
     completed = ReplicaAssignment(assignment.target)
     context.set_assignment(key, completed)
-    yield from _settle_leader(context, key, completed)
+    has_leader = yield from _settle_leader(context, key, completed)
+    if not has_leader and not (yield from _is_complete(key, assignment)):
+        # An older leader has shrunk the ISR meanwhile: the replicas that go hold what is committed.
+        log.warning("targets are in sync no more topic=%s partition=%d", *key)
+        context.set_assignment(key, assignment)
+        return
     yield from _stop_replicas(context, key, assignment.removing)
     yield from _write(context, key, completed)
     yield from _drop_requests(
@@ -197,15 +202,19 @@ def _is_complete(key: TopicPartition, assignment: ReplicaAssignment) -> Procedur
 
 def _settle_leader(
     context: Context, key: TopicPartition, assignment: ReplicaAssignment
-) -> Procedure[None]:
-    """Elect another leader if this one does not stay; tell the replicas of their number."""
+) -> Procedure[bool]:
+    """Elect another leader if this one does not stay; tell the replicas of their number.
+
+    Returns whether there is one.
+    """
     state = context.states.get(key)
     if state is None:
         raise _NeverLed
     if state.leader in assignment.replicas and context.is_online(state.leader, key):
         yield from _raise_epoch(context, key, assignment)
-    else:
-        yield from change_partitions(context, [key], PartitionStatus.ONLINE, Strategy.REASSIGN)
+        return True
+    online, strategy = PartitionStatus.ONLINE, Strategy.REASSIGN
+    return bool((yield from change_partitions(context, [key], online, strategy)))
 
 
 def _raise_epoch(

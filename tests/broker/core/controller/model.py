@@ -359,3 +359,4 @@ class Cluster:
         node = self.store.states[key]
         values.setdefault("partition_epoch", node.partition_epoch + 1)
         self.store.states[key] = node._replace(**values)
+        self.store.log.append(("state", (key, self.store.states[key])))

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.broker.core.controller import procedures
-from odradek.broker.core.controller.effects import StoredState
+from odradek.broker.core.controller.effects import Effect, StoredState, WriteStates
 from odradek.broker.core.elections import ElectionType
 from odradek.broker.core.partition_state import NO_LEADER, TopicPartition
+from tests.seeds import seeds
 
 from .model import Cluster, Crash
 
@@ -127,6 +128,30 @@ events = st.one_of(
 )
 
 
+class Meddler:
+    """A leader that writes its ISR itself, right before the controller would write the state."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._meddled: list[TopicPartition] = []
+        self.often = 0
+        cluster.store.before = self._before
+
+    def _before(self, effect: Effect) -> None:
+        if self.often and isinstance(effect, WriteStates):
+            self.often -= 1
+            state = effect.states[self.often % len(effect.states)]
+            node = self._cluster.store.states[state.key]
+            if node.leader != NO_LEADER:
+                self._cluster.set_state(state.key, isr=(node.leader,))
+                self._meddled.append(state.key)
+
+    def notify(self) -> None:
+        """The controller finds the notifications."""
+        meddled, self._meddled, self.often = self._meddled, [], 0
+        self._cluster.run(procedures.isr_changes_noticed(self._cluster.context, meddled))
+
+
 class Watch:
     """What must be so after every event."""
 
@@ -173,6 +198,7 @@ def _check_knowledge(cluster: Cluster) -> None:
         assert assignment == context.assignment(key)
         assert assignment == (state.replicas, state.adding_replicas, state.removing_replicas)
         if state.leader != NO_LEADER and not context.is_to_be_deleted(key[0]):
+            assert set(state.isr) <= set(state.replicas)
             assert context.is_online(state.leader, key) or state.leader in context.shutting_down
     for broker_id in cluster.brokers:
         metadata = cluster.told[broker_id].metadata
@@ -199,19 +225,27 @@ def _settle(cluster: Cluster) -> None:
         cluster.deliver()
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(events, st.one_of(st.none(), st.integers(0, 40))), max_size=25))
-def test_random_events(happening: list[tuple[Event, int | None]]) -> None:
+@settings(max_examples=len(seeds(60, 600)), deadline=None)
+@given(
+    st.lists(
+        st.tuples(events, st.one_of(st.none(), st.integers(0, 40)), st.integers(-3, 3)),
+        max_size=25,
+    )
+)
+def test_random_events(happening: list[tuple[Event, int | None, int]]) -> None:
     cluster = Cluster(*BROKERS)
     watch = Watch(cluster)
     cluster.fail_over()
-    for event, crash_after in happening:
+    meddler = Meddler(cluster)
+    for event, crash_after, meddle in happening:
         cluster.crash_after = crash_after
+        meddler.often = max(meddle, 0)
         try:
             event(cluster)
         except Crash:
             cluster.fail_over()
         cluster.crash_after = None
+        meddler.notify()
         watch.look()
     cluster.deliver()
     watch.look()

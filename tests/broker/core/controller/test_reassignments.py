@@ -4,7 +4,6 @@ import pytest
 
 from odradek.broker.core.controller import procedures
 from odradek.broker.core.controller.effects import Effect, ReplicaAssignment, WriteStates
-from odradek.broker.core.partition_state import NO_LEADER
 from odradek.protocol.errors import ErrorCode
 
 from .model import Cluster
@@ -287,10 +286,20 @@ def test_an_older_leader_says_that_its_isr_grew() -> None:
     cluster.run(procedures.isr_changes_noticed(cluster.context, []))
 
 
-def test_no_target_is_online_when_the_leader_has_to_go() -> None:
-    cluster = started(1, 2, live=(1, 2, 3))
-    move(cluster, 3)
-    cluster.set_state(KEY, isr=(1, 2, 3))
-    cluster.kill(3)
-    assert cluster.context.reassigning
-    assert cluster.state("t")[0] != NO_LEADER
+def test_the_targets_fall_behind_at_the_last_moment() -> None:
+    cluster = started(2, 1)
+
+    def interrupt(effect: Effect) -> None:
+        if isinstance(effect, WriteStates) and cluster.state("t")[2] == (2, 1):
+            cluster.set_state(KEY, isr=(2,))
+
+    cluster.store.before = interrupt
+    assert move(cluster, 1) == ErrorCode.NONE
+    assert assignment(cluster) == ((1, 2), (), (2,))
+    assert cluster.state("t") == (2, 0, (2,), 1)
+    assert not told(cluster), "nobody loses what only broker 2 has"
+    cluster.run(procedures.isr_changes_noticed(cluster.context, [KEY]))
+    cluster.store.before = lambda effect: None
+    cluster.alter(KEY, 2, 1)
+    assert assignment(cluster) == ((1,), (), ())
+    assert cluster.state("t")[0] == 1
