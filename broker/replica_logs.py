@@ -15,7 +15,8 @@ from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
 
 from .config import Config
-from .core.partition_state import NO_LEADER, PartitionState, TopicPartition
+from .core.control_rules import UNKNOWN_EPOCH
+from .core.partition_state import PartitionState, TopicPartition
 from .runtime import Runtime
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class ReplicaLogs:
                 state.partition,
                 topic_id=None if state.topic_id == ZERO_UUID else state.topic_id,
                 config=replicas.topic_config(state.topic).log_config,
-                leader_epoch=state.leader_epoch if leads else NO_LEADER,
+                epoch=state.leader_epoch if leads else UNKNOWN_EPOCH,
             )
             made.append((state, data_dir, plan))
         await self._runtime.offload(_run_all, [plan for _, _, plan in made])

@@ -274,15 +274,9 @@ class DataDir:
         return plans
 
     def create_plan(
-        self,
-        topic: str,
-        partition: int,
-        *,
-        topic_id: bytes | None,
-        config: LogConfig,
-        leader_epoch: int,
+        self, topic: str, partition: int, *, topic_id: bytes | None, config: LogConfig, epoch: int
     ) -> "CreatePlan":
-        """Make an empty partition, led in `leader_epoch`; `plan.run()` in any thread, then, if all
+        """Make an empty partition, led in `epoch`; `plan.run()` in any thread, then, if all
         went well, `created(plan)` here, else `not_created`.  There must be no such partition."""
         assert (topic, partition) not in self.logs
         self._creating_count += 1
@@ -295,7 +289,7 @@ class DataDir:
                 partition,
                 topic_id=topic_id,
                 config=config,
-                leader_epoch=leader_epoch,
+                leader_epoch=epoch,
             ),
             lambda: self._files.remove_tree(directory),
         )
