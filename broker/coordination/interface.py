@@ -16,8 +16,8 @@ data watch, CHILD for a child watch), because changes may have been missed.  Who
 reads again and sets the watch again.
 
 If the connection is lost before a write is answered, the store looks afterwards whether it took
-effect, and raises CoordinationLost only if that cannot be told.  It goes by owner, version and data:
-who must not take another's write for his own writes what nobody else would.
+effect, and raises CoordinationLost only if that cannot be told.  It goes by owner, version and
+data: who must not take another's write for his own writes what nobody else would.
 
 Cancelling a waiting caller does not undo its operation.
 """

@@ -14,7 +14,8 @@ from typing import Any, Final
 from kazoo.exceptions import ConnectionLoss, NoNodeError
 
 from .interface import ANY_VERSION, CoordinationError, CoordinationLost, SessionExpired, Stat
-from .zookeeper_handler import NO_CONNECTION, Answer, LoopHandler
+from .zookeeper_client import SessionClient
+from .zookeeper_handler import NO_CONNECTION, Answer
 from .zookeeper_requests import Below, Read, Request, Write, error_of, stat_of
 from .zookeeper_traces import results_of
 
@@ -33,16 +34,15 @@ class Pipeline:
 
     def __init__(
         self,
-        client: Any,
-        handler: LoopHandler,
+        client: SessionClient,
         below: Below,
         *,
         in_flight_max: int,
         on_read: Callable[[Read], None],
     ) -> None:
         """`on_read` is told of every read that has succeeded, in wire order."""
-        self._client = client
-        self._handler = handler
+        self._client = client.kazoo
+        self._handler = client.handler
         self._below = below
         self._in_flight_max = in_flight_max
         self._on_read = on_read

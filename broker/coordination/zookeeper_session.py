@@ -1,19 +1,12 @@
-"""One session with ZooKeeper: one kazoo client, which is stopped when the session ends.
-
-kazoo would open a new session by itself.  Nobody may write in it who believes to be in the old one,
-so the new one is a new client here: a request of one session can't go out in another.
-"""
+"""One session with ZooKeeper: its operations, its watches, its beginning and its end."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import WriterNotClosedException
-from kazoo.protocol.states import EventType, KazooState, KeeperState
+from kazoo.protocol.states import EventType
 
 from .interface import (
     ANY_VERSION,
@@ -36,7 +29,7 @@ from .interface import (
 )
 from .paths import check_path, check_size
 from .watches import Watches
-from .zookeeper_handler import LoopHandler
+from .zookeeper_client import SessionClient
 from .zookeeper_pipeline import Pipeline
 from .zookeeper_requests import Below, Read, Write
 
@@ -46,8 +39,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 OnEnd = Callable[[CoordinationError], None]
-HOLD_S: Final = 5.0
-"""How long kazoo's thread waits at most until the loop has dropped what was the session's."""
 CLOSE_S: Final = 5.0
 RECONNECT_S: Final = 1.0
 """So long a session that is to be closed waits for a connection; without one, its nodes stay until
@@ -60,18 +51,6 @@ EVENTS: Final = {
     EventType.CHILD: EventKind.CHILD,
 }
 THIS: Final = 0
-
-
-class LastWarning(logging.Handler):
-    """Remembers why kazoo could not connect: it tells only its log."""
-
-    text = "no answer"
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep what stands after the colon of a warning."""
-        _, colon, reason = record.getMessage().rpartition(": ")
-        if record.levelno >= logging.WARNING and colon:
-            self.text = reason
 
 
 class ZooKeeperSession:
@@ -88,7 +67,6 @@ class ZooKeeperSession:
         client_options: dict[str, Any],
         on_end: OnEnd | None,
     ) -> None:
-        self._hosts = hosts
         self._below = below
         self._on_end = on_end
         self._id = 0
@@ -96,28 +74,13 @@ class ZooKeeperSession:
         self._ended: CoordinationError | None = None
         self._closing = False
         self._is_open = False
-        self._is_shut = False
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
-        self._handler = LoopHandler(tls)
-        self._released = self._handler.event_object()
-        self._warning = LastWarning()
-        logger = logging.Logger("kazoo")
-        logger.addHandler(self._warning)
-        self._client = KazooClient(
-            hosts=hosts,
-            timeout=timeout_ms / 1000,
-            handler=self._handler,
-            logger=logger,
-            **client_options,
+        self._client = SessionClient(
+            hosts, self, timeout_ms=timeout_ms, tls=tls, options=client_options
         )
-        self._client.add_listener(self._on_state)
         self._pipeline = Pipeline(
-            self._client,
-            self._handler,
-            below,
-            in_flight_max=in_flight_max,
-            on_read=self._set_watch,
+            self._client, below, in_flight_max=in_flight_max, on_read=self._set_watch
         )
 
     async def open(self, timeout_s: float, *, make_chroot: bool) -> None:
@@ -125,7 +88,7 @@ class ZooKeeperSession:
 
         Raises: StoreError, CoordinationLost.
         """
-        self._client.start_async()
+        self._client.start()
         try:
             await self._connect(timeout_s)
             try:
@@ -134,7 +97,8 @@ class ZooKeeperSession:
                 raise self._out_of_reach(timeout_s) from None
         except BaseException:
             self._closing = True
-            await self._stop()
+            self._opened.cancel()
+            await self._client.stop()
             raise
         self._is_open = True
 
@@ -149,8 +113,8 @@ class ZooKeeperSession:
         if not self._opened.done() and timeout_s > complain_s:
             log.warning(
                 "zookeeper cannot be reached at %s (%s): trying for %.0f s more",
-                self._hosts,
-                self._warning.text,
+                self._client.hosts,
+                self._client.last_trouble,
                 timeout_s - complain_s,
             )
             await asyncio.wait([self._opened], timeout=timeout_s - complain_s)
@@ -160,8 +124,8 @@ class ZooKeeperSession:
 
     def _out_of_reach(self, timeout_s: float) -> StoreError:
         return StoreError(
-            f"ZooKeeper cannot be reached at {self._hosts} within {timeout_s:g} s: "
-            f"{self._warning.text}"
+            f"ZooKeeper cannot be reached at {self._client.hosts} within {timeout_s:g} s: "
+            f"{self._client.last_trouble}"
         )
 
     @property
@@ -177,7 +141,7 @@ class ZooKeeperSession:
     @property
     def client_id(self) -> tuple[int, bytes] | None:
         """ZooKeeper's id and password of the session, while it is connected."""
-        found: tuple[int, bytes] | None = self._client.client_id
+        found: tuple[int, bytes] | None = self._client.kazoo.client_id
         return found
 
     async def create(
@@ -228,7 +192,7 @@ class ZooKeeperSession:
             await asyncio.wait_for(self._pipeline.connection(), RECONNECT_S)
             await asyncio.wait_for(self._pipeline.idle(), CLOSE_S)
         self._finish(SessionExpired(f"session {self._id:#x} is closed"))
-        await self._stop()
+        await self._client.stop()
 
     # --- operations
 
@@ -303,29 +267,10 @@ class ZooKeeperSession:
         if self._ended is None:
             watch(event)
 
-    # --- states; `_on_state` and `_hold` run on kazoo's thread, all others on the loop
+    # --- `States` of the client
 
-    def _on_state(self, state: str) -> None:
-        if state == KazooState.CONNECTED:
-            session_id, _ = self._client.client_id
-            number = self._handler.connected()
-            self._handler.put(partial(self._connected, number, session_id))
-            return
-        self._handler.disconnected()
-        if state == KazooState.SUSPENDED:
-            self._handler.put(partial(self._suspended, self._client.last_zxid))
-        else:
-            self._handler.put(partial(self._lost, self._client.client_state))
-            if not self._closing:
-                self._hold()
-
-    def _hold(self) -> None:
-        """Let the loop drop what was the session's; then let kazoo open no other one."""
-        self._released.wait(HOLD_S)
-        self._handler.spawn(self._shut)
-        self._handler.stopped.wait(HOLD_S)
-
-    def _connected(self, number: int, session_id: int) -> None:
+    def connected(self, connection: int, session_id: int) -> None:
+        """Go on, and let everybody read again what is watched."""
         if self._ended is not None:
             return
         if not self._opened.done():
@@ -333,55 +278,31 @@ class ZooKeeperSession:
             self._opened.set_result(None)
         else:
             log.info("zookeeper connected again session=%#x", session_id)
-        self._pipeline.connected(number, session_id)
+        self._pipeline.connected(connection, session_id)
         for _, watch, event in self._watches.take_all():
             self._loop.call_soon(self._call_watch, watch, event)
 
-    def _suspended(self, last_zxid: int) -> None:
+    def suspended(self, last_zxid: int) -> None:
+        """Wait for the next connection."""
         if self._ended is None:
-            log.warning(
-                "zookeeper connection lost session=%#x reason=%s", self._id, self._warning.text
-            )
+            reason = self._client.last_trouble
+            log.warning("zookeeper connection lost session=%#x reason=%s", self._id, reason)
             self._pipeline.suspended(last_zxid)
 
-    def _lost(self, state: str) -> None:
-        error: CoordinationError
-        if state == KeeperState.EXPIRED_SESSION:
-            error = SessionExpired(f"session {self._id:#x} expired")
-        elif state == KeeperState.AUTH_FAILED:
-            error = CoordinationLost(f"ZooKeeper at {self._hosts} refuses these credentials")
-        else:
-            error = CoordinationLost(f"the connection to ZooKeeper at {self._hosts} has ended")
+    def lost(self, error: CoordinationError) -> None:
+        """Tell everybody."""
         if not self._opened.done():
             self._opened.set_exception(error)
         is_news = self._ended is None
         self._finish(error)
-        try:
-            if is_news and self._is_open and not self._closing and self._on_end is not None:
-                self._on_end(error)
-        finally:
-            self._released.set()
+        if is_news and self._is_open and not self._closing and self._on_end is not None:
+            self._on_end(error)
 
     def _finish(self, error: CoordinationError) -> None:
         if self._ended is None:
             self._ended = error
             self._watches.end_session(THIS)
             self._pipeline.end(error)
-
-    async def _stop(self) -> None:
-        await asyncio.wait([self._handler.in_thread(self._shut)], timeout=CLOSE_S)
-
-    def _shut(self) -> None:
-        """Stop kazoo; blocks until its thread has ended, unless another call does so."""
-        with self._handler.gate:
-            if self._is_shut:
-                return
-            self._is_shut = True
-        try:
-            self._client.stop()
-        except WriterNotClosedException:  # it hangs in a connection: it will find itself stopped
-            return
-        self._client.close()
 
 
 def _check_op(op: Op) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Iterator
 from typing import Final
 
 import pytest
@@ -25,7 +24,7 @@ from odradek.broker.coordination.zookeeper import ZooKeeperStore
 from odradek.broker.coordination.zookeeper_session import ZooKeeperSession
 from tests.broker.coordination.proxies import Proxy
 from tests.broker.coordination.zookeepers import end_session, new_chroot
-from tests.kafka.zookeeper import ZooKeeper, zookeeper
+from tests.kafka.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.java
 
@@ -33,12 +32,6 @@ CLIENTS: Final = 4
 CUTS: Final = 200
 EXPIRIES: Final = 20
 TIMEOUT_MS: Final = 6_000
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ZooKeeper]:
-    with zookeeper() as running:
-        yield running
 
 
 class Client:

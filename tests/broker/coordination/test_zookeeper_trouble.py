@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -34,17 +34,11 @@ from tests.broker.coordination.proxies import Proxy
 from tests.broker.coordination.stores import Seen
 from tests.broker.coordination.zookeepers import end_session, new_chroot
 from tests.kafka.process import free_port
-from tests.kafka.zookeeper import ZooKeeper, zookeeper
+from tests.kafka.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.java
 
 TIMEOUT_MS = 6_000
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ZooKeeper]:
-    with zookeeper() as running:
-        yield running
 
 
 @dataclass
@@ -325,14 +319,14 @@ async def test_the_thread_waits_until_the_loop_has_dropped_its_state(server: Zoo
 
         def on_end(error: CoordinationError) -> None:
             time.sleep(0.4)
-            held.append((session._handler.stopped.is_set(), _sessions(server) - before))
+            held.append((session._client.handler.stopped.is_set(), _sessions(server) - before))
 
         session = await store.open_session(TIMEOUT_MS, on_end)
         before = _sessions(server)
         end_session(server, session)
         await until(lambda: bool(held))
         assert held == [(False, set())]
-        await until(session._handler.stopped.is_set)
+        await until(session._client.handler.stopped.is_set)
         with pytest.raises(SessionExpired):
             await session.get("/")
         assert _sessions(server) < before

@@ -1,0 +1,144 @@
+"""One kazoo client, for one session: it connects again when it must, but opens no second session.
+
+kazoo would, by itself and at once.  Nobody may write in a new session who believes to be in the old
+one, so the next session is another client: a request of one session can't go out in another.
+
+What kazoo's thread learns reaches the loop through the handler's queue.
+"""
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import WriterNotClosedException
+from kazoo.protocol.states import KazooState, KeeperState
+
+from .interface import CoordinationError, CoordinationLost, SessionExpired
+from .zookeeper_handler import LoopHandler
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+HOLD_S: Final = 5.0
+"""How long kazoo's thread waits at most until the loop has dropped what was the session's."""
+STOP_S: Final = 5.0
+
+
+class States(Protocol):
+    """Who is told, on the loop, in wire order with answers and watch events."""
+
+    def connected(self, connection: int, session_id: int) -> None:
+        """Requests can be sent on this connection, the first one or a further one."""
+        ...
+
+    def suspended(self, last_zxid: int) -> None:
+        """The connection is lost; the last answer on it was given at this transaction."""
+        ...
+
+    def lost(self, error: CoordinationError) -> None:
+        """The session has ended.  kazoo's thread waits until this returns."""
+        ...
+
+
+class SessionClient:
+    """kazoo, its handler and its thread."""
+
+    def __init__(
+        self,
+        hosts: str,
+        states: States,
+        *,
+        timeout_ms: int,
+        tls: "SSLContext | None",
+        options: dict[str, Any],
+    ) -> None:
+        self.hosts = hosts
+        self.handler = LoopHandler(tls)
+        self._states = states
+        self._released = self.handler.event_object()
+        self._is_stopping = False
+        self._is_shut = False
+        self._warning = _LastWarning()
+        logger = logging.Logger("kazoo")
+        logger.addHandler(self._warning)
+        self.kazoo = KazooClient(
+            hosts=hosts, timeout=timeout_ms / 1000, handler=self.handler, logger=logger, **options
+        )
+        self.kazoo.add_listener(self._on_state)
+
+    @property
+    def last_trouble(self) -> str:
+        """Why it could not connect, or was disconnected, the last time."""
+        return self._warning.text
+
+    def start(self) -> None:
+        """Begin to connect."""
+        self.kazoo.start_async()
+
+    async def stop(self) -> None:
+        """End the session and the thread; at the latest after STOP_S it goes on without us."""
+        self._is_stopping = True
+        await asyncio.wait([self.handler.in_thread(self._shut)], timeout=STOP_S)
+
+    # --- on kazoo's thread
+
+    def _on_state(self, state: str) -> None:
+        if state == KazooState.CONNECTED:
+            session_id, _ = self.kazoo.client_id
+            connection = self.handler.connected()
+            self.handler.put(partial(self._states.connected, connection, session_id))
+            return
+        self.handler.disconnected()
+        if state == KazooState.SUSPENDED:
+            self.handler.put(partial(self._states.suspended, self.kazoo.last_zxid))
+        else:
+            self.handler.put(partial(self._lost, self.kazoo.client_state))
+            if not self._is_stopping:
+                self._hold()
+
+    def _hold(self) -> None:
+        """Let the loop drop what was the session's; then let kazoo open no other one."""
+        self._released.wait(HOLD_S)
+        self.handler.spawn(self._shut)
+        self.handler.stopped.wait(HOLD_S)
+
+    def _shut(self) -> None:
+        """Stop kazoo; blocks until its thread has ended, unless another call does so."""
+        with self.handler.gate:
+            if self._is_shut:
+                return
+            self._is_shut = True
+        try:
+            self.kazoo.stop()
+        except WriterNotClosedException:  # it hangs in a connection: it will find itself stopped
+            return
+        self.kazoo.close()
+
+    # --- on the loop
+
+    def _lost(self, state: str) -> None:
+        try:
+            self._states.lost(self._error(state))
+        finally:
+            self._released.set()
+
+    def _error(self, state: str) -> CoordinationError:
+        if state == KeeperState.EXPIRED_SESSION:
+            return SessionExpired("the session has expired")
+        if state == KeeperState.AUTH_FAILED:
+            return CoordinationLost(f"ZooKeeper at {self.hosts} refuses these credentials")
+        return CoordinationLost(f"the connection to ZooKeeper at {self.hosts} has ended")
+
+
+class _LastWarning(logging.Handler):
+    """Remembers what kazoo tells only its log."""
+
+    text = "no answer"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep what stands after the colon of a warning."""
+        _, colon, reason = record.getMessage().rpartition(": ")
+        if record.levelno >= logging.WARNING and colon:
+            self.text = reason
