@@ -109,4 +109,14 @@ def _check(
         return ErrorCode.INVALID_REQUEST
     if not context.live.issuperset(change.isr):
         return ErrorCode.INELIGIBLE_REPLICA
-    return None
+    return None if _is_sound(change, broker_id, state) else ErrorCode.INVALID_REQUEST
+
+
+def _is_sound(change: IsrChange, broker_id: int, state: PartitionState) -> bool:
+    """Kafka 3.9 believes what brokers say here; no broker that is well says anything else."""
+    return (
+        broker_id == state.leader
+        and broker_id in change.isr
+        and len(set(change.isr)) == len(change.isr)
+        and set(change.isr) <= set(state.replicas)
+    )

@@ -5,18 +5,11 @@ is in no state to take the step is left where it is, as there.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ..elections import (
-    Leadership,
-    Strategy,
-    first_leader,
-    leader_after_reassignment,
-    leader_at_shutdown,
-    leader_if_offline,
-    preferred_leader,
-)
+from ..elections import Leadership, Strategy, first_leader
 from ..partition_state import NO_LEADER, PartitionState, TopicPartition
+from .choices import choose, recipients
 from .context import Context
 from .effects import (
     Breathe,
@@ -168,7 +161,7 @@ def _elect(
                 if key not in conflicts:
                     state = elected[key]
                     context.states[key] = changed[key] = state
-                    batch.add_leader_and_isr(_recipients(context, key, strategy), state)
+                    batch.add_leader_and_isr(recipients(context, key, strategy), state)
         remaining = [key for key in elected if key in conflicts]
     return changed
 
@@ -194,7 +187,7 @@ def _choose(
             yield Breathe()
         for key in keys:
             state = states[key]
-            leadership = _CHOICES[strategy](context, state, key[0] in unclean)
+            leadership = choose(context, state, strategy, allow_unclean=key[0] in unclean)
             if leadership is None:
                 log.warning(
                     "no leader topic=%s partition=%d strategy=%s", *key, strategy.name.lower()
@@ -226,51 +219,3 @@ def _unclean_topics(
         return lost
     allowed = yield ReadUncleanElection(list(lost))
     return {topic for topic in lost if allowed.get(topic, False)}
-
-
-def _choose_offline(
-    context: Context, state: PartitionState, allow_unclean: bool
-) -> Leadership | None:
-    online = context.online(state.key, state.replicas)
-    return leader_if_offline(state, online, allow_unclean=allow_unclean)
-
-
-def _choose_reassigned(
-    context: Context, state: PartitionState, allow_unclean: bool
-) -> Leadership | None:
-    target = context.assignment(state.key).target
-    return leader_after_reassignment(state, target, context.online(state.key, target))
-
-
-def _choose_preferred(
-    context: Context, state: PartitionState, allow_unclean: bool
-) -> Leadership | None:
-    return preferred_leader(state, context.online(state.key, state.replicas))
-
-
-def _choose_at_shutdown(
-    context: Context, state: PartitionState, allow_unclean: bool
-) -> Leadership | None:
-    online = context.online(state.key, state.replicas, or_shutting_down=True)
-    return leader_at_shutdown(state, online, context.shutting_down)
-
-
-_CHOICES: Mapping[Strategy, Callable[[Context, PartitionState, bool], Leadership | None]] = {
-    Strategy.OFFLINE: _choose_offline,
-    Strategy.UNCLEAN: _choose_offline,
-    Strategy.REASSIGN: _choose_reassigned,
-    Strategy.PREFERRED: _choose_preferred,
-    Strategy.SHUTDOWN: _choose_at_shutdown,
-}
-
-
-def _recipients(context: Context, key: TopicPartition, strategy: Strategy) -> tuple[int, ...]:
-    """Whom LeaderAndIsr goes to after an election."""
-    assignment = context.assignment(key)
-    if strategy is Strategy.REASSIGN:
-        return assignment.target
-    if strategy is Strategy.PREFERRED:
-        return assignment.replicas
-    if strategy is Strategy.SHUTDOWN:
-        return context.online(key, assignment.replicas, or_shutting_down=True)
-    return context.online(key, assignment.replicas)

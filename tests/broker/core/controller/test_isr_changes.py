@@ -16,7 +16,7 @@ KEY = ("t", 0)
 
 def started() -> Cluster:
     """Partition 0 is led by 1 with leader epoch 1, partition epoch 2."""
-    cluster = Cluster(1, 2, 3)
+    cluster = Cluster(1, 2, 3, 4)
     cluster.fail_over()
     cluster.create("t", (1, 2, 3), (2, 3, 1))
     cluster.bounce(3)
@@ -34,7 +34,7 @@ def test_an_isr_shrinks_and_grows() -> None:
     assert (changed.leader_epoch, changed.isr, changed.partition_epoch) == (1, (1, 2), 3)
     assert cluster.state("t") == (1, 1, (1, 2), 3)
     sent = cluster.take()
-    assert [(r.broker_id, list(r.leader_and_isr)) for r in sent] == [(1, []), (2, []), (3, [])]
+    assert [(r.broker_id, list(r.leader_and_isr)) for r in sent] == [(n, []) for n in (1, 2, 3, 4)]
     assert all([s.isr for s in r.update_metadata or ()] == [(1, 2)] for r in sent)
     assert isinstance(cluster.alter(KEY, 1, 2, 3), PartitionState)
     assert cluster.state("t") == (1, 1, (1, 2, 3), 4)
@@ -54,6 +54,11 @@ def test_an_isr_shrinks_and_grows() -> None:
         ((1, 2), {"is_recovering": True}, ErrorCode.INVALID_REQUEST),
         ((1,), {"is_recovering": True}, ErrorCode.INVALID_REQUEST),
         ((1, 9), {}, ErrorCode.INELIGIBLE_REPLICA),
+        ((), {}, ErrorCode.INVALID_REQUEST),
+        ((2, 3), {}, ErrorCode.INVALID_REQUEST),
+        ((1, 2, 2), {}, ErrorCode.INVALID_REQUEST),
+        ((1, 2, 4), {}, ErrorCode.INVALID_REQUEST),
+        ((1, 2), {"leader": 2}, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_checks(isr: tuple[int, ...], values: dict[str, Any], code: ErrorCode | None) -> None:
@@ -121,4 +126,4 @@ def test_what_others_wrote_is_read_and_told() -> None:
     cluster.run(procedures.isr_changes_noticed(cluster.context, [KEY, ("t", 9)]))
     assert cluster.context.states[KEY].isr == (1,)
     sent = cluster.take()
-    assert [[s.key for s in r.update_metadata or ()] for r in sent] == [[KEY]] * 3
+    assert [[s.key for s in r.update_metadata or ()] for r in sent] == [[KEY]] * 4

@@ -1,0 +1,156 @@
+"""One reassignment, phase by phase, as `reassignment` drives it.
+
+Source: Kafka 3.9's controller in ZooKeeper mode. The topic's node holds target and original
+replicas until the targets are in sync; then the others are stopped, and the node written anew.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+
+from ..elections import Strategy
+from ..partition_state import PartitionState, TopicPartition
+from .context import Context
+from .deletion import halt_deletions, retry_deletions
+from .effects import (
+    KeepReassignmentRequests,
+    Procedure,
+    ReadStates,
+    ReplicaAssignment,
+    WriteAssignment,
+    WriteStates,
+)
+from .partition_machine import change_partitions
+from .replica_machine import change_replicas
+from .request_batch import RequestBatch, send_metadata
+from .status import PartitionStatus, ReplicaStatus
+
+log = logging.getLogger(__name__)
+
+
+class NeverLed(Exception):
+    """A partition without a state node can't be moved."""
+
+
+def advance(
+    context: Context, key: TopicPartition, assignment: ReplicaAssignment
+) -> Procedure[None]:
+    """Take a reassignment one phase on."""
+    halt_deletions(context, (key[0],), "a reassignment is under way")
+    yield from _update(context, key, assignment)
+    if not (yield from is_complete(key, assignment)):
+        yield from _raise_epoch(context, key, assignment)
+        for replica in assignment.adding:
+            yield from change_replicas(context, {replica: [key]}, ReplicaStatus.NEW)
+        return
+    adding = {replica: [key] for replica in sorted(assignment.adding)}
+    yield from change_replicas(context, adding, ReplicaStatus.ONLINE)
+    completed = ReplicaAssignment(assignment.target)
+    context.set_assignment(key, completed)
+    has_leader = yield from _settle_leader(context, key, completed)
+    if not has_leader and not (yield from is_complete(key, assignment)):
+        # An older leader has shrunk the ISR meanwhile: the replicas that go hold what is committed.
+        log.warning("targets are in sync no more topic=%s partition=%d", *key)
+        context.set_assignment(key, assignment)
+        return
+    yield from _stop_replicas(context, key, assignment.removing)
+    yield from _write(context, key, completed)
+    yield from drop_requests(
+        context, lambda other, replicas: other == key and replicas == completed.replicas
+    )
+    del context.reassigning[key]
+    yield from send_metadata(context, (key,))
+    log.info("reassigned topic=%s partition=%d replicas=%s", *key, list(completed.replicas))
+    yield from retry_deletions(context, (key[0],))
+
+
+def _update(
+    context: Context, key: TopicPartition, assignment: ReplicaAssignment
+) -> Procedure[None]:
+    """Write the assignment before it is known, so that a successor can go on."""
+    now = context.assignment(key)
+    if now != assignment:
+        yield from _write(context, key, assignment)
+        context.set_assignment(key, assignment)
+        unneeded = tuple(r for r in now.replicas if r not in assignment.replicas)
+        if unneeded:
+            yield from _stop_replicas(context, key, unneeded)
+    context.reassigning[key] = None
+
+
+def is_complete(key: TopicPartition, assignment: ReplicaAssignment) -> Procedure[bool]:
+    """Whether all target replicas are in sync by what the store says now."""
+    if not assignment.is_being_reassigned:
+        return True
+    stored = yield ReadStates([key])
+    return key in stored and set(stored[key].isr).issuperset(assignment.target)
+
+
+def _settle_leader(
+    context: Context, key: TopicPartition, assignment: ReplicaAssignment
+) -> Procedure[bool]:
+    """Elect another leader if this one does not stay; tell the replicas of their number.
+
+    Returns whether there is one.
+    """
+    state = context.states.get(key)
+    if state is None:
+        raise NeverLed
+    if state.leader in assignment.replicas and context.is_online(state.leader, key):
+        yield from _raise_epoch(context, key, assignment)
+        return True
+    online, strategy = PartitionStatus.ONLINE, Strategy.REASSIGN
+    return bool((yield from change_partitions(context, [key], online, strategy)))
+
+
+def _raise_epoch(
+    context: Context, key: TopicPartition, assignment: ReplicaAssignment
+) -> Procedure[None]:
+    """Let the leader know its replicas, which needs another leader epoch."""
+    state: PartitionState | None = None
+    while state is None:
+        stored = yield ReadStates([key])
+        if key not in stored:
+            raise NeverLed
+        read = context.state_to_change(key, stored[key])
+        raised = read._replace(
+            leader_epoch=read.leader_epoch + 1, partition_epoch=read.partition_epoch + 1
+        )
+        conflicts = yield WriteStates([raised])
+        state = None if key in conflicts else raised
+    context.states[key] = state
+    batch = RequestBatch(context)
+    batch.add_leader_and_isr(assignment.origin, state)
+    # Only a new replica may be made where a log directory is offline.
+    batch.add_leader_and_isr(assignment.adding, state, is_new=True)
+    yield from batch.send()
+
+
+def _stop_replicas(
+    context: Context, key: TopicPartition, replicas: Iterable[int]
+) -> Procedure[None]:
+    """Take replicas out of the ISR and have them deleted; nobody waits for it."""
+    stopped = {replica: [key] for replica in sorted(replicas)}
+    for status in (
+        ReplicaStatus.OFFLINE,
+        ReplicaStatus.DELETION_STARTED,
+        ReplicaStatus.DELETION_SUCCESSFUL,
+        ReplicaStatus.NON_EXISTENT,
+    ):
+        yield from change_replicas(context, stopped, status)
+
+
+def _write(context: Context, key: TopicPartition, assignment: ReplicaAssignment) -> Procedure[None]:
+    topic, partition = key
+    partitions = {**context.assignments[topic], partition: assignment}
+    yield WriteAssignment(topic, context.topic_ids[topic], partitions)
+
+
+def drop_requests(
+    context: Context, is_meant: Callable[[TopicPartition, tuple[int, ...]], bool]
+) -> Procedure[None]:
+    """Take requests from /admin/reassign_partitions, if there is such a node."""
+    requests = context.reassignment_requests
+    if requests:
+        left = {key: replicas for key, replicas in requests.items() if not is_meant(key, replicas)}
+        context.reassignment_requests = left
+        yield KeepReassignmentRequests(left)
