@@ -2,14 +2,22 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
 
 from odradek.broker.cluster.controller import ClusterController
 from odradek.broker.config import Config
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.current import CurrentSession
 from odradek.broker.coordination.embedded import EmbeddedStore
-from odradek.broker.coordination.interface import NoNode
+from odradek.broker.coordination.interface import (
+    CoordinationLost,
+    NoNode,
+    Op,
+    Result,
+    Stat,
+    Watch,
+)
 from odradek.broker.core.controller.context import LiveBroker
 from odradek.broker.membership import make_startup_paths
 from odradek.broker.peers.peer import PeerFailed
@@ -36,6 +44,7 @@ from tests.broker.running import until
 
 ID = bytes(range(16))
 Key = tuple[str, int]
+T = TypeVar("T")
 
 
 class FakeBroker:
@@ -123,13 +132,40 @@ class FakeLink:
         self.is_closed = True
 
 
+class CutSession(CurrentSession):
+    """Of some operations the answer is lost, whether they were done or not."""
+
+    cuts: Callable[[], bool | None] = staticmethod(lambda: None)
+    """None: the answer comes; else it is lost, True: after it was done."""
+
+    async def _cut(self, operation: Callable[[], Awaitable[T]]) -> T:
+        cut = self.cuts()
+        if cut is not False:
+            answer = await operation()
+            if cut is None:
+                return answer
+        raise CoordinationLost("the connection is gone")
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        return await self._cut(lambda: super(CutSession, self).get(path, watch))
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        return await self._cut(lambda: super(CutSession, self).exists(path, watch))
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        return await self._cut(lambda: super(CutSession, self).children(path, watch))
+
+    async def multi(self, ops: Sequence[Op]) -> list[Result]:
+        return await self._cut(lambda: super(CutSession, self).multi(ops))
+
+
 class Member:
     """A broker process: its session, its candidate for controller, its fake broker."""
 
     def __init__(self, world: "World", broker_id: int, settings: Mapping[str, str]) -> None:
         self._world = world
         self.broker_id = broker_id
-        self.session = CurrentSession(world.store, 1000)
+        self.session = CutSession(world.store, 1000)
         self.runtime = fake_runtime()
         self.failures: list[str] = []
         self.tasks = TaskSupervisor(lambda name, error: self.failures.append(f"{name}: {error!r}"))
@@ -217,6 +253,10 @@ class World:
     def topic_id(name: str) -> bytes:
         return name.encode().rjust(16, b"t")
 
+    async def notify(self, prefix: str, data: bytes) -> None:
+        """Leave a sequential node."""
+        await self.session.create(prefix, data, sequential=True)
+
     async def state(self, topic: str, partition: int) -> znodes.PartitionStateNode | None:
         try:
             data, _ = await self.session.get(znodes.partition_state_path(topic, partition))
@@ -245,9 +285,6 @@ class World:
                 return
             await asyncio.sleep(0.001)
         raise AssertionError(f"{path} is still there")
-
-
-Make = Callable[[], World]
 
 
 @contextlib.asynccontextmanager
