@@ -37,7 +37,14 @@ from .core.assignment import (
     check_racks,
 )
 from .core.partition_state import NO_LEADER
-from .core.topic_names import INTERNAL_TOPICS, check_collision, check_topic_name, may_collide
+from .core.topic_names import (
+    INTERNAL_TOPICS,
+    TOPIC_NAME_LENGTH_MAX,
+    check_collision,
+    check_topic_name,
+    is_topic_name,
+    may_collide,
+)
 from .replicas import read_overrides
 
 if TYPE_CHECKING:
@@ -246,7 +253,8 @@ class Topics:
 
         Raises: Refused.
         """
-        check_topic_name(name)
+        if not is_topic_name(name):
+            raise _unknown(name[:TOPIC_NAME_LENGTH_MAX])
         if await self._session.exists(znodes.delete_topic_path(name)) is not None:
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {name!r} is being deleted")
         try:
@@ -274,10 +282,12 @@ class Topics:
         if 0 not in node.partitions or not existing[0]:
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "partition 0 has no replicas")
         racks = self._racks()
-        check_counts(total_count, len(existing[0]), len(racks), partitions_max=self._partitions_max)
+        check_counts(total_count, 1, 1, partitions_max=self._partitions_max)
         check_racks(racks)
         live = self._node.metadata.brokers
         count = check_added_assignment(existing, total_count, added, live)
+        if added is None:
+            check_counts(count, len(existing[0]), len(racks), partitions_max=self._partitions_max)
         new = assign_added(racks, existing, count) if added is None else added
         numbered = dict(enumerate(map(tuple, new), start=len(existing)))
         return znodes.TopicAssignment({**numbered, **node.partitions}, node.topic_id)

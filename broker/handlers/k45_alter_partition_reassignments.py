@@ -43,7 +43,7 @@ async def handle(
         )
     except Refused as refused:
         return AlterPartitionReassignmentsResponse(
-            error_code=refused.code, error_message=refused.message
+            error_code=refused.code, error_message=refused.message or refused.code.name
         )
     return AlterPartitionReassignmentsResponse(error_message="", responses=_responses(results))
 
@@ -55,7 +55,8 @@ def _responses(
     for (name, partition), refused in results.items():
         response = ReassignablePartitionResponse(partition_index=partition, error_message=None)
         if refused is not None:
-            response.error_code, response.error_message = refused.code, refused.message
+            response.error_code = refused.code
+            response.error_message = refused.message or refused.code.name
         topic = topics.setdefault(name, ReassignableTopicResponse(name=name))
         topic.partitions.append(response)
     return list(topics.values())

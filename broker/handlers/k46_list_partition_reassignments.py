@@ -24,7 +24,7 @@ def handle(
         found = list(node.controller.reassignments())
     except Refused as refused:
         return ListPartitionReassignmentsResponse(
-            error_code=refused.code, error_message=refused.message
+            error_code=refused.code, error_message=refused.message or refused.code.name
         )
     for moving in found:
         if asked is None or (moving.topic, moving.partition) in asked:

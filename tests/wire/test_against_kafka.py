@@ -16,6 +16,7 @@ from tests.wire import (
     conversations_admin,
     conversations_brokers,
     conversations_configs,
+    conversations_dead_brokers,
     conversations_files,
     conversations_others,
     conversations_produce,
@@ -46,6 +47,7 @@ CONVERSATIONS: Final[tuple[Conversation, ...]] = (
     *conversations_records.CONVERSATIONS,
     *conversations_quotas.CONVERSATIONS,
     *conversations_retention.CONVERSATIONS,
+    *conversations_dead_brokers.CONVERSATIONS,  # last
 )
 
 pytestmark = pytest.mark.java
