@@ -48,6 +48,7 @@ class Roles:
         self._live = live
         self._tell = tell
         self._told: list[TopicPartition] = []
+        self._without_leader: list[PartitionState] = []
         self._failed: set[TopicPartition] = set()
 
     async def take(self, states: Iterable[PartitionState]) -> Codes:
@@ -66,11 +67,13 @@ class Roles:
             if code is None:
                 (leaders if state.leader == self._broker_id else followers).append(state)
             codes[state.key] = ErrorCode.NONE if code is None else code
+        _say_refused(codes)
         taken = (*leaders, *followers)
         new = [state.topic for state in taken if state.key not in replicas.partitions]
         await replicas.read_overrides(dict.fromkeys(new), self._session)
         await self._take(leaders)
         await self._take(followers)
+        self._say_without_leader()
         for state in taken:
             if self._has_failed(state):
                 codes[state.key] = ErrorCode.KAFKA_STORAGE_ERROR
@@ -101,14 +104,6 @@ class Roles:
         )
         if code == ErrorCode.NONE and served is not None:
             self._give_id(served, state)
-        elif code:
-            log.warning(
-                "role refused topic=%s partition=%d leader=%d epoch=%d code=%s",
-                *state.key,
-                state.leader,
-                state.leader_epoch,
-                code.name,
-            )
         return code
 
     def _give_id(self, partition: Partition, state: PartitionState) -> None:
@@ -167,8 +162,27 @@ class Roles:
         """
         if state.leader == self._broker_id or state.leader in self._live:
             return True
-        log.error("leader is not alive topic=%s partition=%d leader=%d", *state.key, state.leader)
+        self._without_leader.append(state)
         return False
+
+    def _say_without_leader(self) -> None:
+        if self._without_leader:
+            log.error(
+                "leaders are not alive, their followers wait leaders=%s count=%d "
+                "topic=%s partition=%d",
+                sorted({state.leader for state in self._without_leader}),
+                len(self._without_leader),
+                *self._without_leader[0].key,
+            )
+
+
+def _say_refused(codes: Codes) -> None:
+    """One line for each code, as all of a request's partitions may get it."""
+    for code in sorted({code for code in codes.values() if code}):
+        keys = [key for key, given in codes.items() if given == code]
+        log.warning(
+            "roles refused code=%s count=%d topic=%s partition=%d", code.name, len(keys), *keys[0]
+        )
 
 
 async def stop(
