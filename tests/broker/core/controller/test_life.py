@@ -281,6 +281,7 @@ def test_the_only_log_dir_of_a_partition_fails_and_returns() -> None:
     answer = {("t", 0): ErrorCode.NONE}
     cluster.run(procedures.leader_and_isr_answered(cluster.context, 1, answer))
     assert not cluster.context.offline_replicas[1]
+    assert cluster.state("t", 0)[0] == 1, "a disk may have got room again"
     cluster.run(procedures.leader_and_isr_answered(cluster.context, 7, answer))
     assert 7 not in cluster.context.offline_replicas
 

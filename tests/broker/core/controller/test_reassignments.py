@@ -249,6 +249,9 @@ def test_requests_leave_the_node_when_they_are_done() -> None:
     cluster.create("u", (1,))
     request(cluster, {KEY: (3, 4), ("u", 0): (2,), ("absent", 0): (1,)})
     assert cluster.store.reassignments == {KEY: (3, 4), ("u", 0): (2,)}
+    before = cluster.state("t")
+    request(cluster, dict(cluster.store.reassignments))
+    assert cluster.state("t") == before, "it is read again when one of them is done"
     cluster.deliver()
     cluster.alter(("u", 0), 1, 2)
     assert cluster.store.reassignments == {KEY: (3, 4)}
