@@ -1,10 +1,12 @@
 """DeleteRecords 0-2: let partitions start at a later offset; answered when that survives a crash.
 
-What lies before is not read any more; its files go later, by retention. `timeout_ms` bounds the
-wait for followers: a leader without any has nothing to wait for, so it never runs out.
+What lies before is not read any more; its files go later, by retention. It is answered once all
+living replicas have gone along, or after `timeout_ms`; a leader without followers has nothing to
+wait for.
 """
 
-from typing import Final
+import asyncio
+from typing import Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k21_delete_records import (
@@ -25,6 +27,14 @@ HIGH_WATERMARK: Final = -1
 NO_LOW_WATERMARK: Final = -1
 
 
+class _Moved(NamedTuple):
+    """A partition whose start has moved here, and its result once it has everywhere."""
+
+    partition: Partition
+    offset: int
+    result: DeleteRecordsPartitionResult
+
+
 async def handle(request: DeleteRecordsRequest, call: Call, node: Node) -> DeleteRecordsResponse:
     """Move every partition; of one that is named twice the last offset counts, as in Kafka."""
     offsets = {
@@ -33,21 +43,21 @@ async def handle(request: DeleteRecordsRequest, call: Call, node: Node) -> Delet
         for partition in topic.partitions
     }
     topics: dict[str, DeleteRecordsTopicResult] = {}
-    moved = []
+    moved: list[_Moved] = []
     for (name, index), offset in offsets.items():
         result = DeleteRecordsPartitionResult(partition_index=index)
         topic = topics.setdefault(name, DeleteRecordsTopicResult(name=name))
         topic.partitions.append(result)
         try:
-            result.low_watermark = _delete_before(offset, _find(name, index, node))
-            moved.append(result)
+            partition = _find(name, index, node)
+            moved.append(_Moved(partition, _delete_before(offset, partition), result))
         except Refused as refused:
             _refuse(result, refused.code)
         except StorageError as error:
             node.replicas.note_failure(error)
             _refuse(result, code_of(error))
-    if moved:
-        await _make_durable(moved, node)
+    if moved and await _make_durable(moved, node):
+        await _wait_for_followers(moved, request.timeout_ms, node)
     return DeleteRecordsResponse(topics=list(topics.values()))
 
 
@@ -65,7 +75,7 @@ def _find(topic: str, index: int, node: Node) -> Partition:
 
 
 def _delete_before(offset: int, partition: Partition) -> int:
-    """Return where the log starts now: no lower than before.
+    """Let the log start there, or where it does if that is later; return the offset meant.
 
     Raises: Refused, OffsetOutOfRange (above the high watermark), LogDirFailed.
     """
@@ -75,15 +85,45 @@ def _delete_before(offset: int, partition: Partition) -> int:
     if offset < 0:
         raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
     log.advance_log_start(offset)
-    return log.log_start_offset
+    return offset
 
 
-async def _make_durable(moved: list[DeleteRecordsPartitionResult], node: Node) -> None:
+async def _make_durable(moved: list[_Moved], node: Node) -> bool:
     try:
         await node.replicas.checkpoint()
     except LogDirFailed as error:
-        for result in moved:
-            _refuse(result, code_of(error))
+        for each in moved:
+            _refuse(each.result, code_of(error))
+        return False
+    return True
+
+
+async def _wait_for_followers(moved: list[_Moved], timeout_ms: int, node: Node) -> None:
+    """Answer each partition when the last of its living replicas starts there too."""
+    news = asyncio.Event()
+    partitions = {each.partition for each in moved}
+    for partition in partitions:
+        partition.waiters.add(news.set)
+    try:
+        async with asyncio.timeout(max(0, timeout_ms) / 1000):
+            while moved := [each for each in moved if not _is_settled(each, node)]:
+                await news.wait()
+                news.clear()
+    except TimeoutError:
+        for each in moved:
+            _refuse(each.result, ErrorCode.REQUEST_TIMED_OUT)
+    finally:
+        for partition in partitions:
+            partition.waiters.discard(news.set)
+
+
+def _is_settled(moved: _Moved, node: Node) -> bool:
+    partition, result = moved.partition, moved.result
+    if not partition.is_leader:
+        _refuse(result, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return True
+    result.low_watermark = partition.low_watermark(node.metadata.brokers)
+    return result.low_watermark >= moved.offset
 
 
 def _refuse(result: DeleteRecordsPartitionResult, code: ErrorCode) -> None:

@@ -21,7 +21,7 @@ from odradek.protocol.messages.k56_alter_partition import (
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.schema import Message
 
-from ..core.isr import Proposal
+from ..core.isr import Outcome, Proposal, outcome_of
 from ..core.partition import Partition
 from ..core.partition_state import TopicPartition
 from ..peers.peer import PeerFailed
@@ -151,7 +151,10 @@ class IsrChanges:
         """Tell the partition; whether to ask again."""
         state = partition.state
         if data.error_code:
-            log.warning(
+            # A follower that stops, or has just started, is refused at every fetch for a while.
+            usual = outcome_of(data.error_code) is Outcome.REVERT
+            log.log(
+                logging.DEBUG if usual else logging.WARNING,
                 "in-sync set not changed topic=%s partition=%d isr=%s wanted=%s error=%s",
                 state.topic,
                 state.partition,

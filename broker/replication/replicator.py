@@ -9,7 +9,6 @@ from odradek.storage.log import Log
 from ..core.partition import Partition
 from ..core.partition_state import TopicPartition
 from ..peers.directory import Peers
-from ..peers.versions import BY_PROTOCOL_VERSION
 from ..slices import Slices
 from ..tasks import TaskSupervisor
 from .fetcher import Fetcher
@@ -42,7 +41,7 @@ class Replicator:
         self._tasks = tasks
         self._peers = peers
         self._broker_epoch = broker_epoch
-        self._versions = BY_PROTOCOL_VERSION[node.config.inter_broker_protocol_version]
+        self._versions = peers.versions
         self._fetchers: dict[FetcherId, tuple[Fetcher, asyncio.Task[None]]] = {}
         self._assigned: dict[TopicPartition, FetcherId] = {}
         self._cut_logs: set[Log] = set()

@@ -7,6 +7,13 @@ from typing import Any
 
 import pytest
 
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k21_delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.records import Codec
 from tests.broker.batches import altered
@@ -143,10 +150,23 @@ async def test_deleted_records_are_deleted_on_followers(cluster: Cluster) -> Non
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
     await produce(cluster, 1, b"a", b"b", b"c", acks=-1)
     await cluster.until_equal()
-    leader = cluster[1].partition()
-    leader.log.advance_log_start(2)
-    await until(lambda: cluster[2].partition().log.log_start_offset == 2)
-    await until(lambda: leader.low_watermark({1, 2}) == 2)
+    client = await cluster[1].client()
+
+    async def delete(offset: int, timeout_ms: int) -> tuple[int, int]:
+        asked = DeleteRecordsPartition(partition_index=0, offset=offset)
+        topic = DeleteRecordsTopic(name=TOPIC, partitions=[asked])
+        request = DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
+        answer: DeleteRecordsResponse = await client.ask(request, 2)
+        (result,) = answer.topics[0].partitions
+        return result.low_watermark, result.error_code
+
+    assert await delete(1, 5_000) == (1, 0)
+    assert cluster[2].partition().log.log_start_offset == 1
+    cluster[2].replicator.stopped([KEY])
+    assert await delete(2, 20) == (-1, ErrorCode.REQUEST_TIMED_OUT)
+    cluster[1].metadata.update_brokers(1, [cluster[1].info])
+    assert await delete(2, 0) == (2, 0), "the other one is dead"
+    assert not cluster[1].partition().waiters
 
 
 @on_cluster()

@@ -66,7 +66,12 @@ async def test_what_is_due_is_durable_before_the_leader_hears_of_it(cluster: Clu
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
     leader, follower = cluster[1].partition(), cluster[2]
     gate = threading.Event()
-    follower.files.before = lambda operation: operation == "sync" and gate.wait(10)
+
+    def hold(operation: str) -> None:
+        if operation == "sync":
+            gate.wait(10)
+
+    follower.files.before = hold
     client = await cluster[1].client()
     produced = asyncio.ensure_future(client.produce(TOPIC, batch_of(b"v"), acks=-1))
     await until(lambda: follower.partition().log.log_end_offset == 1)
