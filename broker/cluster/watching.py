@@ -81,6 +81,7 @@ class Watching:
         self._on_brokers = on_brokers
         self._randbytes = randbytes
         self._changed_topics: set[str] = set()
+        self._has_preferred_node = False
         self._aside: dict[str, Broken] = {}
         """Topics that cannot be used, until their nodes change."""
 
@@ -133,8 +134,9 @@ class Watching:
         )
 
     async def finish_preferred_elections(self) -> None:
-        """Delete the node that has asked for them."""
-        await self._writer.delete_if_there(PREFERRED_ELECTION)
+        """Delete the node that has asked for them, if there is one."""
+        if self._has_preferred_node:
+            await self._writer.delete_if_there(PREFERRED_ELECTION)
 
     async def _forget_notifications(self) -> None:
         for parent, watch in (
@@ -302,9 +304,11 @@ class Watching:
 
     async def _read_preferred_elections(self) -> list[TopicPartition] | None:
         watch = self._on_preferred_event
-        return await read_request(
+        asked = await read_request(
             self._session, PREFERRED_ELECTION, watch, decode_preferred_elections, []
         )
+        self._has_preferred_node = asked is not None
+        return asked
 
     async def _look_at_preferred_elections(self) -> None:
         asked = await self._read_preferred_elections()

@@ -228,6 +228,7 @@ class World:
         """Start a broker."""
         named = {name.replace("_", "."): value for name, value in settings.items()}
         member = Member(self, broker_id, named)
+        self.broker(broker_id)
         self.members.append(member)
         await member.start(register=register)
         return member
