@@ -23,6 +23,7 @@ from .coordination.interface import (
     Session,
 )
 from .coordination.json_fields import MalformedZnode
+from .store_failures import needs_store
 
 ABSENT: Final = -1
 NOTHING_TO_WRITE: Final = -1
@@ -50,6 +51,7 @@ async def controller_check(session: Session) -> Check:
     return Check(znodes.CONTROLLER, stat.version)
 
 
+@needs_store
 async def change_config(
     session: Session,
     entity_path: str,

@@ -46,6 +46,7 @@ from .core.topic_names import (
     may_collide,
 )
 from .replicas import read_overrides
+from .store_failures import needs_store
 
 if TYPE_CHECKING:
     from .node import Node
@@ -135,6 +136,7 @@ class Topics:
             if topic_id[:15] != ZERO_UUID[:15] and not uuid_text(topic_id).startswith("-"):
                 return topic_id
 
+    @needs_store
     async def check_new(self, name: str) -> None:
         """Let a name pass that no topic has which is being deleted, and that collides with none.
 
@@ -146,6 +148,7 @@ class Topics:
             # What this broker has been told may be old.
             check_collision(name, await self._session.children(znodes.BROKER_TOPICS))
 
+    @needs_store
     async def create(self, topic: NewTopic, *, timeout_ms: int) -> None:
         """Write the topic's nodes; return when every partition has a leader.
 
@@ -186,6 +189,7 @@ class Topics:
             raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
         return True
 
+    @needs_store
     async def create_if_absent(
         self,
         name: str,
@@ -209,12 +213,14 @@ class Topics:
                 raise
             await self._wait_for_leaders(name, 1, timeout_ms)
 
+    @needs_store
     async def overrides(self, name: str) -> dict[str, str]:
         """The settings of a topic that differ from the broker's."""
         return await read_overrides(name, self._session)
 
     # Extending.
 
+    @needs_store
     async def extend(
         self,
         name: str,
@@ -294,6 +300,7 @@ class Topics:
 
     # Deleting.
 
+    @needs_store
     async def delete(self, name: str, *, timeout_ms: int) -> None:
         """Ask the controller to delete a topic; return when it is gone.
 

@@ -12,6 +12,7 @@ from odradek.protocol.messages.k48_describe_client_quotas import (
 from ..call import Call
 from ..core.client_quotas import Entity, matches, parse_components
 from ..node import Node
+from ..store_failures import refused_without_store
 
 
 async def handle(
@@ -23,15 +24,16 @@ async def handle(
             (component.entity_type, component.match_type, component.match)
             for component in request.components
         )
+        with refused_without_store():
+            entries = [
+                _described(entity, quotas)
+                async for entity, quotas in node.client_quotas.all()
+                if matches(entity, components, strict=request.strict)
+            ]
     except Refused as refused:
         return DescribeClientQuotasResponse(
             error_code=refused.code, error_message=refused.message, entries=None
         )
-    entries = [
-        _described(entity, quotas)
-        async for entity, quotas in node.client_quotas.all()
-        if matches(entity, components, strict=request.strict)
-    ]
     return DescribeClientQuotasResponse(error_message="", entries=entries)
 
 

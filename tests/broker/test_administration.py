@@ -11,6 +11,7 @@ import pytest
 from odradek.broker.config import load_config
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.embedded import EmbeddedStore
+from odradek.broker.coordination.interface import SessionExpired
 from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
@@ -19,12 +20,14 @@ from odradek.protocol.messages.k19_create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
 )
+from odradek.protocol.messages.k48_describe_client_quotas import DescribeClientQuotasRequest
 from tests.broker.client import Client, creatable, error_codes
 from tests.broker.requests import (
     alter_configs,
     change_configs,
     create_partitions,
     delete_topics,
+    describe_configs,
     metadata,
 )
 from tests.broker.running import MovableClock, RunningBroker, WatchedFiles, hang_up, until
@@ -249,6 +252,33 @@ async def test_configs_are_written_by_any_broker_and_heard_by_all(cluster: Clust
     assert await change(cluster.other, BROKER, name, "message.max.bytes", "900") == 0
     sizes = [broker.node.config.message_max_bytes for broker in cluster.brokers]
     assert sizes == [900 if b == cluster.other_id else 800 for b in range(3)]
+
+
+@on_cluster()
+async def test_the_store_is_out_of_reach(cluster: Cluster) -> None:
+    """Everybody is told so, and stays connected."""
+    unknown = ErrorCode.UNKNOWN_SERVER_ERROR
+    assert await create(cluster.controller, creatable("t")) == [0]
+
+    async def fail(*arguments: object, **named: object) -> None:
+        raise SessionExpired("no session just now")
+
+    session = cluster.brokers[cluster.controller_id].session
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("get", "exists", "children", "multi", "create", "set"):
+            patch.setattr(session, name, fail)
+        client = cluster.controller
+        assert await create(client, creatable("u")) == [unknown]
+        assert error_codes((await client.ask(create_partitions("t", 2), 3)).results) == [unknown]
+        assert error_codes((await client.ask(delete_topics(6, "t"), 6)).responses) == [unknown]
+        (topic,) = (await client.ask(metadata("auto", create=True), 8)).topics
+        assert topic.error_code == unknown
+        assert await change(client, TOPIC, "t", "max.message.bytes", "5") == unknown
+        answer = await client.ask(DescribeClientQuotasRequest(components=[]), 1)
+        assert answer.error_code == unknown
+        answer = await client.ask(describe_configs(TOPIC, "t"), 4)
+        assert error_codes(answer.results) == [unknown]
+    assert await create(cluster.controller, creatable("u")) == [0]
 
 
 @on_cluster()
