@@ -20,7 +20,7 @@ COMMANDS: Final = {
     "configs": "Describe and change settings of topics, brokers and groups.",
     "cluster": "Show brokers, controller, and partitions in trouble.",
     "elect-leaders": "Give leadership back to preferred replicas.",
-    "reassign": "Move replicas between brokers: plan, execute, status, cancel.",
+    "reassign": "Move replicas between brokers.",
     "produce": "Write records to a topic.",
     "consume": "Read records of a topic.",
     "log": "Read, check and repair the files of a data directory.",

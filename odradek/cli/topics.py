@@ -1,21 +1,17 @@
 """`odradek topics`: list, create, describe, delete and alter."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-from uuid import UUID
+from collections.abc import Iterable, Mapping
 
 import click
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.primitives import ZERO_UUID, uuid_text
 
 from .clients import Client, Cluster, cluster_options, error_name
 from .errors import CommandError
 from .options import json_option, parse_pairs
 from .tables import show_json, show_table
+from .topic_documents import Topic, document, show, summary
 from .topics_plan import plan
-
-Topic = Mapping[str, Any]
 
 
 @click.group()
@@ -71,10 +67,10 @@ def list_topics(cluster: Cluster, internal: bool, quiet: bool, as_json: bool) ->
         for topic in shown:
             click.echo(topic["name"])
     elif as_json:
-        show_json([_summary(topic) for topic in shown])
+        show_json([summary(topic) for topic in shown])
     else:
         columns = ("TOPIC", "PARTITIONS", "REPLICAS")
-        show_table(columns, [list(_summary(topic).values())[:3] for topic in shown])
+        show_table(columns, [list(summary(topic).values())[:3] for topic in shown])
 
 
 @topics.command("create")
@@ -167,73 +163,14 @@ def describe(cluster: Cluster, names: tuple[str, ...], offsets: bool, as_json: b
         found = sorted(admin.describe_topics(list(names) or None), key=lambda t: str(t["name"]))
         shown = [topic for topic in found if names or not topic["is_internal"]]
         _raise_first(shown)
-        documents = [_document(admin, topic, offsets) for topic in shown]
+        documents = [document(admin, topic, offsets) for topic in shown]
     if as_json:
         show_json(documents)
         return
-    for index, document in enumerate(documents):
+    for index, described in enumerate(documents):
         if index:
             click.echo()
-        _show(document)
-
-
-def _summary(topic: Topic) -> dict[str, object]:
-    partitions = topic["partitions"]
-    return {
-        "topic": topic["name"],
-        "partition_count": len(partitions),
-        "replication_factor": max((len(p["replica_nodes"]) for p in partitions), default=0),
-        "internal": topic["is_internal"],
-        "topic_id": _topic_id(topic),
-    }
-
-
-def _topic_id(topic: Topic) -> str | None:
-    """The id as Kafka's own tools show it; None from a broker older than topic ids."""
-    raw = UUID(str(topic["topic_id"])).bytes if topic.get("topic_id") else ZERO_UUID
-    return None if raw == ZERO_UUID else uuid_text(raw)
-
-
-def _document(admin: Client, topic: Topic, offsets: bool) -> dict[str, Any]:
-    partitions = [
-        {
-            "partition": p["partition_index"],
-            "leader": p["leader_id"],
-            "replicas": list(p["replica_nodes"]),
-            "isr": list(p["isr_nodes"]),
-        }
-        for p in sorted(topic["partitions"], key=lambda p: int(p["partition_index"]))
-    ]
-    if offsets:
-        _add_offsets(admin, topic["name"], partitions)
-    return {
-        **_summary(topic),
-        "partitions": partitions,
-        "configs": _configs(admin, topic["name"]),
-    }
-
-
-def _add_offsets(admin: Client, name: str, partitions: Sequence[dict[str, Any]]) -> None:
-    from kafka import OffsetSpec, TopicPartition
-
-    keys = [TopicPartition(name, p["partition"]) for p in partitions]
-    for column, spec in (("start", OffsetSpec.EARLIEST), ("end", OffsetSpec.LATEST)):
-        found = admin.list_partition_offsets(dict.fromkeys(keys, spec))
-        for key, partition in zip(keys, partitions, strict=True):
-            partition[column] = found[key].offset
-
-
-def _configs(admin: Client, name: str) -> dict[str, str]:
-    """The settings that differ from the cluster's."""
-    from kafka.admin import ConfigResource
-
-    answer = admin.describe_configs([ConfigResource("TOPIC", name)])
-    entries: Mapping[str, Any] = answer.get("topic", {}).get(name, {})
-    return {
-        key: entry["value"]
-        for key, entry in sorted(entries.items())
-        if entry["config_source"] == "DYNAMIC_TOPIC_CONFIG"
-    }
+        show(described)
 
 
 def _alter_configs(admin: Client, name: str, configs: Mapping[str, str]) -> None:
@@ -245,17 +182,6 @@ def _alter_configs(admin: Client, name: str, configs: Mapping[str, str]) -> None
     if outcome != "OK":
         raise CommandError(f"{name}: {outcome}")
     click.echo(f"configured {name}", err=True)
-
-
-def _show(document: Mapping[str, Any]) -> None:
-    settings = " ".join(f"{key}={value}" for key, value in document["configs"].items())
-    click.echo(f"{document['topic']}  id={document['topic_id']}  {settings}".rstrip())
-    columns = list(document["partitions"][0]) if document["partitions"] else ["partition"]
-    rows = [
-        [",".join(map(str, cell)) if isinstance(cell, list) else cell for cell in p.values()]
-        for p in document["partitions"]
-    ]
-    show_table([column.upper() for column in columns], rows)
 
 
 def _report(results: Iterable[Topic], done: str, forgiven: int | bool) -> None:
