@@ -66,23 +66,23 @@ async def results_of(
     for path, op in last.items():
         owner = session_id if path in ephemeral else 0
         traces[path] = await _trace(op, look, since_zxid, owner)
-    zxid = _verdict(traces.values())
-    sequential = [op for op in ops if isinstance(op, Create) and op.sequential]
-    if zxid is None and traces:
+    zxid = _verdict(list(traces.values()))
+    if traces and zxid is None:
         return None
     names: dict[int, str] = {}
     for index, op in enumerate(ops):
         if isinstance(op, Create) and op.sequential:
-            name = await _sequential(
-                op, look, since_zxid, session_id, zxid or 0, {*claimed, *names.values()}
-            )
+            taken = {*claimed, *names.values()}
+            name = await _sequential(op, look, since_zxid, session_id, zxid or 0, taken)
+            if name is None and (traces or names):
+                raise _unknown(op.path)
             if name is None:
-                if traces or names:
-                    raise _unknown(op.path)
                 return None
             names[index] = name
-    if not traces and not sequential:
+    if not traces and not names:
         return None  # nothing but checks
+    if not names and [trace.verdict for trace in traces.values()] == [Verdict.LIKELY]:
+        raise _unknown(ops[-1].path)  # several nodes that one transaction changed would be proof
     return [_result(index, op, traces, names) for index, op in enumerate(ops)]
 
 
@@ -100,7 +100,7 @@ def _result(index: int, op: Op, traces: dict[str, Trace], names: dict[int, str])
     return traces[op.path].stat if isinstance(op, Set) else None
 
 
-def _verdict(traces: Collection[Trace]) -> int | None:
+def _verdict(traces: Sequence[Trace]) -> int | None:
     """The transaction that was ours (0: some one); None if there was none.
 
     Raises: CoordinationLost.
@@ -109,13 +109,11 @@ def _verdict(traces: Collection[Trace]) -> int | None:
     zxids = {trace.zxid for trace in traces if trace.zxid}
     if Verdict.DONE in verdicts and Verdict.NOT_DONE not in verdicts:
         return max(trace.zxid for trace in traces if trace.verdict is Verdict.DONE)
-    if Verdict.DONE in verdicts or Verdict.UNKNOWN in verdicts:
+    if verdicts == {Verdict.LIKELY} and len(zxids) == 1:
+        return zxids.pop()
+    if verdicts - {Verdict.NOT_DONE, Verdict.LIKELY} or verdicts == {Verdict.LIKELY}:
         raise CoordinationLost("the connection was lost; whether anything changed is unknown")
-    if Verdict.NOT_DONE in verdicts:
-        return None
-    # Two nodes that one transaction has written as we would have: that was ours. A single one may
-    # be another's work; doing it again then does no harm, and gives an answer of our own.
-    return zxids.pop() if len(zxids) == 1 and len(traces) > 1 else None
+    return None
 
 
 async def _trace(op: Op, look: Look, since_zxid: int, owner: int) -> Trace:
@@ -144,7 +142,9 @@ def _trace_of_set(op: Set, data: bytes, stat: Stat, since_zxid: int, owner: int)
         return Trace(Verdict.NOT_DONE)
     is_ours = data == op.data and stat.mzxid > since_zxid
     if op.version == ANY_VERSION:
-        return Trace(Verdict.LIKELY, stat.mzxid, stat) if is_ours else Trace(Verdict.NOT_DONE)
+        if stat.mzxid <= since_zxid:
+            return Trace(Verdict.NOT_DONE)
+        return Trace(Verdict.LIKELY if is_ours else Verdict.UNKNOWN, stat.mzxid, stat)
     if stat.version == op.version + 1 and is_ours:
         return Trace(Verdict.DONE, stat.mzxid, stat)
     return Trace(Verdict.NOT_DONE if stat.version <= op.version + 1 else Verdict.UNKNOWN)

