@@ -35,8 +35,14 @@ from odradek.protocol.messages.k06_update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from odradek.protocol.messages.k23_offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.schema import Message
+from tests.broker.client import batch_of, produce_request
 
 OURS: Final = 0
 OTHER: Final = 1
@@ -75,6 +81,7 @@ class Script:
         yield from self._versions()
         yield from self._kraft()
         yield from self._metadata()
+        yield from self._offsets()
 
     def topic_id(self, topic: str) -> bytes:
         """The id of a topic of this script."""
@@ -288,6 +295,41 @@ class Script:
         updating.is_k_raft_controller = True
         yield Step("update of KRaft", 8, updating)
 
+    # Offsets, to consumers, brokers and debuggers.
+
+    def _offsets(self) -> Iterator[Step]:
+        yield Step("the other broker is back", 8, self.update(self.shown("offsets")))
+        yield Step("offsets are led", 7, self.lead("offsets"))
+        batches = {0: batch_of(b"a", timestamp=100)}
+        yield Step("a record", 9, produce_request("offsets", batches, acks=1))
+        yield from self._asked("not committed yet")
+        yield Step("led anew", 7, self.lead("offsets", leader_epoch=EPOCH + 1))
+        yield from self._asked("behind the epoch's start")
+        alone = self.lead("offsets", leader_epoch=EPOCH + 2, isr=[OURS], partition_epoch=EPOCH + 2)
+        yield Step("alone in sync", 7, alone)
+        followed = self.lead(
+            "offsets", leader=OTHER, leader_epoch=EPOCH + 3, partition_epoch=EPOCH + 3
+        )
+        yield Step("led elsewhere", 7, followed)
+        yield from self._asked("a follower")
+
+    def _asked(self, name: str) -> Iterator[Step]:
+        for asker, timestamp, version in product((-1, OTHER, -2), (-1, -2, 50, 150), (4, 9)):
+            asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+            request = ListOffsetsRequest(
+                replica_id=asker, topics=[ListOffsetsTopic(name="offsets", partitions=[asked])]
+            )
+            yield Step(f"{name}: {asker} asks for {timestamp} in v{version}", version, request)
+        for asker, current, epoch in product((-1, OTHER), (-1, EPOCH, EPOCH + 1), (EPOCH, 5, 99)):
+            wanted = OffsetForLeaderPartition(
+                partition=0, current_leader_epoch=current, leader_epoch=epoch
+            )
+            ends = OffsetForLeaderEpochRequest(
+                replica_id=asker,
+                topics=[OffsetForLeaderTopic(topic="offsets", partitions=[wanted])],
+            )
+            yield Step(f"{name}: {asker} in {current} asks for the end of {epoch}", 4, ends)
+
     # What clients see.
 
     def _metadata(self) -> Iterator[Step]:
@@ -346,7 +388,7 @@ def told(response: Message, names: Mapping[bytes, str]) -> Any:
     return _plain(response, names)
 
 
-LEFT_OUT: Final = ("tagged_fields", "cluster_id", "throttle_time_ms")
+LEFT_OUT: Final = ("cluster_id", "throttle_time_ms")
 
 
 def _plain(value: Any, names: Mapping[bytes, str]) -> Any:
