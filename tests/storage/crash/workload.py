@@ -63,7 +63,7 @@ class Life:
         self._directory = open_directory(path, self.files)
         for topic, partition in KEYS:
             plan = self._directory.create_plan(
-                topic, partition, topic_id=bytes(range(16)), config=CONFIG, leader_epoch=0
+                topic, partition, topic_id=bytes(range(16)), config=CONFIG, epoch=0
             )
             plan.run()
             self._directory.created(plan)
