@@ -17,7 +17,7 @@ def brokers_in(directory: str) -> list[int]:
     """The ids of the brokers that have files below a cluster's directory."""
     try:
         names = os.listdir(directory)
-    except FileNotFoundError:
+    except OSError:  # it is not there yet, or who opens it will say what is wrong with it
         return []
     found = [match for match in map(_BROKER_DIRECTORY.fullmatch, names) if match]
     marks = (os.path.join(directory, match[0], META_PROPERTIES) for match in found)

@@ -36,6 +36,7 @@ from odradek.protocol.schema import Message
 TIMEOUT_S = 10
 RECORDS_BYTES_MAX = 1 << 24
 _START = struct.Struct(">hhih")
+_WITHOUT_CLIENT_ID = (7, 0)  # ControlledShutdown; no other request has this header
 
 Response = TypeVar("Response", bound=Message)
 
@@ -50,6 +51,8 @@ def request_bytes(
     """A request with its header, without the frame's size."""
     name = client_id.encode()
     start = _START.pack(request.API_KEY, version, correlation_id, len(name)) + name
+    if (request.API_KEY, version) == _WITHOUT_CLIENT_ID:
+        start = start[: _START.size - 2]
     tags = b"\0" if version in request.FLEXIBLE else b""
     return start + tags + bytes(request.encode(version))
 

@@ -12,6 +12,7 @@ from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataRequ
 from odradek.protocol.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from odradek.protocol.messages.k05_stop_replica import StopReplicaRequest
 from odradek.protocol.messages.k06_update_metadata import UpdateMetadataRequest
+from odradek.protocol.messages.k07_controlled_shutdown import ControlledShutdownRequest
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
@@ -70,6 +71,7 @@ from odradek.protocol.messages.k49_alter_client_quotas import (
     EntryData,
     OpData,
 )
+from odradek.protocol.messages.k56_alter_partition import AlterPartitionRequest
 from odradek.protocol.messages.k60_describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.k61_describe_producers import (
     DescribeProducersRequest,
@@ -77,6 +79,7 @@ from odradek.protocol.messages.k61_describe_producers import (
 from odradek.protocol.messages.k61_describe_producers import (
     TopicRequest as ProducersTopic,
 )
+from odradek.protocol.messages.k67_allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.protocol.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.k75_describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -247,10 +250,13 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     33: lambda version, topic_id: alter_configs(2, TOPIC, {"segment.bytes": f"{version + 2000}"}),
     34: lambda version, topic_id: alter_log_dirs("/absent", (TOPIC, 0)),
     35: _all_log_dirs,
+    7: lambda version, topic_id: ControlledShutdownRequest(broker_id=99, broker_epoch=0),
     37: lambda version, topic_id: create_partitions(TOPIC, version + 2),
     43: lambda version, topic_id: ElectLeadersRequest(topic_partitions=None),
     45: lambda version, topic_id: AlterPartitionReassignmentsRequest(topics=[]),
     46: lambda version, topic_id: ListPartitionReassignmentsRequest(),
+    56: lambda version, topic_id: AlterPartitionRequest(broker_id=0, broker_epoch=0, topics=[]),
+    67: lambda version, topic_id: AllocateProducerIdsRequest(broker_id=0, broker_epoch=0),
     48: lambda version, topic_id: DescribeClientQuotasRequest(
         components=[ComponentData(entity_type="user", match_type=2, match=None)]
     ),

@@ -17,6 +17,13 @@ EXPECTED: dict[str, Callable[[int], int]] = {
     "LeaderAndIsr": lambda version: ErrorCode.STALE_CONTROLLER_EPOCH,
     "StopReplica": lambda version: ErrorCode.STALE_CONTROLLER_EPOCH,
     "UpdateMetadata": lambda version: ErrorCode.STALE_CONTROLLER_EPOCH,
+    # Of a broker that is not there; older versions know no epoch.
+    "ControlledShutdown": lambda version: (
+        ErrorCode.UNKNOWN_SERVER_ERROR if version >= 2 else ErrorCode.BROKER_NOT_AVAILABLE
+    ),
+    # With an epoch from before this broker was registered.
+    "AlterPartition": lambda version: ErrorCode.STALE_BROKER_EPOCH,
+    "AllocateProducerIds": lambda version: ErrorCode.STALE_BROKER_EPOCH,
     "JoinGroup": lambda version: ErrorCode.MEMBER_ID_REQUIRED if version >= 4 else 0,
     "Heartbeat": lambda version: ErrorCode.UNKNOWN_MEMBER_ID,
     "LeaveGroup": lambda version: ErrorCode.UNKNOWN_MEMBER_ID,
