@@ -8,10 +8,10 @@ import logging
 from typing import Final
 
 from ..coordination import znodes
-from ..coordination.interface import Create, NoNode, Session, Set, Watch
+from ..coordination.interface import Create, NodeExists, NoNode, Op, Session, Set, Watch
 from ..coordination.json_fields import MalformedZnode
 from .pipeline import until_connected
-from .writing import FencedWriter
+from .writing import FencedWriter, OpRefused
 
 log = logging.getLogger(__name__)
 
@@ -39,17 +39,28 @@ async def ensure_feature(session: Session, writer: FencedWriter) -> None:
 
     Features that somebody has put there stay: to take them away is his business.
     """
+    while (op := await _correction(session)) is not None:
+        try:
+            await writer.write([op])
+        except OpRefused as refused:  # somebody else has made or removed the node
+            if not isinstance(refused.error, NodeExists | NoNode):
+                raise
+
+
+async def _correction(session: Session) -> Op | None:
+    """What is to be written; None: nothing."""
     try:
         data, _ = await until_connected(lambda: session.get(znodes.FEATURE))
-    except NoNode:
-        await writer.write([Create(znodes.FEATURE, znodes.EMPTY_FEATURE)])
-        return
-    try:
         feature = znodes.Feature.decode(data)
+    except NoNode:
+        return Create(znodes.FEATURE, znodes.EMPTY_FEATURE)
     except MalformedZnode as error:
         log.error("features unknown path=%s error=%s", znodes.FEATURE, error)
-        return
+        return None
     if feature.enabled and feature.version_levels_max:
-        log.error("unknown features path=%s features=%s", znodes.FEATURE, sorted(feature[1]))
-    elif not feature.enabled or json.loads(data).get("version") != VERSION:
-        await writer.write([Set(znodes.FEATURE, znodes.EMPTY_FEATURE)])
+        names = sorted(feature.version_levels_max)
+        log.error("unknown features path=%s features=%s", znodes.FEATURE, names)
+        return None
+    if feature.enabled and json.loads(data).get("version") == VERSION:
+        return None
+    return Set(znodes.FEATURE, znodes.EMPTY_FEATURE)

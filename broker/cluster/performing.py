@@ -259,16 +259,16 @@ class Performer:
         await map_pipelined(self._writer.delete_if_there, paths)
 
     async def _keep_reassignment_requests(self, effect: KeepReassignmentRequests) -> None:
-        if effect.partitions:
-            data = encode_reassignments(effect.partitions)
-            try:
-                await self._writer.write([Set(REASSIGN_PARTITIONS, data)])
-            except OpRefused as refused:
-                if not isinstance(refused.error, NoNode):
-                    raise
-                await self._writer.write([Create(REASSIGN_PARTITIONS, data)])
-        else:
+        if not effect.partitions:
             await self._writer.delete_if_there(REASSIGN_PARTITIONS)
+            return
+        data = encode_reassignments(effect.partitions)
+        try:
+            await self._writer.write([Set(REASSIGN_PARTITIONS, data)])
+        except OpRefused as refused:
+            if not isinstance(refused.error, NoNode):
+                raise
+            # Who has deleted it wants no more of it than what has begun.
 
 
 def encode_state(state: PartitionState) -> bytes:

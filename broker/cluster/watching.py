@@ -304,8 +304,9 @@ class Watching:
 
     async def _read_preferred_elections(self) -> list[TopicPartition] | None:
         watch = self._on_preferred_event
+        nothing: list[TopicPartition] = []
         asked = await read_request(
-            self._session, PREFERRED_ELECTION, watch, decode_preferred_elections, []
+            self._session, PREFERRED_ELECTION, watch, decode_preferred_elections, nothing
         )
         self._has_preferred_node = asked is not None
         return asked
