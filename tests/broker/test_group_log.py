@@ -84,6 +84,22 @@ async def test_with_a_follower_it_waits_for_the_high_watermark(broker: RunningBr
     assert not groups.partition.waiters
 
 
+@on_broker({"min.insync.replicas": "2"}, both=False)
+async def test_too_few_replicas_are_in_sync(broker: RunningBroker) -> None:
+    """After the append, and then before it."""
+    groups = await watched(broker)
+    groups.follow()
+    groups.append(RECORD)
+    state = groups.partition.state
+    groups.partition.become(state._replace(isr=(0,), partition_epoch=9), 0)
+    assert groups.told == ["appended"], "what is there is not kept as long as it is so"
+    groups.catch_up()
+    assert groups.told[1:] == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    groups.append(RECORD)
+    assert groups.told[2:] == [ErrorCode.NOT_ENOUGH_REPLICAS]
+    assert groups.partition.log.log_end_offset == 1
+
+
 @on_broker(both=False)
 async def test_a_follower_that_does_not_come(broker: RunningBroker) -> None:
     groups = await watched(broker, timeout_ms=20)

@@ -128,5 +128,5 @@ class Leading(RuleBasedStateMachine):
 
 TestLeading = Leading.TestCase
 TestLeading.settings = settings(
-    max_examples=len(seeds(20, 200)), stateful_step_count=40, deadline=None
+    max_examples=len(seeds(10, 200)), stateful_step_count=40, deadline=None
 )
