@@ -5,6 +5,7 @@ none keeps a loop busy for long. To the receiver that is the same: partitions ar
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple, TypeVar
 
 from odradek.protocol.errors import ErrorCode
@@ -38,7 +39,7 @@ PARTITIONS_MAX: Final = 500
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 Errors = dict[TopicPartition, ErrorCode]
-T = TypeVar("T")
+T = TypeVar("T", PartitionState, StoppedReplica)
 
 
 class Sender(NamedTuple):
@@ -58,7 +59,7 @@ def build_requests(
         yield _leader_and_isr(states, sender, broker_epoch, live)
     if asked.update_metadata is not None:
         brokers = [_live_broker(broker) for broker in live]
-        for states in _slices(asked.update_metadata) or [()]:
+        for states in _slices(asked.update_metadata) or [[]]:
             yield UpdateMetadataRequest(
                 controller_id=sender.controller_id,
                 controller_epoch=sender.controller_epoch,
@@ -75,8 +76,20 @@ def build_requests(
         )
 
 
-def _slices(items: Sequence[T]) -> list[Sequence[T]]:
-    return [items[at : at + PARTITIONS_MAX] for at in range(0, len(items), PARTITIONS_MAX)]
+def _slices(items: Sequence[T]) -> list[list[T]]:
+    """Partitions of one topic stay together if they can.
+
+    Who is told of some would take them for all, and find groups by a wrong count of partitions.
+    """
+    slices: list[list[T]] = []
+    for _, group in groupby(items, key=lambda item: item.topic):
+        of_topic: list[T] = list(group)
+        if slices and len(slices[-1]) + len(of_topic) <= PARTITIONS_MAX:
+            slices[-1] += of_topic
+            continue
+        starts = range(0, len(of_topic), PARTITIONS_MAX)
+        slices += [of_topic[at : at + PARTITIONS_MAX] for at in starts]
+    return slices
 
 
 # --- LeaderAndIsr
