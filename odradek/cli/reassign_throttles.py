@@ -21,6 +21,7 @@ from odradek.protocol.messages.k44_incremental_alter_configs import (
 
 from .brokers import Brokers, refusal
 from .cluster_view import TopicPartition
+from .errors import CommandError
 
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
@@ -63,7 +64,12 @@ def set_throttles(brokers: Brokers, asked: Throttled, rate: int) -> None:
     rates = {LEADER_RATE: str(rate), FOLLOWER_RATE: str(rate)}
     limits = {b: [_resource(ResourceType.BROKER, str(b), rates)] for b in asked.brokers}
     for broker, limit in limits.items():
-        _alter(brokers, limit, node_id=broker, validate_only=True)
+        try:
+            _alter(brokers, limit, node_id=broker, validate_only=True)
+        except CommandError as error:
+            raise CommandError(
+                f"{error.message}: nothing was begun, leave --throttle out"
+            ) from None
     topics = [
         _resource(
             ResourceType.TOPIC,
