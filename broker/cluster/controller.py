@@ -14,6 +14,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 
 from ..config import Config
 from ..coordination.interface import Session, SessionExpired, WatchEvent
+from ..coordination.json_fields import MalformedZnode
 from ..core.controller import procedures
 from ..core.controller.context import Context
 from ..core.controller.effects import ControllerMoved, Procedure
@@ -199,7 +200,7 @@ class ClusterController:
                 await self._contend()
             except SessionExpired:
                 continue  # `renewed` looks again
-            except KRaftControls as error:
+            except (KRaftControls, MalformedZnode) as error:
                 log.error("no election reason=%s", error)
 
     async def _contend(self) -> None:

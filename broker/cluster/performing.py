@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from ..coordination import znodes
 from ..coordination.interface import (
@@ -49,6 +49,14 @@ DELETE_ATTEMPTS_MAX: Final = 10
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 T = TypeVar("T")
+
+
+class Perform(Protocol):
+    """Runs a procedure to its end."""
+
+    def __call__(self, procedure: Procedure[T], /) -> Awaitable[T]:
+        """What it returns."""
+        ...
 
 
 class Performer:

@@ -98,7 +98,7 @@ class Reign:
         await ensure_feature(office.session, self._writer)
         snapshot = await self._watching.read_all()
         await self._performer.perform(procedures.fail_over(self.context, snapshot))
-        await self._watching.finish_preferred_elections()
+        await self._watching.notices.finish_preferred_elections()
         self._begun.set()
         if office.config.auto_leader_rebalance_enable:
             self._timer = office.tasks.spawn(self._rebalance_forever(), "rebalance leaders")

@@ -5,8 +5,8 @@ again, and handed to a procedure.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, TypeVar
 
 from odradek.protocol.primitives import ZERO_UUID
 
@@ -14,16 +14,12 @@ from ..coordination import znodes
 from ..coordination.interface import BadVersion, NoNode, Session, Set, WatchEvent
 from ..core.controller import procedures
 from ..core.controller.context import Context, LiveBroker, TopicNode
-from ..core.controller.effects import Procedure, StoredState
+from ..core.controller.effects import StoredState
 from ..core.controller.procedures import Snapshot
 from ..core.partition_state import TopicPartition
-from .admin_requests import (
-    PREFERRED_ELECTION,
-    REASSIGN_PARTITIONS,
-    decode_preferred_elections,
-    decode_reassignments,
-)
 from .events import Events
+from .notices import Notices
+from .performing import Perform
 from .pipeline import map_pipelined
 from .reading import (
     Broken,
@@ -32,8 +28,6 @@ from .reading import (
     get,
     new_topic_id,
     read_brokers,
-    read_notifications,
-    read_request,
     read_states,
     read_topics,
 )
@@ -48,14 +42,6 @@ T = TypeVar("T")
 
 class StartOver(Exception):
     """The cluster has to be read anew, as by a new controller."""
-
-
-class Perform(Protocol):
-    """Runs a procedure to its end."""
-
-    def __call__(self, procedure: Procedure[T], /) -> Awaitable[T]:
-        """What it returns."""
-        ...
 
 
 class Watching:
@@ -80,8 +66,8 @@ class Watching:
         self._perform = perform
         self._on_brokers = on_brokers
         self._randbytes = randbytes
+        self.notices = Notices(session, writer, context, events, perform)
         self._changed_topics: set[str] = set()
-        self._has_preferred_node = False
         self._aside: dict[str, Broken] = {}
         """Topics that cannot be used, until their nodes change."""
 
@@ -101,50 +87,25 @@ class Watching:
     def _on_deletion_event(self, event: WatchEvent) -> None:
         self._events.put("deletions", self._look_at_deletions)
 
-    def _on_isr_event(self, event: WatchEvent) -> None:
-        self._events.put("isr changes", self._look_at_isr_changes)
-
-    def _on_log_dir_event(self, event: WatchEvent) -> None:
-        self._events.put("log dirs", self._look_at_log_dirs)
-
-    def _on_reassignment_event(self, event: WatchEvent) -> None:
-        self._events.put("reassignments", self._look_at_reassignments)
-
-    def _on_preferred_event(self, event: WatchEvent) -> None:
-        self._events.put("preferred elections", self._look_at_preferred_elections)
-
     # Everything at once, for a controller that begins.
 
     async def read_all(self) -> Snapshot:
         """Read and watch all there is; notifications that are left over are deleted."""
         brokers = await read_brokers(self._session, self._on_broker_event, self._on_broker_event)
         self._on_brokers(brokers.values())
-        await self._forget_notifications()
+        await self.notices.forget_notifications()
         names = await children(self._session, znodes.BROKER_TOPICS, self._on_topics_event)
         topics, _ = await self._read_topics(names)
         states = await self._read_states(topics)
-        preferred = await self._read_preferred_elections()
+        preferred = await self.notices.read_preferred_elections()
         return Snapshot(
             brokers=brokers,
             topics=topics,
             states=states,
             deletions=await self._read_deletions(),
-            reassignments=await self._read_reassignments() or {},
+            reassignments=await self.notices.read_reassignments() or {},
             preferred_elections=preferred or [],
         )
-
-    async def finish_preferred_elections(self) -> None:
-        """Delete the node that has asked for them, if there is one."""
-        if self._has_preferred_node:
-            await self._writer.delete_if_there(PREFERRED_ELECTION)
-
-    async def _forget_notifications(self) -> None:
-        for parent, watch in (
-            (znodes.ISR_CHANGES, self._on_isr_event),
-            (znodes.LOG_DIR_EVENTS, self._on_log_dir_event),
-        ):
-            names = await children(self._session, parent, watch)
-            await self._delete_all([f"{parent}/{name}" for name in names])
 
     async def _read_states(self, topics: dict[str, TopicNode]) -> dict[TopicPartition, StoredState]:
         """Their states; topics with one that can't be used are taken out of `topics`."""
@@ -264,55 +225,3 @@ class Watching:
                     self._context, names, enabled=self._context.delete_topic_enable
                 )
             )
-
-    # What brokers and tools ask for.
-
-    async def _look_at_isr_changes(self) -> None:
-        paths, changes = await read_notifications(
-            self._session, znodes.ISR_CHANGES, self._on_isr_event, znodes.decode_isr_change
-        )
-        partitions = dict.fromkeys(key for keys in changes for key in keys)
-        if partitions:
-            await self._perform(procedures.isr_changes_noticed(self._context, list(partitions)))
-        await self._delete_all(paths)
-
-    async def _look_at_log_dirs(self) -> None:
-        paths, told = await read_notifications(
-            self._session, znodes.LOG_DIR_EVENTS, self._on_log_dir_event, znodes.LogDirEvent.decode
-        )
-        broker_ids = {event.broker_id for event in told if event.event == LOG_DIR_FAILED}
-        if broker_ids:
-            await self._perform(procedures.log_dirs_failed(self._context, broker_ids))
-        await self._delete_all(paths)
-
-    async def _delete_all(self, paths: list[str]) -> None:
-        await map_pipelined(self._writer.delete_if_there, paths)
-
-    async def _read_reassignments(self) -> dict[TopicPartition, tuple[int, ...]] | None:
-        return await read_request(
-            self._session,
-            REASSIGN_PARTITIONS,
-            self._on_reassignment_event,
-            decode_reassignments,
-            {},
-        )
-
-    async def _look_at_reassignments(self) -> None:
-        asked = await self._read_reassignments()
-        if asked is not None:
-            await self._perform(procedures.reassignments_requested(self._context, asked))
-
-    async def _read_preferred_elections(self) -> list[TopicPartition] | None:
-        watch = self._on_preferred_event
-        nothing: list[TopicPartition] = []
-        asked = await read_request(
-            self._session, PREFERRED_ELECTION, watch, decode_preferred_elections, nothing
-        )
-        self._has_preferred_node = asked is not None
-        return asked
-
-    async def _look_at_preferred_elections(self) -> None:
-        asked = await self._read_preferred_elections()
-        if asked is not None:
-            await self._perform(procedures.preferred_elections_requested(self._context, asked))
-            await self.finish_preferred_elections()

@@ -175,3 +175,17 @@ async def test_giving_the_office_up() -> None:
         await until(lambda: second.controller.is_active)
         await second.controller.stop()
         assert await w.session.exists(znodes.CONTROLLER) is None
+
+
+@asynchronous
+async def test_an_epoch_that_nobody_can_read() -> None:
+    async with world() as w:
+        member = await w.member(1)
+        await w.controller()
+        await w.session.set(znodes.CONTROLLER_EPOCH, b"many")
+        await w.session.delete(znodes.CONTROLLER)
+        await until(lambda: not member.controller.is_active)
+        await w.session.set(znodes.CONTROLLER_EPOCH, b"7")
+        await w.session.create(znodes.CONTROLLER)
+        await w.session.delete(znodes.CONTROLLER)  # only a change makes anybody look again
+        assert (await w.controller()).controller.controller_epoch == 8
