@@ -120,6 +120,8 @@ async def _trace(op: Op, look: Look, since_zxid: int, owner: int) -> Trace:
     found = await look.get(op.path)
     if isinstance(op, Delete):
         return await _trace_of_delete(op, look, found, since_zxid)
+    if found is None and isinstance(op, Set) and await _has_changed(op.path, look, since_zxid):
+        return Trace(Verdict.UNKNOWN)  # perhaps deleted after ours
     if found is None:
         return Trace(Verdict.NOT_DONE)
     data, stat = found
@@ -156,10 +158,15 @@ async def _trace_of_delete(
     if found is not None:
         is_new = found[1].czxid > since_zxid  # perhaps made anew after ours was deleted
         return Trace(Verdict.UNKNOWN if is_new else Verdict.NOT_DONE)
-    parent = await look.get(split_path(op.path)[0])
-    if parent is None or parent[1].pzxid <= since_zxid:
-        return Trace(Verdict.NOT_DONE)  # it was not there before
-    return Trace(Verdict.DONE)
+    if await _has_changed(op.path, look, since_zxid):
+        return Trace(Verdict.DONE)
+    return Trace(Verdict.NOT_DONE)  # it was not there before
+
+
+async def _has_changed(path: str, look: Look, since_zxid: int) -> bool:
+    """Whether this node, or one beside it, was created or deleted."""
+    parent = await look.get(split_path(path)[0])
+    return parent is not None and parent[1].pzxid > since_zxid
 
 
 async def _sequential(

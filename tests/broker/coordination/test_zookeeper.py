@@ -36,6 +36,8 @@ class Disturbed(
     test_expiry = None  # type: ignore[assignment]
     # Its sessions write the same data, so that one may take another's write for its own.
     test_counting_with_versions = None  # type: ignore[assignment]
+    # Its reads are repeated when later writes have taken effect.
+    test_operations_of_a_session_keep_their_order = None  # type: ignore[assignment]
     # It takes an error for somebody who has not won.
     test_one_wins = None  # type: ignore[assignment]
     # The end of a session may be cut off; then it expires later.

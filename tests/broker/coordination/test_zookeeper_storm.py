@@ -18,6 +18,7 @@ from odradek.broker.coordination.interface import (
     Op,
     SessionExpired,
     Set,
+    Stat,
     WatchEvent,
 )
 from odradek.broker.coordination.zookeeper import ZooKeeperStore
@@ -73,28 +74,34 @@ class Client:
         while not stop.is_set():
             try:
                 _, stat = await self.current.get("/count")
-                self.written += 1
-                data = b"%d-%d" % (self.number, self.written)
-                ops: list[Op] = [Check("/fence"), Set("/count", data, stat.version)]
+            except SessionExpired:
+                await asyncio.sleep(0.001)
+                continue
+            self.written += 1
+            data = b"%d-%d" % (self.number, self.written)
+            ops: list[Op] = [Check("/fence"), Set("/count", data, stat.version)]
+            is_live = self.current.is_live
+            try:
                 result = (await self.current.multi(ops))[1]
-                assert not isinstance(result, str | None)
-                assert result.version == stat.version + 1
-                self.versions.add(result.version)
             except MultiFailed as failed:
                 assert isinstance(failed.error, BadVersion)
             except (SessionExpired, CoordinationLost):
-                self.unknown_counts += 1
-                await asyncio.sleep(0.001)
+                self.unknown_counts += is_live
+            else:
+                assert isinstance(result, Stat)
+                assert result.version == stat.version + 1
+                self.versions.add(result.version)
 
     async def append(self, stop: asyncio.Event) -> None:
         """Make nodes with numbers, and of one's own."""
         while not stop.is_set():
             try:
+                is_live = self.current.is_live
                 name = await self.current.create("/log/n-", b"x", sequential=True)
                 assert name not in self.appended
                 self.appended.add(name)
             except (SessionExpired, CoordinationLost):
-                self.unknown_appends += 1
+                self.unknown_appends += is_live
                 await asyncio.sleep(0.001)
 
     def _on_lost(self) -> None:

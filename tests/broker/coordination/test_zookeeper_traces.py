@@ -117,6 +117,7 @@ def test_another_was_first(ops: list[Op], others: list[Op]) -> None:
         ([Set("/a", b"x", 0)], [Set("/a", b"x", 0), Set("/a", b"y", 1)]),
         ([Set("/a", b"x")], [Set("/a", b"x")]),
         ([Set("/a", b"x")], [Set("/a", b"y")]),
+        ([Set("/a", b"x")], [Set("/a", b"x"), Delete("/a")]),
         ([Delete("/a")], [Delete("/a"), Create("/a")]),
         ([Create("/q/n-", b"x", sequential=True)], [Create("/q/n-", b"x", sequential=True)]),
         (
