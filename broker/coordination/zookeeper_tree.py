@@ -1,6 +1,6 @@
 """A whole tree in ZooKeeper: read and written by commands that run while no broker does.
 
-kazoo speaks to ZooKeeper; it is imported when it is needed, and only here.  Requests go out many at
+kazoo speaks to ZooKeeper; it is imported when it is needed.  Requests go out many at
 a time: ZooKeeper answers those of one session in order.
 """
 
