@@ -166,11 +166,13 @@ class ReplicaLogs:
     # Deleted.
 
     async def until_unused(self, kept: Log) -> None:
-        """Return once no thread compacts the log or renames its segments.
+        """Return once nobody compacts the log or renames its segments; have them stop soon.
 
         They know the files by their names, which a new log's files would have too.
         """
         replicas = self._replicas
+        for stop in replicas.on_given_up:
+            stop(kept)
         while kept in replicas.cleaning or kept in replicas.deleting:  # noqa: ASYNC110 - rare, short
             await asyncio.sleep(USE_CHECK_MS / 1000)
 

@@ -67,6 +67,8 @@ class Replicas:
         """Logs that are being copied to another directory: they must keep all their segments."""
         self.cleaning: set[Log] = set()
         """Logs that are being compacted: their old segments stay for so long."""
+        self.on_given_up: list[Callable[[Log], None]] = []
+        """Told of a log that is to be deleted or moved away: whoever works on it shall stop."""
         self.swapping: set[Log] = set()
         """Those of them whose old files are being renamed, in a thread: they can't be cut now."""
         self.is_offline = False

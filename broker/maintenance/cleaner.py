@@ -12,7 +12,7 @@ job can't read is left alone until the broker starts again, as in Kafka.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from odradek.protocol.primitives import INT32_MAX
@@ -52,6 +52,8 @@ class Cleaner:
         self._config = config
         self._runtime = runtime
         self._running = replicas.cleaning
+        self._jobs: dict[Log, asyncio.Task[Result]] = {}
+        replicas.on_given_up.append(self._give_up)
         self._uncleanable: set[Log] = set()
         self._retry_at_ms: dict[Log, int] = {}
         self._ended = asyncio.Event()
@@ -118,6 +120,11 @@ class Cleaner:
         partition = self._replicas.partitions.get((kept.topic, kept.partition))
         return partition is not None and partition.log is kept
 
+    def _give_up(self, kept: Log) -> None:
+        """The log is to be deleted: that must not wait for a job that may be throttled."""
+        if kept in self._jobs:
+            self._jobs[kept].cancel()
+
     async def _clean_and_tell(self, found: Cleanable) -> None:
         try:
             await self._clean(found)
@@ -163,7 +170,7 @@ class Cleaner:
         check(0)
         start_ms = runtime.clock.now_ms()
         arguments = job_arguments(found, self._config, runtime.clock.wall_ms())
-        result = await runtime.jobs("clean", arguments, check)
+        result = await self._run_job(kept, runtime.jobs("clean", arguments, check))
         check(0)
         if result["end_offset"] <= found.first_dirty_offset:
             raise CorruptLog(f"{kept!r}: no progress from offset {found.first_dirty_offset} on")
@@ -175,6 +182,19 @@ class Cleaner:
         kept.cleaner_offset = result["end_offset"]
         _report(found, result, runtime.clock.now_ms() - start_ms)
         await self._replicas.checkpoint()
+
+    async def _run_job(self, kept: Log, running: Coroutine[object, object, Result]) -> Result:
+        """Raises: _Outdated (the log was given up), StorageError, JobFailed."""
+        job = self._jobs[kept] = asyncio.ensure_future(running)
+        try:
+            return await job
+        except asyncio.CancelledError:
+            own = asyncio.current_task()
+            if own is not None and own.cancelling():
+                raise
+            raise _Outdated from None
+        finally:
+            del self._jobs[kept]
 
     async def _take_over(self, kept: Log, result: Result, check: Check) -> None:
         """Put the new segments in the place of the old ones, one after the other.

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,16 +13,18 @@ from odradek.broker.config import load_config
 from odradek.broker.jobs import InlineJobs, JobFailed, OnProgress
 from odradek.broker.maintenance.cleaner import Cleaner, job_arguments
 from odradek.broker.maintenance.retention import Retention
+from odradek.protocol.messages.k20_delete_topics import DeleteTopicsResponse
 from odradek.protocol.records import Record, build_batch
 from odradek.storage.checkpoint import CLEANER, read_offsets
 from odradek.storage.cleanable import cleanable
-from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed, StorageError
+from odradek.storage.errors import CorruptLog, DiskFull, StorageError
 from odradek.storage.jobs import Result
 from odradek.storage.log import Log
 
 from .client import Client, records_in
 from .requests import delete_topics
 from .running import RunningBroker, on_broker, until
+from .test_replicas import until_deleted
 
 COMPACTED: Final = {"cleanup.policy": "compact", "segment.bytes": "1000"}
 IDLE: Final = {"log.cleaner.backoff.ms": "1000000000"}  # after the first round, before any topic
@@ -244,9 +247,10 @@ async def test_a_topic_that_is_deleted_meanwhile(broker: RunningBroker) -> None:
     cleaning = asyncio.create_task(clean_once(cleaner))
     await until(lambda: jobs.begun)
     await client.ask(delete_topics(6, "t"), 6)
-    jobs.error = LogDirFailed("gone", log.directory)  # as the job would find it
+    await cleaning  # given up, as the files are gone
+    await until_deleted(broker, "t")
+    assert not broker.files.exists(log.directory)
     jobs.go.set()
-    await cleaning
     assert not broker.node.replicas.is_offline
     await compacted(broker)
     jobs.error = None
@@ -272,19 +276,22 @@ async def test_what_is_deleted_between_the_steps_of_a_swap(broker: RunningBroker
     HeldJobs(broker).go.set()
     cleaner = cleaner_of(broker)
     renamed: list[str] = []
+    deleting: list[Future[DeleteTopicsResponse]] = []
     rename = broker.files.rename
 
     def rename_and_delete(path: str, new_path: str) -> None:
         rename(path, new_path)
         renamed.append(path)
-        if new_path.endswith(".log.swap"):
-            future = asyncio.run_coroutine_threadsafe(client.ask(delete_topics(6, "t"), 6), loop)
-            future.result(5)
+        if new_path.endswith(".log.swap") and not deleting:
+            asking = client.ask(delete_topics(6, "t"), 6)
+            deleting.append(asyncio.run_coroutine_threadsafe(asking, loop))
 
     loop = asyncio.get_running_loop()
     broker.files.rename = rename_and_delete  # type: ignore[method-assign]
     await clean_once(cleaner)
     assert renamed
+    await asyncio.wrap_future(deleting[0])
+    await until_deleted(broker, "t")
     assert not broker.node.replicas.is_offline
 
 
