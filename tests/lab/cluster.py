@@ -43,8 +43,9 @@ REQUEST_TIMEOUT_MS: Final = 5000
 DELIVERY_TIMEOUT_MS: Final = 120_000
 LAB_SESSION_TIMEOUT_S: Final = 30.0
 ASK_TIMEOUT_S: Final = 30.0
-# After a restart of ZooKeeper the laboratory's own connection needs a moment, too.
-PATIENTLY: Final = {"max_tries": -1, "delay": 0.1, "max_delay": 1.0, "deadline": ASK_TIMEOUT_S}
+# After an outage of ZooKeeper the laboratory's own connection needs a moment, too, but no more.
+OFTEN: Final = {"max_tries": -1, "delay": 0.1, "max_delay": 0.5}
+PATIENTLY: Final = {**OFTEN, "deadline": ASK_TIMEOUT_S}
 
 
 class Cluster:
@@ -197,7 +198,10 @@ class Cluster:
         """The laboratory's own session, opened when it is first used."""
         if self._client is None:
             self._client = KazooClient(
-                self.zookeeper.address, timeout=LAB_SESSION_TIMEOUT_S, command_retry=PATIENTLY
+                self.zookeeper.address,
+                timeout=LAB_SESSION_TIMEOUT_S,
+                connection_retry=OFTEN,
+                command_retry=PATIENTLY,
             )
             self._client.start()
         return self._client

@@ -27,15 +27,15 @@ def compare(outcomes: Sequence[Outcome], operation: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def odradek() -> Sequence[Outcome]:
+def odradek(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Outcome]:
     """What became of each operation on a cluster of three Odradek brokers."""
-    return run_all("odradek")
+    return run_all("odradek", directory=tmp_path_factory.mktemp("odradek"))
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Sequence[Outcome]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Outcome]:
     """The same on a cluster of Apache Kafka 3.9.2."""
-    return run_all("kafka")
+    return run_all("kafka", directory=tmp_path_factory.mktemp("kafka"))
 
 
 def test_there_are_25_operations() -> None:
