@@ -15,7 +15,7 @@ from .coordination.interface import Session
 from .core.control_rules import judge_role, judge_stop, without_role
 from .core.controller.requests import StoppedReplica
 from .core.partition import Partition
-from .core.partition_state import PartitionState, TopicPartition
+from .core.partition_state import NO_LEADER, PartitionState, TopicPartition
 from .replicas import Replicas
 from .runtime import Clock
 from .slices import Slices
@@ -162,12 +162,13 @@ class Roles:
         """
         if state.leader == self._broker_id or state.leader in self._live:
             return True
-        self._without_leader.append(state)
+        if state.leader != NO_LEADER:  # else the controller knows
+            self._without_leader.append(state)
         return False
 
     def _say_without_leader(self) -> None:
         if self._without_leader:
-            log.error(
+            log.warning(
                 "leaders are not alive, their followers wait leaders=%s count=%d "
                 "topic=%s partition=%d",
                 sorted({state.leader for state in self._without_leader}),
