@@ -251,6 +251,8 @@ class _Answering:
         node, version = self._node, self._call.version
         find = node.find_by_name if version < TOPIC_ID_VERSION_FIRST else node.find_by_id
         if version < RECORDS_V2_VERSION_FIRST:
+            if self._replica is not None:  # no follower speaks so
+                return _refusing(find, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return _refusing(find, ErrorCode.UNSUPPORTED_VERSION)
         return find
 
