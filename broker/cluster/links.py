@@ -1,14 +1,13 @@
 """The controller's ways to the brokers: to its own a direct call, to the others a connection."""
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from odradek.protocol.schema import Message
 
-from ..call import Call, CloseConnection
+from ..call import CloseConnection
 from ..coordination.interface import CoordinationError
 from ..core.controller.context import LiveBroker
-from ..handlers import APIS
+from ..peers.own import ask_self
 from ..peers.peer import Peer, PeerFailed, Setup
 from .channels import ControlLink
 
@@ -20,37 +19,18 @@ class NoListener(PeerFailed):
     """The broker does not listen where the others would speak to it."""
 
 
-class OwnPeer:
-    """Who asks, as a handler sees it that is called directly."""
-
-    host = "127.0.0.1"
-
-    def __init__(self, listener_name: str) -> None:
-        self.listener_name = listener_name
-
-    def note_software(self, software: str) -> None:
-        """Nothing: it is this broker."""
-
-
 class OwnLink:
     """The way to the broker in whose process the controller runs."""
 
-    def __init__(self, node: "Node", listener_name: str) -> None:
+    def __init__(self, node: "Node") -> None:
         self._node = node
-        self._peer = OwnPeer(listener_name)
 
     async def ask(self, request: Message, version: int) -> Message:
         """What the handler answers.  Raises: PeerFailed."""
         try:
-            answer = APIS[request.API_KEY].handle(
-                request, Call(version, str(self._node.broker_id), self._peer), self._node
-            )
-            if isinstance(answer, Awaitable):
-                answer = await answer
+            return await ask_self(self._node, request, version)
         except (CloseConnection, CoordinationError) as error:
             raise PeerFailed(str(error)) from error
-        assert isinstance(answer, Message)
-        return answer
 
     def close(self) -> None:
         """Nothing is open."""
@@ -81,7 +61,7 @@ class BrokerLinks:
         node, config = self._node, self._node.config
         listener_name = config.broker_listeners.of_controller
         if broker.broker_id == node.broker_id:
-            return OwnLink(node, listener_name)
+            return OwnLink(node)
         for endpoint in broker.endpoints:
             if endpoint.listener_name == listener_name:
                 return Peer(
