@@ -35,6 +35,7 @@ from .dynamic_configs import DynamicConfigs, load_broker_configs
 from .endpoints import Endpoint
 from .group_coordinator import GroupCoordinator
 from .listener import Listener, PlainListener, StreamListener
+from .maintenance.loop_watch import watch_loop
 from .member import Member
 from .membership import (
     agree_on_cluster_id,
@@ -265,6 +266,8 @@ class Broker:
         member = Member(node, session, self._tasks)
         self._stack.callback(member.end)
         upkeep = node.replicas, config, runtime
+        watch = watch_loop(config, runtime.clock, node.replicas.counters)
+        self._tasks.spawn(watch, "watch the loop")
         self._tasks.spawn(maintenance.write_checkpoints(*upkeep), "write checkpoints")
         await member.register(registration)
         for listener in listeners:

@@ -108,6 +108,7 @@ class SimBroker:
         settings = {
             "listeners": f"PLAINTEXT://{HOST}:{self.port}",
             "log.dirs": str(self.data_dir),
+            "odradek.loop.stall.check.ms": "0",  # a simulated loop is never late
             **self.settings,
         }
         self._broker = Broker(
