@@ -100,6 +100,8 @@ class Runtime:
     store_offload: Offload | None = None
     """The embedded store's own thread, so that no commit waits behind slow flushes of partitions.
     None: the store shares `offload`."""
+    queued_ms: Callable[[], int] = lambda: 0
+    """How long this thread has been ready so far while the machine let others run."""
 
     @classmethod
     def system(cls) -> Self:
@@ -115,6 +117,7 @@ class Runtime:
             files=RealFileSystem(open_files_max=_open_files_max()),
             jobs=ChildJobs(),
             store_offload=ThreadOffload("odradek-store", threads_max=1),
+            queued_ms=_queued_ms,
         )
 
     def close(self) -> None:
@@ -129,6 +132,15 @@ def allow_many_files() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # not every system takes its own limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _queued_ms() -> int:
+    """0 where the kernel does not say."""
+    try:
+        with open("/proc/thread-self/schedstat", "rb") as file:
+            return int(file.read().split()[1]) // 1_000_000
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 def _open_files_max() -> int:

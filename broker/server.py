@@ -13,7 +13,7 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from copy import copy
 from typing import Final
@@ -90,6 +90,7 @@ class Broker:
         self._runtime = runtime
         self._store = store
         self._has_crashed = False
+        self._has_retired = False
         self._portable = portable
         self._recovery_bar = recovery_bar
         self._stack = AsyncExitStack()
@@ -97,9 +98,25 @@ class Broker:
 
     async def start(self) -> None:
         """Return once it serves.  Raises: StartupError."""
+        await self.join()
+        await self.begin()
+
+    async def join(self) -> None:
+        """The first half of `start`: load the logs, and be registered.  Raises: StartupError.
+
+        Brokers that start together all join before the first of them begins: so the controller
+        finds all of them, and moves no leadership.
+        """
         self._failed = asyncio.get_running_loop().create_future()
+        await self._closing_on_error(self._join())
+
+    async def begin(self) -> None:
+        """The second half of `start`.  Raises: StartupError."""
+        await self._closing_on_error(self._begin())
+
+    async def _closing_on_error(self, half: Awaitable[None]) -> None:
         try:
-            await self._start()
+            await half
         except (ConfigError, StorageError, CoordinationError) as error:
             await self._stack.aclose()
             raise StartupError(str(error)) from error
@@ -110,6 +127,11 @@ class Broker:
     async def stop(self) -> None:
         """Stop cleanly.  Raises: StorageError if not everything could be made durable."""
         await self._stack.aclose()
+
+    async def retire(self) -> None:
+        """Take no more part in elections: all brokers stop, and nobody is to be handed anything."""
+        self._has_retired = True
+        await self._member.retire()
 
     async def crash(self, *, expire: bool = False) -> None:
         """End as `kill -9` would: connections are reset, nothing is flushed, nobody is told.
@@ -133,7 +155,7 @@ class Broker:
         if self._failed is not None and not self._failed.done():
             self._failed.set_result(reason)
 
-    async def _start(self) -> None:
+    async def _join(self) -> None:
         runtime, stack = self._runtime, self._stack
         if brokers_in(self.config.data_dir):
             raise StartupError(
@@ -163,7 +185,7 @@ class Broker:
         log_dirs.load(config_of, runtime.clock.wall_ms())
         node = await self._make_node(log_dirs, cluster_id, session)
         listeners = await self._bind(node)
-        await self._join(node, session, listeners)
+        await self._register(node, session, listeners)
 
     async def _open_session(self, log_dirs: LogDirs) -> CurrentSession:
         runtime, config = self._runtime, self.config
@@ -251,10 +273,10 @@ class Broker:
             listeners.append(listener)
         return listeners
 
-    async def _join(
+    async def _register(
         self, node: Node, session: CurrentSession, listeners: Sequence[Listener]
     ) -> None:
-        """Become visible, and serve; return when the controller has told what is to be led."""
+        """Become visible, and serve."""
         config, runtime = self.config, self._runtime
         ports = {listener.name: listener.port for listener in listeners}
         bound = zip(config.listener_endpoints, listeners, strict=True)
@@ -263,26 +285,31 @@ class Broker:
             config, ports, own_host=socket.gethostname(), wall_ms=runtime.clock.wall_ms()
         )
         self.host, self.port = registration.endpoints[0].host, registration.endpoints[0].port
-        member = Member(node, session, self._tasks)
-        self._stack.callback(member.end)
-        upkeep = node.replicas, config, runtime
-        watch = watch_loop(config, runtime.clock, node.replicas.counters)
+        self._node = node
+        self._member = Member(node, session, self._tasks)
+        self._stack.callback(self._member.end)
+        watch = watch_loop(config, runtime, node.replicas.counters)
         self._tasks.spawn(watch, "watch the loop")
-        self._tasks.spawn(maintenance.write_checkpoints(*upkeep), "write checkpoints")
-        await member.register(registration)
+        checkpoints = maintenance.write_checkpoints(node.replicas, config, runtime)
+        self._tasks.spawn(checkpoints, "write checkpoints")
+        await self._member.register(registration)
         for listener in listeners:
             await listener.accept()
-        await member.begin()
-        self._stack.push_async_callback(self._hand_over, member)
+
+    async def _begin(self) -> None:
+        """Return when the controller has told what is to be led."""
+        node = self._node
+        await self._member.begin()
+        self._stack.push_async_callback(self._hand_over)
         self._tasks.spawn(node.groups.expire_forever(), "expire offsets")
-        for name, loop in maintenance.loops(*upkeep).items():
+        for name, loop in maintenance.loops(node.replicas, self.config, self._runtime).items():
             self._tasks.spawn(loop, name)
         if node.controller.is_active:
             self._name_unknown(node)
 
-    async def _hand_over(self, member: Member) -> None:
-        if not (self._has_failed() or self._has_crashed):
-            await member.hand_over()
+    async def _hand_over(self) -> None:
+        if not (self._has_failed() or self._has_crashed or self._has_retired):
+            await self._member.hand_over()
 
     def _name_unknown(self, node: Node) -> None:
         for kept in node.replicas.log_dirs.all_logs():
