@@ -81,15 +81,15 @@ class ClusterController:
     async def start(self) -> None:
         """Find out who is the controller, and contend if nobody is.
 
-        Raises: KRaftControls, SessionExpired.
+        Raises: KRaftControls, MalformedZnode, SessionExpired.
         """
-        await self.renewed()
+        await self._feature.read()
+        await self._contend()
         self._following = self._tasks.spawn(self._follow(), "follow controller")
 
     async def renewed(self) -> None:
-        """There is a new session: look and watch again.  Raises: KRaftControls, SessionExpired."""
-        await self._feature.read()
-        await self._contend()
+        """There is a new session: look and watch again.  Raises: SessionExpired."""
+        await self._look_around()
 
     def lost(self) -> None:
         """The session is gone, and with it all that was ours by it."""
@@ -196,17 +196,23 @@ class ClusterController:
             await self._to_look.wait()
             self._to_look.clear()
             try:
-                await self._feature.read()
-                await self._contend()
+                await self._look_around()
             except SessionExpired:
                 continue  # `renewed` looks again
-            except (KRaftControls, MalformedZnode) as error:
-                log.error("no election reason=%s", error)
+
+    async def _look_around(self) -> None:
+        """Raises: SessionExpired."""
+        try:
+            await self._feature.read()
+            await self._contend()
+        except (KRaftControls, MalformedZnode) as error:
+            log.error("no election reason=%s", error)
+            self.lost()
 
     async def _contend(self) -> None:
         """Learn who is the controller; become it if nobody is.
 
-        Raises: KRaftControls, SessionExpired.
+        Raises: KRaftControls, MalformedZnode, SessionExpired.
         """
         while True:
             holder = await read_holder(self._session, self._look)

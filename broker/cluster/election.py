@@ -21,11 +21,12 @@ from ..coordination.interface import (
     MultiFailed,
     NodeExists,
     NoNode,
+    Op,
     Session,
     Set,
     Watch,
 )
-from ..coordination.json_fields import MalformedZnode
+from ..coordination.json_fields import INT32_MAX, MalformedZnode
 from .pipeline import RETRY_BACKOFF_S, until_connected
 
 log = logging.getLogger(__name__)
@@ -84,8 +85,13 @@ def _decode(data: bytes) -> int:
 
 
 async def stand(session: Session, broker_id: int, wall_ms: int) -> Mandate | None:
-    """Try to become the controller, as nobody is; None: another one was faster."""
+    """Try to become the controller, as nobody is; None: another one was faster.
+
+    Raises: MalformedZnode (there is no epoch that could be raised), SessionExpired.
+    """
     read = await _read_epoch(session)
+    if read.controller_epoch == INT32_MAX:
+        raise MalformedZnode(f"{znodes.CONTROLLER_EPOCH} is {INT32_MAX}: no epoch comes after it")
     mandate = Mandate(read.controller_epoch + 1, read.epoch_version + 1)
     node = znodes.ControllerNode(broker_id, wall_ms).encode()
     epoch = znodes.encode_controller_epoch(mandate.controller_epoch)
@@ -127,11 +133,13 @@ async def _has_won(session: Session, mandate: Mandate) -> bool:
 
 
 async def step_down(session: Session, mandate: Mandate) -> None:
-    """Give /controller up, if it is still held by this mandate."""
-    with contextlib.suppress(CoordinationError):  # else it goes with the session
-        await session.multi(
-            [
-                Check(znodes.CONTROLLER_EPOCH, mandate.epoch_version),
-                Delete(znodes.CONTROLLER),
-            ]
-        )
+    """Give /controller up, if it is still held by this mandate; wait for a connection if need be.
+
+    It would otherwise stand for as long as the session, with nobody in office.
+    """
+    ops: list[Op] = [
+        Check(znodes.CONTROLLER_EPOCH, mandate.epoch_version),
+        Delete(znodes.CONTROLLER),
+    ]
+    with contextlib.suppress(CoordinationError):  # it is gone, or goes with the session
+        await until_connected(lambda: session.multi(ops))

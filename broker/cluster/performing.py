@@ -9,10 +9,8 @@ from ..coordination import znodes
 from ..coordination.interface import (
     BadVersion,
     Create,
-    Delete,
     NodeExists,
     NoNode,
-    NotEmpty,
     Op,
     RequestTooLarge,
     Session,
@@ -39,13 +37,12 @@ from ..core.partition_state import PartitionState, TopicPartition
 from .admin_requests import REASSIGN_PARTITIONS, encode_reassignments
 from .channels import Channels
 from .pipeline import map_pipelined
-from .reading import Broken, children, get, read_states
+from .reading import Broken, get, read_states
 from .writing import OPS_MAX, FencedWriter, OpRefused
 
 log = logging.getLogger(__name__)
 
 OPS_PER_CREATION: Final = 2
-DELETE_ATTEMPTS_MAX: Final = 10
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 T = TypeVar("T")
@@ -236,31 +233,10 @@ class Performer:
     async def _delete_topic_nodes(self, effect: DeleteTopicNodes) -> None:
         topic = effect.topic
         self._with_partitions.discard(topic)
-        for _ in range(DELETE_ATTEMPTS_MAX):
-            try:
-                await self._delete_below(znodes.topic_path(topic))
-                await self._writer.delete_if_there(znodes.topic_config_path(topic))
-            except OpRefused as refused:  # somebody else adds or deletes there
-                if not isinstance(refused.error, NoNode | NotEmpty):
-                    raise
-                continue
-            await self._writer.delete_if_there(znodes.delete_topic_path(topic))
-            log.info("topic deleted topic=%s", topic)
-            return
-        raise RuntimeError(f"the nodes of topic {topic!r} do not let themselves be deleted")
-
-    async def _delete_below(self, path: str) -> None:
-        """Delete a node and all below it, children before parents."""
-        if await get(self._session, path) is None:
-            return
-        levels = [[path]]
-        while levels[-1]:
-            found = await map_pipelined(lambda parent: children(self._session, parent), levels[-1])
-            pairs = zip(levels[-1], found, strict=True)
-            levels.append([f"{parent}/{name}" for parent, names in pairs for name in names])
-        ops: list[Op] = [Delete(node) for level in reversed(levels) for node in level]
-        for start in range(0, len(ops), OPS_MAX):
-            await self._writer.write(ops[start : start + OPS_MAX])
+        await self._writer.delete_tree(znodes.topic_path(topic))
+        await self._writer.delete_if_there(znodes.topic_config_path(topic))
+        await self._writer.delete_if_there(znodes.delete_topic_path(topic))
+        log.info("topic deleted topic=%s", topic)
 
     async def _drop_deletion_requests(self, effect: DropDeletionRequests) -> None:
         paths = [znodes.delete_topic_path(topic) for topic in effect.topics]

@@ -12,10 +12,10 @@ from odradek.protocol.primitives import ZERO_UUID, uuid_text
 
 from ..coordination import znodes
 from ..coordination.interface import NoNode, Session, Stat, Watch
-from ..coordination.json_fields import MalformedZnode, number
+from ..coordination.json_fields import INT32_MAX, MalformedZnode, number
 from ..core.controller.context import Endpoint, LiveBroker, TopicNode
 from ..core.controller.effects import ReplicaAssignment, StoredState
-from ..core.partition_state import TopicPartition
+from ..core.partition_state import NO_LEADER, TopicPartition
 from ..core.topic_names import check_topic_name
 from .pipeline import map_pipelined, until_connected
 
@@ -169,6 +169,10 @@ def stored_state(data: bytes, stat: Stat) -> StoredState:
     node = znodes.PartitionStateNode.decode(data)
     if node.leader_recovery_state not in RECOVERY_STATES:
         raise MalformedZnode(f"leader_recovery_state is {node.leader_recovery_state}")
+    if not 0 <= node.leader_epoch < INT32_MAX:  # there must be one after it
+        raise MalformedZnode(f"leader_epoch is {node.leader_epoch}")
+    if node.leader < NO_LEADER or min(node.isr, default=0) < 0:
+        raise MalformedZnode(f"leader is {node.leader} and isr {list(node.isr)[:100]}")
     return StoredState(
         node.leader,
         node.leader_epoch,

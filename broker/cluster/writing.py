@@ -12,14 +12,17 @@ from ..coordination.interface import (
     Delete,
     MultiFailed,
     NoNode,
+    NotEmpty,
     Op,
     Session,
 )
 from ..core.controller.effects import ControllerMoved
 from .election import Mandate
-from .pipeline import RETRY_BACKOFF_S
+from .pipeline import RETRY_BACKOFF_S, map_pipelined, until_connected
+from .reading import children
 
 OPS_MAX: Final = 500
+DELETE_ATTEMPTS_MAX: Final = 10
 FENCE_INDEX: Final = 0
 
 
@@ -63,9 +66,35 @@ class FencedWriter:
                 return
 
     async def delete_if_there(self, path: str) -> None:
-        """Delete a node without children, unless somebody else has."""
+        """Delete a node, which seldom has anything below it, unless somebody else has."""
         try:
             await self.write([Delete(path)])
         except OpRefused as refused:
-            if not isinstance(refused.error, NoNode):
+            if isinstance(refused.error, NotEmpty):
+                await self.delete_tree(path)
+            elif not isinstance(refused.error, NoNode):
                 raise
+
+    async def delete_tree(self, path: str) -> None:
+        """Delete a node and all below it, if it is there, children before parents."""
+        for _ in range(DELETE_ATTEMPTS_MAX):
+            try:
+                for ops in await self._deletions(path):
+                    await self.write(ops)
+            except OpRefused as refused:  # somebody else adds or deletes there
+                if not isinstance(refused.error, NoNode | NotEmpty):
+                    raise
+            else:
+                return
+        raise RuntimeError(f"{path} and what lies below it do not let themselves be deleted")
+
+    async def _deletions(self, path: str) -> list[list[Op]]:
+        if await until_connected(lambda: self._session.exists(path)) is None:
+            return []
+        levels = [[path]]
+        while levels[-1]:
+            found = await map_pipelined(lambda parent: children(self._session, parent), levels[-1])
+            pairs = zip(levels[-1], found, strict=True)
+            levels.append([f"{parent}/{name}" for parent, names in pairs for name in names])
+        ops: list[Op] = [Delete(node) for level in reversed(levels) for node in level]
+        return [ops[start : start + OPS_MAX] for start in range(0, len(ops), OPS_MAX)]

@@ -1,11 +1,14 @@
 """What the controller knows of the cluster: everything its procedures read and change."""
 
+import logging
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from ..partition_state import PartitionState, TopicPartition
-from .effects import ControllerMoved, ReplicaAssignment, StoredState
+from .effects import ReplicaAssignment, StoredState
 from .status import PartitionStatus, ReplicaStatus
+
+log = logging.getLogger(__name__)
 
 
 class Endpoint(NamedTuple):
@@ -173,16 +176,20 @@ class Context:
             stored.is_recovering,
         )
 
-    def state_to_change(self, key: TopicPartition, stored: StoredState) -> PartitionState:
-        """The same, to be written by this controller.
+    def state_to_change(self, key: TopicPartition, stored: StoredState) -> PartitionState | None:
+        """The same, to be written by this controller; None: a later controller has written it.
 
-        Raises: ControllerMoved if a later controller has written it.
+        If there is one its fence stops this one anyway. If not, somebody has put the node there,
+        or has set the epoch back: as in Kafka that partition is left alone, and no other.
         """
         if stored.controller_epoch > self.controller_epoch:
-            raise ControllerMoved(
-                f"{key[0]}-{key[1]} was written by the controller of epoch"
-                f" {stored.controller_epoch}, this one's is {self.controller_epoch}"
+            log.error(
+                "state is of a later controller topic=%s partition=%d epoch=%d own_epoch=%d",
+                *key,
+                stored.controller_epoch,
+                self.controller_epoch,
             )
+            return None
         return self.state_from(key, stored)._replace(controller_epoch=self.controller_epoch)
 
     # Topics.

@@ -176,10 +176,10 @@ def _choose(
         if number:
             yield Breathe()
         for key in keys:
-            if key in stored:
-                states[key] = context.state_to_change(key, stored[key])
-            else:
+            if key not in stored:
                 log.error("no state to elect a leader from topic=%s partition=%d", *key)
+            elif (state := context.state_to_change(key, stored[key])) is not None:
+                states[key] = state
     unclean = yield from _unclean_topics(context, states.values(), strategy)
     elected: States = {}
     for number, keys in enumerate(slices(list(states))):

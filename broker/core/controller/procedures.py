@@ -1,7 +1,8 @@
 """The procedures of the controller, one for each thing that happens in the cluster.
 
 The shell reads what has changed in the store (and sets its watches again) and hands it to the
-procedure; it runs one at a time. A procedure may raise ControllerMoved: the shell resigns.
+procedure; it runs one at a time. It does not ask whether this broker is still the controller: every
+write is fenced.
 """
 
 from .broker_events import brokers_changed, leader_and_isr_answered, log_dirs_failed

@@ -11,7 +11,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 from ..partition_state import TopicPartition
 from .context import Context
 from .effects import Procedure, ReplicaAssignment
-from .reassignment_steps import NeverLed, advance, drop_requests, is_complete
+from .reassignment_steps import NotMovable, advance, drop_requests, is_complete
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ def _try(
 ) -> Procedure[Refused | None]:
     try:
         yield from advance(context, key, assignment)
-    except NeverLed:
-        log.error("a partition that was never led can't be moved topic=%s partition=%d", *key)
-        return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "the partition never had a leader")
+    except NotMovable as reason:
+        log.error("partition not moved topic=%s partition=%d reason=%s", *key, reason)
+        return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(reason))
     return None

@@ -27,8 +27,8 @@ from .status import PartitionStatus, ReplicaStatus
 log = logging.getLogger(__name__)
 
 
-class NeverLed(Exception):
-    """A partition without a state node can't be moved."""
+class NotMovable(Exception):
+    """A partition without a state node that this controller may change can't be moved."""
 
 
 def advance(
@@ -94,7 +94,7 @@ def _settle_leader(
     """
     state = context.states.get(key)
     if state is None:
-        raise NeverLed
+        raise NotMovable("the partition never had a leader")
     if state.leader in assignment.replicas and context.is_online(state.leader, key):
         yield from _raise_epoch(context, key, assignment)
         return True
@@ -110,8 +110,10 @@ def _raise_epoch(
     while state is None:
         stored = yield ReadStates([key])
         if key not in stored:
-            raise NeverLed
+            raise NotMovable("the partition never had a leader")
         read = context.state_to_change(key, stored[key])
+        if read is None:
+            raise NotMovable("the partition's state was written by a later controller")
         raised = read._replace(
             leader_epoch=read.leader_epoch + 1, partition_epoch=read.partition_epoch + 1
         )

@@ -179,6 +179,8 @@ def _remove_from_isr(
                 _miss_state(context, broker_id, key)
                 continue
             state = context.state_to_change(key, stored[key])
+            if state is None:
+                continue
             if broker_id not in state.isr:
                 unchanged.append(state)
                 continue
