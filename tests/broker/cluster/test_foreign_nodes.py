@@ -20,7 +20,9 @@ REQUESTS = (
     "/admin/reassign_partitions",
     "/admin/preferred_replica_election",
 )
-ASKS_NOTHING = b'{"version":1,"partitions":[],"broker":1,"event":1}'
+ASKED = (
+    b'{"version":1,"partitions":[{"topic":"x","partition":0,"replicas":[1]}],"broker":1,"event":1}'
+)
 
 
 async def still_controls(w: World) -> None:
@@ -35,7 +37,7 @@ async def still_controls(w: World) -> None:
 async def _has_children(parent: str, *, is_first: bool) -> None:
     async with world() as w:
         await w.create_topic("t", (1, 2))
-        asked = [Create(parent, ASKS_NOTHING), Create(f"{parent}/child/{''}".rstrip("/"))]
+        asked = [Create(parent, ASKED), Create(f"{parent}/child"), Create(f"{parent}/child/b")]
         if is_first:
             await w.session.multi(asked)
         await w.member(1)
