@@ -1,6 +1,6 @@
 """The controller's ways to the brokers: to its own a direct call, to the others a connection."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.schema import Message
 
@@ -13,6 +13,9 @@ from .channels import ControlLink
 
 if TYPE_CHECKING:
     from ..node import Node
+
+PLAINTEXT: Final = "PLAINTEXT"
+"""Nothing else is built between brokers."""
 
 
 class NoListener(PeerFailed):
@@ -64,6 +67,10 @@ class BrokerLinks:
             return OwnLink(node)
         for endpoint in broker.endpoints:
             if endpoint.listener_name == listener_name:
+                if endpoint.security_protocol != PLAINTEXT:
+                    return UnreachableLink(
+                        f"it does not speak {PLAINTEXT} on its listener {listener_name}"
+                    )
                 return Peer(
                     endpoint.host,
                     endpoint.port,

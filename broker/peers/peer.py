@@ -143,7 +143,7 @@ class Peer:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await loop.create_connection(lambda: made, self.host, self.port)
-        except OSError as error:  # TimeoutError is one
+        except (OSError, ValueError, OverflowError) as error:  # TimeoutError; no address at all
             made.fail("not reached")
             raise PeerFailed(f"can't be reached: {reason_of(error)}") from error
         except BaseException:

@@ -235,6 +235,27 @@ def test_broken_brokers(name: str) -> None:
     run(test())
 
 
+NOT_AN_ADDRESS = [
+    (HOST, 65_536),
+    (HOST, -1),
+    ("a..b", 1),
+    ("a\0b", 1),
+    ("x" * 64, 1),
+]
+
+
+@pytest.mark.parametrize(("host", "port"), NOT_AN_ADDRESS)
+def test_what_is_no_address(host: str, port: int) -> None:
+    """Anybody can tell a broker of such peers, in ZooKeeper or with UpdateMetadata."""
+
+    async def test() -> None:
+        peer = Peer(host, port, client_id="7", timeout_ms=10_000)
+        with pytest.raises(PeerFailed, match="can't be reached"):
+            await ask_heartbeat(peer)
+
+    run(test())
+
+
 def test_bytes_after_the_answer() -> None:
     """What comes unasked ends the connection, and does not touch the views of the answer."""
 

@@ -1,0 +1,37 @@
+"""The controller's ways to brokers that it cannot speak with."""
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from odradek.broker.cluster.links import BrokerLinks, NoListener
+from odradek.broker.config import Config
+from odradek.broker.core.controller.context import Endpoint, LiveBroker
+from odradek.broker.node import Node
+from odradek.broker.peers.peer import Peer
+from odradek.protocol.messages.k06_update_metadata import UpdateMetadataRequest
+from tests.broker.coordination.asynchronous import asynchronous
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "reason"),
+    [
+        (Endpoint("PLAINTEXT", "127.0.0.1", 1, "SSL"), "does not speak PLAINTEXT"),
+        (Endpoint("OTHER", "127.0.0.1", 1, "PLAINTEXT"), "no listener PLAINTEXT"),
+    ],
+)
+def test_a_broker_that_listens_elsewhere(endpoint: Endpoint, reason: str) -> None:
+    node = cast(Node, SimpleNamespace(config=Config({}), broker_id=1))
+
+    @asynchronous
+    async def test() -> None:
+        link = BrokerLinks(node)(LiveBroker(2, 7, (endpoint,)))
+        with pytest.raises(NoListener, match=reason):
+            await link.ask(UpdateMetadataRequest(), 8)
+        good = Endpoint("PLAINTEXT", "127.0.0.1", 1, "PLAINTEXT")
+        assert isinstance(BrokerLinks(node)(LiveBroker(2, 7, (endpoint, good))), Peer) == (
+            endpoint.listener_name == "OTHER"
+        )
+
+    test()
