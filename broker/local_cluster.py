@@ -27,6 +27,7 @@ REPLICATION_FACTORS: Final = (
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
 )
+PORT_MAX: Final = 65_535
 MIN_ISR: Final = "transaction.state.log.min.isr"
 
 Load = Callable[[Mapping[str, str]], Config]
@@ -53,6 +54,7 @@ def cluster_configs(
     shared = {name: str(min(3, count)) for name in REPLICATION_FACTORS if name not in given}
     if MIN_ISR not in given:
         shared[MIN_ISR] = str(min(2, count))
+    _check_ports(first, count, is_first_given=bool(ports))
     configs = []
     for index in range(count):
         broker_id = first.broker_id + index
@@ -65,6 +67,26 @@ def cluster_configs(
             own["advertised.listeners"] = _counted_up(first.advertised_endpoints, index)
         configs.append({**shared, **own})
     return configs
+
+
+def _check_ports(config: Config, count: int, *, is_first_given: bool) -> None:
+    """Whether each broker gets ports of its own.  Raises: ConfigError."""
+    taken: set[int] = set()
+    for endpoint in config.listener_endpoints[is_first_given:]:
+        if endpoint.port == 0:
+            continue
+        ports = range(endpoint.port, endpoint.port + count)
+        if ports[-1] > PORT_MAX:
+            raise ConfigError(
+                f"the ports of {count} brokers count up from that of {endpoint}, and end "
+                f"at {PORT_MAX}: give a lower one"
+            )
+        if not taken.isdisjoint(ports):
+            raise ConfigError(
+                f"the ports of {count} brokers count up from those of {config.listeners}, and "
+                "meet: leave room between them"
+            )
+        taken.update(ports)
 
 
 def _counted_up(endpoints: Sequence[Endpoint], index: int, ports: Sequence[int] = ()) -> str:
@@ -98,6 +120,8 @@ class LocalCluster:
             int(config["broker.id"]): config
             for config in cluster_configs(directory, count, load, ports)
         }
+        for config in self._configs.values():
+            load(config)  # all of them are sound, or none is started
         self._runtime = runtime
         self._portable = portable
         self._recovery_bar = recovery_bar
@@ -117,7 +141,9 @@ class LocalCluster:
         try:
             await self._open_store()
             for broker_id in self._configs:
-                await self.start_broker(broker_id)
+                await self._join(broker_id)
+            for broker in self.brokers.values():
+                await broker.begin()
         except (StorageError, StoreError) as error:
             await self.stop()
             raise StartupError(str(error)) from error
@@ -126,11 +152,13 @@ class LocalCluster:
             raise
 
     async def stop(self) -> None:
-        """Stop one after the other, so that the last one has everything.
+        """Stop all.  No leadership moves: whoever leads now leads on after the next start.
 
         Raises: StorageError if not everything could be made durable.
         """
         failure = None
+        for broker in self.brokers.values():
+            await broker.retire()
         for broker_id in reversed(list(self.brokers)):
             try:
                 await self.stop_broker(broker_id)
@@ -142,6 +170,11 @@ class LocalCluster:
 
     async def start_broker(self, broker_id: int) -> Broker:
         """Start one, on the ports that it had before.  Raises: StartupError, KeyError."""
+        broker = await self._join(broker_id)
+        await broker.begin()
+        return broker
+
+    async def _join(self, broker_id: int) -> Broker:
         own = self._configs[broker_id]
         broker = Broker(
             self._load(own),
@@ -150,7 +183,7 @@ class LocalCluster:
             portable=self._portable,
             recovery_bar=self._recovery_bar,
         )
-        await broker.start()
+        await broker.join()
         self._configs[broker_id] = {**own, "listeners": ",".join(map(str, broker.listening))}
         self.brokers[broker_id] = broker
         self._watching[broker_id] = asyncio.create_task(self._watch(broker))
@@ -199,5 +232,6 @@ class LocalCluster:
         if strangers:
             listed = ", ".join(map(str, sorted(strangers)))
             raise StartupError(
-                f"{self.directory} also has files of the brokers {listed}: start all its brokers"
+                f"{self.directory} also has files of broker {listed}, which would not run: start "
+                "all its brokers"
             )

@@ -106,6 +106,10 @@ class Member:
             broker_epoch=node.broker_epoch,
         )
 
+    async def retire(self) -> None:
+        """Be no candidate any more, and no controller."""
+        await self._node.controller.stop()
+
     def end(self) -> None:
         """Ask nobody any more, and hold no office; the nodes go with the session."""
         self._node.producer_ids.close()
