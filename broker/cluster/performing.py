@@ -43,6 +43,7 @@ from .writing import OPS_MAX, FencedWriter, OpRefused
 log = logging.getLogger(__name__)
 
 OPS_PER_CREATION: Final = 2
+STATES_AT_ONCE: Final = 50
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 T = TypeVar("T")
@@ -125,19 +126,35 @@ class Performer:
         return states
 
     async def _write_states(self, effect: WriteStates) -> Collection[TopicPartition]:
-        written = await map_pipelined(self._write_state, effect.states)
-        pairs = zip(effect.states, written, strict=True)
-        return {state.key for state, is_written in pairs if not is_written}
+        states = effect.states
+        groups = [states[at : at + STATES_AT_ONCE] for at in range(0, len(states), STATES_AT_ONCE)]
+        conflicts = await map_pipelined(self._write_group, groups)
+        return {key for keys in conflicts for key in keys}
 
-    async def _write_state(self, state: PartitionState) -> bool:
-        path = znodes.partition_state_path(*state.key)
-        data = encode_state(state)
+    async def _write_group(self, states: Sequence[PartitionState]) -> Collection[TopicPartition]:
+        """All at once, as that is much cheaper; one by one if somebody has changed any of them."""
+        is_retry = False
+        if len(states) > 1:
+            try:
+                await self._writer.write([_set_state(state) for state in states])
+            except OpRefused as refused:
+                is_retry = refused.is_retry
+            except RequestTooLarge:
+                pass
+            else:
+                return ()
+        return [state.key for state in states if not await self._write_state(state, is_retry)]
+
+    async def _write_state(self, state: PartitionState, is_retry: bool) -> bool:
+        """Whether it was written, now or by an earlier attempt whose answer was lost."""
+        op = _set_state(state)
         try:
-            await self._writer.write([Set(path, data, state.partition_epoch - 1)])
+            await self._writer.write([op])
         except OpRefused as refused:
             if not isinstance(refused.error, BadVersion | NoNode):
                 raise
-            return refused.is_retry and await self._holds(path, data, state.partition_epoch)
+            may_be_ours = is_retry or refused.is_retry
+            return may_be_ours and await self._holds(op.path, op.data, state.partition_epoch)
         return True
 
     async def _holds(self, path: str, data: bytes, version: int) -> bool:
@@ -253,6 +270,11 @@ class Performer:
             if not isinstance(refused.error, NoNode):
                 raise
             # Who has deleted it wants no more of it than what has begun.
+
+
+def _set_state(state: PartitionState) -> Set:
+    path = znodes.partition_state_path(*state.key)
+    return Set(path, encode_state(state), state.partition_epoch - 1)
 
 
 def encode_state(state: PartitionState) -> bytes:
