@@ -15,7 +15,7 @@ from ..coordination.interface import NoNode, Session, Stat, Watch
 from ..coordination.json_fields import INT32_MAX, MalformedZnode, number
 from ..core.controller.context import Endpoint, LiveBroker, TopicNode
 from ..core.controller.effects import ReplicaAssignment, StoredState
-from ..core.partition_state import NO_LEADER, TopicPartition
+from ..core.partition_state import NO_LEADER, REPLICAS_MAX, TopicPartition
 from ..core.topic_names import check_topic_name
 from .pipeline import map_pipelined, until_connected
 
@@ -138,7 +138,8 @@ def _check_assignment(node: znodes.TopicAssignment) -> None:
     for partition, replicas in node.partitions.items():
         if partition < 0:
             raise MalformedZnode(f"there is a partition {partition}")
-        if not replicas or len(set(replicas)) < len(replicas) or min(replicas) < 0:
+        is_sound = len(set(replicas)) == len(replicas) <= REPLICAS_MAX
+        if not replicas or not is_sound or min(replicas) < 0:
             raise MalformedZnode(f"partition {partition} has replicas {list(replicas)[:100]}")
 
 
@@ -171,7 +172,7 @@ def stored_state(data: bytes, stat: Stat) -> StoredState:
         raise MalformedZnode(f"leader_recovery_state is {node.leader_recovery_state}")
     if not 0 <= node.leader_epoch < INT32_MAX:  # there must be one after it
         raise MalformedZnode(f"leader_epoch is {node.leader_epoch}")
-    if node.leader < NO_LEADER or min(node.isr, default=0) < 0:
+    if node.leader < NO_LEADER or min(node.isr, default=0) < 0 or len(node.isr) > REPLICAS_MAX:
         raise MalformedZnode(f"leader is {node.leader} and isr {list(node.isr)[:100]}")
     return StoredState(
         node.leader,

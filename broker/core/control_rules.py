@@ -9,7 +9,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.primitives import ZERO_UUID
 
 from .controller.requests import LEADER_EPOCH_DELETED, LEADER_EPOCH_UNKNOWN
-from .partition_state import NO_LEADER, PartitionState
+from .partition_state import NO_LEADER, REPLICAS_MAX, PartitionState
 from .topic_names import is_topic_name
 
 UNKNOWN_EPOCH: Final = -1
@@ -29,6 +29,8 @@ def judge_role(
     """
     if not is_topic_name(asked.topic) or asked.partition < 0:  # a directory is named after them
         return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if max(len(asked.replicas), len(asked.isr)) > REPLICAS_MAX:
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     asked_id = None if asked.topic_id == ZERO_UUID else asked.topic_id
     if asked_id is not None and topic_id not in (None, asked_id):
         return ErrorCode.INCONSISTENT_TOPIC_ID

@@ -5,6 +5,8 @@ from typing import Final, NamedTuple
 NO_LEADER: Final = -1
 LEADER_IS_DELETED: Final = -2
 """The leader, in UpdateMetadata, of a partition whose topic is being deleted."""
+REPLICAS_MAX: Final = 1000
+"""Of one partition; anybody may claim that there are more, in a control request or in the store."""
 
 TopicPartition = tuple[str, int]
 

@@ -8,7 +8,7 @@ import pytest
 from odradek.broker.control_messages import Sender
 from odradek.broker.coordination.interface import SessionExpired
 from odradek.broker.core.controller.requests import StoppedReplica
-from odradek.broker.core.partition_state import LEADER_IS_DELETED, NO_LEADER
+from odradek.broker.core.partition_state import LEADER_IS_DELETED, NO_LEADER, REPLICAS_MAX
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
@@ -49,6 +49,17 @@ async def test_the_life_of_a_replica(broker: RunningBroker) -> None:
     assert set(replicas.partitions) == {("t", 0)}, "the other one is only not fetched any more"
     assert "t-0" in directories(broker)
     assert "t-1" not in directories(broker)
+
+
+@on_broker(SETTINGS, both=False)
+async def test_nobody_has_so_many_replicas(broker: RunningBroker) -> None:
+    """The work for each grows with their number, and anybody may send such a request."""
+    await take_control(broker)
+    many = tuple(range(REPLICAS_MAX + 1))
+    refused = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    asked = state(0)._replace(replicas=many), state(1)._replace(isr=many), state(2)
+    assert await lead(broker, *asked) == [refused, refused, OK]
+    assert set(broker.node.replicas.partitions) == {("t", 2)}
 
 
 @on_broker(SETTINGS, both=False)

@@ -75,6 +75,7 @@ STATES = {
     "later-controller": {"controller_epoch": 7},
     "leader-of-deleted": {"leader": -2},
     "nobody-in-sync": {"isr": [-1]},
+    "too-many-in-sync": {"isr": [2, 1, *range(3, 1002)]},
 }
 
 
