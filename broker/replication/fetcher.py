@@ -183,6 +183,7 @@ class Fetcher:
         """
         taking, repair = Taking(self._node, self.follows), self._repair
         repair.begin()
+        failed: dict[int, list[TopicPartition]] = {}
         for topic in response.responses:
             for data in topic.partitions:
                 key = (topic.topic or topic.topic_id), data.partition_index
@@ -191,10 +192,13 @@ class Fetcher:
                     continue
                 if data.error_code:
                     self._failed(following, data.error_code)
+                    failed.setdefault(data.error_code, []).append(following.key)
                 elif data.diverging_epoch.epoch >= 0:
                     repair.diverging(following, data.diverging_epoch)
                 elif following.partition.log.log_end_offset == said[key][1]:
                     await self._append(taking, following, data)
+        for code, keys in failed.items():
+            self._say_failed(code, keys)
         await taking.flush()
         await repair.run(self._ask_offsets)
 
@@ -210,22 +214,25 @@ class Fetcher:
             self.followed[following.key] = self.followed.pop(following.key)  # it had its turn
 
     def _failed(self, following: Following, code: int) -> None:
-        key = following.key
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._repair.out_of_range(following)
-            return
-        level = logging.DEBUG if code in _UNTOLD else logging.WARNING
-        log.log(
-            level,
-            "replica not fetched topic=%s partition=%d leader=%d error=%s",
-            *key,
-            self._leader_id,
-            _name_of(code),
-        )
-        if code == ErrorCode.FENCED_LEADER_EPOCH:  # until the controller tells of a later one
-            self.forget(key)
+        elif code == ErrorCode.FENCED_LEADER_EPOCH:  # until the controller tells of a later one
+            self.forget(following.key)
         else:
             self.delay(following)
+
+    def _say_failed(self, code: int, keys: list[TopicPartition]) -> None:
+        """One line, as it may be all that is followed: a new topic is known late to its leader."""
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return
+        log.log(
+            logging.DEBUG if code in _UNTOLD else logging.WARNING,
+            "replicas not fetched leader=%d error=%s count=%d topic=%s partition=%d",
+            self._leader_id,
+            _name_of(code),
+            len(keys),
+            *keys[0],
+        )
 
     async def _ask_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
         """Raises: PeerFailed."""
