@@ -43,8 +43,7 @@ from odradek.protocol.messages.k49_alter_client_quotas import (
     OpData,
 )
 
-from .asking import by_topic
-from .cluster import Cluster
+from .asking import Askable, by_topic
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -55,7 +54,7 @@ PUT, REMOVE, APPEND, SUBTRACT = range(4)
 
 
 def create_topic(
-    lab: Cluster,
+    lab: Askable,
     name: str,
     *,
     partitions: int = -1,
@@ -78,7 +77,7 @@ def create_topic(
 
 
 def add_partitions(
-    lab: Cluster, name: str, *, count: int, assignment: Sequence[Sequence[int]]
+    lab: Askable, name: str, *, count: int, assignment: Sequence[Sequence[int]]
 ) -> None:
     """Up to `count` in all; the replicas of the new ones."""
     replicas = [CreatePartitionsAssignment(broker_ids=list(ids)) for ids in assignment]
@@ -86,7 +85,7 @@ def add_partitions(
     lab.ask(CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), 3)
 
 
-def delete_topic(lab: Cluster, name: str, *, wait: bool = True) -> None:
+def delete_topic(lab: Askable, name: str, *, wait: bool = True) -> None:
     """Ask for it, and wait until it is done, or only until it is noted."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name)], timeout_ms=TIMEOUT_MS if wait else SHORT_MS
@@ -95,7 +94,7 @@ def delete_topic(lab: Cluster, name: str, *, wait: bool = True) -> None:
 
 
 def alter_configs(
-    lab: Cluster,
+    lab: Askable,
     kind: int,
     name: str,
     *,
@@ -114,7 +113,7 @@ def alter_configs(
 
 
 def replace_configs(
-    lab: Cluster, kind: int, name: str, configs: Mapping[str, str], *, broker: int = 0
+    lab: Askable, kind: int, name: str, configs: Mapping[str, str], *, broker: int = 0
 ) -> None:
     """AlterConfigs: what is not named is removed."""
     resource = ReplacedResource(
@@ -126,7 +125,7 @@ def replace_configs(
 
 
 def alter_quotas(
-    lab: Cluster, entity: Mapping[str, str | None], quotas: Mapping[str, float | None]
+    lab: Askable, entity: Mapping[str, str | None], quotas: Mapping[str, float | None]
 ) -> None:
     """Set quotas of an entity, or remove those that are None."""
     entry = EntryData(
@@ -136,7 +135,7 @@ def alter_quotas(
     lab.ask(AlterClientQuotasRequest(entries=[entry]), 1, broker=0)
 
 
-def reassign(lab: Cluster, targets: Mapping[tuple[str, int], Sequence[int] | None]) -> None:
+def reassign(lab: Askable, targets: Mapping[tuple[str, int], Sequence[int] | None]) -> None:
     """Give partitions other replicas; None calls the move off that is under way."""
     topics = [
         ReassignableTopic(
@@ -153,7 +152,7 @@ def reassign(lab: Cluster, targets: Mapping[tuple[str, int], Sequence[int] | Non
     lab.ask(AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=TIMEOUT_MS), 0)
 
 
-def elect_preferred(lab: Cluster, partitions: Mapping[str, Sequence[int]] | None) -> None:
+def elect_preferred(lab: Askable, partitions: Mapping[str, Sequence[int]] | None) -> None:
     """Let the first replica lead; None: wherever it does not."""
     topics = None
     if partitions is not None:

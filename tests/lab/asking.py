@@ -5,7 +5,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
@@ -21,6 +21,21 @@ PASSING: Final = frozenset(
 
 Address = tuple[str, int]
 T = TypeVar("T")
+
+
+class Askable(Protocol):
+    """A cluster that is asked until it does what it is asked."""
+
+    def ask(
+        self,
+        request: Message,
+        version: int,
+        *,
+        broker: int | None = None,
+        accepted: Collection[ErrorCode] = (),
+    ) -> Any:
+        """The answer of a broker, or of the controller.  Raises: Refused."""
+        ...
 
 
 class Refused(AssertionError):

@@ -1,0 +1,149 @@
+"""Controllers and other brokers are killed while topics come and go and a producer writes."""
+
+import logging
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.lab import admin
+from tests.lab.waiting import until
+
+from .churn import Churn, Writer, misread, read_all
+from .clusters import BROKERS, KINDS, SESSION_S, Cluster, Embedded, ZooKeeper
+from .txn_log import read_log, violations
+
+pytestmark = [pytest.mark.wire, pytest.mark.java]
+
+log = logging.getLogger(__name__)
+
+TOPIC: Final = "kept"
+PARTITIONS: Final = 6
+LED_AFTER_NODE_S: Final = 2.0
+LED_AFTER_KILL_S: Final = 6.5
+DELETED_AFTER_RETURN_S: Final = 30.0
+LOOK_S: Final = 0.02
+# Of so many kills one leaves the session to expire, and so takes its time. (Not an even number:
+# controllers and others take turns.)
+LEFT_TO_EXPIRE: Final = 7
+
+
+class Killer:
+    """Kills brokers and measures how long partitions are without a leader."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._random = random.Random(6)
+        self.after_node_s: list[float] = []
+        self.after_kill_s: list[float] = []
+
+    def kill(self, *, controller: bool, expire: bool) -> None:
+        """One that is the controller or one that is not; it is started again."""
+        cluster = self._cluster
+        cluster.settle(TOPIC)
+        until(lambda: cluster.controller() in cluster.running, "there is a controller")
+        first = cluster.controller()
+        assert first is not None
+        others = [broker for broker in BROKERS if broker != first]
+        victim = first if controller else self._random.choice(others)
+        killed_s = time.monotonic()
+        cluster.kill(victim, expire=expire)
+        gone_s = killed_s if expire else self._gone(victim)
+        self._led(killed_s, gone_s)
+        if controller:
+            until(lambda: cluster.controller() in cluster.running, "there is a new controller")
+        cluster.start(victim)
+
+    def pause_controller(self) -> None:
+        """SIGSTOP until its session has ended; it wakes up in the middle of what it did."""
+        cluster = self._cluster
+        if not isinstance(cluster, ZooKeeper):
+            return
+        cluster.settle(TOPIC)
+        victim = cluster.controller()
+        assert victim is not None
+        killed_s = time.monotonic()
+        with cluster.paused(victim):
+            self._led(killed_s, self._gone(victim))
+
+    def _gone(self, victim: int) -> float:
+        deadline_s = time.monotonic() + SESSION_S + LED_AFTER_KILL_S
+        while victim in self._cluster.live():
+            assert time.monotonic() < deadline_s, f"broker {victim} is still registered"
+            time.sleep(LOOK_S)
+        return time.monotonic()
+
+    def _led(self, killed_s: float, gone_s: float) -> None:
+        deadline_s = killed_s + 3 * LED_AFTER_KILL_S
+        while unled := self._cluster.unled():
+            assert time.monotonic() < deadline_s, unled
+            time.sleep(LOOK_S)
+        now_s = time.monotonic()
+        self.after_node_s.append(now_s - gone_s)
+        self.after_kill_s.append(now_s - killed_s)
+
+
+@pytest.fixture(params=KINDS)
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    with KINDS[request.param](tmp_path, {}) as running:
+        yield running
+
+
+def kill_many(cluster: Cluster, kills: int) -> None:
+    """As many controllers and as many other brokers, in turn."""
+    admin.create_topic(cluster, TOPIC, partitions=PARTITIONS, replication_factor=3)
+    killer = Killer(cluster)
+    with Churn(cluster) as churn, Writer(cluster.bootstrap_servers, TOPIC, PARTITIONS) as writer:
+        for number in range(2 * kills):
+            expire = number % LEFT_TO_EXPIRE != LEFT_TO_EXPIRE - 1
+            killer.kill(controller=number % 2 == 1, expire=expire)
+        killer.pause_controller()
+        back_s = time.monotonic()
+    log.info("after node_s=%s", [round(s, 2) for s in killer.after_node_s])
+    log.info("after kill_s=%s", [round(s, 2) for s in killer.after_kill_s])
+    log.info("acknowledged=%s churn=%s", [*map(len, writer.acknowledged)], churn.answers)
+    until(lambda: not cluster.deletions(churn.asked_to_delete), "all is deleted")
+    deleted_s = time.monotonic() - back_s
+    log.info("deleted_s=%.2f", deleted_s)
+    assert deleted_s <= DELETED_AFTER_RETURN_S
+    cluster.settle()
+    found = read_all(cluster.bootstrap_servers, TOPIC, PARTITIONS)
+    assert [misread(*pair) for pair in zip(writer.acknowledged, found, strict=True)] == (
+        [[]] * PARTITIONS
+    )
+    assert writer.failed == []
+    assert churn.unexpected == []
+    assert max(killer.after_node_s) <= LED_AFTER_NODE_S, killer.after_node_s
+    assert max(killer.after_kill_s) <= LED_AFTER_KILL_S, killer.after_kill_s
+    epochs = cluster.controller_epochs()
+    assert epochs == sorted(set(epochs))
+    assert len(epochs) > kills
+
+
+@pytest.mark.timeout(120)
+def test_kills_under_churn(cluster: Cluster, tmp_path: Path) -> None:
+    kill_many(cluster, 8)
+    check_store(cluster, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3000)
+def test_many_kills_under_churn(cluster: Cluster, tmp_path: Path) -> None:
+    kill_many(cluster, 100)
+    check_store(cluster, tmp_path)
+
+
+def check_store(cluster: Cluster, directory: Path) -> None:
+    """What the store itself says in the end."""
+    if isinstance(cluster, Embedded):
+        cluster.stop_all()
+        assert cluster.left_in_store("/admin/delete_topics/") == []
+    elif isinstance(cluster, ZooKeeper):
+        assert cluster.deletions([]) == []
+        cluster.lab.stop_zookeeper()
+        txns = read_log(directory)
+        assert sum(op.what == "check" for txn in txns for op in txn.ops) > 0
+        assert violations(txns) == []
