@@ -172,11 +172,11 @@ def test_all_brokers_see_new_configs(cluster: Cluster) -> None:
         admin.alter_configs(cluster, admin.TOPIC, "configured", put=changed, broker=broker)
         changed = {"log.retention.bytes": value}
         admin.alter_configs(cluster, admin.BROKER, "", put=changed, broker=broker)
-        wanted: list[str | None] = [value] * 2 * len(BROKERS)
+        wanted = [value] * 2 * len(BROKERS)
         until(functools.partial(is_shown, cluster, wanted), "all show both settings", 5)
 
 
-def is_shown(cluster: Cluster, wanted: list[str | None]) -> bool:
+def is_shown(cluster: Cluster, wanted: Sequence[str]) -> bool:
     """Whether all brokers describe both settings so."""
     return shown(cluster) == wanted
 
