@@ -13,7 +13,6 @@ from typing import Final
 from .cluster.controller import ClusterController
 from .cluster.links import BrokerLinks
 from .control import ControlRequests
-from .controlled_shutdown import hand_over
 from .coordination import znodes
 from .coordination.current import CurrentSession
 from .coordination.interface import CoordinationError
@@ -96,6 +95,8 @@ class Member:
 
     async def hand_over(self) -> None:
         """Have the controller give to others what this broker leads, as far as it can be had."""
+        from .controlled_shutdown import hand_over  # not paid for by the start
+
         node = self._node
         await hand_over(
             self._client,

@@ -11,12 +11,12 @@ from ..core.partition_state import TopicPartition
 from ..peers.directory import Peers
 from ..slices import Slices
 from ..tasks import TaskSupervisor
-from .fetcher import Fetcher
 from .following import Following, fetcher_index
-from .isr_changes import AsksController, IsrChanges
 
 if TYPE_CHECKING:
     from ..node import Node
+    from .fetcher import Fetcher
+    from .isr_changes import AsksController, IsrChanges
 
 FetcherId = tuple[int, int]
 """The leader, and which of the connections to it."""
@@ -33,7 +33,7 @@ class Replicator:
         node: "Node",
         tasks: TaskSupervisor,
         peers: Peers,
-        controller: AsksController,
+        controller: "AsksController",
         *,
         broker_epoch: Callable[[], int],
     ) -> None:
@@ -43,16 +43,10 @@ class Replicator:
         self._broker_epoch = broker_epoch
         self._versions = peers.versions
         self._fetchers: dict[FetcherId, tuple[Fetcher, asyncio.Task[None]]] = {}
+        self._controller = controller
         self._assigned: dict[TopicPartition, FetcherId] = {}
         self._cut_logs: set[Log] = set()
-        self._isr_changes = IsrChanges(
-            controller,
-            self._versions,
-            tasks,
-            broker_id=node.broker_id,
-            broker_epoch=broker_epoch,
-            find=node.replicas.partitions.get,
-        )
+        self._isr_changes: IsrChanges | None = None
 
     # Told by LeaderAndIsr, UpdateMetadata, StopReplica.
 
@@ -108,10 +102,12 @@ class Replicator:
     def _fetcher_count(self) -> int:
         return max(1, self._node.config.num_replica_fetchers)
 
-    def _fetcher(self, fetcher_id: FetcherId) -> Fetcher:
+    def _fetcher(self, fetcher_id: FetcherId) -> "Fetcher":
         known = self._fetchers.get(fetcher_id)
         if known is not None:
             return known[0]
+        from .fetcher import Fetcher  # not paid for by a broker without others
+
         leader_id, index = fetcher_id
         fetcher = Fetcher(
             self._node,
@@ -136,6 +132,17 @@ class Replicator:
 
     def propose(self, partition: Partition) -> None:
         """Have the controller asked for the in-sync set that the partition's leader wants."""
+        if self._isr_changes is None:
+            from .isr_changes import IsrChanges  # not paid for by a broker without others
+
+            self._isr_changes = IsrChanges(
+                self._controller,
+                self._versions,
+                self._tasks,
+                broker_id=self._node.broker_id,
+                broker_epoch=self._broker_epoch,
+                find=self._node.replicas.partitions.get,
+            )
         self._isr_changes.propose(partition)
 
     async def run(self) -> None:
