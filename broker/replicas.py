@@ -132,9 +132,6 @@ class Replicas:
         self._overrides[topic] = not_read
         try:
             overrides = await read_overrides(topic, session)
-        except MalformedZnode as error:
-            log.error("topic configs left out topic=%s error=%s", topic, error)
-            return
         except BaseException:
             if self._overrides.get(topic) is not_read:
                 del self._overrides[topic]
@@ -229,9 +226,13 @@ class Replicas:
 
 
 async def read_overrides(topic: str, session: Session) -> dict[str, str]:
-    """The settings of a topic that differ from the broker's."""
+    """The settings of a topic that differ from the broker's; none if nobody can read them."""
+    path = znodes.topic_config_path(topic)
     try:
-        data, _ = await session.get(znodes.topic_config_path(topic))
+        data, _ = await session.get(path)
+        return znodes.decode_config(data)
     except NoNode:
         return {}
-    return znodes.decode_config(data)
+    except MalformedZnode as error:
+        log.error("topic configs left out path=%s error=%s", path, error)
+        return {}

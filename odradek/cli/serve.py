@@ -138,7 +138,8 @@ async def _serve(
     runtime = Runtime.system()
     try:
         running = _make(config, load, count, runtime)
-        await running.start()
+        if not await _has_started(running, stopping):
+            return
         try:
             click.echo(_ready_line(running))
             # What is there now stays: the collector need not look at it while requests wait.
@@ -151,6 +152,24 @@ async def _serve(
         runtime.close()
     if reason is not None:
         raise CommandError(f"the broker stopped: {reason}")
+
+
+async def _has_started(running: "Broker | LocalCluster", stopping: asyncio.Event) -> bool:
+    """Start, unless it shall stop meanwhile: ZooKeeper and other brokers may have to be waited for.
+
+    Raises: StartupError, ConfigError, StorageError.
+    """
+    starting = asyncio.ensure_future(running.start())
+    asked = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((starting, asked), return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait((starting,))
+        if starting.cancelled():
+            return False
+    await starting
+    return True
 
 
 def _make(

@@ -171,6 +171,22 @@ def test_a_store_with_a_damaged_node(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert "/brokers/topics/t" in caplog.text
 
 
+def test_configs_of_a_topic_that_nobody_can_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        async with running(tmp_path) as broker:
+            await (await broker.client()).create_topic("t")
+            await broker.session.set(znodes.topic_config_path("t"), b"?")
+        async with running(tmp_path) as broker:
+            assert "path=/config/topics/t error=config is not JSON" in caplog.text
+            answer = await (await broker.client()).ask(metadata("t"), 12)
+            assert answer.topics[0].error_code == 0
+            assert await broker.node.topics.overrides("t") == {}
+
+    asyncio.run(run())
+
+
 @on_broker(both=False)
 async def test_a_store_that_fails(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> None:

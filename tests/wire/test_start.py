@@ -111,3 +111,14 @@ def test_signals_stop_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     marker = tmp_path / "data" / ".kafka_cleanshutdown"
     assert json.loads(marker.read_text())["version"] == 0
     shutil.rmtree(tmp_path / "data")
+
+
+def test_a_signal_while_it_waits_to_start(tmp_path: Path) -> None:
+    """For ZooKeeper here, as for the session of a broker that was killed."""
+    command = serve_command(tmp_path, {"zookeeper.connect": "127.0.0.1:1"})
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert b"trying for" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=TIMEOUT_S / 3)
+    assert (process.returncode, out, err) == (0, b"", b"")
