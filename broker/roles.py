@@ -4,7 +4,7 @@ Leaders first, then followers, in slices: of thousands of partitions no turn of 
 """
 
 import logging
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.primitives import ZERO_UUID
@@ -67,7 +67,7 @@ class Roles:
             if code is None:
                 (leaders if state.leader == self._broker_id else followers).append(state)
             codes[state.key] = ErrorCode.NONE if code is None else code
-        _say_refused(codes)
+        self._say_refused(asked, codes)
         taken = (*leaders, *followers)
         new = [state.topic for state in taken if state.key not in replicas.partitions]
         await replicas.read_overrides(dict.fromkeys(new), self._session)
@@ -176,14 +176,29 @@ class Roles:
                 *self._without_leader[0].key,
             )
 
+    def _say_refused(self, asked: Mapping[TopicPartition, PartitionState], codes: Codes) -> None:
+        """One line for each code, as all of a request's partitions may get it.
 
-def _say_refused(codes: Codes) -> None:
-    """One line for each code, as all of a request's partitions may get it."""
-    for code in sorted({code for code in codes.values() if code}):
-        keys = [key for key, given in codes.items() if given == code]
-        log.warning(
-            "roles refused code=%s count=%d topic=%s partition=%d", code.name, len(keys), *keys[0]
-        )
+        That somebody is told what he knows is usual: a new controller tells everything.
+        """
+        served = self._replicas.partitions
+        refused: dict[tuple[ErrorCode, bool], list[TopicPartition]] = {}
+        for key, code in codes.items():
+            if code:
+                is_known = (
+                    code == ErrorCode.STALE_CONTROLLER_EPOCH
+                    and key in served
+                    and served[key].state.leader_epoch == asked[key].leader_epoch
+                )
+                refused.setdefault((code, is_known), []).append(key)
+        for (code, is_known), keys in refused.items():
+            log.log(
+                logging.DEBUG if is_known else logging.WARNING,
+                "roles refused code=%s count=%d topic=%s partition=%d",
+                code.name,
+                len(keys),
+                *keys[0],
+            )
 
 
 async def stop(

@@ -253,7 +253,6 @@ class Performer:
         await self._writer.delete_tree(znodes.topic_path(topic))
         await self._writer.delete_if_there(znodes.topic_config_path(topic))
         await self._writer.delete_if_there(znodes.delete_topic_path(topic))
-        log.info("topic deleted topic=%s", topic)
 
     async def _drop_deletion_requests(self, effect: DropDeletionRequests) -> None:
         paths = [znodes.delete_topic_path(topic) for topic in effect.topics]

@@ -11,6 +11,7 @@ from odradek.protocol.schema import Message
 from ..metadata import MetadataCache
 from .directory import Peers
 from .peer import Peer, PeerFailed
+from .trouble import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class ControllerClient:
         self._timeout_ms = timeout_ms
         self._peer: Peer | None = None
         self._closed = asyncio.Event()
-        self._trouble = ""
+        self._trouble = Trouble()
 
     async def ask(self, request: Message, version: int) -> Message:
         """Ask until there is an answer of a controller; NOT_CONTROLLER is not one.
@@ -117,14 +118,13 @@ class ControllerClient:
             return
 
     def _note(self, trouble: str) -> None:
-        """One line when something else goes wrong than before, one when it is over."""
-        if trouble == self._trouble:
+        if not trouble:
+            if self._trouble.ends():
+                log.info("controller asked again broker=%d", self._metadata.controller_id)
             return
-        if trouble:
-            log.warning("controller not asked, trying again reason=%s", trouble)
-        else:
-            log.info("controller asked again broker=%d", self._metadata.controller_id)
-        self._trouble = trouble
+        is_said = self._trouble.begins(int(asyncio.get_running_loop().time() * 1000))
+        level = logging.WARNING if is_said else logging.DEBUG
+        log.log(level, "controller not asked, trying again reason=%s", trouble)
 
 
 def _says_not_controller(answer: Any) -> bool:

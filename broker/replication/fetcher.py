@@ -27,6 +27,7 @@ from ..core.partition_state import TopicPartition
 from ..metadata import Address
 from ..peers.directory import Peers
 from ..peers.peer import Peer, PeerFailed
+from ..peers.trouble import Trouble
 from ..peers.versions import InterBrokerVersions
 from .following import Following
 from .repair import Repair
@@ -40,6 +41,12 @@ log = logging.getLogger(__name__)
 
 _UNTOLD: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 """One of us has heard of a new leader before the other: that is usual, and soon over."""
+_UNTOLD_AT_FIRST: Final = _UNTOLD | {
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+"""Or of a topic that has come or is going; but not twice in one epoch."""
 
 
 class Fetcher:
@@ -68,7 +75,7 @@ class Fetcher:
         self._peer: Peer | None = None
         self._session = FetcherSession()
         self._changed = asyncio.Event()
-        self._trouble = ""
+        self._trouble = Trouble()
         self._repair = Repair(node, self.follows, self.delay, cut_logs)
 
     # Told by the replicator.
@@ -183,7 +190,7 @@ class Fetcher:
         """
         taking, repair = Taking(self._node, self.follows), self._repair
         repair.begin()
-        failed: dict[int, list[TopicPartition]] = {}
+        failed: dict[tuple[int, bool], list[TopicPartition]] = {}
         for topic in response.responses:
             for data in topic.partitions:
                 key = (topic.topic or topic.topic_id), data.partition_index
@@ -191,14 +198,16 @@ class Fetcher:
                 if following is None or not self.follows(following):
                     continue
                 if data.error_code:
+                    usual = _UNTOLD if following.delayed_until_ms else _UNTOLD_AT_FIRST
+                    is_usual = data.error_code in usual
+                    failed.setdefault((data.error_code, is_usual), []).append(following.key)
                     self._failed(following, data.error_code)
-                    failed.setdefault(data.error_code, []).append(following.key)
                 elif data.diverging_epoch.epoch >= 0:
                     repair.diverging(following, data.diverging_epoch)
                 elif following.partition.log.log_end_offset == said[key][1]:
                     await self._append(taking, following, data)
-        for code, keys in failed.items():
-            self._say_failed(code, keys)
+        for (code, is_usual), keys in failed.items():
+            self._say_failed(code, keys, is_usual=is_usual)
         await taking.flush()
         await repair.run(self._ask_offsets)
 
@@ -221,12 +230,12 @@ class Fetcher:
         else:
             self.delay(following)
 
-    def _say_failed(self, code: int, keys: list[TopicPartition]) -> None:
+    def _say_failed(self, code: int, keys: list[TopicPartition], *, is_usual: bool) -> None:
         """One line, as it may be all that is followed: a new topic is known late to its leader."""
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return
         log.log(
-            logging.DEBUG if code in _UNTOLD else logging.WARNING,
+            logging.DEBUG if is_usual else logging.WARNING,
             "replicas not fetched leader=%d error=%s count=%d topic=%s partition=%d",
             self._leader_id,
             _name_of(code),
@@ -308,14 +317,13 @@ class Fetcher:
             self._peer = None
 
     def _note(self, trouble: str) -> None:
-        """One line when something else goes wrong than before, one when it is over."""
-        if trouble == self._trouble:
+        if not trouble:
+            if self._trouble.ends():
+                log.info("leader %d fetched from again", self._leader_id)
             return
-        if trouble:
-            log.warning("leader %d not fetched from reason=%s", self._leader_id, trouble)
-        else:
-            log.info("leader %d fetched from again", self._leader_id)
-        self._trouble = trouble
+        is_said = self._trouble.begins(self._clock.now_ms())
+        level = logging.WARNING if is_said else logging.DEBUG
+        log.log(level, "leader %d not fetched from reason=%s", self._leader_id, trouble)
 
 
 def _forgotten(keys: list[Key]) -> list[ForgottenTopic]:

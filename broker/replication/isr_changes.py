@@ -6,8 +6,8 @@ Source: AlterPartitionManager of Kafka 3.9.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k56_alter_partition import (
@@ -31,6 +31,15 @@ from ..tasks import TaskSupervisor
 log = logging.getLogger(__name__)
 
 RETRY_PAUSE_S: Final = 0.05
+
+
+class Changed(NamedTuple):
+    """What became of one in-sync set."""
+
+    key: TopicPartition
+    left: set[int]
+    joined: set[int]
+
 
 Proposed = dict[TopicPartition, tuple[Partition, Proposal]]
 
@@ -107,13 +116,15 @@ class IsrChanges:
             return True
         names = {partition.state.topic_id: key[0] for key, (partition, _) in proposed.items()}
         must_pause = False
+        changed: list[Changed] = []
         for topic in response.topics:
             name = topic.topic_name or names.get(topic.topic_id, "")
             for data in topic.partitions:
                 found = proposed.pop((name, data.partition_index), None)
-                if found is not None and self._settle(*found, data):
+                if found is not None and self._settle(*found, data, changed):
                     self._waiting[found[0].state.key] = found[0]
                     must_pause = True
+        _say_changed(changed)
         self._again(proposed)  # what the answer says nothing about
         return must_pause or bool(proposed)
 
@@ -146,7 +157,10 @@ class IsrChanges:
 
     @staticmethod
     def _settle(
-        partition: Partition, proposal: Proposal, data: AlterPartitionResponsePartitionData
+        partition: Partition,
+        proposal: Proposal,
+        data: AlterPartitionResponsePartitionData,
+        changed: list["Changed"],
     ) -> bool:
         """Tell the partition; whether to ask again."""
         state = partition.state
@@ -164,14 +178,36 @@ class IsrChanges:
             )
             return partition.isr_refused(proposal, data.error_code)
         partition.isr_altered(proposal, data.isr, data.leader_epoch, data.partition_epoch)
-        log.info(
+        log.debug(
             "in-sync set changed topic=%s partition=%d isr=%s was=%s",
             state.topic,
             state.partition,
             tuple(data.isr),
             proposal.pending.isr,
         )
+        before, now = set(proposal.pending.isr), set(data.isr)
+        changed.append(Changed(state.key, left=before - now, joined=now - before))
         return False
+
+
+def _say_changed(changed: Sequence[Changed]) -> None:
+    """One line for all that a broker has left, or joined."""
+    left: dict[int, list[TopicPartition]] = {}
+    joined: dict[int, list[TopicPartition]] = {}
+    for change in changed:
+        for broker_id in change.left:
+            left.setdefault(broker_id, []).append(change.key)
+        for broker_id in change.joined:
+            joined.setdefault(broker_id, []).append(change.key)
+    for what, found in (("left", left), ("joined", joined)):
+        for broker_id, keys in sorted(found.items()):
+            log.info(
+                "in-sync sets %s broker=%d count=%d topic=%s partition=%d",
+                what,
+                broker_id,
+                len(keys),
+                *keys[0],
+            )
 
 
 def _name_of(code: int) -> str:

@@ -1,6 +1,7 @@
 """What a broker does when its controller speaks."""
 
 import asyncio
+import logging
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,29 @@ def test_what_is_known_after_a_restart(tmp_path: Path) -> None:
             assert [value for _, value in records_in(found.records)] == [b"committed"]
 
     asyncio.run(main())
+
+
+def test_only_roles_that_are_older_than_known_are_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A new controller tells everybody everything; most of it is known."""
+
+    async def main() -> None:
+        async with running(tmp_path, SETTINGS) as broker:
+            await take_control(broker)
+            stale = ErrorCode.STALE_CONTROLLER_EPOCH
+            asked = [state(number, leader_epoch=1) for number in range(3)]
+            await lead(broker, *asked)
+            caplog.clear()
+            assert await lead(broker, *asked) == [stale] * 3
+            assert "refused" not in caplog.text
+            older = [state(0), state(1), state(2, leader_epoch=1)]
+            assert await lead(broker, *older) == [stale] * 3
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(main())
+    refused = [record.message for record in caplog.records if "refused" in record.message]
+    assert refused == ["roles refused code=STALE_CONTROLLER_EPOCH count=2 topic=t partition=0"]
 
 
 def test_a_new_replica_where_a_log_of_another_topic_lies(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ def brokers_changed(context: Context, registered: Mapping[int, LiveBroker]) -> P
         for b in both
         if registered[b].epoch == known[b].epoch and registered[b].endpoints != known[b].endpoints
     ]
-    log.info("brokers changed new=%s dead=%s bounced=%s moved=%s", new, dead, bounced, moved)
+    if new or dead or bounced or moved:
+        log.info("brokers changed new=%s dead=%s bounced=%s moved=%s", new, dead, bounced, moved)
     if new:
         yield from _start(context, {b: registered[b] for b in new})
     if bounced:

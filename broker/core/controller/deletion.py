@@ -16,7 +16,7 @@ from .effects import Breathe, DeleteTopicNodes, DropDeletionRequests, Procedure
 from .partition_machine import change_partitions
 from .replica_machine import change_replicas
 from .request_batch import send_metadata, slices
-from .status import PartitionStatus, ReplicaStatus
+from .status import REPLICA_BEFORE, PartitionStatus, ReplicaStatus
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,11 @@ def stop_replica_answered(
 
 def halt_deletions(context: Context, topics: Iterable[str], why: str) -> None:
     """Let the deletion of topics wait."""
-    halted = sorted(topic for topic in topics if context.is_to_be_deleted(topic))
+    halted = sorted(
+        topic
+        for topic in topics
+        if context.is_to_be_deleted(topic) and topic not in context.deletions_halted
+    )
     if halted:
         context.deletions_halted.update(halted)
         log.info("deletion waits topics=%s why=%s", ",".join(halted), why)
@@ -73,7 +77,7 @@ def retry_deletions(context: Context, topics: Iterable[str]) -> Procedure[None]:
 
 def fail_deletions(context: Context, replicas: ReplicasByBroker) -> Procedure[None]:
     """Replicas (by broker) that were to be deleted have gone offline, or could not be deleted."""
-    yield from change_replicas(context, replicas, ReplicaStatus.DELETION_INELIGIBLE)
+    yield from _leave(context, replicas)
     topics = {topic for keys in replicas.values() for topic, _ in keys}
     halt_deletions(context, topics, "replicas could not be deleted")
     yield from resume_deletions(context)
@@ -137,11 +141,27 @@ def _begin(context: Context, topics: Collection[str]) -> Procedure[None]:
         _sort_by_liveness(context, keys, dead, alive)
     dead = dict(sorted(dead.items()))
     alive = dict(sorted(alive.items()))
-    yield from change_replicas(context, dead, ReplicaStatus.DELETION_INELIGIBLE)
+    yield from _leave(context, dead)
     yield from change_replicas(context, alive, ReplicaStatus.OFFLINE)
     yield from change_replicas(context, alive, ReplicaStatus.DELETION_STARTED)
     topics_waiting = {topic for keys in dead.values() for topic, _ in keys}
     halt_deletions(context, topics_waiting, "replicas are offline")
+
+
+def _leave(context: Context, replicas: ReplicasByBroker) -> Procedure[None]:
+    """Let replicas be that can't be deleted now.
+
+    Not those that are deleted already, or that nobody has begun to delete: what they are is true.
+    """
+    before = REPLICA_BEFORE[ReplicaStatus.DELETION_INELIGIBLE]
+    left = {
+        broker_id: [
+            key for key in keys if context.replica_status.get(key, {}).get(broker_id) in before
+        ]
+        for broker_id, keys in replicas.items()
+    }
+    left = {broker_id: keys for broker_id, keys in left.items() if keys}
+    yield from change_replicas(context, left, ReplicaStatus.DELETION_INELIGIBLE)
 
 
 def _sort_by_liveness(

@@ -182,6 +182,7 @@ def _choose(
                 states[key] = state
     unclean = yield from _unclean_topics(context, states.values(), strategy)
     elected: States = {}
+    leaderless: list[TopicPartition] = []
     for number, keys in enumerate(slices(list(states))):
         if number:
             yield Breathe()
@@ -189,11 +190,16 @@ def _choose(
             state = states[key]
             leadership = choose(context, state, strategy, allow_unclean=key[0] in unclean)
             if leadership is None:
-                log.warning(
-                    "no leader topic=%s partition=%d strategy=%s", *key, strategy.name.lower()
-                )
+                leaderless.append(key)
             else:
                 elected[key] = with_leadership(state, leadership)
+    if leaderless:
+        log.warning(
+            "nobody can lead strategy=%s count=%d topic=%s partition=%d",
+            strategy.name.lower(),
+            len(leaderless),
+            *leaderless[0],
+        )
     return elected
 
 

@@ -1,6 +1,8 @@
 """In-sync sets shrink and grow through the controller, whatever it answers."""
 
 import asyncio
+import logging
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +11,7 @@ from odradek.protocol.primitives import ZERO_UUID
 from tests.broker.client import batch_of
 from tests.broker.running import until
 
-from .cluster import BROKER_EPOCH, TOPIC, Cluster, state_of
+from .cluster import BROKER_EPOCH, TOPIC, Cluster, replicating, state_of
 from .test_following import KEY, on_cluster, produce
 
 
@@ -49,6 +51,28 @@ async def test_a_follower_leaves_and_comes_back(cluster: Cluster) -> None:
     assert (topic.topic_id, data.leader_epoch, data.partition_epoch) == (leader.topic_id, 0, 0)
     assert [state.broker_epoch for state in data.new_isr_with_epochs] == [-1]
     await cluster.until_equal()
+
+
+def test_one_line_for_all_that_a_broker_leaves(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = [(TOPIC, number) for number in range(5)]
+
+    async def main() -> None:
+        async with replicating(tmp_path) as cluster:
+            both = [1, 2]
+            await cluster.take(*(state_of(1, 0, both, both, partition=p) for _, p in keys))
+            cluster[2].replicator.stopped(keys)
+            client = await cluster[1].client()
+            for key in keys:
+                await client.produce(TOPIC, batch_of(b"v"), partition=key[1], acks=1)
+            await cluster[1].look_for_lag()
+            await until(lambda: {cluster[1].partition(key).state.isr for key in keys} == {(1,)})
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(main())
+    told = [record.message for record in caplog.records if "in-sync set" in record.message]
+    assert told == ["in-sync sets left broker=2 count=5 topic=t partition=0"]
 
 
 @on_cluster()

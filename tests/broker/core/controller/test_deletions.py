@@ -123,6 +123,34 @@ def test_a_broker_dies_during_a_deletion() -> None:
     assert is_gone(cluster)
 
 
+def test_a_broker_dies_that_has_deleted_its_replica(caplog: pytest.LogCaptureFixture) -> None:
+    """It is not said to be in the way, nor that anything is wrong; Kafka's controller says so."""
+    cluster = started(1, 2)
+    cluster.delete("t")
+    cluster.answers.clear()
+    done = {("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.NONE}
+    cluster.run(procedures.stop_replica_answered(cluster.context, 2, done))
+    cluster.kill(2)
+    cluster.run(procedures.stop_replica_answered(cluster.context, 1, done))
+    assert is_gone(cluster)
+    assert "refused" not in caplog.text
+
+
+def test_a_broker_dies_before_its_replica_is_deleted(caplog: pytest.LogCaptureFixture) -> None:
+    """The deletion waits for something else, and then for it as well."""
+    cluster = started(1, 2, 3)
+    cluster.run(procedures.reassign(cluster.context, {("t", 0): (1, 3)}))
+    cluster.delete("t")
+    cluster.kill(2)
+    cluster.alter(("t", 0), 1, 2, 3)
+    cluster.deliver()
+    assert not is_gone(cluster)
+    cluster.start(2)
+    cluster.deliver()
+    assert is_gone(cluster)
+    assert "refused" not in caplog.text
+
+
 def test_a_replica_can_not_be_deleted() -> None:
     cluster = started(1, 2)
     cluster.told[2].failed.add(("t", 1))
