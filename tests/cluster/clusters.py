@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
+import pytest
+
 from odradek.broker.coordination.journal import SqliteJournal
 from odradek.broker.server import STORE_FILE
 from odradek.protocol.errors import ErrorCode
@@ -367,3 +369,4 @@ KINDS: Final[Mapping[str, type[Embedded] | type[ZooKeeper]]] = {
     "embedded": Embedded,
     "zookeeper": ZooKeeper,
 }
+PARAMS: Final = ("embedded", pytest.param("zookeeper", marks=pytest.mark.java))

@@ -13,10 +13,10 @@ from tests.lab import admin
 from tests.lab.waiting import until
 
 from .churn import Churn, Writer, misread, read_all
-from .clusters import BROKERS, KINDS, SESSION_S, Cluster, Embedded, ZooKeeper
+from .clusters import BROKERS, KINDS, PARAMS, SESSION_S, Cluster, Embedded, ZooKeeper
 from .txn_log import read_log, violations
 
-pytestmark = [pytest.mark.wire, pytest.mark.java]
+pytestmark = pytest.mark.wire
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,9 @@ DELETED_AFTER_RETURN_S: Final = 30.0
 LOOK_S: Final = 0.02
 # Of so many kills one leaves the session to expire, and so takes its time. (Not an even number:
 # controllers and others take turns.)
-LEFT_TO_EXPIRE: Final = 7
+LEFT_TO_EXPIRE: Final = 9
+# After so many something else happens as well.
+SPECIAL: Final = 16
 
 
 class Killer:
@@ -57,6 +59,29 @@ class Killer:
             until(lambda: cluster.controller() in cluster.running, "there is a new controller")
         cluster.start(victim)
 
+    def bounce(self) -> None:
+        """Kill one and start it again while its session is still there."""
+        self._cluster.settle(TOPIC)
+        victim = self._random.choice(BROKERS)
+        killed_s = time.monotonic()
+        self._cluster.kill(victim, expire=False)
+        self._cluster.start(victim)
+        self._led(killed_s, None)
+
+    def kill_two(self) -> None:
+        """One, and at once the controller, which is just choosing other leaders."""
+        cluster = self._cluster
+        cluster.settle(TOPIC)
+        controller = cluster.controller()
+        assert controller is not None
+        other = self._random.choice([broker for broker in BROKERS if broker != controller])
+        killed_s = time.monotonic()
+        cluster.kill(other, expire=True)
+        cluster.kill(controller, expire=True)
+        self._led(killed_s, killed_s)
+        cluster.start(other)
+        cluster.start(controller)
+
     def pause_controller(self) -> None:
         """SIGSTOP until its session has ended; it wakes up in the middle of what it did."""
         cluster = self._cluster
@@ -76,17 +101,18 @@ class Killer:
             time.sleep(LOOK_S)
         return time.monotonic()
 
-    def _led(self, killed_s: float, gone_s: float) -> None:
+    def _led(self, killed_s: float, gone_s: float | None) -> None:
         deadline_s = killed_s + 3 * LED_AFTER_KILL_S
         while unled := self._cluster.unled():
             assert time.monotonic() < deadline_s, unled
             time.sleep(LOOK_S)
         now_s = time.monotonic()
-        self.after_node_s.append(now_s - gone_s)
+        if gone_s is not None:
+            self.after_node_s.append(now_s - gone_s)
         self.after_kill_s.append(now_s - killed_s)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=PARAMS)
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
     with KINDS[request.param](tmp_path, {}) as running:
         yield running
@@ -100,7 +126,10 @@ def kill_many(cluster: Cluster, kills: int) -> None:
         for number in range(2 * kills):
             expire = number % LEFT_TO_EXPIRE != LEFT_TO_EXPIRE - 1
             killer.kill(controller=number % 2 == 1, expire=expire)
-        killer.pause_controller()
+            if number % SPECIAL == SPECIAL - 1:
+                killer.kill_two()
+                killer.bounce()
+                killer.pause_controller()
         back_s = time.monotonic()
     log.info("after node_s=%s", [round(s, 2) for s in killer.after_node_s])
     log.info("after kill_s=%s", [round(s, 2) for s in killer.after_kill_s])

@@ -19,15 +19,15 @@ from tests.lab import admin
 from tests.lab.waiting import until
 
 from .churn import Writer, misread, read_all
-from .clusters import BROKERS, KINDS, Cluster
+from .clusters import BROKERS, KINDS, PARAMS, Cluster
 
-pytestmark = [pytest.mark.wire, pytest.mark.java]
+pytestmark = pytest.mark.wire
 
 WRITE_S: Final = 0.3
 ON_THE_WAY: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=PARAMS)
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
