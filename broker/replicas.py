@@ -203,16 +203,20 @@ class Replicas:
                 log.error("disk full path=%s error=%s", data_dir.path, error)
             return
         log.critical("log directory offline path=%s error=%s", data_dir.path, error)
-        if data_dir is self.log_dirs.first:
-            self._end(error)
-        else:
+        if self.log_dirs.can_lose(data_dir):
             self._fail(data_dir)
+        else:
+            self._end(error)
 
     def _end(self, error: LogDirFailed) -> None:
         """No directory is left, or the one with the broker's own store is gone."""
         self.is_offline = True
-        only = len(self.log_dirs.paths) == 1
-        which = "the only log directory" if only else "the first log directory, with the store,"
+        if len(self.log_dirs.paths) == 1:
+            which = "the only log directory"
+        elif len(self.log_dirs.online) == 1:
+            which = "the last log directory"
+        else:
+            which = "the first log directory, with the store,"
         self._on_offline(f"{which} is offline: {error}")
         self.stop_serving(list(self.partitions))
 

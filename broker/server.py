@@ -162,7 +162,8 @@ class Broker:
                 f"{self.config.data_dir} is the directory of several brokers, which run in one "
                 "process: start them with --brokers"
             )
-        log_dirs = LogDirs.lock(self.config.data_dirs, runtime.files)
+        has_store = self._store is None and self.config.zookeeper_connect is None
+        log_dirs = LogDirs.lock(self.config.data_dirs, runtime.files, needs_first=has_store)
         # Until the logs are loaded there is nothing to flush, and no right to a marker.
         stack.push_async_callback(self._close_log_dirs, log_dirs)
         session = self._session = await self._open_session(log_dirs)

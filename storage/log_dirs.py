@@ -2,7 +2,7 @@
 
 Each has its own lock, owner, checkpoints and marker; a partition lies in one of them. A directory
 whose disk fails is left out while the others go on: at the start (it can't be opened or read) or
-later (`fail`). The first one is different: the broker's own store lies in it.
+later (`fail`). Where the broker's own store lies in the first one, that one can't be done without.
 """
 
 import itertools
@@ -26,28 +26,33 @@ logger: Final = logging.getLogger("odradek.storage")
 class LogDirs:
     """The data directories, in the order of the configuration."""
 
-    def __init__(self, paths: Sequence[str], online: list[DataDir]) -> None:
+    def __init__(
+        self, paths: Sequence[str], online: list[DataDir], *, needs_first: bool = True
+    ) -> None:
+        self._needs_first = needs_first
         self.paths = tuple(paths)
         """Absolute paths of all, as clients name them."""
         self.online = online
         """Those that are in use; at first all that could be locked."""
 
     @classmethod
-    def lock(cls, paths: Sequence[str], files: FileSystem) -> "LogDirs":
-        """Make and lock the directories; the first must be usable.
+    def lock(
+        cls, paths: Sequence[str], files: FileSystem, *, needs_first: bool = True
+    ) -> "LogDirs":
+        """Make and lock the directories; one must be usable, if it `needs_first` the first.
 
-        Raises: DataDirError (one named twice or within another, one used by another broker, a
-        broken first one).
+        Raises: DataDirError (one named twice or within another, one used by another broker, none
+        that is usable).
         """
         paths = [os.path.abspath(path) for path in paths]
         _refuse_doubles(paths)
-        log_dirs = cls(paths, [])
+        log_dirs = cls(paths, [], needs_first=needs_first)
         try:
             for path in paths:
                 try:
                     log_dirs.online.append(DataDir.lock(path, files))
                 except DataDirError as error:
-                    log_dirs._leave_out(path, error)
+                    log_dirs._leave_out(path, error, is_last=path == paths[-1])
         except BaseException:
             log_dirs.abandon()
             raise
@@ -55,8 +60,13 @@ class LogDirs:
 
     @property
     def first(self) -> DataDir:
-        """The one with the broker's own store."""
+        """The one with the broker's own store, if it has one."""
         return self.online[0]
+
+    def can_lose(self, data_dir: DataDir) -> bool:
+        """Whether the broker can go on without a directory."""
+        has_store = self._needs_first and data_dir.path == self.paths[0]
+        return len(self.online) > 1 and not has_store
 
     @property
     def is_complete(self) -> bool:
@@ -94,12 +104,14 @@ class LogDirs:
             try:
                 step(data_dir)
             except DataDirError as error:
-                self._leave_out(data_dir.path, error)
+                self._leave_out(data_dir.path, error, is_last=len(self.online) == 1)
                 self.fail(data_dir)
 
-    def _leave_out(self, path: str, error: DataDirError) -> None:
+    def _leave_out(self, path: str, error: DataDirError, *, is_last: bool) -> None:
         """A disk that fails at the start costs its own partitions only, anything else the start."""
-        if path == self.paths[0] or not isinstance(error.__cause__, LogDirFailed):
+        has_store = self._needs_first and path == self.paths[0]
+        is_needed = has_store or (is_last and {d.path for d in self.online} <= {path})
+        if is_needed or not isinstance(error.__cause__, LogDirFailed):
             raise error
         logger.critical("log directory offline path=%s error=%s", path, error)
 

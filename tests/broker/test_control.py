@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.control_messages import Sender
+from odradek.broker.coordination.embedded import EmbeddedStore
 from odradek.broker.coordination.interface import SessionExpired
 from odradek.broker.core.controller.requests import StoppedReplica
 from odradek.broker.core.partition_state import LEADER_IS_DELETED, NO_LEADER, REPLICAS_MAX
+from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
@@ -17,7 +19,7 @@ from odradek.storage.errors import LogDirFailed
 
 from .client import batch_of, records_in
 from .controlled import OTHER, SENDER, SETTINGS, TOPIC_ID, lead, state, take_control, update
-from .running import RunningBroker, on_broker, running, until
+from .running import RunningBroker, make_broker, on_broker, running, until
 
 OK, STORAGE_ERROR = ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR
 ONE_OFFSETS_PARTITION = {**SETTINGS, "offsets.topic.num.partitions": "1"}
@@ -217,6 +219,32 @@ def test_replicas_of_a_log_directory_that_fails(tmp_path: Path) -> None:
             codes = await broker.node.control.stop_replicas(SENDER, stopped)
             assert {key for key, code in codes.items() if code == STORAGE_ERROR} == lost
             assert not first.logs.keys() & kept
+
+    asyncio.run(main())
+
+
+def test_a_broker_without_a_store_of_its_own_needs_no_certain_directory(tmp_path: Path) -> None:
+    """As Kafka it goes on until none is left."""
+
+    async def main() -> None:
+        settings = {**SETTINGS, "log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
+        store = EmbeddedStore(f"{tmp_path}/store", runtime=Runtime.system())
+        await store.start()
+        broker, runtime = make_broker(tmp_path, settings)
+        broker._store = store
+        try:
+            await broker.start()
+            replicas = broker.node.replicas
+            first, second = replicas.log_dirs.online
+            replicas.take_offline(LogDirFailed("broken", first.path))
+            assert replicas.log_dirs.online == [second]
+            assert not broker._has_failed()
+            replicas.take_offline(LogDirFailed("broken", second.path))
+            assert (await broker.failed()).startswith("the last log directory is offline")
+        finally:
+            await broker.stop()
+            await store.close()
+            runtime.close()
 
     asyncio.run(main())
 

@@ -143,6 +143,20 @@ def test_a_broken_disk_is_left_out_unless_it_is_the_first(tmp_path: Path) -> Non
     opened(tmp_path, "a", "c").close()
 
 
+def test_any_disk_may_be_broken_where_the_store_is_elsewhere_but_not_all(tmp_path: Path) -> None:
+    a, b = f"{tmp_path}/a", f"{tmp_path}/b"
+    log_dirs = LogDirs.lock([b, a], NoLock(), needs_first=False)
+    (left,) = log_dirs.online
+    assert left.path == a
+    assert not log_dirs.can_lose(left)
+    log_dirs.abandon()
+    with pytest.raises(DataDirError, match="not writable"):
+        LogDirs.lock([b], NoLock(), needs_first=False)
+    both = LogDirs.lock([a, b], UnsyncedFileSystem(), needs_first=False)
+    assert all(map(both.can_lose, both.online))
+    both.abandon()
+
+
 def test_a_file_belongs_to_the_directory_it_lies_in(tmp_path: Path) -> None:
     log_dirs = opened(tmp_path, "a", "ab")
     for name in ("a", "ab"):
