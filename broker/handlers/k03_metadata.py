@@ -71,6 +71,8 @@ async def _create_then_respond(
 
 
 async def _create(node: Node, topic: str) -> ErrorCode:
+    if not node.metadata.brokers:  # no controller has told us anything yet: it may well be there
+        return ErrorCode.LEADER_NOT_AVAILABLE
     try:
         await node.topics.create_if_absent(topic, timeout_ms=AUTO_CREATE_TIMEOUT_MS)
     except Refused as refused:

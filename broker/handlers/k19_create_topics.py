@@ -18,6 +18,7 @@ from odradek.protocol.messages.k19_create_topics import (
 
 from ..call import Call
 from ..node import Node
+from ..slices import Slices
 from ..topics import NewTopic
 
 TOPICS_PER_REQUEST_MAX: Final = 10_000  # as Kafka in KRaft mode limits what one request may change
@@ -28,7 +29,9 @@ async def handle(request: CreateTopicsRequest, call: Call, node: Node) -> Create
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult] = {}
     valid = []
+    slices = Slices(node.clock)
     for asked in {topic.name: topic for topic in request.topics}.values():
+        await slices.step()
         try:
             node.controller.require_active()
             if len(named) > TOPICS_PER_REQUEST_MAX:

@@ -113,6 +113,20 @@ async def test_why_a_topic_was_not_created(broker: RunningBroker) -> None:
         assert found.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
+@on_broker(both=False)
+async def test_nothing_is_created_before_anything_is_known(broker: RunningBroker) -> None:
+    """Of a broker that has just returned clients ask for topics that have been there for long."""
+    metadata_cache = broker.node.metadata
+    known = [*metadata_cache.brokers.values()]
+    metadata_cache.update_brokers(-1, [])
+    client = await broker.client()
+    found = (await topics_of(client, metadata("t", create=True)))["t"]
+    assert found.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    metadata_cache.update_brokers(broker.node.broker_id, known)
+    found = (await topics_of(client, metadata("t", create=True)))["t"]
+    assert found.error_code == ErrorCode.NONE
+
+
 @on_broker()
 async def test_many_clients_name_one_new_topic(broker: RunningBroker) -> None:
     clients = [await broker.client() for _ in range(10)]

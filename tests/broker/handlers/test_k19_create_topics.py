@@ -1,8 +1,10 @@
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from odradek.broker.topics import NewTopic
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k19_create_topics import (
     CreatableReplicaAssignment,
@@ -171,3 +173,29 @@ async def test_a_client_that_hangs_up_has_created_its_topic(broker: RunningBroke
     (result,) = await create(other, creatable("u"))
     assert result.error_code == 0
     assert broker.node.replicas.partitions.keys() >= {("u", 0)}
+
+
+@on_broker(both=False)
+async def test_others_have_their_turn_while_many_are_checked(broker: RunningBroker) -> None:
+    topics = broker.node.topics
+    check, checked, seen = topics.validate_new, 0, set[int]()
+
+    def count(name: str, **asked: Any) -> NewTopic:
+        nonlocal checked
+        checked += 1
+        return check(name, **asked)
+
+    async def look() -> None:
+        while True:
+            seen.add(checked)
+            await asyncio.sleep(0)
+
+    topics.validate_new = count  # type: ignore[method-assign]
+    client = await broker.client()
+    many = [creatable(f"t-{number}") for number in range(500)]
+    looking = asyncio.create_task(look())
+    results = await create(client, *many, validate_only=True)
+    looking.cancel()
+    assert {result.error_code for result in results} == {0}
+    assert len(seen) >= 5
+    assert not broker.node.metadata.topics
