@@ -222,7 +222,10 @@ class LocalCluster:
         self._store = store
 
     def _check_directory(self) -> None:
-        os.makedirs(self.directory, exist_ok=True)
+        try:
+            os.makedirs(self.directory, exist_ok=True)
+        except OSError as error:
+            raise StartupError(f"no directory {self.directory}: {error.strerror}") from error
         if is_of_one_broker(self.directory):
             raise StartupError(
                 f"{self.directory} is the directory of a single broker: give several brokers "

@@ -5,13 +5,12 @@ kazoo is imported when a session is opened.
 """
 
 import asyncio
-import re
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from .interface import BadArguments, CoordinationError, CoordinationLost, SessionExpired, StoreError
-from .paths import check_path
+from .interface import CoordinationError, CoordinationLost, SessionExpired, StoreError
+from .zookeeper_address import parse_address
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -25,7 +24,6 @@ RECONNECT_DELAY_MAX_S: Final = 1.0
 IN_FLIGHT_MAX: Final = 100
 OPEN_TO_ALL: Final = ("/consumers",)
 SECRET: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
-HOSTS: Final = re.compile(r"[^\s,/]+(?:,[^\s,/]+)*")
 
 
 class ZooKeeperStore:
@@ -176,20 +174,6 @@ def _auth_options(config: "Config") -> dict[str, Any]:
             "pip install 'odradek[zookeeper]'"
         )
     return {"sasl_options": {"mechanism": "DIGEST-MD5", "username": name, "password": password}}
-
-
-def parse_address(address: str) -> tuple[str, str]:
-    """Hosts and chroot ("" or "/a/b") of `zookeeper.connect`.  Raises: StoreError."""
-    hosts, slash, chroot = address.partition("/")
-    chroot = (slash + chroot).rstrip("/")
-    try:
-        if chroot:
-            check_path(chroot)
-        if HOSTS.fullmatch(hosts):
-            return hosts, chroot
-    except BadArguments:
-        pass
-    raise StoreError(f"{address!r} is not HOST:PORT[,HOST:PORT][/chroot]")
 
 
 def acls_by_path(*, set_acl: bool) -> Callable[[str], Any]:

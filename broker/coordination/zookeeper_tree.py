@@ -5,7 +5,6 @@ a time: ZooKeeper answers those of one session in order.
 """
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .interface import CoordinationError, CoordinationLost, Create, Set
 from .plain_tree import Change
+from .zookeeper_address import parse_address
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -22,7 +22,6 @@ SESSION_TIMEOUT_S: Final = 10.0
 REQUEST_TIMEOUT_S: Final = 30.0
 AT_ONCE: Final = 500
 OF_ZOOKEEPER: Final = "/zookeeper"
-ADDRESS: Final = re.compile(r"[^\s,/]+(?:,[^\s,/]+)*(?P<chroot>(?:/[^\s/]+)*)/?")
 
 Result = Any  # kazoo's IAsyncResult
 
@@ -133,11 +132,7 @@ def zookeeper_tree(address: str) -> Iterator[ZooKeeperTree]:
     except ImportError as error:
         raise NoKazoo from error
 
-    match = ADDRESS.fullmatch(address)
-    if match is None:
-        raise CoordinationError(f"{address!r} is not HOST:PORT or HOST:PORT/chroot")
-    chroot = match["chroot"]
-    hosts = address.rstrip("/").removesuffix(chroot)
+    hosts, chroot = parse_address(address)
     silent = logging.getLogger("odradek.kazoo")  # what goes wrong is said by the errors
     silent.addHandler(logging.NullHandler())
     silent.propagate = False

@@ -33,8 +33,10 @@ def read_plan(path: Path) -> dict[TopicPartition, tuple[int, ...]]:
         if document["version"] != 1 or not isinstance(partitions, list):
             raise CommandError(f"{path}: this is not version 1 of a reassignment")
         read = [_entry(entry) for entry in partitions]
-    except (KeyError, TypeError, ValueError) as error:
-        raise CommandError(f"{path} is not a reassignment: {error!r}") from error
+    except KeyError as error:
+        raise CommandError(f"{path} is not a reassignment: there is no {error}") from error
+    except (AttributeError, TypeError, ValueError) as error:
+        raise CommandError(f"{path} is not a reassignment: {error}") from error
     plan = dict(read)
     if len(plan) < len(read):
         raise CommandError(f"{path} names a partition twice")

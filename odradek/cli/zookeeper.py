@@ -36,7 +36,7 @@ class Node(NamedTuple):
 
 @click.group(name="zookeeper")
 def zookeeper() -> None:
-    """Look at the nodes in ZooKeeper."""
+    """Look at the nodes in ZooKeeper or in an embedded store."""
 
 
 @zookeeper.command()

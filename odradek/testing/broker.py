@@ -38,6 +38,8 @@ QUICK_GROUPS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
 }
+# Followers that wait at a leader do not ask for a topic that has come meanwhile.
+QUICK_FOLLOWERS: Final = {"replica.fetch.wait.max.ms": "100"}
 OWN_SETTINGS: Final = {
     "listeners": "the port is always a free one",
     "log.dirs": "give data_dir",
@@ -71,7 +73,7 @@ class Broker:
         if zookeeper is not None and in_process:
             raise ValueError("with ZooKeeper every broker is a process of its own")
         given = {name: _text(value) for name, value in (settings or {}).items()}
-        self._settings = {**QUICK_GROUPS, **given}
+        self._settings = {**QUICK_GROUPS, **(QUICK_FOLLOWERS if brokers > 1 else {}), **given}
         for name, hint in OWN_SETTINGS.items():
             if name in self._settings:
                 raise ValueError(f"odradek.testing.Broker sets {name} itself: {hint}")

@@ -1,5 +1,6 @@
 """Several brokers in one process: what each of them is given, and when none is started."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from odradek.broker.config import Config, ConfigError, load_config
 from odradek.broker.local_cluster import Load, LocalCluster, cluster_configs
 from odradek.broker.runtime import Runtime
+from odradek.broker.server import StartupError
 
 
 def load_of(**settings: str) -> Load:
@@ -43,6 +45,13 @@ def test_ports_that_do_not_count_up_are_refused(listeners: str, message: str) ->
     assert len(cluster_configs("d", 2, load)) == 2
     with pytest.raises(ConfigError, match=message):
         cluster_configs("d", 3, load)
+
+
+def test_no_place_for_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    cluster = LocalCluster(str(tmp_path / "file"), 2, load_of(), Runtime.system())
+    with pytest.raises(StartupError, match=r"no directory .*/file: File exists"):
+        asyncio.run(cluster.start())
 
 
 def test_one_unsound_configuration_starts_none(tmp_path: Path) -> None:

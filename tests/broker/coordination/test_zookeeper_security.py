@@ -12,9 +12,9 @@ from odradek.broker.config import Config, ConfigError
 from odradek.broker.coordination.interface import CoordinationLost, NotAllowed, StoreError
 from odradek.broker.coordination.zookeeper import (
     ZooKeeperStore,
-    parse_address,
     zookeeper_store,
 )
+from odradek.broker.coordination.zookeeper_address import parse_address
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.coordination.zookeepers import new_chroot
 from tests.kafka.process import free_port
@@ -206,7 +206,9 @@ def test_addresses(address: str, parts: tuple[str, str]) -> None:
     assert parse_address(address) == parts
 
 
-@pytest.mark.parametrize("address", ["", "/a", "a:1,,b:2", "a b:1", "a:1/../b", "a:1//b"])
+@pytest.mark.parametrize(
+    "address", ["", "/a", "a:1,,b:2", "a b:1", "a:1/../b", "a:1//b", "a:65536", "a:x", "::1:2181"]
+)
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(StoreError, match=r"is not HOST:PORT\[,HOST:PORT\]\[/chroot\]$"):
         parse_address(address)
