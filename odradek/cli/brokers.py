@@ -25,6 +25,9 @@ from .errors import CommandError
 
 Response = TypeVar("Response", bound=Message)
 NODE_ANY: Final = None
+READS: Final = frozenset({3, 10, 60})
+"""Metadata, FindCoordinator, DescribeCluster: whom they reach does not matter, nor how often."""
+TRIES_MAX: Final = 4
 GROUP_KEY_TYPE: Final = 0
 API_VERSIONS_KEY: Final = 18
 BATCHED_FIND_COORDINATOR_FIRST: Final = 4
@@ -77,17 +80,30 @@ class Brokers:
         `first` is the oldest version that can carry what is asked; an API that is not `advertised`
         is sent in our newest version.  Raises: BrokerLacks, BrokerHungUp, CommandError.
         """
-        from kafka import errors
+        tries = TRIES_MAX if node_id is NODE_ANY and request.API_KEY in READS else 1
+        while True:
+            tries -= 1
+            carried = _Carried(request, response_type, first)
+            if not advertised:
+                carried.API_VERSION = carried.max_version
+            try:
+                answer = self._send(carried, node_id)
+            except BrokerHungUp:  # it may be going down: the next try reaches another one
+                if not tries:
+                    raise
+            else:
+                assert isinstance(answer, response_type)
+                return answer
 
-        carried = _Carried(request, response_type, first)
-        if not advertised:
-            carried.API_VERSION = carried.max_version
+    def _send(self, carried: "_Carried", node_id: int | None) -> Any:
+        """Raises: BrokerLacks, BrokerHungUp, CommandError."""
+        from kafka import errors
 
         async def send() -> Any:
             return await self._manager.send(carried, node_id=node_id)
 
         try:
-            answer = self._manager.run(send)
+            return self._manager.run(send)
         except errors.IncompatibleBrokerVersion as error:
             raise BrokerLacks(
                 f"the broker does not serve {carried.name} as it is needed here"
@@ -98,8 +114,6 @@ class Brokers:
             raise BrokerHungUp(f"the broker closed the connection at {carried.name}") from error
         except errors.KafkaError as error:
             raise CommandError(f"{carried.name}: {sentence(error)}") from error
-        assert isinstance(answer, response_type)
-        return answer
 
     def nodes(self) -> list[BrokerNode]:
         """All brokers that are up, by id.  Raises: CommandError."""

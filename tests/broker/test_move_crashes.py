@@ -66,6 +66,7 @@ class Replicas:
         self.must_checkpoint = asyncio.Event()
         self.deletions = SimpleNamespace(add=lambda plan, delay_ms: plan.run())
         self.group_commit = self
+        self.logs = self
         self.partition: Any = SimpleNamespace(
             log=log, config=None, configure=lambda config: None, wake=lambda: None
         )
@@ -84,6 +85,9 @@ class Replicas:
         self._held = True
         yield
         self._held = False
+
+    async def until_unused(self, log: Log) -> None:
+        """Nobody else is there."""
 
     async def checkpoint(self) -> None:
         for data_dir in self.log_dirs.online:
