@@ -123,7 +123,9 @@ async def test_a_leader_that_is_fenced_waits_for_its_next_role(cluster: Cluster)
     cluster[2].replicator.stopped([KEY])
     await produce(cluster, 1, b"v")
     await cluster[1].look_for_lag()
-    await until(lambda: not cluster[1].replicator._isr_changes._is_asking)
+    changes = cluster[1].replicator._isr_changes
+    assert changes is not None
+    await until(lambda: not changes._is_asking)
     await cluster[1].look_for_lag()
     assert len(controller.asked) == 1
     assert cluster[1].partition().log.high_watermark == 0
