@@ -8,7 +8,7 @@ import click
 from odradek import __version__
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 
-from .brokers import Brokers, brokers_of
+from .brokers import BrokerHungUp, Brokers, brokers_of
 from .clients import Cluster, cluster_options
 from .cluster_view import NO_LEADER, ClusterView, PartitionView, view
 from .options import json_option
@@ -50,11 +50,14 @@ def describe(cluster: Cluster, as_json: bool) -> None:
 
 
 def _speaks(brokers: Brokers, node_id: int) -> str | None:
-    """The releases of Kafka whose protocol a broker speaks."""
+    """The releases of Kafka whose protocol a broker speaks; None also if it can't be asked."""
     request = ApiVersionsRequest(
         client_software_name="odradek", client_software_version=__version__
     )
-    answer = brokers.ask(request, ApiVersionsResponse, node_id=node_id)
+    try:
+        answer = brokers.ask(request, ApiVersionsResponse, node_id=node_id)
+    except BrokerHungUp:  # it has gone down since the others said that it is up
+        return None
     newest = {api.api_key: api.max_version for api in answer.api_keys}.get(FETCH, -1)
     return KAFKA_BY_FETCH.get(newest)
 

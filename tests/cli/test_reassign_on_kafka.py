@@ -17,8 +17,6 @@ from tests.kafka.java import command_line
 pytestmark = [
     pytest.mark.java,
     pytest.mark.wire,
-    # kafka-python forgets the socket by which it did not reach a broker that is down.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"

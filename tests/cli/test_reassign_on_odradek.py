@@ -1,6 +1,5 @@
 """Moving replicas between three brokers of ours, and looking at them."""
 
-import gc
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -13,11 +12,7 @@ from click.testing import CliRunner
 from odradek.cli import main
 from odradek.testing import Broker
 
-pytestmark = [
-    pytest.mark.wire,
-    # kafka-python forgets the socket by which it did not reach a broker that is down.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.wire
 
 DEADLINE_S = 30.0
 Run = Callable[..., str]
@@ -27,13 +22,6 @@ Run = Callable[..., str]
 def brokers() -> Iterator[Broker]:
     with Broker(brokers=3) as broker:
         yield broker
-
-
-@pytest.fixture(autouse=True)
-def _collect() -> Iterator[None]:
-    """What kafka-python forgot is missed here, not in a test that has nothing to do with it."""
-    yield
-    gc.collect()
 
 
 @pytest.fixture
