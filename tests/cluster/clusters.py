@@ -341,10 +341,14 @@ class ZooKeeper(Cluster):
 
     def partitions(self) -> list[dict[Key, Seen]]:
         tree = self.lab.tree()
+        # It was not read at once. Of a topic that is asked about now nothing was taken away yet:
+        # the request comes before that, and goes after the topic.
+        deleting = self.lab.children(DELETIONS.rstrip("/"))
+        topics = set(self.lab.children(TOPICS.rstrip("/"))) - {*deleting}
         found = {}
         for path, node in tree.items():
             topic = path.removeprefix(TOPICS)
-            if not path.startswith(TOPICS) or "/" in topic or DELETIONS + topic in tree:
+            if not path.startswith(TOPICS) or "/" in topic or topic not in topics:
                 continue
             for partition, replicas in node.json["partitions"].items():
                 state = tree.get(f"{path}/partitions/{partition}/state")

@@ -103,10 +103,14 @@ class Killer:
 
     def _led(self, killed_s: float, gone_s: float | None) -> None:
         deadline_s = killed_s + 3 * LED_AFTER_KILL_S
+        seen: list[str] = []
         while unled := self._cluster.unled():
             assert time.monotonic() < deadline_s, unled
+            seen = unled
             time.sleep(LOOK_S)
         now_s = time.monotonic()
+        if now_s - (gone_s or now_s) > LED_AFTER_NODE_S / 2:
+            log.warning("led late last=%s", seen)
         if gone_s is not None:
             self.after_node_s.append(now_s - gone_s)
         self.after_kill_s.append(now_s - killed_s)

@@ -238,12 +238,20 @@ class Cluster:
 
     def live(self) -> list[int]:
         """The ids of the brokers that are registered."""
-        return sorted(int(broker) for broker in self._children("/brokers/ids"))
+        return sorted(int(broker) for broker in self.children("/brokers/ids"))
 
     def controller(self) -> int | None:
         """The id in `/controller`."""
         node = self._read_json("/controller")
         return None if node is None else int(node["brokerid"])
+
+    def children(self, path: str) -> list[str]:
+        """The names of a node's children; none if it is not there."""
+        try:
+            children: list[str] = self.client.retry(self.client.get_children, path)
+        except NoNodeError:
+            return []
+        return children
 
     def addresses(self) -> dict[int, Address]:
         """Where each broker listens, whether it runs or not."""
@@ -283,13 +291,6 @@ class Cluster:
 
     def _note(self, what: str, broker: int, **details: object) -> None:
         self.history.note(what, f"broker {broker}", **details)
-
-    def _children(self, path: str) -> list[str]:
-        try:
-            children: list[str] = self.client.retry(self.client.get_children, path)
-        except NoNodeError:
-            return []
-        return children
 
     def _read_json(self, path: str) -> Any:
         try:
