@@ -7,6 +7,7 @@ starts or a reassignment ends.
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from odradek.protocol.errors import ErrorCode
 
@@ -19,6 +20,9 @@ from .request_batch import send_metadata, slices
 from .status import REPLICA_BEFORE, PartitionStatus, ReplicaStatus
 
 log = logging.getLogger(__name__)
+
+NAMED_MAX: Final = 10
+"""Topics that one log line names."""
 
 
 def deletions_asked(context: Context, topics: Collection[str], *, enabled: bool) -> Procedure[None]:
@@ -64,7 +68,8 @@ def halt_deletions(context: Context, topics: Iterable[str], why: str) -> None:
     )
     if halted:
         context.deletions_halted.update(halted)
-        log.info("deletion waits topics=%s why=%s", ",".join(halted), why)
+        named = ",".join(halted[:NAMED_MAX])
+        log.info("deletions wait count=%d topics=%s why=%s", len(halted), named, why)
 
 
 def retry_deletions(context: Context, topics: Iterable[str]) -> Procedure[None]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..partition_state import TopicPartition
 from .context import Context, LiveBroker, TopicNode
-from .deletion import resume_deletions
+from .deletion import halt_deletions, resume_deletions
 from .effects import Breathe, DropDeletionRequests, Procedure, StoredState
 from .partition_machine import start_partitions
 from .reassignment import reassignments_requested, resume_reassignments
@@ -84,6 +84,7 @@ def _load(context: Context, snapshot: Snapshot) -> Procedure[None]:
 def _queue_deletions(context: Context, topics: Collection[str]) -> None:
     context.topics_to_delete.update(dict.fromkeys(sorted(topics)))
     reassigning = {topic for topic, _ in context.reassigning}
+    halted = []
     for topic in context.topics_to_delete:
         is_offline = any(
             not context.is_online(replica, (topic, partition))
@@ -91,5 +92,5 @@ def _queue_deletions(context: Context, topics: Collection[str]) -> None:
             for replica in assignment.replicas
         )
         if is_offline or topic in reassigning:
-            context.deletions_halted.add(topic)
-            log.info("deletion waits topics=%s", topic)
+            halted.append(topic)
+    halt_deletions(context, halted, "replicas are offline, or a reassignment is under way")
