@@ -169,7 +169,12 @@ class LocalCluster:
             raise failure
 
     async def start_broker(self, broker_id: int) -> Broker:
-        """Start one, on the ports that it had before.  Raises: StartupError, KeyError."""
+        """Start one, unless it runs, on the ports that it had before.
+
+        Raises: StartupError, KeyError.
+        """
+        if broker_id in self.brokers:
+            return self.brokers[broker_id]
         broker = await self._join(broker_id)
         await broker.begin()
         return broker

@@ -38,8 +38,13 @@ QUICK_GROUPS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
 }
-# Followers that wait at a leader do not ask for a topic that has come meanwhile.
-QUICK_FOLLOWERS: Final = {"replica.fetch.wait.max.ms": "100"}
+# Followers that wait, at a leader or after an error, do not ask for a topic that has come
+# meanwhile; and what nobody else can lead is handed over neither now nor in seconds.
+QUICK_CLUSTER: Final = {
+    "controlled.shutdown.retry.backoff.ms": "200",
+    "replica.fetch.backoff.ms": "100",
+    "replica.fetch.wait.max.ms": "100",
+}
 OWN_SETTINGS: Final = {
     "listeners": "the port is always a free one",
     "log.dirs": "give data_dir",
@@ -73,7 +78,7 @@ class Broker:
         if zookeeper is not None and in_process:
             raise ValueError("with ZooKeeper every broker is a process of its own")
         given = {name: _text(value) for name, value in (settings or {}).items()}
-        self._settings = {**QUICK_GROUPS, **(QUICK_FOLLOWERS if brokers > 1 else {}), **given}
+        self._settings = {**QUICK_GROUPS, **(QUICK_CLUSTER if brokers > 1 else {}), **given}
         for name, hint in OWN_SETTINGS.items():
             if name in self._settings:
                 raise ValueError(f"odradek.testing.Broker sets {name} itself: {hint}")
@@ -94,15 +99,17 @@ class Broker:
     # -- starting and stopping
 
     def start(self, broker_id: int | None = None) -> None:
-        """Start all, and return once they serve; later starts keep ports and files.
+        """Start all that do not run, and return once they serve; on the ports of the first start.
 
         Given a `broker_id`, start that one of several; return once it is in sync wherever it has a
-        replica. Raises: BrokerFailed.
+        replica, as later starts do for those that were down. Raises: BrokerFailed.
         """
         if broker_id is not None:
             self._start_one(broker_id)
             return
         if self.running:
+            for down in sorted(self._down):
+                self._start_one(down)
             return
         if self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(

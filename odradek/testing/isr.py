@@ -32,6 +32,7 @@ def leader(
 ) -> int:
     """Who leads a partition, -1 if nobody does.  Raises: BrokerFailed if it does not come up."""
     deadline_s = time.monotonic() + timeout_s
+    told = None
     while time.monotonic() < deadline_s:
         told = _ask_any(addresses)
         for entry in told.topics if told is not None else ():
@@ -39,6 +40,8 @@ def leader(
                 if (entry.name, found.partition_index) == (topic, partition):
                     return found.leader_id
         time.sleep(POLL_S)
+    if told is None:
+        raise BrokerFailed("no broker answers")
     raise BrokerFailed(f"there is no partition {topic}-{partition}")
 
 

@@ -5,6 +5,7 @@ holds its other end, however that dies.
 """
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ def main() -> None:
 
 
 def _end_with_stdin(process: "subprocess.Popen[bytes]") -> None:
-    while sys.stdin.buffer.read(4096):
+    while os.read(sys.stdin.fileno(), 4096):  # not buffered: a lock would be held at the end
         pass
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):

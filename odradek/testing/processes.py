@@ -101,7 +101,8 @@ class ProcessCluster:
         """Start, stop or kill one broker.  Raises: BrokerFailed, ValueError."""
         child = self._child(broker_id)
         if command == "start":
-            self._start(broker_id)
+            if not child.running:
+                self._start(broker_id)
         elif command == "stop":
             child.stop()
         elif command == "kill":

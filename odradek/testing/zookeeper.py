@@ -98,6 +98,8 @@ class ZooKeeper:
 def _classpath() -> str:
     directory = os.environ.get(JARS_VARIABLE)
     if directory is not None:
+        if not glob.glob(os.path.join(directory, "zookeeper*.jar")):
+            raise BrokerFailed(f"{JARS_VARIABLE}={directory}: there is no zookeeper*.jar")
         return os.path.join(directory, "*")
     jars = [jar for pattern in DEBIAN_JARS for jar in glob.glob(pattern)]
     if not any(os.path.basename(jar).startswith("zookeeper") for jar in jars):
