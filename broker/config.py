@@ -65,7 +65,13 @@ BUILT: Final[dict[str, Setting[Value]]] = {
 
 _ENVIRONMENT_PREFIX: Final = "ODRADEK_"
 _NOT_SETTINGS: Final = frozenset(  # ours, but not the broker's
-    {"ODRADEK_REQUIRE", "ODRADEK_SEED", "ODRADEK_SIM_SEED", "ODRADEK_BOOTSTRAP_SERVERS"}
+    {
+        "ODRADEK_BOOTSTRAP_SERVERS",
+        "ODRADEK_REQUIRE",
+        "ODRADEK_SEED",
+        "ODRADEK_SIM_SEED",
+        "ODRADEK_ZOOKEEPER_JARS",
+    }
 )
 
 

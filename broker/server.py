@@ -11,6 +11,7 @@ then flush everything and write the marker of a clean shutdown, last of all.
 
 import asyncio
 import logging
+import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -267,9 +268,7 @@ class Broker:
             try:
                 await listener.bind()
             except OSError as error:
-                raise StartupError(
-                    f"cannot listen on {endpoint}: {error.strerror or error}"
-                ) from error
+                raise StartupError(f"cannot listen on {endpoint}: {_reason(error)}") from error
             self._stack.callback(listener.close)
             listeners.append(listener)
         return listeners
@@ -319,3 +318,10 @@ class Broker:
                     "partition directory left alone directory=%s reason=the store does not know it",
                     kept.directory,
                 )
+
+
+def _reason(error: OSError) -> str:
+    """What the system calls it; asyncio says the address again."""
+    if error.errno is None or isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
+    return os.strerror(error.errno)

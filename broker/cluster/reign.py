@@ -84,11 +84,6 @@ class Reign:
         self._timer: asyncio.Task[None] | None = None
         self.has_ended = False
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether the failover is done."""
-        return self._begun.is_set() and not self.has_ended
-
     async def run(self) -> None:
         """Fail over, then handle events, one at a time, for ever.
 

@@ -18,4 +18,5 @@ async def obey(cluster: LocalCluster, command: str, broker_id: int) -> None:
     elif command == STOP:
         await cluster.stop_broker(broker_id)
     else:
+        assert command in (KILL, EXPIRE)
         await cluster.kill_broker(broker_id, expire=command == EXPIRE)

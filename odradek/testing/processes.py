@@ -40,10 +40,6 @@ class ProcessCluster:
         """There is no single process."""
         return None
 
-    def pid_of(self, broker_id: int) -> int | None:
-        """The process of a broker, if it runs."""
-        return self._child(broker_id).pid
-
     @property
     def log(self) -> str:
         """What they wrote, one after the other."""

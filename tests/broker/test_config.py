@@ -58,6 +58,7 @@ def test_environment_of_others() -> None:
     config = load_config(
         environ={
             "ODRADEK_REQUIRE": "all",
+            "ODRADEK_ZOOKEEPER_JARS": "/usr/share/java",
             "ODRADEK_ZOOKEEPER_CLIENTCNXNSOCKET": "x",
             "ODRADEK_LOG_SEGMENT_BITES": "5",
         }
