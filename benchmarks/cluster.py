@@ -35,7 +35,7 @@ REPLICAS: Final = 3
 STATES: Final = 5_000
 IDLE_S: Final = 60.0
 STALL_MS: Final = 50
-STALLED: Final = re.compile(r"loop stalled ms=(\d+) queued_ms=(\d+)")
+STALLED: Final = re.compile(r"loop stalled ms=(\d+) cpu_ms=(\d+) queued_ms=(\d+)")
 WIDE: Final = f"{PARTITIONS:,} partitions of {REPLICAS} replicas"
 TIMEOUT_S: Final = 60.0
 KINDS: Final = ("odradek", "kafka")
@@ -157,6 +157,7 @@ class Stall(NamedTuple):
     """What a broker has logged of one."""
 
     late_ms: int
+    cpu_ms: int
     queued_ms: int
 
     @property
@@ -170,7 +171,7 @@ def stalls(lab: Cluster) -> list[Stall]:
     found: list[Stall] = []
     for broker in lab.brokers.values():
         log = (broker.directory / "broker.out").read_text(errors="replace")
-        found += [Stall(int(late), int(queued)) for late, queued in STALLED.findall(log)]
+        found += [Stall(*map(int, stall)) for stall in STALLED.findall(log)]
     return found
 
 
@@ -179,8 +180,9 @@ def longest_stall(kind: str, lab: Cluster) -> Iterator[Finding]:
     if kind == "odradek":
         found = stalls(lab)
         own_ms = max((stall.own_ms for stall in found), default=0)
+        cpu_ms = max((stall.cpu_ms for stall in found), default=0)
         late_ms = max((stall.late_ms for stall in found), default=0)
-        note = f"{len(found)} above, with what others ran at most {late_ms} ms"
+        note = f"at most {cpu_ms} ms of work; with what others ran {late_ms} ms"
         yield Finding("… longest stall of a loop", own_ms, "ms", STALL_MS, note)
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar, TypeVarTuple
 
 if TYPE_CHECKING:
     from odradek.storage.files import FileSystem
@@ -88,6 +88,14 @@ class ThreadOffload:
             executor.shutdown(wait=True)
 
 
+class ThreadTimes(NamedTuple):
+    """What a thread has had of the machine so far."""
+
+    cpu_ms: int
+    queued_ms: int
+    """It was ready to run, and others ran."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Runtime:
     """What a broker takes from the world around it."""
@@ -100,8 +108,8 @@ class Runtime:
     store_offload: Offload | None = None
     """The embedded store's own thread, so that no commit waits behind slow flushes of partitions.
     None: the store shares `offload`."""
-    queued_ms: Callable[[], int] = lambda: 0
-    """How long this thread has been ready so far while the machine let others run."""
+    thread_times: Callable[[], "ThreadTimes"] = lambda: ThreadTimes(0, 0)
+    """Those of the thread that asks."""
 
     @classmethod
     def system(cls) -> Self:
@@ -117,7 +125,7 @@ class Runtime:
             files=RealFileSystem(open_files_max=_open_files_max()),
             jobs=ChildJobs(),
             store_offload=ThreadOffload("odradek-store", threads_max=1),
-            queued_ms=_queued_ms,
+            thread_times=_thread_times,
         )
 
     def close(self) -> None:
@@ -134,13 +142,14 @@ def allow_many_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _queued_ms() -> int:
-    """0 where the kernel does not say."""
+def _thread_times() -> ThreadTimes:
+    """Where the kernel does not count the waiting, there is none."""
+    cpu_ms = time.thread_time_ns() // 1_000_000
     try:
         with open("/proc/thread-self/schedstat", "rb") as file:
-            return int(file.read().split()[1]) // 1_000_000
+            return ThreadTimes(cpu_ms, int(file.read().split()[1]) // 1_000_000)
     except (OSError, IndexError, ValueError):
-        return 0
+        return ThreadTimes(cpu_ms, 0)
 
 
 def _open_files_max() -> int:

@@ -53,12 +53,12 @@ Links = Callable[[LiveBroker], ControlLink]
 
 
 class Answers(Protocol):
-    """Who wants to know what brokers answer, with the broker's id."""
+    """Who wants to know what brokers answer, each in the registration that was asked."""
 
-    def leader_and_isr_answered(self, broker_id: int, errors: Errors) -> None:
+    def leader_and_isr_answered(self, broker: LiveBroker, errors: Errors) -> None:
         """What a broker has said of each partition."""
 
-    def deletions_answered(self, broker_id: int, errors: Errors) -> None:
+    def deletions_answered(self, broker: LiveBroker, errors: Errors) -> None:
         """What became of the replicas that a broker was to delete."""
 
 
@@ -199,23 +199,23 @@ class Channel:
         return versions.update_metadata
 
     def _on_answer(self, request: ControlRequest, response: Message) -> None:
-        answers, broker_id = self._channels.answers, self.broker.broker_id
+        answers, broker = self._channels.answers, self.broker
         assert isinstance(response, _RESPONSES)
         if response.error_code != ErrorCode.NONE:
             log.warning(
                 "request refused broker=%d request=%s code=%d",
-                broker_id,
+                broker.broker_id,
                 type(request).__name__,
                 response.error_code,
             )
         if isinstance(response, LeaderAndIsrResponse):
             assert isinstance(request, LeaderAndIsrRequest)
             if errors := leader_and_isr_errors(request, response):
-                answers.leader_and_isr_answered(broker_id, errors)
+                answers.leader_and_isr_answered(broker, errors)
         elif isinstance(response, StopReplicaResponse):
             assert isinstance(request, StopReplicaRequest)
             if errors := deletion_errors(request, response):
-                answers.deletions_answered(broker_id, errors)
+                answers.deletions_answered(broker, errors)
 
     def _tell_waiters(self) -> None:
         while self._waiters and self._waiters[0][0] <= self._done_count:

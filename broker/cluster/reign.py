@@ -10,7 +10,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 from ..config import Config
 from ..coordination.interface import Session
 from ..core.controller import procedures
-from ..core.controller.context import Context
+from ..core.controller.context import Context, LiveBroker
 from ..core.controller.effects import Procedure
 from ..peers.versions import BY_PROTOCOL_VERSION
 from ..runtime import Runtime
@@ -196,21 +196,25 @@ class Reign:
 
     # What brokers answer.
 
-    def leader_and_isr_answered(self, broker_id: int, errors: Errors) -> None:
+    def leader_and_isr_answered(self, broker: LiveBroker, errors: Errors) -> None:
         """What a broker has said of each partition."""
+        self._answered(broker, errors, procedures.leader_and_isr_answered)
 
-        async def handle() -> None:
-            answered = procedures.leader_and_isr_answered(self.context, broker_id, errors)
-            await self._performer.perform(answered)
-
-        self._events.put(handle, handle)
-
-    def deletions_answered(self, broker_id: int, errors: Errors) -> None:
+    def deletions_answered(self, broker: LiveBroker, errors: Errors) -> None:
         """What became of the replicas that a broker was to delete."""
+        self._answered(broker, errors, procedures.stop_replica_answered)
 
+    def _answered(
+        self,
+        broker: LiveBroker,
+        errors: Errors,
+        procedure: Callable[[Context, int, Errors], Procedure[None]],
+    ) -> None:
         async def handle() -> None:
-            answered = procedures.stop_replica_answered(self.context, broker_id, errors)
-            await self._performer.perform(answered)
+            known = self.context.brokers.get(broker.broker_id)
+            if known is not None and known.epoch == broker.epoch:
+                await self._performer.perform(procedure(self.context, broker.broker_id, errors))
+            # Else it has bounced since: what it said then would halt what was begun anew.
 
         self._events.put(handle, handle)
 

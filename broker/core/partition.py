@@ -25,11 +25,10 @@ from ..settings.topic_config import TopicConfig
 from .followers import FetchingReplica, Follower
 from .isr import CommittedIsr, Isr, Outcome, PendingExpand, PendingShrink, Proposal, outcome_of
 from .partition_state import PartitionState
+from .waiters import Waiter, wake
 
 FETCHED_BATCHES_AT_ONCE: Final = 32  # some tenths of a millisecond
 FETCHED_BYTES_AT_ONCE: Final = 1 << 18
-
-Waiter = Callable[[], None]
 
 
 class Partition:
@@ -44,6 +43,7 @@ class Partition:
         "flush_due",
         "flushed_ms",
         "followers",
+        "has_strangers",
         "in_sync",
         "is_leader",
         "log",
@@ -81,6 +81,9 @@ class Partition:
         """All other replicas, in the order of the assignment; empty unless this one leads."""
         self.in_sync: Isr = CommittedIsr(())
         """What the leader knows of the in-sync set; `state.isr` is what is committed of it."""
+        self.has_strangers = False
+        """Whether one is in sync that is no replica any more, as when a reassignment ends: it may
+        be elected yet, so the high watermark stays. In Kafka it does not."""
         self.epoch_start_offset = 0
         """Where the log ended when this broker became its leader in this epoch."""
         self.state = state
@@ -112,12 +115,16 @@ class Partition:
             if is_new_epoch or not was_leader:
                 self._begin_epoch(now_ms, is_new_leader=not was_leader)
             self._take_replicas(state.replicas)
-            self.in_sync = CommittedIsr(state.isr)
+            self._commit(state.isr)
             self._advance_high_watermark()
         else:
             self.followers = {}
-            self.in_sync = CommittedIsr(())
+            self._commit(())
         self.wake()
+
+    def _commit(self, isr: tuple[int, ...]) -> None:
+        self.in_sync = CommittedIsr(isr)
+        self.has_strangers = not all(r == self.node_id or r in self.followers for r in isr)
 
     def _begin_epoch(self, now_ms: int, *, is_new_leader: bool) -> None:
         log, state = self.log, self.state
@@ -169,7 +176,7 @@ class Partition:
             self._note_due()
         self._advance_high_watermark()
         if self.end_waiters:
-            _wake(self.end_waiters)
+            wake(self.end_waiters)
         return base_offset
 
     @property
@@ -239,7 +246,7 @@ class Partition:
 
     def shrink_isr(self, now_ms: int, lag_max_ms: int) -> bool:
         """Look for followers that lag; whether there is a smaller set to be proposed."""
-        if not self.is_leader or not self.followers:
+        if not self.is_leader or not (self.followers or self.has_strangers):
             return False
         log_end_offset = self.log.log_end_offset
         lagging = {
@@ -285,7 +292,7 @@ class Partition:
         self.state = state._replace(
             isr=tuple(isr), partition_epoch=partition_epoch, is_recovering=False
         )
-        self.in_sync = CommittedIsr(self.state.isr)
+        self._commit(self.state.isr)
         for replica in self.state.isr:
             if replica in self.followers:
                 self.followers[replica].is_joining = False
@@ -306,7 +313,6 @@ class Partition:
 
     def append_fetched(self, batches: memoryview, *, wall_ms: int) -> Appended:
         """Append some of what the leader sent, byte for byte; nothing of a later epoch than its.
-
 
         Raises: CorruptLog, MalformedMessage, DiskFull, LogDirFailed.
         """
@@ -358,8 +364,8 @@ class Partition:
 
     def wake(self) -> None:
         """Something that a waiter may wait for has happened."""
-        _wake(self.waiters)
-        _wake(self.end_waiters)
+        wake(self.waiters)
+        wake(self.end_waiters)
 
     def _note_due(self) -> None:
         """So many records are not durable; those that a flush is under way for do not count."""
@@ -377,10 +383,10 @@ class Partition:
             offset = log.recovery_point
         if self.followers:
             offset = self._replicated(offset)
-        if offset > log.high_watermark:
+        if offset > log.high_watermark and not self.has_strangers:
             log.high_watermark = offset
             if self.waiters:
-                _wake(self.waiters)
+                wake(self.waiters)
 
     def _replicated(self, offset: int) -> int:
         """Up to where, at most `offset`, all have the log that are or will be in sync."""
@@ -391,10 +397,3 @@ class Partition:
             if follower.log_end_offset < offset and (replica in maximal or follower.is_joining):
                 offset = follower.log_end_offset
         return offset
-
-
-def _wake(waiters: set[Waiter]) -> None:
-    for waiter in list(waiters):
-        # One that was told may append, and so wake the others, who then may wait no longer.
-        if waiter in waiters:
-            waiter()

@@ -30,7 +30,8 @@ from ..call import Call
 from ..core.fetch_reads import Lookup, Read, read_all, release_all
 from ..core.fetch_session import FetchContext, Key, PartitionFetch, is_sessionless
 from ..core.followers import FetchingReplica
-from ..core.partition import Partition, Waiter
+from ..core.partition import Partition
+from ..core.waiters import Waiter
 from ..node import Node
 
 RECORDS_V2_VERSION_FIRST = 4

@@ -20,15 +20,21 @@ STALL_MS: Final = 50
 async def watch_loop(config: Config, runtime: Runtime, counters: Counters) -> None:
     """Log every stall that is seen, for ever; or nothing if the interval is 0.
 
-    Of a stall, `queued_ms` the thread was ready to run, but the machine had others to serve.
+    Of a stall, the loop worked for `cpu_ms`, and for `queued_ms` the machine had others to serve.
+    In the rest it waited: for the disk, or for another thread of the broker.
     """
     interval_ms = config.odradek_loop_stall_check_ms
-    queued_ms = runtime.queued_ms()
+    times = runtime.thread_times()
     while interval_ms:
         due_ms = runtime.clock.now_ms() + interval_ms
         await asyncio.sleep(interval_ms / 1000)
         late_ms = runtime.clock.now_ms() - due_ms
-        before_ms, queued_ms = queued_ms, runtime.queued_ms()
+        before, times = times, runtime.thread_times()
         if late_ms > STALL_MS:
             counters.add(LOOP_STALLS)
-            log.warning("loop stalled ms=%d queued_ms=%d", late_ms, queued_ms - before_ms)
+            log.warning(
+                "loop stalled ms=%d cpu_ms=%d queued_ms=%d",
+                late_ms,
+                times.cpu_ms - before.cpu_ms,
+                times.queued_ms - before.queued_ms,
+            )

@@ -35,11 +35,11 @@ def brokers_changed(context: Context, registered: Mapping[int, LiveBroker]) -> P
     ]
     if new or dead or bounced or moved:
         log.info("brokers changed new=%s dead=%s bounced=%s moved=%s", new, dead, bounced, moved)
-    if new:
-        yield from _start(context, {b: registered[b] for b in new})
-    if bounced:
+    if bounced:  # in Kafka behind the new ones, which then may begin what the bounce has to undo
         yield from _stop(context, bounced)
         yield from _start(context, {b: registered[b] for b in bounced})
+    if new:
+        yield from _start(context, {b: registered[b] for b in new})
     if dead:
         yield from _stop(context, dead)
     if moved:

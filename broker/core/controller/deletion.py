@@ -15,6 +15,7 @@ from ..partition_state import TopicPartition
 from .context import Context, ReplicasByBroker
 from .effects import Breathe, DeleteTopicNodes, DropDeletionRequests, Procedure
 from .partition_machine import change_partitions
+from .reassignment_requests import drop_requests
 from .replica_machine import change_replicas
 from .request_batch import send_metadata, slices
 from .status import REPLICA_BEFORE, PartitionStatus, ReplicaStatus
@@ -126,6 +127,8 @@ def _complete(context: Context, topic: str) -> Procedure[None]:
     yield from change_replicas(context, deleted, ReplicaStatus.NON_EXISTENT)
     yield DeleteTopicNodes(topic)
     context.remove_topic(topic)
+    if any(key[0] == topic for key in context.reassignment_requests):  # Kafka leaves them there
+        yield from drop_requests(context, lambda key, replicas: key[0] == topic)
     log.info("topic deleted topic=%s", topic)
 
 
@@ -137,6 +140,8 @@ def _begin(context: Context, topics: Collection[str]) -> Procedure[None]:
         yield from change_partitions(context, partitions, PartitionStatus.OFFLINE)
         yield from change_partitions(context, partitions, PartitionStatus.NON_EXISTENT)
         context.deletions_begun.update(unseen)
+        for key in partitions:  # or the deletion would wait again for what can't end any more
+            context.reassigning.pop(key, None)
     yield from send_metadata(context, context.partitions_of(topics))
     dead: ReplicasByBroker = {}
     alive: ReplicasByBroker = {}

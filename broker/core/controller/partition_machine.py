@@ -58,13 +58,17 @@ def change_partitions(
 
 
 def bring_online(context: Context, topic: str | None = None) -> Procedure[States]:
-    """Find leaders for all partitions (of a topic) that are new or offline."""
+    """Find leaders for all partitions (of a topic) that are new or offline.
+
+    A topic that is to be deleted needs none, unless a reassignment has to end first: in Kafka both
+    then wait for ever.
+    """
     waiting = (PartitionStatus.NEW, PartitionStatus.OFFLINE)
     partitions = [
         key
         for key, status in context.partition_status.items()
         if status in waiting
-        and not context.is_to_be_deleted(key[0])
+        and (key in context.reassigning or not context.is_to_be_deleted(key[0]))
         and (topic is None or key[0] == topic)
     ]
     return (yield from change_partitions(context, partitions, PartitionStatus.ONLINE))

@@ -11,7 +11,8 @@ from odradek.protocol.errors import ErrorCode, Refused
 from ..partition_state import TopicPartition
 from .context import Context
 from .effects import Procedure, ReplicaAssignment
-from .reassignment_steps import NotMovable, advance, drop_requests, is_complete
+from .reassignment_requests import drop_requests
+from .reassignment_steps import NotMovable, advance, is_complete
 
 log = logging.getLogger(__name__)
 
@@ -114,9 +115,22 @@ def _begin(
             results[key] = Refused(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition"
             )
+        elif _loses_all(context, key, assignment):
+            results[key] = Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no replica that would be left is in sync"
+            )
         else:
             results[key] = yield from _try(context, key, assignment)
     return results
+
+
+def _loses_all(context: Context, key: TopicPartition, assignment: ReplicaAssignment) -> bool:
+    """Whether all that are in sync would be deleted, as Kafka does in ZooKeeper mode.
+
+    So it is where only replicas that were being added have stayed in sync, and are given up.
+    """
+    state = context.states.get(key)
+    return state is not None and not set(state.isr).intersection(assignment.replicas)
 
 
 def _try(

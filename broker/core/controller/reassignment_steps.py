@@ -5,14 +5,13 @@ replicas until the targets are in sync; then the others are stopped, and the nod
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from ..elections import Strategy
 from ..partition_state import PartitionState, TopicPartition
 from .context import Context
 from .deletion import halt_deletions, retry_deletions
 from .effects import (
-    KeepReassignmentRequests,
     Procedure,
     ReadStates,
     ReplicaAssignment,
@@ -20,6 +19,7 @@ from .effects import (
     WriteStates,
 )
 from .partition_machine import change_partitions
+from .reassignment_requests import drop_requests
 from .replica_machine import change_replicas
 from .request_batch import RequestBatch, send_metadata
 from .status import PartitionStatus, ReplicaStatus
@@ -145,14 +145,3 @@ def _write(context: Context, key: TopicPartition, assignment: ReplicaAssignment)
     topic, partition = key
     partitions = {**context.assignments[topic], partition: assignment}
     yield WriteAssignment(topic, context.topic_ids[topic], partitions)
-
-
-def drop_requests(
-    context: Context, is_meant: Callable[[TopicPartition, tuple[int, ...]], bool]
-) -> Procedure[None]:
-    """Take requests from /admin/reassign_partitions, if there is such a node."""
-    requests = context.reassignment_requests
-    if requests:
-        left = {key: replicas for key, replicas in requests.items() if not is_meant(key, replicas)}
-        context.reassignment_requests = left
-        yield KeepReassignmentRequests(left)

@@ -43,11 +43,11 @@ class Told:
         self.links.append(FakeLink(self.broker))
         return self.links[-1]
 
-    def leader_and_isr_answered(self, broker_id: int, errors: Errors) -> None:
-        self.answers.append(("lead", broker_id, errors))
+    def leader_and_isr_answered(self, broker: LiveBroker, errors: Errors) -> None:
+        self.answers.append(("lead", broker.broker_id, errors))
 
-    def deletions_answered(self, broker_id: int, errors: Errors) -> None:
-        self.answers.append(("delete", broker_id, errors))
+    def deletions_answered(self, broker: LiveBroker, errors: Errors) -> None:
+        self.answers.append(("delete", broker.broker_id, errors))
 
     def send(self, *requests: BrokerRequests) -> None:
         self.channels.send(requests, [live(1)])

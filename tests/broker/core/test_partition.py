@@ -62,6 +62,18 @@ def test_a_leader_with_followers_waits_for_them(tmp_path: Path) -> None:
     assert partition.log.high_watermark == 1
 
 
+def test_a_leader_waits_for_who_leaves(tmp_path: Path) -> None:
+    partition = partition_of(tmp_path, replicas=(1,), isr=(1, 2))
+    append(partition, b"a")
+    assert partition.log.high_watermark == 0, "2 may be elected yet"
+    assert partition.shrink_isr(0, 10_000)
+    proposal = partition.proposal
+    assert proposal is not None
+    assert proposal.isr == (1,)
+    partition.isr_altered(proposal, (1,), 5, partition.state.partition_epoch + 1)
+    assert partition.log.high_watermark == 1
+
+
 def test_who_may_be_served(tmp_path: Path) -> None:
     partition = partition_of(tmp_path)
     assert [code(partition, epoch) for epoch in (-1, 5, 4, 6, -2)] == [

@@ -1,0 +1,80 @@
+"""Deletions and reassignments that wait for each other; found by the simulation of clusters."""
+
+from odradek.broker.core.controller import procedures
+from odradek.protocol.errors import ErrorCode, Refused
+
+from .model import Cluster, broker
+
+
+def moving() -> Cluster:
+    """A partition that is being moved from 1 to 2."""
+    cluster = Cluster(1, 2)
+    cluster.fail_over()
+    cluster.create("t", (1,))
+    cluster.deliver()
+    cluster.run(procedures.reassign(cluster.context, {("t", 0): (2,)}))
+    cluster.deliver()
+    return cluster
+
+
+def test_a_move_that_a_deletion_waits_for_gets_a_leader() -> None:
+    cluster = moving()
+    cluster.delete("t")
+    assert "t" in cluster.context.deletions_halted
+    cluster.set_state(("t", 0), leader=-1)
+    cluster.fail_over()
+    assert cluster.state("t")[0] == 1
+    cluster.deliver()
+    cluster.alter(("t", 0), 1, 2)
+    cluster.deliver()
+    assert not cluster.store.topics
+    assert not cluster.store.deletions
+
+
+def test_a_deletion_that_has_begun_waits_for_no_move() -> None:
+    cluster = moving()
+    cluster.delete("t")
+    cluster.start(2)  # what waits is tried again
+    assert "t" in cluster.context.deletions_begun
+    cluster.delete("t")
+    cluster.deliver()
+    assert not cluster.store.topics
+
+
+def test_a_deleted_topic_leaves_no_request_to_move_it() -> None:
+    cluster = Cluster(1, 2)
+    cluster.fail_over()
+    cluster.create("t", (1,))
+    cluster.deliver()
+    cluster.store.reassignments = {("t", 0): (2,), ("u", 0): (2,)}
+    cluster.context.reassignment_requests = dict(cluster.store.reassignments)
+    cluster.delete("t")
+    cluster.deliver()
+    assert cluster.store.reassignments == {("u", 0): (2,)}
+
+
+def test_the_last_in_sync_replica_is_not_given_up() -> None:
+    cluster = moving()
+    cluster.set_state(("t", 0), leader=2, isr=(2,))
+    cluster.run(procedures.isr_changes_noticed(cluster.context, ()))
+    cluster.context.states["t", 0] = cluster.context.states["t", 0]._replace(leader=2, isr=(2,))
+    result = cluster.run(procedures.reassign(cluster.context, {("t", 0): None}))["t", 0]
+    assert isinstance(result, Refused)
+    assert result.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert cluster.state("t")[2] == (2,)
+
+
+def test_who_bounced_is_stopped_before_others_start() -> None:
+    cluster = Cluster(1, 2)
+    cluster.fail_over()
+    cluster.create("t", (1, 2))
+    cluster.deliver()
+    cluster.kill(2)
+    cluster.delete("t")
+    cluster.answers.clear()
+    cluster.brokers = {1: broker(1, 5), 2: broker(2, 6)}
+    cluster.take()
+    cluster.changed()
+    told = [request for request in cluster.take() if request.broker_id == 1]
+    last = [bool(r.stop_replicas) for r in told if r.leader_and_isr or r.stop_replicas][-1]
+    assert last, "what is told to delete its replica is not told to make it again"
