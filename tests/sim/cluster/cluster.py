@@ -1,0 +1,405 @@
+"""A whole simulated cluster: a storm of things that happen to it, and the calm after it."""
+
+# mypy: disable-error-code="func-returns-value, return, return-value, misc"
+# What happens may return anything; only NOTHING says something.
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from odradek.broker.core.controller import procedures
+from odradek.broker.core.controller.context import Context
+from odradek.broker.core.controller.effects import Procedure
+from odradek.broker.core.elections import ElectionType
+from odradek.broker.core.partition_state import PartitionState, TopicPartition
+
+from .broker import SESSION_TIMEOUT_MS, SimBroker
+from .checks import Checks, Transitions
+from .reign import Reign
+from .store import ClusterStore, Session
+from .world import STORE, World
+
+TOPICS: Final = ("a", "b", "c")
+EVENTS_MIN: Final = 1000
+CRASHES_MIN: Final = 3
+CALM_MAX_MS: Final = 60_000
+
+
+class Outcome(NamedTuple):
+    """How much happened."""
+
+    events: int
+    crashes: int
+    controllers: int
+    acknowledged: int
+
+
+class SimCluster:
+    """Brokers, a store, and whoever disturbs them."""
+
+    def __init__(self, seed: int, transitions: Transitions) -> None:
+        self.world = World(seed)
+        self.checks = Checks()
+        self.store = ClusterStore(self.world, self.checks)
+        self.brokers: dict[int, SimBroker] = {}
+        self.crashes = 0
+        self._values = 0
+        chance = self.world.random
+        ids = range(1, 4 + chance.randrange(2))
+        allows_loss = chance.random() < 0.4
+        self._unclean = "c" if allows_loss else None
+        old = chance.random() < 0.3
+        for broker_id in ids:
+            self.brokers[broker_id] = SimBroker(
+                broker_id,
+                self.world,
+                self.store,
+                self.checks,
+                transitions,
+                self.brokers,
+                writes_isr=old and chance.random() < 0.5,
+            )
+        self._is_storm = True
+        self._pause_ms = chance.choice(((10, 100), (30, 300), (50, 500)))
+        self._actions: list[tuple[int, Callable[[], object]]] = [
+            (10, self._create),
+            (3, self._delete),
+            (4, self._extend),
+            (7, self._reassign),
+            (2, self._request_reassignment),
+            (2, self._cancel),
+            (3, self._elect),
+            (2, self._request_elections),
+            (2, self._rebalance),
+            (4, self._crash),
+            (3, self._bounce),
+            (16, self._start),
+            (2, self._shut_down),
+            (2, self._expire),
+            (2, self._fail_disk),
+            (4, self._cut),
+            (1, self._unseat),
+            (1, self._crash_controller),
+        ]
+
+    # The storm.
+
+    def run(self) -> Outcome:
+        """Let it happen, then settle; everything is checked on the way."""
+        world = self.world
+        for broker in self.brokers.values():
+            broker.start()
+        for topic in TOPICS[:2]:
+            self._create_topic(topic)
+        world.after(50, self._act)
+        world.after(20, self._produce)
+        while self._is_storm:
+            world.step()
+        self._calm_down()
+        deadline_ms = world.time_ms + CALM_MAX_MS
+        while (trouble := self._trouble()) is not None:
+            assert world.time_ms < deadline_ms, f"the cluster does not settle: {trouble}"
+            until_ms = world.time_ms + 200
+            while world.time_ms < until_ms:
+                world.step()
+        for session in self.store.sessions:
+            assert session.is_alive
+        return Outcome(
+            world.event_count, self.crashes, self.store.controller_epoch, self.checks.acknowledged
+        )
+
+    def _act(self) -> object:
+        world = self.world
+        is_late = world.event_count > EVENTS_MIN * 2 // 3
+        if is_late and self.store.controller_epoch < 2:
+            self._unseat()
+        elif is_late and self.crashes < CRASHES_MIN:
+            self._crash()
+            self._start()
+        elif world.event_count > EVENTS_MIN:
+            self._is_storm = False
+            return None
+        weights, actions = zip(*self._actions, strict=True)
+        happened = world.random.choices(actions, weights)[0]()
+        world.after(world.random.randrange(*self._pause_ms), self._act)
+        return happened
+
+    def _produce(self) -> object:
+        self.world.after(self.world.random.randrange(10, 60), self._produce)
+        broker = self._any_up()
+        if broker is None or not self._is_storm:
+            return False
+        self._values += 1
+        return broker.produce(self._values)
+
+    def _calm_down(self) -> None:
+        """Everything that is broken is mended, and all brokers are started."""
+        world = self.world
+        world.is_calm = True
+        self._heal(set(world.cuts))
+        for broker in self.brokers.values():
+            if broker.is_up and not broker.disks.is_complete:
+                broker.crash(expires_ms=0)
+            if not broker.is_up:
+                self._start_broker(broker, mends=True)
+            # Who stops at the moment is started when it has.
+        world.after(500, self._start_all)
+
+    def _start_all(self) -> None:
+        for broker in self.brokers.values():
+            if broker.is_up and self._remove_strays(broker):
+                broker.crash(expires_ms=0)
+            if not broker.is_up:
+                self._start_broker(broker, mends=True)
+        self.world.after(500, self._start_all)
+
+    def _remove_strays(self, broker: SimBroker) -> bool:
+        """Delete logs of topics that are gone, as an operator of Kafka has to.
+
+        A broker has them that was down when its replica was moved away.
+        """
+        ids = {node.topic_id for node in self.store.topics.values()}
+        strays = [
+            key
+            for disk in broker.disks.all
+            for key, kept in disk.logs.items()
+            if kept.topic_id not in ids
+        ]
+        for key in strays:
+            broker.disks.drop(key)
+        return bool(strays)
+
+    # What must be in the end.
+
+    def _trouble(self) -> str | None:
+        """What is not as it should be when all is well."""
+        store = self.store
+        reigning = [b.reign for b in self.brokers.values() if b.reign is not None]
+        if len(reigning) != 1 or reigning[0].context.controller_epoch != store.controller_epoch:
+            return f"{len(reigning)} controllers"
+        if not reigning[0].is_quiet:
+            return "the controller is busy"
+        if len(store.registered) < len(self.brokers):
+            return f"registered are {sorted(store.registered)}"
+        if store.deletions or store.reassignments or store.preferred is not None:
+            return f"asked: {store.deletions} {store.reassignments} {store.preferred}"
+        for topic, node in store.topics.items():
+            for partition, assignment in node.partitions.items():
+                key = topic, partition
+                found = store.states.get(key)
+                if found is None or set(found.isr) != set(assignment.replicas) or found.leader < 0:
+                    return f"{key} {assignment} is {found}"
+                if assignment.is_being_reassigned:
+                    return f"{key} is being moved: {assignment}"
+        if store.states.keys() != {(t, p) for t, n in store.topics.items() for p in n.partitions}:
+            return "states of topics that are not there"
+        return self._untold(reigning[0])
+
+    def _untold(self, reign: Reign) -> str | None:
+        """What controller or brokers do not know of the store."""
+        context = reign.context
+        if context.states.keys() != self.store.states.keys():
+            return f"the controller knows {sorted(context.states)}"
+        if context.reassigning or context.topics_to_delete:
+            return f"the controller still has {context.reassigning} {context.topics_to_delete}"
+        expected = {}
+        for key, node in self.store.states.items():
+            state = context.states[key]
+            replicas = self.store.topics[key[0]].partitions[key[1]].replicas
+            expected[key] = node.leader, node.leader_epoch, node.isr, replicas
+            if _brief(state) != expected[key]:
+                return f"the controller knows {state} for {node}"
+        for broker in self.brokers.values():
+            told = {
+                (name, state.partition): _brief(state)
+                for name, topic in broker.metadata.topics.items()
+                for state in topic.partitions
+            }
+            if told != expected:
+                return f"broker {broker.broker_id} was told {told}, not {expected}"
+            if broker.metadata.controller_id != context.controller_id:
+                return f"broker {broker.broker_id} asks {broker.metadata.controller_id}"
+            if broker.metadata.brokers.keys() != self.brokers.keys():
+                return f"broker {broker.broker_id} knows {broker.metadata.brokers}"
+            for key, (leader, leader_epoch, isr, _) in expected.items():
+                served = broker.replicas.partitions.get(key)
+                if broker.broker_id not in isr:
+                    continue
+                if served is None or served.state.leader_epoch != leader_epoch:
+                    return f"broker {broker.broker_id} serves {served and served.state} for {key}"
+                if served.is_leader != (leader == broker.broker_id):
+                    return f"broker {broker.broker_id} is no leader of {key}"
+                if served.log.high_watermark != served.log.log_end_offset:
+                    return f"broker {broker.broker_id} has uncommitted records of {key}"
+        return None
+
+    # Topics.
+
+    def _draw_replicas(self) -> tuple[int, ...]:
+        chance, ids = self.world.random, list(self.brokers)
+        return tuple(chance.sample(ids, chance.choice((1, 2, 2, 3, 3))))
+
+    def _create(self) -> object:
+        absent = [t for t in TOPICS if t not in self.store.topics and t not in self.store.deletions]
+        return self._create_topic(self.world.random.choice(absent)) if absent else False
+
+    def _create_topic(self, topic: str) -> object:
+        chance = self.world.random
+        topic_id = chance.randbytes(16)
+        if topic == self._unclean:
+            self.checks.unclean.add(topic_id)
+            self.store.unclean_topics.add(topic)
+        replicas = [self._draw_replicas() for _ in range(chance.randrange(1, 4))]
+        self.store.create_topic(topic, topic_id, replicas)
+
+    def _any_topic(self) -> str | None:
+        topics = sorted(self.store.topics)
+        return self.world.random.choice(topics) if topics else None
+
+    def _any_partition(self) -> TopicPartition | None:
+        keys = [(t, p) for t, node in sorted(self.store.topics.items()) for p in node.partitions]
+        return self.world.random.choice(keys) if keys else None
+
+    def _delete(self) -> object:
+        topic = self._any_topic()
+        if topic is None:
+            return False
+        self.store.deletions.add(topic)
+        topic_id = self.store.topics[topic].topic_id
+        assert topic_id is not None
+        self.checks.doomed.add(topic_id)
+        return self.store.fire("deletions")
+
+    def _extend(self) -> object:
+        topic = self._any_topic()
+        if topic is None or len(self.store.topics[topic].partitions) > 4:
+            return False
+        return self.store.add_partition(topic, self._draw_replicas())
+
+    # What admin clients ask for.
+
+    def _ask(self, make: Callable[[Context], Procedure[Any]]) -> object:
+        reigns = [b.reign for b in self.brokers.values() if b.reign is not None]
+        if not reigns:
+            return False
+        return self.world.random.choice(reigns).ask(make, lambda result: None)
+
+    def _reassign(self) -> object:
+        key = self._any_partition()
+        if key is None:
+            return False
+        asked = {key: self._draw_replicas()}
+        return self._ask(lambda context: procedures.reassign(context, asked))
+
+    def _cancel(self) -> object:
+        key = self._any_partition()
+        return key is not None and self._ask(
+            lambda context: procedures.reassign(context, {key: None})
+        )
+
+    def _request_reassignment(self) -> object:
+        key = self._any_partition()
+        if key is None or self.store.reassignments:
+            return False
+        self.store.reassignments = {key: self._draw_replicas()}
+        return self.store.fire("reassignments")
+
+    def _elect(self) -> object:
+        if self._unclean is None or self.world.random.random() < 0.5:
+            return self._ask(lambda c: procedures.elect(c, None, ElectionType.PREFERRED))
+        keys = [key for key in self.store.states if key[0] == self._unclean]
+        return self._ask(lambda c: procedures.elect(c, keys, ElectionType.UNCLEAN))
+
+    def _request_elections(self) -> object:
+        key = self._any_partition()
+        if key is None or self.store.preferred is not None:
+            return False
+        self.store.preferred = {key}
+        return self.store.fire("preferred")
+
+    def _rebalance(self) -> object:
+        return self._ask(lambda context: procedures.rebalance(context, 10))
+
+    # Faults.
+
+    def _any_up(self) -> SimBroker | None:
+        up = [broker for broker in self.brokers.values() if broker.is_up]
+        return self.world.random.choice(up) if up else None
+
+    def _crash(self) -> object:
+        broker = self._any_up()
+        return broker is not None and self._crash_broker(broker)
+
+    def _crash_broker(self, broker: SimBroker) -> object:
+        self.crashes += 1
+        broker.crash(expires_ms=self.world.random.choice((0, SESSION_TIMEOUT_MS)))
+
+    def _bounce(self) -> object:
+        broker = self._any_up()
+        if broker is None:
+            return False
+        self.crashes += 1
+        broker.crash(expires_ms=self.world.random.choice((0, 5, 100)))
+        return self._start_broker(broker)
+
+    def _start(self) -> object:
+        down = [broker for broker in self.brokers.values() if not broker.is_up]
+        return bool(down) and self._start_broker(self.world.random.choice(down))
+
+    def _start_broker(self, broker: SimBroker, *, mends: bool = False) -> object:
+        for disk in broker.disks.all:
+            if disk.has_failed and (mends or self.world.random.random() < 0.7):
+                disk.has_failed = False
+        broker.start()
+
+    def _shut_down(self) -> object:
+        broker = self._any_up()
+        return broker is not None and not broker.stops and broker.shut_down()
+
+    def _expire(self) -> object:
+        broker = self._any_up()
+        if broker is None or broker.session is None:
+            return False
+        return self.store.expire(broker.session)
+
+    def _fail_disk(self) -> object:
+        broker = self._any_up()
+        return broker is not None and broker.fail_disk()
+
+    def _unseat(self) -> object:
+        """Somebody deletes /controller; who was it goes on until it hears of that."""
+        return self.store.controller is not None and self.store.delete_controller()
+
+    def _crash_controller(self) -> object:
+        found = self.store.controller
+        broker = None if found is None else self.brokers[found[0]]
+        return broker is not None and broker.is_up and self._crash_broker(broker)
+
+    def _cut(self) -> object:
+        world = self.world
+        one, other = world.random.sample([STORE, *self.brokers], 2)
+        link = frozenset((one, other))
+        if link in world.cuts:
+            return False
+        world.cuts.add(link)
+        for session in list(self.store.sessions) if STORE in link else ():
+            if session.broker_id in link:
+                world.after(SESSION_TIMEOUT_MS, lambda s=session: self._time_out(s))
+        world.after(world.random.randrange(100, 1500), lambda: self._heal({link}))
+        return None
+
+    def _time_out(self, session: Session) -> object:
+        if not session.is_alive or not self.world.is_cut(session.broker_id, STORE):
+            return False
+        return self.store.expire(session)
+
+    def _heal(self, links: set[frozenset[int]]) -> object:
+        healed = self.world.cuts & links
+        self.world.cuts -= links
+        for broker_id in sorted(i for link in healed if STORE in link for i in link - {STORE}):
+            self.store.reconnected(broker_id)
+            self.brokers[broker_id].look_again()
+        return bool(healed)
+
+
+def _brief(state: PartitionState) -> tuple[object, ...]:
+    return state.leader, state.leader_epoch, state.isr, state.replicas
