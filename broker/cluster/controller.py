@@ -71,6 +71,8 @@ class ClusterController:
         self._reigning: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None
         self._to_look = asyncio.Event()
+        self._turn = asyncio.Lock()
+        """Two elections at once, of one session, could both believe to be the one that was won."""
         self._backoff_s = BACKOFF_MIN_S
         self._may_stand_s = -BACKOFF_MAX_S
         self.controller_id = NOBODY
@@ -214,6 +216,10 @@ class ClusterController:
 
         Raises: KRaftControls, MalformedZnode, SessionExpired.
         """
+        async with self._turn:
+            await self._contend_in_turn()
+
+    async def _contend_in_turn(self) -> None:
         while True:
             holder = await read_holder(self._session, self._look)
             self._learn(holder)

@@ -1,13 +1,15 @@
 """Who becomes the controller, and how one stops being it."""
 
 import asyncio
+import logging
+from collections.abc import Sequence
 
 import pytest
 
 from odradek.broker.cluster.election import KRaftControls, Mandate, read_holder, stand, step_down
 from odradek.broker.cluster.writing import FencedWriter
 from odradek.broker.coordination import znodes
-from odradek.broker.coordination.interface import Create
+from odradek.broker.coordination.interface import CoordinationLost, Create, Op, Result
 from odradek.broker.core.controller import procedures
 from odradek.broker.core.controller.effects import ControllerMoved
 from odradek.protocol.errors import ErrorCode, Refused
@@ -189,3 +191,28 @@ async def test_an_epoch_that_nobody_can_read() -> None:
         await w.session.create(znodes.CONTROLLER)
         await w.session.delete(znodes.CONTROLLER)  # only a change makes anybody look again
         assert (await w.controller()).controller.controller_epoch == 8
+
+
+@asynchronous
+async def test_who_looks_twice_at_once_is_elected_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session may be renewed just when its watches fire; both looks see that nobody is it."""
+    caplog.set_level(logging.INFO)
+    async with world() as w:
+        member = await w.member(1)
+        await w.controller()
+        caplog.clear()
+        member.controller.lost()
+        write, cut_off = member.session.multi, iter([True, True])
+
+        async def multi(ops: Sequence[Op]) -> list[Result]:
+            if next(cut_off, False):
+                raise CoordinationLost("the connection is gone")
+            return await write(ops)
+
+        monkeypatch.setattr(member.session, "multi", multi)
+        await w.session.delete(znodes.CONTROLLER)
+        await asyncio.gather(member.controller.renewed(), member.controller.renewed())
+        await w.controller()
+        assert caplog.text.count("elected controller") == 1
