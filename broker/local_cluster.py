@@ -17,18 +17,13 @@ from .config import Config, ConfigError
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import StoreError
 from .endpoints import Endpoint
+from .internal_topics import internal_topic_settings
 from .recovery import ProgressBar, no_bar
 from .runtime import Runtime
 from .server import IS_NOT_LINUX, STORE_FILE, Broker, StartupError
 
 LOCK_FILE: Final = ".lock"
-
-REPLICATION_FACTORS: Final = (
-    "offsets.topic.replication.factor",
-    "transaction.state.log.replication.factor",
-)
 PORT_MAX: Final = 65_535
-MIN_ISR: Final = "transaction.state.log.min.isr"
 
 Load = Callable[[Mapping[str, str]], Config]
 """Makes a configuration of what the user gave, and of these settings above it."""
@@ -51,9 +46,8 @@ def cluster_configs(
         )
     if len(first.data_dirs) > 1:
         raise ConfigError("several brokers of one process have one directory: name only one")
-    shared = {name: str(min(3, count)) for name in REPLICATION_FACTORS if name not in given}
-    if MIN_ISR not in given:
-        shared[MIN_ISR] = str(min(2, count))
+    internal = internal_topic_settings(count)
+    shared = {name: value for name, value in internal.items() if name not in given}
     _check_ports(first, count, is_first_given=bool(ports))
     configs = []
     for index in range(count):

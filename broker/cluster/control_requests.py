@@ -30,6 +30,7 @@ from odradek.protocol.messages.k06_update_metadata import (
     UpdateMetadataTopicState,
 )
 
+from ..control_messages import ControlRequest
 from ..coordination.broker_registration import SECURITY_PROTOCOLS
 from ..core.controller.context import LiveBroker
 from ..core.controller.requests import BrokerRequests, StoppedReplica
@@ -37,7 +38,6 @@ from ..core.partition_state import PartitionState, TopicPartition
 
 PARTITIONS_MAX: Final = 500
 
-ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 Errors = dict[TopicPartition, ErrorCode]
 T = TypeVar("T", PartitionState, StoppedReplica)
 

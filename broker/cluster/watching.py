@@ -6,7 +6,7 @@ again, and handed to a procedure.
 
 import logging
 from collections.abc import Callable, Collection, Iterable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from odradek.protocol.primitives import ZERO_UUID
 
@@ -34,8 +34,6 @@ from .reading import (
 from .writing import FencedWriter, OpRefused
 
 log = logging.getLogger(__name__)
-
-LOG_DIR_FAILED: Final = 1
 
 T = TypeVar("T")
 

@@ -20,6 +20,7 @@ from .client_configs import (
     SparkConfig,
     client_config,
 )
+from .commands import EXPIRE, KILL, START, STOP
 from .errors import BrokerFailed
 from .ready import Address, Ready
 
@@ -132,7 +133,7 @@ class Broker:
     def stop(self, broker_id: int | None = None) -> None:
         """Stop all, or one of several, in good order; the files stay.  Raises: BrokerFailed."""
         if broker_id is not None:
-            self._command("stop", broker_id)
+            self._command(STOP, broker_id)
             self._down.add(broker_id)
         elif self._runner is not None:
             self._runner.stop()
@@ -147,7 +148,7 @@ class Broker:
         Raises: RuntimeError for a broker that is alone in this process, BrokerFailed.
         """
         if broker_id is not None:
-            self._command("expire" if expire else "kill", broker_id)
+            self._command(EXPIRE if expire else KILL, broker_id)
             self._down.add(broker_id)
         elif self._runner is not None:
             self._runner.kill()
@@ -316,7 +317,7 @@ class Broker:
         return ChildBroker(log_path, start_timeout_s=start_timeout_s)
 
     def _start_one(self, broker_id: int) -> None:
-        self._command("start", broker_id)
+        self._command(START, broker_id)
         self._down.discard(broker_id)
         isr.wait_until_in_sync(self._live_addresses(), broker_id, timeout_s=ISR_TIMEOUT_S)
 

@@ -1,8 +1,9 @@
-"""What a test may have done to single brokers of a cluster that runs in one process."""
+"""What a test may have done to single brokers of a cluster."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from odradek.broker.local_cluster import LocalCluster
+if TYPE_CHECKING:
+    from odradek.broker.local_cluster import LocalCluster
 
 START: Final = "start"
 STOP: Final = "stop"
@@ -11,7 +12,7 @@ EXPIRE: Final = "expire"
 """Kill it, and let its session expire at once."""
 
 
-async def obey(cluster: LocalCluster, command: str, broker_id: int) -> None:
+async def obey(cluster: "LocalCluster", command: str, broker_id: int) -> None:
     """Do it.  Raises: StartupError, StorageError, KeyError (there is no such broker now)."""
     if command == START:
         await cluster.start_broker(broker_id)

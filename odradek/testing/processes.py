@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from odradek.broker.internal_topics import internal_topic_settings
+
 from .child import ChildBroker
+from .commands import KILL, START, STOP
 from .errors import BrokerFailed
 from .ready import Address, Ready
 from .zookeeper import ZooKeeper
@@ -55,7 +58,7 @@ class ProcessCluster:
         self._data_dir = data_dir
         self._settings = {
             "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
-            **self._internal_topics(),
+            **internal_topic_settings(self._count),
             **settings,
             "zookeeper.connect": self._connect or "",
         }
@@ -96,12 +99,12 @@ class ProcessCluster:
     def command(self, command: str, broker_id: int) -> None:
         """Start, stop or kill one broker.  Raises: BrokerFailed, ValueError."""
         child = self._child(broker_id)
-        if command == "start":
+        if command == START:
             if not child.running:
                 self._start(broker_id)
-        elif command == "stop":
+        elif command == STOP:
             child.stop()
-        elif command == "kill":
+        elif command == KILL:
             child.kill()
         else:
             raise ValueError("the session of a process that was killed ends when its time is up")
@@ -124,11 +127,3 @@ class ProcessCluster:
         )
         self._ports[broker_id] = ready.addresses[broker_id][1]
         return ready
-
-    def _internal_topics(self) -> dict[str, str]:
-        replicas = str(min(3, self._count))
-        return {
-            "offsets.topic.replication.factor": replicas,
-            "transaction.state.log.replication.factor": replicas,
-            "transaction.state.log.min.isr": str(min(2, self._count)),
-        }
