@@ -96,6 +96,7 @@ def test_plans_are_read_as_they_are_written(tmp_path: Path) -> None:
     [
         ("{", "not JSON"),
         ("[]", "not a reassignment"),
+        ("{}", "not a reassignment: there is no 'partitions'$"),
         ('{"version": 2, "partitions": []}', "version 1"),
         ('{"version": 1, "partitions": {}}', "version 1"),
         ('{"version": 1, "partitions": []}', "moves nothing"),
