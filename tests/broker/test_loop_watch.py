@@ -1,0 +1,28 @@
+"""A broker notices when its loop is held up."""
+
+import re
+import time
+
+import pytest
+
+from odradek.broker.counters import LOOP_STALLS
+from odradek.broker.maintenance.loop_watch import STALL_MS
+
+from .running import RunningBroker, on_broker, until
+
+CHECK_MS = 5
+STALL_S = 2 * STALL_MS / 1000
+
+
+@on_broker({"odradek.loop.stall.check.ms": str(CHECK_MS)}, both=False)
+async def test_a_stall_is_logged(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
+    counters = broker.node.replicas.counters
+    before = counters[LOOP_STALLS]
+    caplog.clear()
+    time.sleep(STALL_S)  # noqa: ASYNC251 - the stall
+    await until(lambda: counters[LOOP_STALLS] > before)
+    found = re.search(r"loop stalled ms=(\d+) cpu_ms=(\d+) queued_ms=(\d+)", caplog.text)
+    assert found is not None
+    late_ms, cpu_ms, queued_ms = map(int, found.groups())
+    assert late_ms >= STALL_S * 1000 - 2 * CHECK_MS
+    assert cpu_ms + queued_ms <= late_ms + 2 * CHECK_MS
