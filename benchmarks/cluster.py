@@ -4,8 +4,8 @@ A topic with a thousand partitions of three replicas: until all brokers' Metadat
 and full ISRs, what idling costs then, and until all are led again after the controller was killed.
 Then what one-record Produce feels of a controller failover on its broker that reads 5,000 nodes.
 
-Odradek's brokers say themselves when their loops stalled, and how much of that the machine let
-others run: with three brokers and a ZooKeeper on few cores that is most of it, and not counted.
+Odradek's brokers say themselves when their loops stalled, and for how much of that they worked: on few
+cores three brokers and a ZooKeeper mostly wait for one another, which is shown but not counted.
 `--kind kafka` shows Kafka 3.9.2's numbers. Exit code 1 when a limit is passed.
 """
 
@@ -176,14 +176,14 @@ def stalls(lab: Cluster) -> list[Stall]:
 
 
 def longest_stall(kind: str, lab: Cluster) -> Iterator[Finding]:
-    """That a broker has to answer for itself."""
+    """By work of the broker; the note has what it waited, for whatever reason."""
     if kind == "odradek":
         found = stalls(lab)
-        own_ms = max((stall.own_ms for stall in found), default=0)
         cpu_ms = max((stall.cpu_ms for stall in found), default=0)
+        own_ms = max((stall.own_ms for stall in found), default=0)
         late_ms = max((stall.late_ms for stall in found), default=0)
-        note = f"at most {cpu_ms} ms of work; with what others ran {late_ms} ms"
-        yield Finding("… longest stall of a loop", own_ms, "ms", STALL_MS, note)
+        note = f"{len(found)} stalls; with waiting {own_ms} ms, with what others ran {late_ms} ms"
+        yield Finding("… longest stall of a loop by its own work", cpu_ms, "ms", STALL_MS, note)
 
 
 def thousand(kind: str) -> Iterator[Finding]:
