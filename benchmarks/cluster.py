@@ -4,8 +4,8 @@ A topic with a thousand partitions of three replicas: until all brokers' Metadat
 and full ISRs, what idling costs then, and until all are led again after the controller was killed.
 Then what one-record Produce feels of a controller failover on its broker that reads 5,000 nodes.
 
-Odradek's brokers say themselves when their loops stalled, and for how much of that they worked: on few
-cores three brokers and a ZooKeeper mostly wait for one another, which is shown but not counted.
+Odradek's brokers say themselves when their loops stalled, and for how much of that they worked: on
+few cores three brokers and a ZooKeeper mostly wait for one another; that is shown, not counted.
 `--kind kafka` shows Kafka 3.9.2's numbers. Exit code 1 when a limit is passed.
 """
 
