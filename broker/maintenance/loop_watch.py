@@ -20,8 +20,9 @@ STALL_MS: Final = 50
 async def watch_loop(config: Config, runtime: Runtime, counters: Counters) -> None:
     """Log every stall that is seen, for ever; or nothing if the interval is 0.
 
-    Of a stall, the loop worked for `cpu_ms`, and for `queued_ms` the machine had others to serve.
-    In the rest it waited: for the disk, or for another thread of the broker.
+    Of a stall, the loop worked for `cpu_ms`, and for `queued_ms` the machine had others to serve,
+    which alone makes no stall. In the rest it waited: for the disk, or for another thread of the
+    broker.
     """
     interval_ms = config.odradek_loop_stall_check_ms
     times = runtime.thread_times()
@@ -30,11 +31,12 @@ async def watch_loop(config: Config, runtime: Runtime, counters: Counters) -> No
         await asyncio.sleep(interval_ms / 1000)
         late_ms = runtime.clock.now_ms() - due_ms
         before, times = times, runtime.thread_times()
-        if late_ms > STALL_MS:
+        queued_ms = times.queued_ms - before.queued_ms
+        if late_ms - queued_ms > STALL_MS:
             counters.add(LOOP_STALLS)
             log.warning(
                 "loop stalled ms=%d cpu_ms=%d queued_ms=%d",
                 late_ms,
                 times.cpu_ms - before.cpu_ms,
-                times.queued_ms - before.queued_ms,
+                queued_ms,
             )
