@@ -115,6 +115,10 @@ def _begin(
             results[key] = Refused(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition"
             )
+        elif key not in context.states:  # Kafka says so too, but has written the new replicas
+            results[key] = Refused(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "the partition never had a leader"
+            )
         elif _loses_all(context, key, assignment):
             results[key] = Refused(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no replica that would be left is in sync"

@@ -181,6 +181,13 @@ def test_what_is_not_there_and_what_was_never_led() -> None:
         ("t", 8): ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
         ("waiting", 0): ErrorCode.UNKNOWN_SERVER_ERROR,
     }
+    assert cluster.store.topics["waiting"].partitions[0] == ((9,), (), ())
+    assert not cluster.context.reassigning
+    cluster.start(9)
+    assert cluster.state("waiting") == (9, 0, (9,), 0)
+    cluster.delete("waiting")
+    cluster.deliver()
+    assert "waiting" not in cluster.store.topics
 
 
 def test_a_dead_broker_may_stay_a_replica() -> None:
