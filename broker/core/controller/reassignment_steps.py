@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable
 
 from ..elections import Strategy
-from ..partition_state import PartitionState, TopicPartition
+from ..partition_state import NO_LEADER, PartitionState, TopicPartition
 from .context import Context
 from .deletion import halt_deletions, retry_deletions
 from .effects import (
@@ -130,7 +130,10 @@ def _raise_epoch(
 def _stop_replicas(
     context: Context, key: TopicPartition, replicas: Iterable[int]
 ) -> Procedure[None]:
-    """Take replicas out of the ISR and have them deleted; nobody waits for it."""
+    """Take replicas out of the ISR and have them deleted; nobody waits for it.
+
+    If one of them led, another is elected; Kafka leaves the partition without a leader.
+    """
     stopped = {replica: [key] for replica in sorted(replicas)}
     for status in (
         ReplicaStatus.OFFLINE,
@@ -139,6 +142,10 @@ def _stop_replicas(
         ReplicaStatus.NON_EXISTENT,
     ):
         yield from change_replicas(context, stopped, status)
+    state = context.states.get(key)
+    if state is not None and state.leader == NO_LEADER:
+        for target in (PartitionStatus.OFFLINE, PartitionStatus.ONLINE):
+            yield from change_partitions(context, [key], target)
 
 
 def _write(context: Context, key: TopicPartition, assignment: ReplicaAssignment) -> Procedure[None]:

@@ -1,6 +1,9 @@
 """Deletions and reassignments that wait for each other; found by the simulation of clusters."""
 
+import pytest
+
 from odradek.broker.core.controller import procedures
+from odradek.broker.core.partition_state import NO_LEADER
 from odradek.protocol.errors import ErrorCode, Refused
 
 from .model import Cluster, broker
@@ -78,3 +81,26 @@ def test_who_bounced_is_stopped_before_others_start() -> None:
     told = [request for request in cluster.take() if request.broker_id == 1]
     last = [bool(r.stop_replicas) for r in told if r.leader_and_isr or r.stop_replicas][-1]
     assert last, "what is told to delete its replica is not told to make it again"
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_a_leader_that_is_given_up_is_followed_by_another(is_alive: bool) -> None:
+    cluster = Cluster(1, 2, 3)
+    cluster.fail_over()
+    cluster.create("t", (1,))
+    cluster.run(procedures.reassign(cluster.context, {("t", 0): (2, 3)}))
+    cluster.set_state(("t", 0), leader=2, isr=(1, 2))
+    cluster.run(procedures.isr_changes_noticed(cluster.context, [("t", 0)]))
+    if not is_alive:
+        del cluster.context.brokers[1], cluster.brokers[1]
+    cluster.run(procedures.reassign(cluster.context, {("t", 0): (3,)}))
+    assert cluster.state("t")[0] == (1 if is_alive else NO_LEADER)
+    if not is_alive:
+        cluster.start(1)
+        assert cluster.state("t")[0] == 1
+    assert cluster.state("t")[2] == (1,)
+    cluster.delete("t")
+    cluster.deliver()
+    cluster.alter(("t", 0), 1, 3)
+    cluster.deliver()
+    assert not cluster.store.topics
