@@ -5,7 +5,7 @@ replicas until the targets are in sync; then the others are stopped, and the nod
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ..elections import Strategy
 from ..partition_state import NO_LEADER, PartitionState, TopicPartition
@@ -38,7 +38,7 @@ def advance(
     halt_deletions(context, (key[0],), "a reassignment is under way")
     yield from _update(context, key, assignment)
     if not (yield from is_complete(key, assignment)):
-        yield from _raise_epoch(context, key, assignment)
+        yield from _raise_epoch(context, key, assignment, assignment.replicas)
         for replica in assignment.adding:
             yield from change_replicas(context, {replica: [key]}, ReplicaStatus.NEW)
         return
@@ -46,7 +46,7 @@ def advance(
     yield from change_replicas(context, adding, ReplicaStatus.ONLINE)
     completed = ReplicaAssignment(assignment.target)
     context.set_assignment(key, completed)
-    has_leader = yield from _settle_leader(context, key, completed)
+    has_leader = yield from _settle_leader(context, key, completed, assignment.replicas)
     if not has_leader and not (yield from is_complete(key, assignment)):
         # An older leader has shrunk the ISR meanwhile: the replicas that go hold what is committed.
         log.warning("targets are in sync no more topic=%s partition=%d", *key)
@@ -86,26 +86,40 @@ def is_complete(key: TopicPartition, assignment: ReplicaAssignment) -> Procedure
 
 
 def _settle_leader(
-    context: Context, key: TopicPartition, assignment: ReplicaAssignment
+    context: Context,
+    key: TopicPartition,
+    assignment: ReplicaAssignment,
+    known: Collection[int],
 ) -> Procedure[bool]:
     """Elect another leader if this one does not stay; tell the replicas of their number.
 
-    Returns whether there is one.
+    Returns whether there is one. `known` are those that may be in sync.
     """
     state = context.states.get(key)
     if state is None:
         raise NotMovable("the partition never had a leader")
     if state.leader in assignment.replicas and context.is_online(state.leader, key):
-        yield from _raise_epoch(context, key, assignment)
+        yield from _raise_epoch(context, key, assignment, known)
         return True
     online, strategy = PartitionStatus.ONLINE, Strategy.REASSIGN
-    return bool((yield from change_partitions(context, [key], online, strategy)))
+    if not (yield from change_partitions(context, [key], online, strategy)):
+        return False
+    if not set(known).issuperset(context.states[key].isr):
+        yield from _raise_epoch(context, key, assignment, known)
+    return True
 
 
 def _raise_epoch(
-    context: Context, key: TopicPartition, assignment: ReplicaAssignment
+    context: Context,
+    key: TopicPartition,
+    assignment: ReplicaAssignment,
+    known: Collection[int],
 ) -> Procedure[None]:
-    """Let the leader know its replicas, which needs another leader epoch."""
+    """Let the leader know its replicas, which needs another leader epoch.
+
+    Only `known` stay in sync: an older leader, which writes the ISR itself, may have taken in a
+    replica that was given up meanwhile. Kafka leaves it there; it could stay as the last in sync.
+    """
     state: PartitionState | None = None
     while state is None:
         stored = yield ReadStates([key])
@@ -115,7 +129,9 @@ def _raise_epoch(
         if read is None:
             raise NotMovable("the partition's state was written by a later controller")
         raised = read._replace(
-            leader_epoch=read.leader_epoch + 1, partition_epoch=read.partition_epoch + 1
+            isr=tuple(r for r in read.isr if r in known) or read.isr,
+            leader_epoch=read.leader_epoch + 1,
+            partition_epoch=read.partition_epoch + 1,
         )
         conflicts = yield WriteStates([raised])
         state = None if key in conflicts else raised

@@ -3,6 +3,7 @@
 import pytest
 
 from odradek.broker.core.controller import procedures
+from odradek.broker.core.controller.effects import Effect, WriteAssignment, WriteStates
 from odradek.broker.core.partition_state import NO_LEADER
 from odradek.protocol.errors import ErrorCode, Refused
 
@@ -104,3 +105,28 @@ def test_a_leader_that_is_given_up_is_followed_by_another(is_alive: bool) -> Non
     cluster.alter(("t", 0), 1, 3)
     cluster.deliver()
     assert not cluster.store.topics
+
+
+@pytest.mark.parametrize("target", [None, (3,), (4, 3)])
+def test_an_older_leader_takes_in_who_was_given_up(target: tuple[int, ...] | None) -> None:
+    """Its write comes behind the replica's end, and before it is told of that."""
+    cluster = Cluster(1, 2, 3, 4)
+    cluster.fail_over()
+    cluster.create("t", (1, 3))
+    cluster.run(procedures.reassign(cluster.context, {("t", 0): (1, 3, 2)}))
+
+    def interrupt(effect: Effect) -> None:
+        if isinstance(effect, WriteAssignment):
+            cluster.store.before = write_isr
+
+    def write_isr(effect: Effect) -> None:
+        if isinstance(effect, WriteStates) and len(cluster.state("t")[2]) == 2:
+            cluster.store.before = lambda effect: None
+            cluster.set_state(("t", 0), isr=(1, 3, 2))
+
+    cluster.store.before = interrupt
+    result = cluster.run(procedures.reassign(cluster.context, {("t", 0): target}))["t", 0]
+    assert result is None
+    leader, _, isr, _ = cluster.state("t")
+    assert (leader, set(isr)) == ((3, {3}) if target == (3,) else (1, {1, 3}))
+    assert cluster.context.states["t", 0].isr == isr
