@@ -86,8 +86,9 @@ def _start(context: Context, brokers: Mapping[int, LiveBroker]) -> Procedure[Non
     others = context.brokers.keys() - brokers.keys()
     if others:
         yield from send_metadata(context, (), others)
-    led = [key for key in context.states if not context.is_to_be_deleted(key[0])]
-    yield from send_metadata(context, led, brokers.keys())
+    # Also of what is being deleted, which Kafka leaves out: who was away for a session only, and
+    # has missed that, would answer for those topics until it is started anew.
+    yield from send_metadata(context, list(context.states), brokers.keys())
     replicas = context.replicas_on(brokers.keys())
     yield from change_replicas(context, replicas, ReplicaStatus.ONLINE)
     yield from bring_online(context)

@@ -225,3 +225,18 @@ def test_a_log_dir_event_disturbs_no_deletion() -> None:
     cluster.run(procedures.log_dirs_failed(cluster.context, [1]))
     cluster.deliver()
     assert is_gone(cluster)
+
+
+def test_who_was_away_hears_of_a_deletion_that_goes_on() -> None:
+    cluster = started(1, 2, 3)
+    cluster.brokers.pop(3)
+    cluster.changed()
+    cluster.delete("t")
+    cluster.take()
+    cluster.start(3)
+    told = [r.update_metadata or () for r in cluster.take() if r.broker_id == 3]
+    assert {(s.topic, s.partition): s.leader for states in told for s in states} == {
+        ("t", 0): LEADER_IS_DELETED,
+        ("t", 1): LEADER_IS_DELETED,
+        ("other", 0): 1,
+    }
