@@ -146,7 +146,7 @@ class SimCluster:
 
     def _start_all(self) -> None:
         for broker in self.brokers.values():
-            if broker.is_up and self._remove_strays(broker):
+            if broker.is_up and (self._remove_strays(broker) or self._has_missed_deletion(broker)):
                 broker.crash(expires_ms=0)
             if not broker.is_up:
                 self._start_broker(broker, mends=True)
@@ -167,6 +167,18 @@ class SimCluster:
         for key in strays:
             broker.disks.drop(key)
         return bool(strays)
+
+    def _has_missed_deletion(self, broker: SimBroker) -> bool:
+        """Whether it answers for a topic that is gone, as brokers of Kafka do until a restart.
+
+        Nobody tells it that was away, or that the controller had not reached when it ended.
+        """
+        ids = {node.topic_id for node in self.store.topics.values()}
+        return broker.session is not None and any(
+            not self.store.must_have_heard(broker.session, info.topic_id)
+            for info in broker.metadata.topics.values()
+            if info.topic_id not in ids
+        )
 
     # What must be in the end.
 

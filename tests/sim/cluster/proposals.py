@@ -133,8 +133,8 @@ class Proposals:
                     partition_epoch=proposal.partition_epoch + 1,
                     is_recovering=False,
                 )
-                is_ours = is_retry and store.holds(state)
-                is_written = is_ours or store.write_as_leader(state)
+                # As in Kafka where the version is another: an earlier session may have done it.
+                is_written = store.holds(state) or store.write_as_leader(state)
                 results[key] = state if is_written else ErrorCode.INVALID_UPDATE_VERSION
             return results
 

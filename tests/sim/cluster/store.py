@@ -49,6 +49,8 @@ class ClusterStore(Store):
         self.preferred: set[TopicPartition] | None = None
         self.isr_changes: list[TopicPartition] = []
         self.log_dir_events: list[int] = []
+        self._witnesses: dict[bytes | None, tuple[int, list[Session]]] = {}
+        """Under which controller a topic was deleted, and who was registered then."""
 
     # Sessions and watches.
 
@@ -163,11 +165,19 @@ class ClusterStore(Store):
     def delete_topic(self, topic: str) -> None:
         """A topic's nodes go, but not the request to delete it."""
         is_asked = topic in self.deletions
+        if topic in self.topics:
+            present = [session for _, session in self.registered.values()]
+            self._witnesses[self.topics[topic].topic_id] = self.controller_epoch, present
         self._delete(topic)
         if is_asked:
             self.deletions.add(topic)
         self.fire("topics")
         self.fire(f"topic {topic}")
+
+    def must_have_heard(self, session: Session, topic_id: bytes) -> bool:
+        """Whether a broker is to know that a topic is gone, which only one controller can tell."""
+        controller_epoch, present = self._witnesses[topic_id]
+        return controller_epoch == self.controller_epoch and session in present
 
     def write_as_leader(self, state: PartitionState) -> bool:
         """A leader of old writes its in-sync replicas itself, unfenced."""
