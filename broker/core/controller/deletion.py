@@ -48,8 +48,17 @@ def deletions_asked(context: Context, topics: Collection[str], *, enabled: bool)
 def stop_replica_answered(
     context: Context, broker_id: int, errors: Mapping[TopicPartition, ErrorCode]
 ) -> Procedure[None]:
-    """A broker has answered for replicas that it was to delete (NONE: it is done)."""
-    errors = {key: code for key, code in errors.items() if key[0] in context.deletions_begun}
+    """A broker has answered for replicas that it was to delete (NONE: it is done).
+
+    What is said of others counts for nothing: a replica that a reassignment has stopped may be
+    answered for late, and a deletion would wait for it. In Kafka it does.
+    """
+    errors = {
+        key: code
+        for key, code in errors.items()
+        if key[0] in context.deletions_begun
+        and context.replica_status.get(key, {}).get(broker_id) is ReplicaStatus.DELETION_STARTED
+    }
     failed = [key for key, code in errors.items() if code != ErrorCode.NONE]
     if failed:
         yield from fail_deletions(context, {broker_id: failed})

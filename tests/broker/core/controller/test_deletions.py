@@ -240,3 +240,13 @@ def test_who_was_away_hears_of_a_deletion_that_goes_on() -> None:
         ("t", 1): LEADER_IS_DELETED,
         ("other", 0): 1,
     }
+
+
+def test_who_has_no_replica_does_not_hold_a_deletion_up() -> None:
+    cluster = started(1, 2, 3)
+    cluster.delete("t")
+    late = {("t", 0): ErrorCode.KAFKA_STORAGE_ERROR}
+    cluster.run(procedures.stop_replica_answered(cluster.context, 3, late))
+    assert not cluster.context.deletions_halted
+    cluster.deliver()
+    assert is_gone(cluster)
