@@ -180,7 +180,13 @@ class ClusterStore(Store):
         return controller_epoch == self.controller_epoch and session in present
 
     def write_as_leader(self, state: PartitionState) -> bool:
-        """A leader of old writes its in-sync replicas itself, unfenced."""
+        """A leader of old writes its in-sync replicas itself, unfenced.
+
+        Not into a later topic of the same name, which leaders that know no ids could do.
+        """
+        node = self.topics.get(state.topic)
+        if node is not None and node.topic_id != state.topic_id:
+            return False
         self._is_fenced = False
         is_written = self._write(state)
         self._is_fenced = True
