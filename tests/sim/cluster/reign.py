@@ -368,15 +368,23 @@ class Reign:
         if changes:
             keys = list(dict.fromkeys(changes))
             yield from self._perform(procedures.isr_changes_noticed(self.context, keys))
-            count = len(changes)
-            yield self._write(lambda store: store.isr_changes.__delitem__(slice(count)))
+            yield self._drop(len(changes), lambda store: store.isr_changes)
 
     def _look_at_log_dirs(self) -> Handling:
         events = yield self._read("log dirs", lambda store: list(store.log_dir_events))
         if events:
             yield from self._perform(procedures.log_dirs_failed(self.context, set(events)))
-            count = len(events)
-            yield self._write(lambda store: store.log_dir_events.__delitem__(slice(count)))
+            yield self._drop(len(events), lambda store: store.log_dir_events)
+
+    def _drop(self, count: int, those: Callable[[ClusterStore], list[Any]]) -> Op:
+        """Delete the first notices, which are nodes: once, whatever has come behind them."""
+
+        def op(store: ClusterStore, is_retry: bool) -> None:
+            store.check_fence(self.context.controller_epoch)
+            if not is_retry:
+                del those(store)[:count]
+
+        return op
 
     # Effects.
 
