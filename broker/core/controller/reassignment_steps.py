@@ -36,7 +36,7 @@ def advance(
 ) -> Procedure[None]:
     """Take a reassignment one phase on."""
     halt_deletions(context, (key[0],), "a reassignment is under way")
-    yield from _update(context, key, assignment)
+    goes_back = yield from _update(context, key, assignment)
     if not (yield from is_complete(key, assignment)):
         yield from _raise_epoch(context, key, assignment, assignment.replicas)
         for replica in assignment.adding:
@@ -53,6 +53,8 @@ def advance(
         context.set_assignment(key, assignment)
         return
     yield from _stop_replicas(context, key, assignment.removing)
+    if goes_back:  # the node's version shall be that of Kafka, which has written before
+        yield from _write(context, key, completed)
     yield from _write(context, key, completed)
     yield from drop_requests(
         context, lambda other, replicas: other == key and replicas == completed.replicas
@@ -65,16 +67,24 @@ def advance(
 
 def _update(
     context: Context, key: TopicPartition, assignment: ReplicaAssignment
-) -> Procedure[None]:
-    """Write the assignment before it is known, so that a successor can go on."""
+) -> Procedure[bool]:
+    """Write the assignment before it is known, so that a successor can go on.
+
+    Returns whether it is still to be written: so is the way back once it has been gone, for the
+    node then speaks of no reassignment any more, and a successor would do nothing. In Kafka what
+    was given up may stay in sync if the controller dies meanwhile.
+    """
     now = context.assignment(key)
+    goes_back = now.is_being_reassigned and not assignment.is_being_reassigned
     if now != assignment:
-        yield from _write(context, key, assignment)
+        if not goes_back:
+            yield from _write(context, key, assignment)
         context.set_assignment(key, assignment)
         unneeded = tuple(r for r in now.replicas if r not in assignment.replicas)
         if unneeded:
             yield from _stop_replicas(context, key, unneeded)
     context.reassigning[key] = None
+    return goes_back
 
 
 def is_complete(key: TopicPartition, assignment: ReplicaAssignment) -> Procedure[bool]:

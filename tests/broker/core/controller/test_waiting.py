@@ -1,9 +1,11 @@
 """Deletions and reassignments that wait for each other; found by the simulation of clusters."""
 
+import contextlib
+
 import pytest
 
 from odradek.broker.core.controller import procedures
-from odradek.broker.core.controller.effects import Effect, WriteAssignment, WriteStates
+from odradek.broker.core.controller.effects import Effect, Send, WriteAssignment, WriteStates
 from odradek.broker.core.partition_state import NO_LEADER
 from odradek.protocol.errors import ErrorCode, Refused
 
@@ -130,3 +132,32 @@ def test_an_older_leader_takes_in_who_was_given_up(target: tuple[int, ...] | Non
     leader, _, isr, _ = cluster.state("t")
     assert (leader, set(isr)) == ((3, {3}) if target == (3,) else (1, {1, 3}))
     assert cluster.context.states["t", 0].isr == isr
+
+
+@pytest.mark.parametrize("done", range(10))
+def test_a_controller_dies_on_the_way_back(done: int) -> None:
+    """Whatever of a cancellation it has done, its successor leaves nothing behind."""
+    cluster = Cluster(1, 2, 3, 4)
+    cluster.fail_over()
+    cluster.create("t", (1, 2))
+    cluster.run(procedures.reassign(cluster.context, {("t", 0): (1, 2, 3, 4)}))
+    cluster.deliver()
+    cluster.alter(("t", 0), 1, 2, 3)
+    effects = iter(range(done))
+
+    def die(effect: Effect) -> None:
+        if not isinstance(effect, Send):
+            next(effects)
+
+    cluster.store.before = die
+    with contextlib.suppress(RuntimeError, StopIteration):
+        cluster.run(procedures.reassign(cluster.context, {("t", 0): None}))
+    cluster.store.before = lambda effect: None
+    cluster.fail_over(2)
+    if cluster.context.reassigning:
+        cluster.run(procedures.reassign(cluster.context, {("t", 0): None}))
+    assert cluster.context.assignment(("t", 0)) == ((1, 2), (), ())
+    assert cluster.store.topics["t"].partitions[0] == ((1, 2), (), ())
+    leader, epoch, isr, _ = cluster.state("t")
+    assert (leader, isr) == (1, (1, 2))
+    assert epoch >= 3, "the leader has heard of it"
