@@ -1,7 +1,7 @@
 """Requests of a controller, of all versions, as values; and the answers to them."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k04_leader_and_isr import (
@@ -55,17 +55,21 @@ def sender_of(request: ControlRequest) -> Sender:
     )
 
 
+def _told(request: LeaderAndIsrRequest | UpdateMetadataRequest) -> list[tuple[str, bytes, Any]]:
+    """Topic, its id and what is said of a partition; older versions do not group by topic."""
+    ungrouped = [(s.topic_name, ZERO_UUID, s) for s in request.ungrouped_partition_states]
+    return ungrouped or [
+        (topic.topic_name, topic.topic_id, state)
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]
+
+
 # LeaderAndIsr.
 
 
 def leader_and_isr_states(request: LeaderAndIsrRequest) -> list[PartitionState]:
     """The partitions of a request of any version."""
-    ungrouped = [(s.topic_name, ZERO_UUID, s) for s in request.ungrouped_partition_states]
-    grouped = [
-        (topic.topic_name, topic.topic_id, state)
-        for topic in request.topic_states
-        for state in topic.partition_states
-    ]
     return [
         PartitionState(
             topic=name,
@@ -82,7 +86,7 @@ def leader_and_isr_states(request: LeaderAndIsrRequest) -> list[PartitionState]:
             removing_replicas=tuple(state.removing_replicas),
             is_recovering=state.leader_recovery_state == 1,
         )
-        for name, topic_id, state in ungrouped or grouped
+        for name, topic_id, state in _told(request)
     ]
 
 
@@ -113,12 +117,6 @@ def leader_and_isr_response(
 
 def update_metadata_states(request: UpdateMetadataRequest) -> list[PartitionState]:
     """The partitions of a request of any version."""
-    ungrouped = [(s.topic_name, ZERO_UUID, s) for s in request.ungrouped_partition_states]
-    grouped = [
-        (topic.topic_name, topic.topic_id, state)
-        for topic in request.topic_states
-        for state in topic.partition_states
-    ]
     return [
         PartitionState(
             topic=name,
@@ -132,7 +130,7 @@ def update_metadata_states(request: UpdateMetadataRequest) -> list[PartitionStat
             controller_epoch=state.controller_epoch,
             offline_replicas=tuple(state.offline_replicas),
         )
-        for name, topic_id, state in ungrouped or grouped
+        for name, topic_id, state in _told(request)
     ]
 
 

@@ -92,6 +92,13 @@ def _slices(items: Sequence[T]) -> list[list[T]]:
     return slices
 
 
+def _by_topic(items: Iterable[T]) -> dict[str, list[T]]:
+    topics: dict[str, list[T]] = {}
+    for item in items:
+        topics.setdefault(item.topic, []).append(item)
+    return topics
+
+
 # --- LeaderAndIsr
 
 
@@ -101,34 +108,35 @@ def _leader_and_isr(
     broker_epoch: int,
     live: Sequence[LiveBroker],
 ) -> LeaderAndIsrRequest:
-    topics: dict[str, LeaderAndIsrTopicState] = {}
-    for state in states:
-        topic = topics.get(state.topic)
-        if topic is None:
-            topic = topics[state.topic] = LeaderAndIsrTopicState(
-                topic_name=state.topic, topic_id=state.topic_id, partition_states=[]
-            )
-        topic.partition_states.append(
-            LeaderAndIsrPartitionState(
-                partition_index=state.partition,
-                controller_epoch=state.controller_epoch,
-                leader=state.leader,
-                leader_epoch=state.leader_epoch,
-                isr=list(state.isr),
-                partition_epoch=state.partition_epoch,
-                replicas=list(state.replicas),
-                adding_replicas=list(state.adding_replicas),
-                removing_replicas=list(state.removing_replicas),
-                is_new=state.is_new,
-                leader_recovery_state=int(state.is_recovering),
-            )
-        )
     return LeaderAndIsrRequest(
         controller_id=sender.controller_id,
         controller_epoch=sender.controller_epoch,
         broker_epoch=broker_epoch,
-        topic_states=list(topics.values()),
+        topic_states=[
+            LeaderAndIsrTopicState(
+                topic_name=topic,
+                topic_id=of_topic[0].topic_id,
+                partition_states=[_role(state) for state in of_topic],
+            )
+            for topic, of_topic in _by_topic(states).items()
+        ],
         live_leaders=list(_live_leaders(states, sender.listener_name, live)),
+    )
+
+
+def _role(state: PartitionState) -> LeaderAndIsrPartitionState:
+    return LeaderAndIsrPartitionState(
+        partition_index=state.partition,
+        controller_epoch=state.controller_epoch,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=list(state.isr),
+        partition_epoch=state.partition_epoch,
+        replicas=list(state.replicas),
+        adding_replicas=list(state.adding_replicas),
+        removing_replicas=list(state.removing_replicas),
+        is_new=state.is_new,
+        leader_recovery_state=int(state.is_recovering),
     )
 
 
@@ -164,26 +172,27 @@ def leader_and_isr_errors(request: LeaderAndIsrRequest, response: LeaderAndIsrRe
 
 
 def _updated_topics(states: Iterable[PartitionState]) -> list[UpdateMetadataTopicState]:
-    topics: dict[str, UpdateMetadataTopicState] = {}
-    for state in states:
-        topic = topics.get(state.topic)
-        if topic is None:
-            topic = topics[state.topic] = UpdateMetadataTopicState(
-                topic_name=state.topic, topic_id=state.topic_id, partition_states=[]
-            )
-        topic.partition_states.append(
-            UpdateMetadataPartitionState(
-                partition_index=state.partition,
-                controller_epoch=state.controller_epoch,
-                leader=state.leader,
-                leader_epoch=state.leader_epoch,
-                isr=list(state.isr),
-                zk_version=state.partition_epoch,
-                replicas=list(state.replicas),
-                offline_replicas=list(state.offline_replicas),
-            )
+    return [
+        UpdateMetadataTopicState(
+            topic_name=topic,
+            topic_id=of_topic[0].topic_id,
+            partition_states=[_metadata(state) for state in of_topic],
         )
-    return list(topics.values())
+        for topic, of_topic in _by_topic(states).items()
+    ]
+
+
+def _metadata(state: PartitionState) -> UpdateMetadataPartitionState:
+    return UpdateMetadataPartitionState(
+        partition_index=state.partition,
+        controller_epoch=state.controller_epoch,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=list(state.isr),
+        zk_version=state.partition_epoch,
+        replicas=list(state.replicas),
+        offline_replicas=list(state.offline_replicas),
+    )
 
 
 def _live_broker(broker: LiveBroker) -> UpdateMetadataBroker:
@@ -203,21 +212,20 @@ def _live_broker(broker: LiveBroker) -> UpdateMetadataBroker:
 
 
 def _stopped_topics(replicas: Iterable[StoppedReplica]) -> list[StopReplicaTopicState]:
-    topics: dict[str, StopReplicaTopicState] = {}
-    for replica in replicas:
-        topic = topics.get(replica.topic)
-        if topic is None:
-            topic = topics[replica.topic] = StopReplicaTopicState(
-                topic_name=replica.topic, partition_states=[]
-            )
-        topic.partition_states.append(
-            StopReplicaPartitionState(
-                partition_index=replica.partition,
-                leader_epoch=replica.leader_epoch,
-                delete_partition=replica.delete,
-            )
+    return [
+        StopReplicaTopicState(
+            topic_name=topic,
+            partition_states=[
+                StopReplicaPartitionState(
+                    partition_index=replica.partition,
+                    leader_epoch=replica.leader_epoch,
+                    delete_partition=replica.delete,
+                )
+                for replica in of_topic
+            ],
         )
-    return list(topics.values())
+        for topic, of_topic in _by_topic(replicas).items()
+    ]
 
 
 def deletion_errors(request: StopReplicaRequest, response: StopReplicaResponse) -> Errors:
