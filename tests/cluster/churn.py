@@ -42,6 +42,9 @@ PASSING: Final = frozenset(
         ErrorCode.INVALID_PARTITIONS,
     }
 )
+# What is written, and only not seen to be done in time.
+WILL_BE_DONE: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT})
+MAY_BE_THERE: Final = WILL_BE_DONE | {ErrorCode.TOPIC_ALREADY_EXISTS}
 
 
 class Churn:
@@ -76,7 +79,7 @@ class Churn:
             name = f"churn-{number}"
             topic = CreatableTopic(name=name, num_partitions=2, replication_factor=2)
             create = CreateTopicsRequest(topics=[topic], timeout_ms=ANSWER_TIMEOUT_MS)
-            if self._ask("create", create, 7):
+            if self._ask("create", create, 7) <= MAY_BE_THERE:
                 there.append(name)
             if number % 2 and there:
                 grown = CreatePartitionsTopic(name=there[0], count=4, assignments=None)
@@ -85,20 +88,22 @@ class Churn:
             if len(there) > TOPICS_KEPT:
                 gone = DeleteTopicState(name=there[0])
                 delete = DeleteTopicsRequest(topics=[gone], timeout_ms=ANSWER_TIMEOUT_MS)
-                if self._ask("delete", delete, 6):
+                if self._ask("delete", delete, 6) <= WILL_BE_DONE:
                     self.asked_to_delete.append(there.popleft())
+                else:
+                    there.rotate(-1)
             self._stop.wait(PAUSE_S)
 
-    def _ask(self, what: str, request: Request, version: int) -> bool:
-        """Whether a controller has answered; it may have refused."""
+    def _ask(self, what: str, request: Request, version: int) -> set[ErrorCode]:
+        """With what errors a controller has answered; NOT_CONTROLLER if nobody has."""
         try:
             controller = self._cluster.controller()
             if controller is None:
-                return False
+                return {ErrorCode.NOT_CONTROLLER}
             answer = ask(self._cluster.addresses[controller], request, version)
         except OSError as error:
             self.answers[f"{what} {type(error).__name__}"] += 1
-            return False
+            return {ErrorCode.NOT_CONTROLLER}
         codes = codes_in(answer)
         self.answers[f"{what} {codes[0][0].name if codes else 'done'}"] += 1
         self.unexpected += [
@@ -106,7 +111,7 @@ class Churn:
             for code, text in codes
             if code not in PASSING and NO_SESSION not in text
         ]
-        return not any(code == ErrorCode.NOT_CONTROLLER for code, _ in codes)
+        return {code for code, _ in codes}
 
 
 class Writer:

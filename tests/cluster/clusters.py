@@ -188,9 +188,6 @@ class Cluster(ABC):
         return -1 if seen is None else seen.leader
 
 
-BEING_DELETED: Final = "is being deleted"
-
-
 class Embedded(Cluster):
     """In one child process, with a store that only they can read."""
 
@@ -260,10 +257,7 @@ class Embedded(Cluster):
         ]
         request = CreateTopicsRequest(topics=topics, timeout_ms=1000, validate_only=True)
         answer = self.ask(request, 7, accepted=[ErrorCode.TOPIC_ALREADY_EXISTS])
-        # One that is there, and is not being deleted: the request died with its broker.
-        return [
-            topic.name for topic in answer.topics if BEING_DELETED in (topic.error_message or "")
-        ]
+        return [topic.name for topic in answer.topics if topic.error_code]
 
     def controller_epochs(self) -> list[int]:
         return [int(epoch) for _, epoch in ELECTED.findall(self.log())]
