@@ -8,48 +8,34 @@ The high watermark is the smallest log end over all that are, or are about to be
 where it is while fewer than min.insync.replicas are in sync, and goes back only when the log is
 cut. A follower takes it from its leader.
 
-With `flush.messages` an append that brings so many records that are not durable is *due*: nothing
-is answered from there on, and the high watermark stays, until an fsync has passed it.
+What leaders and followers have in common stands in `replica.py`.
 """
 
 from collections.abc import Callable, Container, Sequence
-from typing import Final
+from typing import Self
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.records import BatchHeader
-from odradek.storage.following import Appended
 from odradek.storage.log import Log
-from odradek.storage.span import Span
 
 from ..settings.topic_config import TopicConfig
 from .followers import FetchingReplica, Follower
 from .isr import CommittedIsr, Isr, Outcome, PendingExpand, PendingShrink, Proposal, outcome_of
 from .partition_state import PartitionState
-from .waiters import Waiter, wake
-
-FETCHED_BATCHES_AT_ONCE: Final = 32  # some tenths of a millisecond
-FETCHED_BYTES_AT_ONCE: Final = 1 << 18
+from .replica import Replica
+from .waiters import wake
 
 
-class Partition:
+class Partition(Replica):
     """A replica on this broker."""
 
     __slots__ = (
-        "_begin_flush",
-        "_due_in",
-        "config",
-        "end_waiters",
         "epoch_start_offset",
-        "flush_due",
-        "flushed_ms",
         "followers",
         "has_strangers",
         "in_sync",
         "is_leader",
-        "log",
         "node_id",
-        "state",
-        "waiters",
     )
 
     def __init__(
@@ -58,24 +44,13 @@ class Partition:
         config: TopicConfig,
         state: PartitionState,
         node_id: int,
-        begin_flush: Callable[["Partition"], None],
+        begin_flush: Callable[[Self], None],
         *,
         now_ms: int,
     ) -> None:
         """`begin_flush` is called when an append is due; `flushed` is what it must come to."""
-        self.log = log
-        self.configure(config)
+        super().__init__(log, config, state, begin_flush)
         self.node_id = node_id
-        self.waiters: set[Waiter] = set()
-        """Told when the high watermark has moved, or the partition's role has changed."""
-        self.end_waiters: set[Waiter] = set()
-        """Told when the log end has moved, or the partition's role has changed."""
-        self.flush_due = 0
-        """Up to this offset the log has to be durable before anything more is answered."""
-        self._due_in = log, log.generation
-        self.flushed_ms = 0
-        """When the last flush ended."""
-        self._begin_flush = begin_flush
         self.is_leader = False
         self.followers: dict[int, Follower] = {}
         """All other replicas, in the order of the assignment; empty unless this one leads."""
@@ -86,13 +61,7 @@ class Partition:
         be elected yet, so the high watermark stays. In Kafka it does not."""
         self.epoch_start_offset = 0
         """Where the log ended when this broker became its leader in this epoch."""
-        self.state = state
         self._take(state, now_ms, is_new_epoch=True)
-
-    def configure(self, config: TopicConfig) -> None:
-        """Use these settings from now on."""
-        self.config = config
-        self.log.config = config.log_config
 
     # Who leads.
 
@@ -309,72 +278,11 @@ class Partition:
             self.in_sync = CommittedIsr(proposal.pending.isr)
         return outcome is Outcome.RETRY
 
-    # What a follower does.
-
-    def append_fetched(self, batches: memoryview, *, wall_ms: int) -> Appended:
-        """Append some of what the leader sent, byte for byte; nothing of a later epoch than its.
-
-        Raises: CorruptLog, MalformedMessage, DiskFull, LogDirFailed.
-        """
-        log = self.log
-        appended = log.append_as_follower(
-            batches,
-            wall_ms=wall_ms,
-            batches_max=FETCHED_BATCHES_AT_ONCE,
-            bytes_max=FETCHED_BYTES_AT_ONCE,
-            epoch_max=self.state.leader_epoch,
-        )
-        if log.log_end_offset - log.flushing.recovery_point >= self.config.flush_messages:
-            self._note_due()
-        return appended
-
-    def take_offsets(self, high_watermark: int, log_start_offset: int) -> None:
-        """Go with the leader's high watermark and log start, as far as the own log goes."""
-        log = self.log
-        log.high_watermark = high_watermark
-        if log_start_offset > log.log_start_offset:
-            log.advance_log_start(min(log_start_offset, log.high_watermark))
-
-    # Flushes.
-
-    @property
-    def awaits_flush(self) -> bool:
-        """Whether an append is due, unless the log was cut since; its copy owes the same."""
-        log = self.log
-        if self.flush_due <= log.recovery_point:
-            return False
-        due_in, generation = self._due_in
-        return due_in is not log or generation == log.generation
-
     def flushed(self, now_ms: int) -> None:
         """A flush of the log has ended."""
         self.flushed_ms = now_ms
         if self.is_leader:
             self._advance_high_watermark()
-
-    # Reading and waiting.
-
-    def read(
-        self, offset: int, *, size_bytes_max: int, offset_end: int, at_least_one: bool
-    ) -> Span | None:
-        """Whole batches from `offset` up to `offset_end` (exclusive).  Raises: OffsetOutOfRange."""
-        return self.log.read(
-            offset, size_bytes_max=size_bytes_max, offset_end=offset_end, at_least_one=at_least_one
-        )
-
-    def wake(self) -> None:
-        """Something that a waiter may wait for has happened."""
-        wake(self.waiters)
-        wake(self.end_waiters)
-
-    def _note_due(self) -> None:
-        """So many records are not durable; those that a flush is under way for do not count."""
-        log = self.log
-        flush_end = self.flush_due if self.awaits_flush else log.recovery_point
-        if log.log_end_offset - flush_end >= self.config.flush_messages:
-            self.flush_due = log.log_end_offset
-            self._due_in = log, log.generation
-            self._begin_flush(self)
 
     def _advance_high_watermark(self) -> None:
         log = self.log
