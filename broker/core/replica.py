@@ -114,7 +114,7 @@ class Replica:
         wake(self.waiters)
         wake(self.end_waiters)
 
-    def _note_due(self) -> None:
+    def _note_due(self: Self) -> None:
         """So many records are not durable; those that a flush is under way for do not count."""
         log = self.log
         flush_end = self.flush_due if self.awaits_flush else log.recovery_point
