@@ -14,6 +14,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k00_produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -28,6 +29,7 @@ from ..core.incoming_batch import RefusedRecords, check_batch, read_only_batch
 from ..core.partition import Partition
 from ..core.storage_errors import code_of
 from ..core.topic_names import INTERNAL_TOPICS
+from ..leader_hints import current_leader, endpoints
 from ..node import Node
 from ..promise import Promise, Unkept
 
@@ -52,19 +54,24 @@ def handle(
     unkept: list[Unkept] = []
     acks_all = request.acks == -1
     refused = _refusal_of_all(request, call.version)
+    misses_leader = False
     for topic in request.topic_data:
         results = []
         for data in topic.partition_data:
             if refused is not None:
                 results.append(_refused(data.index, refused))
-            else:
-                results.append(_append(node, call, topic.name, data, unkept, acks_all))
+                continue
+            result = _append(node, call, topic.name, data, unkept, acks_all)
+            results.append(result)
+            misses_leader |= result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         if results:
             response.responses.append(
                 TopicProduceResponse(name=topic.name, partition_responses=results)
             )
+    if misses_leader:
+        _name_leaders(response, call, node)
     if request.acks != 0:
-        return _promise(request, response, unkept, node) if unkept else response
+        return _promise(request, response, unkept, call, node) if unkept else response
     failed = [r for t in response.responses for r in t.partition_responses if r.error_code]
     if failed:
         raise CloseConnection(f"Produce with acks=0 failed: {ErrorCode(failed[0].error_code).name}")
@@ -72,7 +79,11 @@ def handle(
 
 
 def _promise(
-    request: ProduceRequest, response: ProduceResponse, unkept: list[Unkept], node: Node
+    request: ProduceRequest,
+    response: ProduceResponse,
+    unkept: list[Unkept],
+    call: Call,
+    node: Node,
 ) -> ProduceResponse | Awaitable[ProduceResponse]:
     acks_all = request.acks == -1
     pending = [each for each in unkept if not each.is_kept(acks_all=acks_all)]
@@ -81,10 +92,11 @@ def _promise(
 
     def lost(partition: Partition, result: PartitionProduceResponse) -> None:
         key = partition.state.topic, partition.state.partition
-        if node.replicas.partitions.get(key) is partition:
-            _note_not_leader(result, partition)
-        else:
-            result.error_code = node.code_for_absent(*key)
+        served = node.replicas.partitions.get(key) is partition
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER if served else node.code_for_absent(*key)
+        result.error_code = code
+        if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            _name_leaders(response, call, node)
 
     promise = Promise(
         response, pending, acks_all=acks_all, timeout_ms=request.timeout_ms, lost=lost
@@ -133,10 +145,7 @@ def _append(
         ]
         return result
     except Refused as refused:
-        result = _refused(data.index, refused, partition)
-        if refused.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            _note_not_leader(result, partition)
-        return result
+        return _refused(data.index, refused, partition)
     except StorageError as error:
         node.replicas.note_failure(error)
         return _refused(data.index, Refused(code_of(error), str(error)), partition)
@@ -179,12 +188,16 @@ def _append_to_leader(
     return result
 
 
-def _note_not_leader(result: PartitionProduceResponse, partition: Partition) -> None:
-    state = partition.state
-    result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    result.current_leader = LeaderIdAndEpoch(
-        leader_id=state.leader, leader_epoch=state.leader_epoch
-    )
+def _name_leaders(response: ProduceResponse, call: Call, node: Node) -> None:
+    """Tell a client that asked the wrong broker whom to ask."""
+    leaders = set()
+    for topic in response.responses:
+        for result in topic.partition_responses:
+            if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                leader, epoch = current_leader(node, topic.name, result.index)
+                result.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+                leaders.add(leader)
+    response.node_endpoints = endpoints(node, leaders, call.peer.listener_name, NodeEndpoint)
 
 
 def _unknown(node: Node, topic: str, index: int) -> PartitionProduceResponse:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.primitives import ZERO_UUID
-from tests.broker.client import batch_of
+from tests.broker.client import batch_of, produce_request
 from tests.broker.running import until
 
-from .cluster import BROKER_EPOCH, TOPIC, Cluster, replicating, state_of
+from .cluster import BROKER_EPOCH, TOPIC, Cluster, Replicating, replicating, state_of
 from .test_following import KEY, on_cluster, produce
 
 
@@ -187,16 +188,29 @@ async def test_the_in_sync_set_shrinks_after_the_append(cluster: Cluster) -> Non
     )
 
 
+def check_names(leader: Replicating, answer: ProduceResponse) -> None:
+    """The client is sent to the leader, and told where it is."""
+    (result,) = answer.responses[0].partition_responses
+    assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    hint, (endpoint,) = result.current_leader, answer.node_endpoints
+    assert (hint.leader_id, hint.leader_epoch) == (leader.broker_id, 1)
+    address = leader.info.endpoints["PLAINTEXT"]
+    assert (endpoint.node_id, endpoint.host, endpoint.port) == (leader.broker_id, *address[:2])
+
+
 @on_cluster()
 async def test_leadership_is_lost_before_the_follower_has_it(cluster: Cluster) -> None:
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
     await produce(cluster, 1, b"a", acks=-1)
     cluster[2].replicator.stopped([KEY])
     client = await cluster[1].client()
-    produced = asyncio.ensure_future(client.produce(TOPIC, batch_of(b"b"), acks=-1))
+    request = produce_request(TOPIC, {0: batch_of(b"b")})
+    produced = asyncio.ensure_future(client.ask(request, 11))
     await until(lambda: cluster[1].partition().log.log_end_offset == 2)
     await cluster.take(state_of(2, 1, [2], [1, 2]))
-    result = await produced
+    check_names(cluster[2], await produced)
+    asked_too_late = produce_request(TOPIC, {0: batch_of(b"c")})
+    check_names(cluster[2], await client.ask(asked_too_late, 10))
+    (result,) = (await client.ask(asked_too_late, 9)).responses[0].partition_responses
     assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert (result.current_leader.leader_id, result.current_leader.leader_epoch) == (2, 1)
     await until(lambda: cluster[1].partition().log.log_end_offset == 1)
