@@ -39,6 +39,7 @@ MICROSECONDS: Final = Unit("µs", 1e6, 0)
 MEGABYTES: Final = Unit("MB", 1e-6, 1)
 MB_PER_S: Final = Unit("MB/s", 1e-6, 0)
 PER_S: Final = Unit("1/s", 1.0, 0)
+CPU_S_PER_GB: Final = Unit("s/GB", 1.0, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class Scale:
     fill_bytes: int
     produce_records: int
     warm_up_records: int
+    copy_bytes: int
 
 
 FULL: Final = Scale(
@@ -97,6 +99,7 @@ FULL: Final = Scale(
     fill_bytes=512 << 20,
     produce_records=800_000,
     warm_up_records=100_000,
+    copy_bytes=4_000_000_000,
 )
 QUICK: Final = Scale(
     rounds=3,
@@ -107,6 +110,7 @@ QUICK: Final = Scale(
     fill_bytes=96 << 20,
     produce_records=100_000,
     warm_up_records=40_000,
+    copy_bytes=512_000_000,
 )
 
 

@@ -82,15 +82,17 @@ def fill(
     batch_size_bytes_max: int,
     value_size_bytes: int = 1024,
     depth: int = 8,
+    partition: int = 0,
+    acks: int = 1,
 ) -> Filling:
-    """Write at least `size_bytes` into partition 0, `depth` requests in flight.
+    """Write at least `size_bytes` into a partition, `depth` requests in flight.
 
     Raises: RuntimeError when the broker refuses a batch.
     """
     batch, _ = batch_within(batch_size_bytes_max, value_size_bytes)
     filling = equal_batches(topic, size_bytes, batch_size_bytes_max, value_size_bytes)
     count = filling.batch_count
-    frame = wire.produce_request(topic.name, 0, batch)
+    frame = wire.produce_request(topic.name, partition, batch, acks=acks)
     answer = bytearray(len(wire.produce_answer(topic.name)))
     error_at = slice(wire.produce_error_position(topic.name), None)
     with connect(address) as connected:

@@ -22,8 +22,8 @@ NO_ERROR: Final = b"\x00\x00"
 class Produce:
     """The encoded request and the shape of its answer."""
 
-    def __init__(self, topic: str) -> None:
-        self.frame = wire.produce_request(topic, 0, batch(1, bytes(VALUE_SIZE_BYTES)))
+    def __init__(self, topic: str, acks: int) -> None:
+        self.frame = wire.produce_request(topic, 0, batch(1, bytes(VALUE_SIZE_BYTES)), acks=acks)
         self.answer_size_bytes = len(wire.produce_answer(topic))
         self.error_position = wire.produce_error_position(topic)
 
@@ -90,11 +90,13 @@ def percentile(ordered: list[int], share: float) -> float:
     return float(ordered[min(len(ordered) - 1, int(len(ordered) * share))])
 
 
-def measure(address: Address, topic: str, seconds: float, depth: int) -> dict[str, float]:
+def measure(
+    address: Address, topic: str, seconds: float, depth: int, acks: int = 1
+) -> dict[str, float]:
     """Warm up, run, and summarize."""
-    produce = Produce(topic)
+    produce = Produce(topic, acks)
     with connect(address) as connected:
-        run_in_flight(connected, produce, 0.2, 1)
+        warmed, _ = run_in_flight(connected, produce, 0.2, 1)
         gc.disable()
         if depth > 1:
             answered, took_s = run_in_flight(connected, produce, seconds, depth)
@@ -103,7 +105,8 @@ def measure(address: Address, topic: str, seconds: float, depth: int) -> dict[st
     ordered = sorted(latencies_ns)
     shares = {"p50": 0.5, "p99": 0.99, "p99_9": 0.999}
     latencies_s = {key: percentile(ordered, share) / 1e9 for key, share in shares.items()}
-    return {"rate": len(ordered) / (sum(ordered) / 1e9), **latencies_s}
+    rate = len(ordered) / (sum(ordered) / 1e9)
+    return {"rate": rate, "count": float(warmed + len(ordered)), **latencies_s}
 
 
 def main() -> None:
@@ -113,8 +116,9 @@ def main() -> None:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--depth", type=int, default=1)
+    parser.add_argument("--acks", type=int, choices=(-1, 1), default=1)
     given = parser.parse_args()
-    print(json.dumps(measure(given.address, given.topic, given.seconds, given.depth)))
+    print(json.dumps(measure(given.address, given.topic, given.seconds, given.depth, given.acks)))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Those that start a broker of their own come first, while no other broker is runn
 from typing import Final
 
 from benchmarks.measure import Measure
+from benchmarks.replicated import Layout
 
 from .java_consume import JavaConsume
 from .java_produce import BATCHES_128K, DEFAULTS, JavaProduce
@@ -14,6 +15,7 @@ from .memory import Memory
 from .one_record import OneRecord
 from .raw_fetch import RawFetch
 from .ready import Ready
+from .replication import Replication
 from .spark_read import SparkRead
 
 
@@ -22,6 +24,8 @@ def all_measures() -> list[Measure]:
     return [
         Ready(),
         Memory(),
+        Replication(Layout.PROCESSES),
+        Replication(Layout.ONE_PROCESS),
         JavaProduce(BATCHES_128K),
         JavaProduce(DEFAULTS),
         JavaConsume(),
