@@ -1,6 +1,6 @@
 # Odradek: every target makes the virtual environment it needs. `make help` lists them.
 # A Debian-like machine with Python >= 3.11, a JDK and git is enough; as root, missing
-# packages (python3-venv, maven, kcat, a JDK) are installed through apt-get.
+# packages (python3-venv, maven, kcat, iproute2, nftables, a JDK) are installed through apt-get.
 
 SHELL       := /bin/bash
 PYTHON      ?= python3
@@ -83,8 +83,8 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@ $(VENV)/.runtime
 
-tools: ## Java, Maven and kcat, from the distribution if they are missing
-	.ci/packages java maven kcat
+tools: ## Java, Maven, kcat, ip and nft, from the distribution if they are missing
+	.ci/packages java maven kcat ip nft
 
 jars: $(VENV)/.dev tools ## Apache Kafka's jars, into .cache/jars
 	$(BIN)/python -m tests.kafka.jars

@@ -14,10 +14,11 @@ from typing import Final
 import pytest
 
 from tests.kafka import jars
+from tests.lab import network
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGETS: Final = ("odradek", "kafka-3.9", "kafka-4.3")
-COMPONENT_MARKERS: Final = ("java", "kcat", "spark", "wire")
+COMPONENT_MARKERS: Final = ("java", "kcat", "spark", "wire", "network")
 PART_SECONDS: Final = pytest.StashKey[dict[str, float]]()
 PART_COUNTS: Final = pytest.StashKey[dict[str, int]]()
 
@@ -54,6 +55,8 @@ def missing_component(item: pytest.Item) -> str | None:
             return "Kafka's jars are not there (python -m tests.kafka.jars)"
     if item.get_closest_marker("kcat") and shutil.which("kcat") is None:
         return "kcat is not installed"
+    if item.get_closest_marker("network") and (reason := network.missing()):
+        return reason
     if item.get_closest_marker("spark") and shutil.which("java") is None:
         return "Java is not installed"
     return None

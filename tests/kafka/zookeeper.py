@@ -39,16 +39,19 @@ class ZooKeeper:
         self,
         directory: Path,
         *,
+        host: str = HOST,
         port: int | None = None,
         tick_time_ms: int = 500,
         settings: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
+        enter: Sequence[str] = (),
     ):
-        """`settings`: more lines for zoo.cfg."""
+        """`settings`: more lines for zoo.cfg; `enter`: what stands before the command."""
         self.directory = directory
         self.settings = settings or {}
         self.java_options = java_options
-        self.host = HOST
+        self.enter = enter
+        self.host = host
         self.port = port or free_port()
         self.tick_time_ms = tick_time_ms
         self.process = ServerProcess(self._command(), directory / "zookeeper.out")
@@ -110,6 +113,7 @@ class ZooKeeper:
 
     def _command(self) -> list[str]:
         return [
+            *self.enter,
             "java",
             f"-Xmx{HEAP_MB}m",
             "-XX:+UseSerialGC",

@@ -4,7 +4,7 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.kafka.apache import java_command
 from tests.kafka.process import ServerProcess, free_port, serves_metadata
@@ -18,16 +18,32 @@ START_TIMEOUT_S: Final = 60.0
 QUICK_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
-class BrokerProcess(ABC):
-    """`start` may follow `stop` or `kill`: same id, same port, same files."""
+class Place(NamedTuple):
+    """Where a broker listens, and what stands before its command."""
 
-    def __init__(self, broker_id: int, directory: Path, settings: Mapping[str, str]) -> None:
+    host: str
+    port: int
+    enter: tuple[str, ...] = ()
+
+
+class BrokerProcess(ABC):
+    """`start` may follow `stop` or `kill`: same id, same port, same files.
+
+    Without a place it listens on loopback.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        directory: Path,
+        settings: Mapping[str, str],
+        place: Place | None = None,
+    ) -> None:
         self.id = broker_id
         self.directory = directory
         self.data_dir = directory / "data"
         self.settings = dict(settings)
-        self.host = HOST
-        self.port = free_port()
+        self.host, self.port, self._enter = place or Place(HOST, free_port())
         self._process = ServerProcess([], directory / "broker.out")
 
     @property
@@ -57,7 +73,7 @@ class BrokerProcess(ABC):
         Raises: ServerFailed, JarsMissing.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._process.command = self._command()
+        self._process.command = [*self._enter, *self._command()]
         self._process.start(
             lambda: serves_metadata(self.host, self.port), timeout_s=START_TIMEOUT_S
         )

@@ -20,8 +20,9 @@ from odradek.protocol.schema import Message
 from tests.kafka.zookeeper import ZooKeeper
 
 from .asking import Address, ask_until_done
-from .brokers import KINDS, BrokerProcess
+from .brokers import KINDS, BrokerProcess, Place
 from .history import History, new_path
+from .network import BROKER, ZOOKEEPER, Network
 from .tree import Tree, read_tree
 from .waiting import TIMEOUT_S, NotYet, settle, until
 
@@ -38,6 +39,9 @@ SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "4194304",
 }
+# In a network of their own, where each has an address.
+BROKER_PORT: Final = 9092
+ZOOKEEPER_PORT: Final = 2181
 # What clients in the laboratory are told.
 REQUEST_TIMEOUT_MS: Final = 5000
 DELIVERY_TIMEOUT_MS: Final = 120_000
@@ -51,8 +55,9 @@ PATIENTLY: Final = {**OFTEN, "deadline": ASK_TIMEOUT_S}
 class Cluster:
     """Nothing runs until it is started; a context manager that ends and removes everything.
 
-    `settings` go to all brokers, `own_settings` to one each.  The directory is removed at the end
-    if none is given; the history file never is.
+    `settings` go to all brokers, `own_settings` to one each.  With `network` each server stands in
+    a namespace of its own, and `network` cuts them off from one another.  The directory is removed
+    at the end if none is given; the history file never is.
     """
 
     def __init__(
@@ -64,18 +69,21 @@ class Cluster:
         history: Path | None = None,
         settings: Mapping[str, str] | None = None,
         own_settings: Mapping[int, Mapping[str, str]] | None = None,
+        network: bool = False,
     ) -> None:
         self.kind = kind
         self._temporary = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix=f"lab-{kind}-"))
         self.history = History(history or new_path(kind))
-        self.zookeeper = ZooKeeper(self.directory / "zookeeper")
+        self._network = Network(self.history.note) if network else None
+        self.zookeeper = self._place_zookeeper()
         connect = {"zookeeper.connect": self.zookeeper.address}
         self.brokers: dict[int, BrokerProcess] = {
             broker: KINDS[kind](
                 broker,
                 self.directory / f"broker-{broker}",
                 {**SETTINGS, **connect, **(settings or {}), **(own_settings or {}).get(broker, {})},
+                self._place(broker),
             )
             for broker in brokers
         }
@@ -98,9 +106,17 @@ class Cluster:
         for broker in self.brokers.values():
             broker.kill()
         self.zookeeper.kill()
+        if self._network is not None:
+            self._network.close()
         self.history.close()
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def network(self) -> Network:
+        """What the servers are on; only of a cluster that was made with one."""
+        assert self._network is not None, "Cluster(..., network=True)"
+        return self._network
 
     # Brokers.
 
@@ -165,6 +181,9 @@ class Cluster:
     # ZooKeeper.
 
     def start_zookeeper(self) -> None:
+        """Start it; before that the network, if there is to be one."""
+        if self._network is not None:
+            self._network.build()
         self.zookeeper.start()
         self.history.note("start", "zookeeper", address=self.zookeeper.address)
 
@@ -288,6 +307,19 @@ class Cluster:
         )
 
     # Inside.
+
+    def _place_zookeeper(self) -> ZooKeeper:
+        directory = self.directory / "zookeeper"
+        if self._network is None:
+            return ZooKeeper(directory)
+        host, enter = self._network.add(ZOOKEEPER), self._network.enter(ZOOKEEPER)
+        return ZooKeeper(directory, host=host, port=ZOOKEEPER_PORT, enter=enter)
+
+    def _place(self, broker: int) -> Place | None:
+        if self._network is None:
+            return None
+        name = BROKER.format(broker)
+        return Place(self._network.add(name), BROKER_PORT, self._network.enter(name))
 
     def _note(self, what: str, broker: int, **details: object) -> None:
         self.history.note(what, f"broker {broker}", **details)
