@@ -8,12 +8,9 @@ How far it is and what is damaged is kept in a file of each data directory.
 """
 
 import asyncio
-import json
 import logging
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from odradek.storage.checkpoint import TopicPartition
 from odradek.storage.damage import DamagedRange
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed, StorageError
@@ -26,36 +23,14 @@ from ..counters import BATCHES_CORRUPT, SEGMENTS_SCRUBBED, SEGMENTS_UNREADABLE
 from ..replicas import Replicas
 from ..runtime import Runtime
 from ..tasks import to_the_end
+from .scrub_state import RUBBISH, STATE_FILE, Pass, State, decode, encode
 
 log = logging.getLogger(__name__)
 
-STATE_FILE: Final = ".odradek-scrub"  # at the top of a directory Kafka passes over such files
 CHECK_MS: Final = 10_000
 JOB_S: Final = 30
 SEGMENTS_PER_JOB_MAX: Final = 256
 LOOKED_AT_ONCE: Final = 256
-_VERSION: Final = 1
-_RUBBISH: Final = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
-
-
-@dataclass(slots=True)
-class _Pass:
-    """How far one partition is: when its current pass began, and what comes next."""
-
-    begun_ms: int
-    next_offset: int = 0
-    is_done: bool = False
-
-
-@dataclass(slots=True)
-class _State:
-    """What is remembered of one data directory."""
-
-    passes: dict[TopicPartition, _Pass] = field(default_factory=dict)
-    damaged: dict[tuple[str, int, int], tuple[int, tuple[DamagedRange, ...]]] = field(
-        default_factory=dict
-    )
-    """By topic, partition and base offset: the segment's size and its damage."""
 
 
 class _Due(NamedTuple):
@@ -73,7 +48,7 @@ class Scrubber:
         self._replicas = replicas
         self._config = config
         self._runtime = runtime
-        self._states: dict[DataDir, _State] = {}
+        self._states: dict[DataDir, State] = {}
 
     async def run(self) -> None:
         """Scrub for ever."""
@@ -129,7 +104,7 @@ class Scrubber:
                 await asyncio.sleep(0)
             current = state.passes.get(key)
             if current is None or self._is_over(current, now_ms):
-                current = state.passes[key] = _Pass(now_ms)
+                current = state.passes[key] = Pass(now_ms)
             if current.is_done or data_dir.logs.get(key) is not kept:
                 continue
             for found in _finished(kept, current.next_offset):
@@ -141,14 +116,14 @@ class Scrubber:
                 current.is_done = True
         return due
 
-    def _is_over(self, current: _Pass, now_ms: int) -> bool:
+    def _is_over(self, current: Pass, now_ms: int) -> bool:
         """Whether the next pass begins; a clock that was set back must not put it off for ever."""
         interval_ms = self._config.odradek_scrub_interval_ms
         return current.is_done and not 0 <= now_ms - current.begun_ms < interval_ms
 
     # -- what was found
 
-    def _take(self, state: _State, found: _Due, said: dict[str, Any]) -> None:
+    def _take(self, state: State, found: _Due, said: dict[str, Any]) -> None:
         kept, segment = found.log, found.segment
         if all(other is not segment for other in kept.segments):
             return  # deleted, compacted or cut meanwhile
@@ -175,18 +150,18 @@ class Scrubber:
 
     # -- what is remembered
 
-    def _state(self, data_dir: DataDir) -> _State:
-        return self._states.setdefault(data_dir, _State())
+    def _state(self, data_dir: DataDir) -> State:
+        return self._states.setdefault(data_dir, State())
 
     def restore(self, data_dir: DataDir) -> None:
         """Take up what the last run has left; a file that can't be read is as none."""
         path = f"{data_dir.path}/{STATE_FILE}"
         try:
             data = self._runtime.files.read_bytes(path)
-            state = _decode(data) if data else _State()
-        except (LogDirFailed, *_RUBBISH) as error:
+            state = decode(data) if data else State()
+        except (LogDirFailed, *RUBBISH) as error:
             log.warning("scrub state unreadable, begun anew path=%s error=%s", path, error)
-            state = _State()
+            state = State()
         self._states[data_dir] = state
         for (topic, partition, base_offset), (size_bytes, damaged) in state.damaged.items():
             kept = data_dir.logs.get((topic, partition))
@@ -200,7 +175,7 @@ class Scrubber:
         state.damaged = {key: v for key, v in state.damaged.items() if key[:2] in data_dir.logs}
         path, files = f"{data_dir.path}/{STATE_FILE}", self._runtime.files
         try:
-            await to_the_end(self._runtime.offload(_write, files, path, _encode(state)))
+            await to_the_end(self._runtime.offload(_write, files, path, encode(state)))
         except LogDirFailed as error:
             self._replicas.take_offline(error)
 
@@ -219,51 +194,3 @@ def _finished(kept: Log, offset_first: int) -> list[_Due]:
 
 def _write(files: FileSystem, path: str, data: bytes) -> None:
     files.write_atomic(path, data, sync=False)  # what a crash loses is only verified once more
-
-
-def _encode(state: _State) -> bytes:
-    return json.dumps(
-        {
-            "version": _VERSION,
-            "passes": [
-                [*key, value.begun_ms, value.next_offset, value.is_done]
-                for key, value in state.passes.items()
-            ],
-            "damaged": [[*key, size, ranges] for key, (size, ranges) in state.damaged.items()],
-        }
-    ).encode()
-
-
-def _decode(data: bytes) -> _State:
-    """Raises: any of `_RUBBISH`."""
-    stored = json.loads(data)
-    if stored["version"] != _VERSION:
-        raise ValueError(f"version {stored['version']} is not {_VERSION}")
-    return _State(
-        {
-            (str(topic), int(partition)): _Pass(int(begun_ms), int(next_offset), bool(is_done))
-            for topic, partition, begun_ms, next_offset, is_done in stored["passes"]
-        },
-        {
-            (str(topic), int(partition), int(base)): (
-                int(size_bytes),
-                _ranges(ranges, base, size_bytes),
-            )
-            for topic, partition, base, size_bytes, ranges in stored["damaged"]
-        },
-    )
-
-
-def _ranges(stored: list[list[Any]], base_offset: int, size_bytes: int) -> tuple[DamagedRange, ...]:
-    """Rising, and within the segment: what they hide is not served.  Raises: as `_decode`."""
-    ranges = tuple(
-        DamagedRange(int(position), int(position_end), int(first), int(end), str(problem))
-        for position, position_end, first, end, problem in stored
-    )
-    position, offset = 0, base_offset
-    for found in ranges:
-        in_file = position <= found.position < found.position_end <= size_bytes
-        if not (in_file and offset <= found.offset_first <= found.offset_end):
-            raise ValueError(f"{found} is not within the segment")
-        position, offset = found.position_end, found.offset_end
-    return ranges

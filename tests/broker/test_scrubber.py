@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from odradek.broker.counters import BATCHES_CORRUPT, SEGMENTS_SCRUBBED
-from odradek.broker.maintenance.scrubber import STATE_FILE, Scrubber
+from odradek.broker.maintenance.scrub_state import STATE_FILE
+from odradek.broker.maintenance.scrubber import Scrubber
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.jobs import Result
 from odradek.storage.log import Log

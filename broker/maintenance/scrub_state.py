@@ -1,0 +1,84 @@
+"""What is remembered of scrubbing: how far each partition is, and what was found damaged.
+
+A file at the top of each data directory; one that can't be read is as none.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from odradek.storage.checkpoint import TopicPartition
+from odradek.storage.damage import DamagedRange
+
+STATE_FILE: Final = ".odradek-scrub"  # at the top of a directory Kafka passes over such files
+RUBBISH: Final = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
+_VERSION: Final = 1
+
+
+@dataclass(slots=True)
+class Pass:
+    """How far one partition is: when its current pass began, and what comes next."""
+
+    begun_ms: int
+    next_offset: int = 0
+    is_done: bool = False
+
+
+@dataclass(slots=True)
+class State:
+    """What is remembered of one data directory."""
+
+    passes: dict[TopicPartition, Pass] = field(default_factory=dict)
+    damaged: dict[tuple[str, int, int], tuple[int, tuple[DamagedRange, ...]]] = field(
+        default_factory=dict
+    )
+    """By topic, partition and base offset: the segment's size and its damage."""
+
+
+def encode(state: State) -> bytes:
+    """What `decode` reads."""
+    return json.dumps(
+        {
+            "version": _VERSION,
+            "passes": [
+                [*key, value.begun_ms, value.next_offset, value.is_done]
+                for key, value in state.passes.items()
+            ],
+            "damaged": [[*key, size, ranges] for key, (size, ranges) in state.damaged.items()],
+        }
+    ).encode()
+
+
+def decode(data: bytes) -> State:
+    """Raises: any of `RUBBISH`."""
+    stored = json.loads(data)
+    if stored["version"] != _VERSION:
+        raise ValueError(f"version {stored['version']} is not {_VERSION}")
+    return State(
+        {
+            (str(topic), int(partition)): Pass(int(begun_ms), int(next_offset), bool(is_done))
+            for topic, partition, begun_ms, next_offset, is_done in stored["passes"]
+        },
+        {
+            (str(topic), int(partition), int(base)): (
+                int(size_bytes),
+                _ranges(ranges, base, size_bytes),
+            )
+            for topic, partition, base, size_bytes, ranges in stored["damaged"]
+        },
+    )
+
+
+def _ranges(stored: list[list[Any]], base_offset: int, size_bytes: int) -> tuple[DamagedRange, ...]:
+    """Rising, and within the segment: what they hide is not served.  Raises: as `decode`."""
+    ranges = tuple(
+        DamagedRange(int(position), int(position_end), int(first), int(end), str(problem))
+        for position, position_end, first, end, problem in stored
+    )
+    position, offset = 0, base_offset
+    for found in ranges:
+        in_file = position <= found.position < found.position_end <= size_bytes
+        if not (in_file and offset <= found.offset_first <= found.offset_end):
+            raise ValueError(f"{found} is not within the segment")
+        position, offset = found.position_end, found.offset_end
+    return ranges
