@@ -155,6 +155,7 @@ class Started:
 @contextmanager
 def running(kind: Kind, layout: Layout, directory: Path) -> Iterator[Started]:
     """A cluster that is ended and whose files are removed at the end.  Raises: ServerFailed."""
+    directory.mkdir(exist_ok=True)
     processes: list[ServerProcess] = []
     try:
         if layout is Layout.ONE_PROCESS:
