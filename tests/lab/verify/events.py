@@ -1,4 +1,4 @@
-"""What verifiable clients note in a run's history: JSON arrays, beside the laboratory's own objects.
+"""What verifiable clients note in a run's history: JSON arrays beside the laboratory's objects.
 
 Every time is wall time in seconds since 1970, as in the laboratory's notes, so that all lines of a
 file can be put on one scale. A record's value is `writer partition number epoch` and spaces after
@@ -30,7 +30,6 @@ class Value(NamedTuple):
 class Writer(NamedTuple):
     """A writer begins; `idempotent` and `acks` say what it may expect."""
 
-    KIND = "writer"
     writer: str
     acks: str
     idempotent: bool
@@ -40,7 +39,6 @@ class Writer(NamedTuple):
 class Sent(NamedTuple):
     """A record and what became of it: error code 0, a broker's, or UNKNOWN."""
 
-    KIND = "sent"
     writer: str
     partition: int
     number: int
@@ -58,7 +56,6 @@ class Sent(NamedTuple):
 class Closed(NamedTuple):
     """A writer, reader or member has noted all it had to."""
 
-    KIND = "closed"
     who: str
     at_s: float
 
@@ -66,16 +63,14 @@ class Closed(NamedTuple):
 class Fatal(NamedTuple):
     """A client has given up, or told of what no application may ever see."""
 
-    KIND = "fatal"
     who: str
     why: str
     at_s: float
 
 
 class Read(NamedTuple):
-    """`count` records in a row, values counting up from `number` by `step` each offset by one."""
+    """`count` records in a row, numbers and offsets both counting up by one."""
 
-    KIND = "read"
     reader: str
     partition: int
     offset: int
@@ -89,7 +84,6 @@ class Read(NamedTuple):
 class Span(NamedTuple):
     """A reader has read a partition from its first offset to its end (exclusive)."""
 
-    KIND = "span"
     reader: str
     partition: int
     first: int
@@ -100,27 +94,19 @@ class Span(NamedTuple):
 class Owns(NamedTuple):
     """A member of a group was given a partition; it begins at the offset committed there, or -1."""
 
-    KIND = "owns"
     member: str
+    group: str
     partition: int
     offset: int
-    at_s: float
-
-
-class Leaves(NamedTuple):
-    """A member gives a partition back, or hears that it has lost it."""
-
-    KIND = "leaves"
-    member: str
-    partition: int
+    asked_s: float
     at_s: float
 
 
 class Committed(NamedTuple):
     """A member's commit of a partition was answered; asked when, answered when."""
 
-    KIND = "committed"
     member: str
+    group: str
     partition: int
     offset: int
     asked_s: float
@@ -130,10 +116,9 @@ class Committed(NamedTuple):
 class Offset(NamedTuple):
     """What a broker told of a partition that it leads, when that has changed.
 
-    `which`: latest, earliest or stable (the last stable offset); group: an offset committed there.
+    `which`: latest, earliest or stable (the last stable offset); `group NAME`: what is committed.
     """
 
-    KIND = "offset"
     broker: int
     partition: int
     which: str
@@ -145,7 +130,6 @@ class Offset(NamedTuple):
 class View(NamedTuple):
     """What a broker's Metadata says of a partition, when that has changed."""
 
-    KIND = "view"
     broker: int
     partition: int
     leader: int
@@ -154,10 +138,17 @@ class View(NamedTuple):
     at_s: float
 
 
+class Controls(NamedTuple):
+    """Whom a broker's Metadata calls the controller, when that has changed; -1: nobody."""
+
+    broker: int
+    controller: int
+    at_s: float
+
+
 class Lab(NamedTuple):
     """One of the laboratory's own notes: what it did to whom."""
 
-    KIND = "lab"
     what: str
     whom: str
     at_s: float
@@ -165,19 +156,19 @@ class Lab(NamedTuple):
 
 
 Event = (
-    Writer | Sent | Closed | Fatal | Read | Span | Owns | Leaves | Committed | Offset | View | Lab
+    Writer | Sent | Closed | Fatal | Read | Span | Owns | Committed | Offset | View | Controls | Lab
 )
-KINDS: Final[dict[str, Any]] = {
-    kind.KIND: kind
+_KINDS: Final[dict[str, Any]] = {
+    kind.__name__.lower(): kind
     for kind in (
-        Writer, Sent, Closed, Fatal, Read, Span, Owns, Leaves, Committed, Offset, View,
+        Writer, Sent, Closed, Fatal, Read, Span, Owns, Committed, Offset, View, Controls,
     )
 }  # fmt: skip
 
 
 def line(event: Any) -> str:
     """One event as a line, with its end."""
-    return json.dumps([event.KIND, *event], separators=(",", ":")) + "\n"
+    return json.dumps([type(event).__name__.lower(), *event], separators=(",", ":")) + "\n"
 
 
 def parse(lines: Iterable[str]) -> Iterator[Event]:
@@ -185,7 +176,7 @@ def parse(lines: Iterable[str]) -> Iterator[Event]:
     for text in lines:
         found = json.loads(text)
         if isinstance(found, list):
-            yield KINDS[found[0]](*found[1:])
+            yield _KINDS[found[0]](*found[1:])
         else:
             at_s = datetime.fromisoformat(found.pop("time")).timestamp()
             yield Lab(found.pop("what"), found.pop("whom"), at_s, found)

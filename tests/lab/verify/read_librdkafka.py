@@ -15,13 +15,7 @@ AT_ONCE: Final = 2000
 def read(told: dict[str, Any]) -> None:
     """Every partition from its first record to where it ends now."""
     notes, name = Notes(told["history"]), told["reader"]
-    settings = {
-        "bootstrap.servers": told["servers"],
-        "group.id": name,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "error",
-        "log_level": 0,
-    }
+    settings = {"bootstrap.servers": told["servers"], "log_level": 0, **told["settings"]}
     consumer = Consumer(settings)
     for partition in range(told["partitions"]):
         where = TopicPartition(told["topic"], partition)

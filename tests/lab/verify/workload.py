@@ -5,9 +5,10 @@
         lab.kill(...)
     assert load.verify() == []
 
-Each writer is a process of its own. All that they see stands in the laboratory's history file.
+Each client is a process of its own. All that they see stands in the laboratory's history file.
 """
 
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,20 +17,24 @@ from typing import Any, Final, Protocol, Self
 
 from tests.lab import admin
 from tests.lab.asking import Address, Askable
-from tests.lab.cluster import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS
+from tests.lab.cluster import DELIVERY_TIMEOUT_MS
 from tests.lab.history import History
 from tests.lab.waiting import NotYet
 
-from . import checker
+from . import checker, effects
 from .child import Child, ChildFailed, python
-from .events import Sent, load
+from .clients import command, member_settings, reader_settings, writer_settings
+from .events import Event, Sent
+from .events import load as load_events
 
 POLL_S: Final = 0.05
-FIRST_ACK_TIMEOUT_S: Final = 30.0
+BEGIN_TIMEOUT_S: Final = 60.0
 END_TIMEOUT_S: Final = DELIVERY_TIMEOUT_MS / 1000 + 30
-READ_TIMEOUT_S: Final = 120.0
+READ_TIMEOUT_S: Final = 300.0
 REPLICAS: Final = 3
 MIN_ISR: Final = 2
+COMMIT_MS: Final = 500
+READERS: Final = ("java", "librdkafka")
 
 
 class Lab(Askable, Protocol):
@@ -37,18 +42,17 @@ class Lab(Askable, Protocol):
 
     history: History
 
-    @property
-    def bootstrap_servers(self) -> str: ...
-
     def addresses(self) -> dict[int, Address]: ...
 
 
 class Workload:
-    """Writers from `__enter__` (which returns when each has an acknowledgement) to `__exit__`.
+    """Clients from `__enter__` (which returns once each has something to show) to `__exit__`.
 
-    The topic is made unless `create` is false.  `rate`: records per second and writer; `in_flight`:
-    unanswered records of a writer at most.  `settings` are those of the client named, over the
-    laboratory's.  `prefix` goes before each command line: `ip netns exec NAME`, say.
+    `members`: consumers in groups, one group for each kind of client.  The topic is made unless
+    `create` is false, with `configs` over min.insync.replicas=2.  `rate`: records per second and
+    writer; `in_flight`: a writer's unanswered records at most.  `settings` are those of the kind of
+    client named, producers first, over the laboratory's.  `prefix` goes before each client's
+    command line: `ip netns exec NAME`, say.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class Workload:
         *,
         partitions: int = 6,
         writers: Sequence[str] = ("librdkafka", "java", "aiokafka"),
+        members: Sequence[str] = (),
         acks: str = "all",
         idempotent: bool = True,
         rate: int = 300,
@@ -65,18 +70,21 @@ class Workload:
         record_bytes: int = 100,
         create: bool = True,
         configs: Mapping[str, str] | None = None,
-        settings: Mapping[str, Mapping[str, str]] | None = None,
+        settings: Mapping[str, Mapping[str, Any]] | None = None,
         prefix: Sequence[str] = (),
     ) -> None:
         self.topic = topic
         self.partitions = partitions
         self.writers: list[Child] = []
+        self.members: list[Child] = []
+        self._others: list[Child] = []
         self._lab = lab
-        self._kinds = writers
+        self._kinds = (tuple(writers), tuple(members))
         self._create = create
         self._configs = {"min.insync.replicas": str(MIN_ISR), **(configs or {})}
         self._settings = settings or {}
         self._prefix = prefix
+        self._events: list[Event] = []
         self._told: dict[str, Any] = {
             "history": str(lab.history.path),
             "topic": topic,
@@ -86,6 +94,7 @@ class Workload:
             "rate": rate,
             "in_flight": in_flight,
             "record_bytes": record_bytes,
+            "commit_ms": COMMIT_MS,
         }
 
     @property
@@ -94,39 +103,68 @@ class Workload:
         return self._lab.history.path
 
     @property
+    def events(self) -> list[Event]:
+        """What the history holds now; read once after the end."""
+        if self._events:
+            return self._events
+        return load_events(self.history)
+
+    @property
     def acknowledged(self) -> int:
         """Records acknowledged so far, by what the writers told last (each 100 ms)."""
-        return sum(int(writer.progress.get("acked", 0)) for writer in self.writers)
+        return _total(self.writers, "acked")
 
     @property
     def failed(self) -> int:
         """Records so far of which a client said that they failed or timed out."""
-        return sum(int(writer.progress.get("failed", 0)) for writer in self.writers)
+        return _total(self.writers, "failed")
+
+    @property
+    def polled(self) -> int:
+        """Records that the members of groups were given so far."""
+        return _total(self.members, "polled")
 
     @property
     def longest_pause_s(self) -> float:
         """The longest time without any acknowledgement, between the first and the last."""
-        acked = [e for e in load(self.history) if isinstance(e, Sent) and e.code == 0]
+        acked = [e for e in self.events if isinstance(e, Sent) and e.code == 0]
         times = sorted(event.sent_s + event.took_s for event in acked)
-        return max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
+        return max((b - a for a, b in itertools.pairwise(times)), default=0.0)
 
     def wait_for(self, count: int, timeout_s: float) -> None:
-        """Until so many more records are acknowledged than now.  Raises: NotYet."""
+        """Until so many more records are acknowledged than now.  Raises: NotYet, ChildFailed."""
         wanted = self.acknowledged + count
         deadline_s = time.monotonic() + timeout_s
         while self.acknowledged < wanted:
-            self._require_alive()
+            self.require_alive()
             if time.monotonic() > deadline_s:
                 states = "; ".join(f"{writer.name}: {writer}" for writer in self.writers)
                 raise NotYet(
-                    f"{self.acknowledged} of {wanted} acknowledged in {timeout_s} s: {states}"
+                    f"{self.acknowledged} of {wanted} acknowledged in {timeout_s:.0f} s: {states}"
                 )
             time.sleep(POLL_S)
+
+    def require_alive(self) -> None:
+        """No client has ended by itself.  Raises: ChildFailed."""
+        for child in (*self.writers, *self.members, *self._others):
+            if not child.alive:
+                raise ChildFailed(f"{child.name} has ended: {child}")
 
     def verify(self) -> list[str]:
         """Read everything back with foreign clients and check the history: [] if all is kept."""
         self._read_back()
-        return checker.check(load(self.history))
+        self._events = load_events(self.history)
+        return checker.check(self._events)
+
+    def require(self, *, acknowledged: int = 0) -> None:
+        """Faults that the history tells of took effect, and so many records were acknowledged.
+
+        Raises: AssertionError, naming what did not happen.
+        """
+        missing = effects.missing(self.events)
+        if self.acknowledged < acknowledged:
+            missing.append(f"only {self.acknowledged} of {acknowledged} acknowledged")
+        assert missing == [], f"{missing} in {self.history}"
 
     def __enter__(self) -> Self:
         if self._create:
@@ -137,11 +175,17 @@ class Workload:
                 replication_factor=REPLICAS,
                 configs=self._configs,
             )
+        writers, members = self._kinds
         try:
-            for number, kind in enumerate(self._kinds):
+            self._others.append(self._monitor(sorted({_group(kind) for kind in members})))
+            for number, kind in enumerate(writers):
                 self.writers.append(self._writer(kind, f"{kind}-{number}"))
+            for number, kind in enumerate(members):
+                self.members.append(self._member(kind, f"{kind}-member-{number}"))
             for writer in self.writers:
-                writer.until("acked", 1, FIRST_ACK_TIMEOUT_S)
+                writer.until("acked", 1, BEGIN_TIMEOUT_S)
+            for member in self.members:
+                member.until("polled", 1, BEGIN_TIMEOUT_S)
         except BaseException:
             self._kill()
             raise
@@ -153,57 +197,59 @@ class Workload:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is not None:
-            self._kill()
-            return
         try:
-            for writer in self.writers:
-                writer.ask_to_stop()
-            for writer in self.writers:
-                writer.wait(END_TIMEOUT_S)
+            if error is None:
+                # Members see the last records, the monitor the last high watermark.
+                for children in (self.writers, self.members, self._others):
+                    for child in children:
+                        child.ask_to_stop()
+                    for child in children:
+                        child.wait(END_TIMEOUT_S)
         finally:
             self._kill()
 
     def _writer(self, kind: str, name: str) -> Child:
-        told = {**self._told, "writer": name, "servers": self._servers()}
-        told["settings"] = {**SETTINGS_OF[kind](told), **self._settings.get(kind, {})}
-        return Child(name, [*self._prefix, *COMMANDS[kind]()], told)
+        settings = writer_settings(
+            kind, acks=self._told["acks"], idempotent=self._told["idempotent"]
+        )
+        return self._client("write", kind, name, writer=name, settings=settings)
 
-    def _servers(self) -> str:
-        return ",".join(f"{host}:{port}" for host, port in self._lab.addresses().values())
+    def _member(self, kind: str, name: str) -> Child:
+        group = _group(kind)
+        settings = member_settings(kind, group)
+        return self._client("member", kind, name, member=name, group=group, settings=settings)
 
-    def _require_alive(self) -> None:
-        for writer in self.writers:
-            if not writer.alive:
-                raise ChildFailed(f"{writer.name} has ended: {writer}")
+    def _client(
+        self, role: str, kind: str, name: str, *, settings: Mapping[str, Any], **own: str
+    ) -> Child:
+        over = self._settings.get(kind, {}) if role == "write" else {}
+        servers = ",".join(f"{host}:{port}" for host, port in self._lab.addresses().values())
+        told = {**self._told, **own, "servers": servers, "settings": {**settings, **over}}
+        return Child(name, [*self._prefix, *command(role, kind)], told)
+
+    def _monitor(self, groups: Sequence[str]) -> Child:
+        told = {**self._told, "groups": groups, "brokers": self._lab.addresses()}
+        return Child("monitor", python("monitor"), told)
 
     def _read_back(self) -> None:
-        for kind in ("librdkafka",):
+        """By one after the other: each has the machine to itself."""
+        for kind in READERS:
             name = f"reader-{kind}"
-            told = {**self._told, "reader": name, "servers": self._servers()}
-            reader = Child(name, python(f"read_{kind}"), told)
+            settings = reader_settings(kind)
+            reader = self._client("read", kind, name, reader=name, settings=settings)
             try:
                 reader.wait(READ_TIMEOUT_S)
             finally:
                 reader.kill()
 
     def _kill(self) -> None:
-        for writer in self.writers:
-            writer.kill()
+        for child in (*self.writers, *self.members, *self._others):
+            child.kill()
 
 
-def _librdkafka(told: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        "acks": str(told["acks"]),
-        "enable.idempotence": str(told["idempotent"]).lower(),
-        "request.timeout.ms": str(REQUEST_TIMEOUT_MS),
-        "delivery.timeout.ms": str(DELIVERY_TIMEOUT_MS),
-        "socket.timeout.ms": str(2 * REQUEST_TIMEOUT_MS),
-        "retries": str(2**31 - 1),
-        "linger.ms": "5",
-        "reconnect.backoff.max.ms": "500",
-    }
+def _group(kind: str) -> str:
+    return f"group-{kind}"
 
 
-SETTINGS_OF: Final = {"librdkafka": _librdkafka}
-COMMANDS: Final = {"librdkafka": lambda: python("write_librdkafka")}
+def _total(children: Sequence[Child], name: str) -> int:
+    return sum(int(child.progress.get(name, 0)) for child in children)

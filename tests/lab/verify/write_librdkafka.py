@@ -1,4 +1,4 @@
-"""A verifiable writer: librdkafka's producer.  `python -m tests.lab.verify.write_librdkafka SPEC`."""
+"""A verifiable writer on librdkafka.  `python -m tests.lab.verify.write_librdkafka SPEC`."""
 
 import time
 from collections.abc import Callable
