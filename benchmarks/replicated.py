@@ -5,9 +5,11 @@ ours are one process over the embedded store. Both kinds get the same settings, 
 is up at a time.
 """
 
+import contextlib
 import os
 import re
 import shutil
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -184,7 +186,7 @@ def _start_processes(kind: Kind, directory: Path, processes: list[ServerProcess]
 
 
 def _start_one_process(directory: Path, processes: list[ServerProcess]) -> Started:
-    port = free_port()
+    port = _free_ports(BROKERS)
     addresses = {broker: Address(HOST, port + broker) for broker in range(BROKERS)}
     command = _odradek(0, addresses[0], directory, SETTINGS, "--brokers", str(BROKERS))
     pid = _start(command, directory, list(addresses.values()), processes)
@@ -192,6 +194,16 @@ def _start_one_process(directory: Path, processes: list[ServerProcess]) -> Start
         (directory / f"broker-{broker}").mkdir()
         (directory / f"broker-{broker}" / "data").symlink_to(directory / f"data/broker-{broker}")
     return Started(directory, addresses, [pid])
+
+
+def _free_ports(count: int) -> int:
+    """The first of so many ports in a row that were free a moment ago."""
+    while True:
+        first = free_port()
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError, OverflowError):
+            for port in range(first, first + count):
+                stack.enter_context(socket.socket()).bind((HOST, port))
+            return first
 
 
 def _start(
