@@ -19,8 +19,16 @@ BYTES_SET_ASIDE: Final = "bytes_set_aside"
 INDEXES_REBUILT: Final = "indexes_rebuilt"
 SEGMENTS_SCRUBBED: Final = "segments_scrubbed"
 SEGMENTS_UNREADABLE: Final = "segments_unreadable"
+REPLICAS_DAMAGED: Final = "replicas_damaged"
+"""Replicas in whose log damage was found."""
+REPLICAS_RENEWED: Final = "replicas_renewed"
+"""Damaged replicas that were set aside, to be copied anew from their leaders."""
 PARTITIONS_RECOVERED: Final = "partitions_recovered"
 PARTITIONS_NOT_LOADED: Final = "partitions_not_loaded"
+SUSPECT_REPLICAS_LED: Final = "suspect_replicas_led"
+"""How often a replica began to lead that may lack committed records."""
+SUSPECT_REPLICAS_WAITED: Final = "suspect_replicas_waited"
+"""How often such a replica declined to lead."""
 LOOP_STALLS: Final = "loop_stalls"
 """How often the event loop was seen to be held up for too long."""
 
@@ -31,8 +39,12 @@ _NAMES: Final = (
     INDEXES_REBUILT,
     SEGMENTS_SCRUBBED,
     SEGMENTS_UNREADABLE,
+    REPLICAS_DAMAGED,
+    REPLICAS_RENEWED,
     PARTITIONS_RECOVERED,
     PARTITIONS_NOT_LOADED,
+    SUSPECT_REPLICAS_LED,
+    SUSPECT_REPLICAS_WAITED,
     LOOP_STALLS,
 )
 

@@ -186,6 +186,29 @@ class ReplicaLogs:
                 self._remove(kept)
         self._set_unserved_aside(key)
 
+    async def set_aside(self, key: TopicPartition) -> None:
+        """Rename the damaged log of a replica that is not served any more; end its move, if any.
+
+        Only then it may be made anew; `Replicas.offline` tells if it can't be.
+        """
+        log_dirs = self._replicas.log_dirs
+        kept, moving = log_dirs.find(*key), log_dirs.find_future(*key)
+        if moving is not None:
+            await self.until_unused(moving[1])
+            self._remove(moving[1])
+        if kept is None:
+            return
+        await self.until_unused(kept)
+        data_dir = log_dirs.of(kept.directory)
+        if data_dir is None or data_dir.logs.get(key) is not kept:
+            return
+        try:
+            directory = data_dir.set_aside(*key, self._runtime.random.randbytes(16))
+        except LogDirFailed as error:
+            self._replicas.take_offline(error)
+        else:
+            self._replicas.renewals.set_aside(key, directory)
+
     def _remove(self, kept: Log) -> None:
         data_dir, key = self._replicas.log_dirs.of(kept.directory), (kept.topic, kept.partition)
         if data_dir is None:  # it has failed meanwhile

@@ -27,9 +27,12 @@ from .counters import Counters
 from .deletions import Deletions
 from .group_commit import GroupCommit
 from .moves import Moves
+from .renewals import Renewals
 from .replica_logs import ReplicaLogs
 from .runtime import Runtime
 from .settings.topic_config import TopicConfig
+from .suspicions import Suspicions
+from .suspects import Suspects
 from .tasks import TaskSupervisor
 
 log = logging.getLogger(__name__)
@@ -61,6 +64,9 @@ class Replicas:
         """Is told which replicas went offline with a directory, if the broker goes on; has the
         controller say again who leads what."""
         self.counters = Counters()
+        self.suspects = Suspects(
+            self, log_dirs, self.counters, config, runtime, tasks, broker_id=broker_id
+        )
         self.deleting: set[Log] = set()
         """Logs whose old segments are being renamed, in a thread: they can't be moved now."""
         self.moving: set[Log] = set()
@@ -78,6 +84,8 @@ class Replicas:
         self.deletions = Deletions(runtime, self.take_offline)
         self.logs = ReplicaLogs(self, config, runtime, broker_id)
         self.moves = Moves(self, config, runtime, tasks)
+        self.suspicions = Suspicions(runtime.clock)
+        self.renewals = Renewals(self, runtime.clock, broker_id)
         self.must_checkpoint = asyncio.Event()
         self.checkpoint_waiters: list[asyncio.Future[None]] = []
         """Who waits for the next checkpoint; answered by `Checkpointer`."""

@@ -16,6 +16,7 @@ from .core.control_rules import judge_role, judge_stop, without_role
 from .core.controller.requests import StoppedReplica
 from .core.partition import Partition
 from .core.partition_state import NO_LEADER, PartitionState, TopicPartition
+from .renewals import Verdict
 from .replicas import Replicas
 from .runtime import Clock
 from .slices import Slices
@@ -50,6 +51,7 @@ class Roles:
         self._told: list[TopicPartition] = []
         self._without_leader: list[PartitionState] = []
         self._failed: set[TopicPartition] = set()
+        self._renewed: set[TopicPartition] = set()
 
     async def take(self, states: Iterable[PartitionState]) -> Codes:
         """Lead and follow; one code for each partition.
@@ -95,6 +97,13 @@ class Roles:
         replicas = self._replicas
         if replicas.is_offline or state.key in replicas.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        verdict = replicas.renewals.judge(state, self._live)
+        if verdict is Verdict.FAIL:
+            self._give_up(state)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if verdict is Verdict.RENEW:
+            self._renewed.add(state.key)
+            return None
         served = replicas.partitions.get(state.key)
         code = judge_role(
             state,
@@ -106,6 +115,11 @@ class Roles:
             self._give_id(served, state)
         return code
 
+    def _give_up(self, state: PartitionState) -> None:
+        self._replicas.renewals.failed(state)
+        self._replicas.stop_serving([state.key])
+        self._told.append(state.key)
+
     def _give_id(self, partition: Partition, state: PartitionState) -> None:
         if partition.log.topic_id is None and state.topic_id != ZERO_UUID:
             self._replicas.logs.assign_topic_id(partition.log, state.topic_id)
@@ -114,14 +128,18 @@ class Roles:
         replicas = self._replicas
         missing: list[PartitionState] = []
         for state in states:
+            if state.key in self._renewed:
+                await self._set_aside(state.key)
             partition = replicas.partitions.get(state.key)
-            if partition is not None:
+            if state.key in replicas.offline:  # by now
+                pass
+            elif partition is not None:
                 self._become(partition, state)
             elif (kept := replicas.logs.find(state)) is not None:
                 self._serve(kept, state)
             elif replicas.log_dirs.is_unserved(state.key):
                 replicas.unmade.add(state.key)
-            elif state.is_new or replicas.log_dirs.is_complete:
+            elif state.is_new or state.key in self._renewed or replicas.log_dirs.is_complete:
                 missing.append(state)
             else:
                 reason = "it may lie in a log directory that has failed"
@@ -132,6 +150,11 @@ class Roles:
                 await self._slices.pause()
         await replicas.logs.make(missing, self._serve)
         self._flush()
+
+    async def _set_aside(self, key: TopicPartition) -> None:
+        self._replicas.stop_serving([key])
+        self._tell([key])
+        await self._replicas.logs.set_aside(key)
 
     def _flush(self) -> None:
         """Say who has a new role, before others have their turn."""
@@ -219,6 +242,7 @@ async def stop(
         codes[replica.key] = code
         if code == ErrorCode.NONE and replica.delete:
             doomed.append(replica.key)
+        replicas.renewals.stopped(replica.key)
     replicas.stop_serving(doomed)
     tell([key for key, code in codes.items() if code == ErrorCode.NONE])
     slices = Slices(clock)

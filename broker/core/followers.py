@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 UNKNOWN: Final = -1
 NEVER_MS: Final = -(1 << 62)
+GIVEN_MAX: Final = 2
+"""So often one may be given the same records: an answer may be lost, or damaged on its way."""
 
 
 class FetchingReplica:
@@ -43,6 +45,8 @@ class Follower:
     __slots__ = (
         "_fetch_end_offset",
         "_fetched_ms",
+        "_given_count",
+        "_given_offset",
         "broker_epoch",
         "caught_up_ms",
         "is_joining",
@@ -53,6 +57,8 @@ class Follower:
     def __init__(self) -> None:
         self._fetch_end_offset = UNKNOWN  # where the leader's log ended at the last fetch
         self._fetched_ms = NEVER_MS
+        self._given_offset = UNKNOWN
+        self._given_count = 0
         self.broker_epoch = UNKNOWN
         self.caught_up_ms = NEVER_MS
         """When it was last known to hold all that the leader had."""
@@ -65,6 +71,7 @@ class Follower:
         self, *, now_ms: int, leader_end_offset: int, is_new_leader: bool, is_in_sync: bool
     ) -> None:
         """A leader epoch begins: who is in sync has until now to prove it."""
+        self._given_offset = UNKNOWN
         self.caught_up_ms = now_ms if is_in_sync else NEVER_MS
         self.is_joining = False
         self.broker_epoch = UNKNOWN
@@ -89,6 +96,13 @@ class Follower:
         self.broker_epoch = by.broker_epoch
         self.log_end_offset = offset
         self.log_start_offset = log_start_offset
+
+    def can_take(self, offset: int) -> bool:
+        """It is given records from this offset on; False: again, after it was often enough."""
+        if offset != self._given_offset:
+            self._given_offset, self._given_count = offset, 0
+        self._given_count += 1
+        return self._given_count <= GIVEN_MAX
 
     def is_caught_up(self, leader_end_offset: int, *, now_ms: int, lag_max_ms: int) -> bool:
         """Whether it is at the end, or was a short while ago."""

@@ -25,6 +25,7 @@ from odradek.protocol.messages.k01_fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from odradek.storage.errors import CorruptLog, DamagedRecords, StorageError
 
 from ..call import Call
 from ..core.fetch_reads import Lookup, Read, read_all, release_all
@@ -149,6 +150,8 @@ class _Answering:
         for read in reads:
             if read.failure is not None:
                 self._node.replicas.note_failure(read.failure)
+                if read.partition is not None:
+                    self._note_failure(read.partition, read.fetch.fetch_offset, read.failure)
         return reads
 
     def replica_has_fetched(self) -> None:
@@ -244,9 +247,29 @@ class _Answering:
             response.partitions.append(self._partition_data(read))
         session_id = fetch.finish(self._node.clock.now_ms())
         answer = FetchResponse(session_id=session_id, responses=list(topics.values()))
+        if self._replica is not None:
+            self._note_given(reads, self._replica.replica_id)
         if self._call.version >= LEADERS_VERSION_FIRST:
             self._name_leaders(answer)
         return answer
+
+    def _note_given(self, reads: list[Read], replica_id: int) -> None:
+        """A follower that asks for the same again and again may have found it damaged."""
+        for read in reads:
+            if read.size_bytes and read.partition is not None:
+                follower = read.partition.followers.get(replica_id)
+                offset = read.fetch.fetch_offset
+                if follower is not None and not follower.can_take(offset):
+                    self._suspect(read.partition, offset, f"broker {replica_id} can't take them")
+
+    def _note_failure(self, partition: Partition, offset: int, failure: StorageError) -> None:
+        if isinstance(failure, DamagedRecords):
+            self._node.replicas.renewals.want(partition.log)
+        elif isinstance(failure, CorruptLog):
+            self._suspect(partition, offset, "they can't be read")
+
+    def _suspect(self, partition: Partition, offset: int, reason: str) -> None:
+        self._node.replicas.suspicions.suspect(partition.log, offset, reason)
 
     def _lookup(self) -> Lookup:
         node, version = self._node, self._call.version

@@ -25,6 +25,7 @@ def loops(
     replicas: Replicas, config: Config, runtime: Runtime
 ) -> dict[str, Coroutine[object, object, None]]:
     """What else to run for ever, by name, once replicas are served."""
+    scrubber = Scrubber(replicas, config, runtime)
     return {
         "flush logs": Flusher(replicas, config, runtime).run(),
         "expire producers": ProducerExpiry(replicas, config, runtime).run(),
@@ -33,5 +34,7 @@ def loops(
         "move replicas": replicas.moves.run(),
         "unlink deleted files": replicas.deletions.run(),
         "make what had no room": Unmade(replicas, runtime).run(),
-        "verify old segments": Scrubber(replicas, config, runtime).run(),
+        "verify old segments": scrubber.run(),
+        "verify suspected records": scrubber.run_suspected(),
+        "renew damaged replicas": replicas.renewals.run(),
     }

@@ -8,6 +8,7 @@ How far it is and what is damaged is kept in a file of each data directory.
 """
 
 import asyncio
+import itertools
 import logging
 from typing import Any, Final, NamedTuple
 
@@ -54,6 +55,9 @@ class Scrubber:
         """Scrub for ever."""
         for data_dir in self._replicas.log_dirs.online:
             self.restore(data_dir)
+        for kept in self._replicas.log_dirs.all_logs():
+            if any(segment.damaged for segment in kept.segments):
+                self._replicas.renewals.want(kept)
         while True:
             await asyncio.sleep(CHECK_MS / 1000)
             if self._config.odradek_scrub_interval_ms < 0:
@@ -62,12 +66,49 @@ class Scrubber:
                 while await self.scrub_some(data_dir):
                     pass
 
+    async def run_suspected(self) -> None:
+        """Verify what is suspected, for ever."""
+        while True:
+            kept, offset = await self._replicas.suspicions.next()
+            await self.verify(kept, offset)
+
+    async def verify(self, kept: Log, offset: int) -> None:
+        """Verify the segment that holds an offset, and the next: compaction leaves gaps."""
+        data_dir, generation = self._replicas.log_dirs.of(kept.directory), kept.generation
+        due = [
+            _Due(kept, segment, kept.segments.next_base_offset(segment) or kept.log_end_offset)
+            for segment in itertools.islice(kept.segments.from_offset(offset), 2)
+        ]
+        result = await self._ask_job(due, rate=None) if due else []
+        is_same = data_dir is not None and data_dir.logs.get((kept.topic, kept.partition)) is kept
+        if data_dir is None or not is_same or kept.generation != generation:
+            self._replicas.suspicions.verified(kept, offset, is_sound=False)  # it is gone
+            return
+        for found, said in zip(due, result, strict=False):
+            self._take(self._state(data_dir), found, said)
+        is_sound = bool(result) and not any(found.segment.damaged for found in due)
+        self._replicas.suspicions.verified(kept, offset, is_sound=is_sound)
+        if not is_sound:
+            await self._save(data_dir)
+
     async def scrub_some(self, data_dir: DataDir) -> int:
         """Verify the segments that are due, as far as one job goes; return how many."""
         due = await self._find_due(data_dir)
         if not due:
             return 0
-        rate = self._config.odradek_scrub_max_bytes_per_second
+        result = await self._ask_job(due, rate=self._config.odradek_scrub_max_bytes_per_second)
+        if not result:
+            return 0  # once more at the next look
+        state = self._state(data_dir)
+        for found, said in zip(due, result, strict=True):
+            if data_dir.logs.get((found.log.topic, found.log.partition)) is found.log:
+                self._note_progress(state, found)
+                self._take(state, found, said)
+        await self._save(data_dir)
+        return len(due)
+
+    async def _ask_job(self, due: list[_Due], *, rate: int | None) -> list[dict[str, Any]]:
+        """What the job says of each segment; nothing, if it failed."""
         arguments = {
             "segments": [
                 {
@@ -84,13 +125,9 @@ class Scrubber:
             result = await self._runtime.jobs("scrub", arguments)
         except StorageError as error:
             log.warning("scrub failed error=%s", error)
-            return 0  # once more at the next look
-        state = self._state(data_dir)
-        for found, said in zip(due, result["segments"], strict=True):
-            if data_dir.logs.get((found.log.topic, found.log.partition)) is found.log:
-                self._take(state, found, said)
-        await self._save(data_dir)
-        return len(due)
+            return []
+        said: list[dict[str, Any]] = result["segments"]
+        return said
 
     # -- what is due
 
@@ -123,13 +160,16 @@ class Scrubber:
 
     # -- what was found
 
+    def _note_progress(self, state: State, found: _Due) -> None:
+        kept = found.log
+        current = state.passes.get((kept.topic, kept.partition))
+        if current is not None and any(other is found.segment for other in kept.segments):
+            current.next_offset = max(current.next_offset, found.offset_end)
+
     def _take(self, state: State, found: _Due, said: dict[str, Any]) -> None:
         kept, segment = found.log, found.segment
         if all(other is not segment for other in kept.segments):
             return  # deleted, compacted or cut meanwhile
-        current = state.passes.get((kept.topic, kept.partition))
-        if current is not None:
-            current.next_offset = max(current.next_offset, found.offset_end)
         counters = self._replicas.counters
         if "error" in said:
             counters.add(SEGMENTS_UNREADABLE)
@@ -147,6 +187,8 @@ class Scrubber:
         if damaged != segment.damaged:
             counters.add(BATCHES_CORRUPT, len(set(damaged) - set(segment.damaged)))
             segment.note_damage(damaged)
+        if damaged:
+            self._replicas.renewals.want(kept)
 
     # -- what is remembered
 

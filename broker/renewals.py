@@ -1,0 +1,177 @@
+"""Replicas whose log is damaged are copied anew from others that are in sync.
+
+A replica that just began anew while it leads, or while it is in sync, could take committed records
+along. So the controller is told first, as after a log directory has failed
+(`/log_dir_event_notification`): it says again who leads what (LeaderAndIsr), and is answered
+KAFKA_STORAGE_ERROR. From there on the replica is not served. The controller elects somebody else
+and takes the replica out of the in-sync set; asked once more, it names the new leader. Only then
+the damaged directory is set aside, and an empty one filled from that leader.
+
+While nobody else is in sync the replica goes on: it serves what is sound.
+"""
+
+import asyncio
+import logging
+from collections.abc import Container
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from odradek.storage.log import Log
+
+from .core.partition import Partition
+from .core.partition_state import NO_LEADER, PartitionState, TopicPartition
+from .counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
+from .runtime import Clock
+
+if TYPE_CHECKING:
+    from .replicas import Replicas
+
+log = logging.getLogger(__name__)
+
+LOOK_MS: Final = 200
+ASK_AGAIN_MS: Final = 2_000
+ASK_AGAIN_MAX_MS: Final = 60_000
+
+
+class Verdict(Enum):
+    """What to do about a role that the controller gives to a replica."""
+
+    TAKE = auto()
+    """What is done else: there is no damage, or nobody to copy from."""
+    FAIL = auto()
+    """Serve it no longer, and answer KAFKA_STORAGE_ERROR: somebody else is to lead."""
+    RENEW = auto()
+    """Set the log aside and begin with an empty one."""
+
+
+@dataclass(slots=True)
+class _Damaged:
+    """One damaged replica."""
+
+    kept: Log
+    ask_at_ms: int
+    pause_ms: int = ASK_AGAIN_MS
+    failed_in: PartitionState | None = None
+    """Since this role it is not served any more."""
+    is_alone_said: bool = False
+
+
+class Renewals:
+    """The damaged replicas of one broker."""
+
+    def __init__(self, replicas: "Replicas", clock: Clock, broker_id: int) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self._broker_id = broker_id
+        self._damaged: dict[TopicPartition, _Damaged] = {}
+        self._changed = asyncio.Event()
+
+    def want(self, kept: Log) -> None:
+        """Damage was found in the log of a replica."""
+        key = kept.topic, kept.partition
+        known = self._damaged.get(key)
+        if (known and known.kept is kept) or self._replicas.log_dirs.find(*key) is not kept:
+            return
+        self._replicas.counters.add(REPLICAS_DAMAGED)
+        log.error("replica damaged log=%r directory=%s", kept, kept.directory)
+        self._damaged[key] = _Damaged(kept, self._clock.now_ms())
+        self._changed.set()
+
+    # What the controller says.
+
+    def judge(self, state: PartitionState, live: Container[int]) -> Verdict:
+        """What to do if this role is given; a role of the past changes nothing."""
+        damaged = self._damaged.get(state.key)
+        if damaged is None or not _is_left(damaged.kept):
+            return Verdict.TAKE
+        served = self._replicas.partitions.get(state.key)
+        known = damaged.failed_in if served is None else served.state
+        if known is not None and (
+            state.leader_epoch < known.leader_epoch or state.partition_epoch < known.partition_epoch
+        ):
+            return Verdict.TAKE if served is not None else Verdict.FAIL
+        if not any(replica != self._broker_id and replica in live for replica in state.isr):
+            return Verdict.TAKE
+        if self._broker_id in state.isr or state.leader == self._broker_id:
+            return Verdict.FAIL
+        return Verdict.TAKE if state.leader == NO_LEADER else Verdict.RENEW
+
+    def failed(self, state: PartitionState) -> None:
+        """The controller is answered KAFKA_STORAGE_ERROR, and the replica not served any more."""
+        damaged = self._damaged[state.key]
+        if damaged.failed_in is None:
+            log.error("damaged replica given up log=%r isr=%s", damaged.kept, state.isr)
+        damaged.failed_in = state
+        damaged.ask_at_ms = self._clock.now_ms() + ASK_AGAIN_MS
+        damaged.pause_ms = 2 * ASK_AGAIN_MS
+
+    def stopped(self, key: TopicPartition) -> None:
+        """The controller has taken note (StopReplica): it knows by now who is to lead."""
+        damaged = self._damaged.get(key)
+        if damaged is not None and damaged.failed_in is not None:
+            damaged.ask_at_ms = self._clock.now_ms()
+
+    def set_aside(self, key: TopicPartition, directory: str) -> None:
+        """The damaged log is out of the way; an empty one will be filled."""
+        del self._damaged[key]
+        self._replicas.counters.add(REPLICAS_RENEWED)
+        log.error(
+            "damaged replica set aside, copied anew topic=%s partition=%d directory=%s",
+            *key,
+            directory,
+        )
+
+    # Asking it to say more.
+
+    async def run(self) -> None:
+        """Have the controller asked, for ever."""
+        while True:
+            if not self._damaged:
+                self._changed.clear()
+                await self._changed.wait()
+            if self.look():
+                self._replicas.on_log_dir_failed(())
+            await asyncio.sleep(LOOK_MS / 1000)
+
+    def look(self) -> bool:
+        """Whether the controller is to be asked now; notes that it is."""
+        now_ms, is_due = self._clock.now_ms(), False
+        for key, damaged in list(self._damaged.items()):
+            if self._is_over(damaged):
+                del self._damaged[key]
+            elif now_ms >= damaged.ask_at_ms and self._may_ask(key, damaged):
+                damaged.ask_at_ms = now_ms + damaged.pause_ms
+                damaged.pause_ms = min(2 * damaged.pause_ms, ASK_AGAIN_MAX_MS)
+                is_due = True
+        return is_due
+
+    def _is_over(self, damaged: _Damaged) -> bool:
+        kept = damaged.kept
+        if self._replicas.log_dirs.find(kept.topic, kept.partition) is not kept:
+            return True
+        return damaged.failed_in is None and not _is_left(kept)
+
+    def _may_ask(self, key: TopicPartition, damaged: _Damaged) -> bool:
+        served = self._replicas.partitions.get(key)
+        if served is None:
+            return damaged.failed_in is not None  # else nothing was said of it yet
+        if damaged.failed_in is not None:  # it is served again, as nobody else is there
+            damaged.failed_in, damaged.pause_ms = None, ASK_AGAIN_MS
+        if self._has_source(served):
+            return True
+        if not damaged.is_alone_said:
+            damaged.is_alone_said = True
+            log.error("damaged replica stays, nobody else is in sync log=%r", damaged.kept)
+        return False
+
+    def _has_source(self, served: Partition) -> bool:
+        state = served.state
+        if served.is_leader:
+            return any(replica != self._broker_id for replica in state.isr)
+        return state.leader != NO_LEADER
+
+
+def _is_left(kept: Log) -> bool:
+    """Whether there is damage yet: segments expire, are compacted and cut."""
+    return any(segment.damaged for segment in kept.segments)

@@ -1,0 +1,72 @@
+"""Places in logs that may be damaged; the scrubber verifies them, one after the other.
+
+A follower that asks again and again for records that it was given can't take them; a read that
+meets rubbish says so itself. Either may have other reasons (a follower's disk is full), or be made
+up by a client, so a log that was looked at is left alone for a while, then for longer.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from odradek.storage.log import Log
+
+from .core.partition_state import TopicPartition
+from .runtime import Clock
+
+log = logging.getLogger(__name__)
+
+SILENCE_MS: Final = 30_000
+SILENCE_MAX_MS: Final = 3_600_000
+
+
+@dataclass(slots=True)
+class _Verified:
+    """A log that was looked at, and is not to be again for a while."""
+
+    kept: Log
+    until_ms: int
+    silence_ms: int
+
+
+class Suspicions:
+    """What is to be verified; at most one place in each log."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: dict[TopicPartition, tuple[Log, int]] = {}
+        self._verified: dict[TopicPartition, _Verified] = {}
+        self._changed = asyncio.Event()
+
+    def suspect(self, kept: Log, offset: int, reason: str) -> None:
+        """Have the records at this offset verified soon."""
+        key = kept.topic, kept.partition
+        before = self._verified.get(key)
+        if key in self._waiting:
+            return
+        if before and before.kept is kept and self._clock.now_ms() < before.until_ms:
+            return
+        log.warning("records suspected log=%r offset=%d reason=%s", kept, offset, reason)
+        self._waiting[key] = kept, offset
+        self._changed.set()
+
+    async def next(self) -> tuple[Log, int]:
+        """What has waited longest; `verified` says what became of it."""
+        while not self._waiting:
+            self._changed.clear()
+            await self._changed.wait()
+        return next(iter(self._waiting.values()))
+
+    def verified(self, kept: Log, offset: int, *, is_sound: bool) -> None:
+        """What was suspected has been looked at."""
+        key, now_ms = (kept.topic, kept.partition), self._clock.now_ms()
+        before = self._verified.pop(key, None)
+        again = before is not None and before.kept is kept
+        silence_ms = min(2 * before.silence_ms, SILENCE_MAX_MS) if before and again else SILENCE_MS
+        over = now_ms - SILENCE_MAX_MS
+        self._verified = {k: c for k, c in self._verified.items() if c.until_ms > over}
+        self._verified[key] = _Verified(kept, now_ms + silence_ms, silence_ms)
+        self._waiting.pop(key, None)
+        if is_sound:
+            log.warning("suspected records are sound log=%r offset=%d", kept, offset)
