@@ -25,13 +25,13 @@ from .core.partition import Partition
 from .core.partition_state import PartitionState, TopicPartition
 from .counters import Counters
 from .deletions import Deletions
+from .doubts import Doubts
 from .group_commit import GroupCommit
 from .moves import Moves
 from .renewals import Renewals
 from .replica_logs import ReplicaLogs
 from .runtime import Runtime
 from .settings.topic_config import TopicConfig
-from .suspicions import Suspicions
 from .suspects import Suspects
 from .tasks import TaskSupervisor
 
@@ -84,7 +84,7 @@ class Replicas:
         self.deletions = Deletions(runtime, self.take_offline)
         self.logs = ReplicaLogs(self, config, runtime, broker_id)
         self.moves = Moves(self, config, runtime, tasks)
-        self.suspicions = Suspicions(runtime.clock)
+        self.doubts = Doubts(runtime.clock)
         self.renewals = Renewals(self, runtime.clock, broker_id)
         self.must_checkpoint = asyncio.Event()
         self.checkpoint_waiters: list[asyncio.Future[None]] = []

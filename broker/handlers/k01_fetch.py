@@ -260,16 +260,16 @@ class _Answering:
                 follower = read.partition.followers.get(replica_id)
                 offset = read.fetch.fetch_offset
                 if follower is not None and not follower.can_take(offset):
-                    self._suspect(read.partition, offset, f"broker {replica_id} can't take them")
+                    self._doubt(read.partition, offset, f"broker {replica_id} can't take them")
 
     def _note_failure(self, partition: Partition, offset: int, failure: StorageError) -> None:
         if isinstance(failure, DamagedRecords):
             self._node.replicas.renewals.want(partition.log)
         elif isinstance(failure, CorruptLog):
-            self._suspect(partition, offset, "they can't be read")
+            self._doubt(partition, offset, "they can't be read")
 
-    def _suspect(self, partition: Partition, offset: int, reason: str) -> None:
-        self._node.replicas.suspicions.suspect(partition.log, offset, reason)
+    def _doubt(self, partition: Partition, offset: int, reason: str) -> None:
+        self._node.replicas.doubts.doubt(partition.log, offset, reason)
 
     def _lookup(self) -> Lookup:
         node, version = self._node, self._call.version

@@ -35,6 +35,6 @@ def loops(
         "unlink deleted files": replicas.deletions.run(),
         "make what had no room": Unmade(replicas, runtime).run(),
         "verify old segments": scrubber.run(),
-        "verify suspected records": scrubber.run_suspected(),
+        "verify doubted records": scrubber.run_doubted(),
         "renew damaged replicas": replicas.renewals.run(),
     }
