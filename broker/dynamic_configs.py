@@ -84,6 +84,8 @@ class DynamicConfigs:
         self._waiters: set[tuple[int, asyncio.Future[None]]] = set()
         self.on_broker_changed: list[Callable[[], None]] = []
         """Called when settings of this broker have changed, which are then in `node.config`."""
+        self.on_topic_changed: list[Callable[[], None]] = []
+        """Called when those of a topic have, which its partitions then use."""
 
     # Applying.
 
@@ -188,6 +190,8 @@ class DynamicConfigs:
         texts = await read_config(self._session, f"/config/{entity_path}")
         if kind == "topics":
             self._node.replicas.update_overrides(name, texts)
+            for notify in self.on_topic_changed:
+                notify()
         elif kind == "groups":
             self._apply_group(znodes.group_of_config(name), texts)
         elif kind == "brokers" and name == znodes.DEFAULT_ENTITY:

@@ -70,6 +70,7 @@ class Member:
         )
         node.replicas.on_log_dir_failed = self._log_dir_failed
         node.dynamic_configs.on_broker_changed.append(node.replicator.settings_changed)
+        node.dynamic_configs.on_topic_changed.append(node.replicator.throttles_changed)
 
     async def register(self, registration: znodes.BrokerRegistration) -> None:
         """Become visible, and again after every end of the session.

@@ -3,7 +3,8 @@
 A move is a copy (`storage/moving.py`) that catches up with the log while that is served, and then
 takes its place. It is wanted as long as the copy is there: on disk, so that it goes on after a
 restart. `num.replica.alter.log.dirs.threads` moves run at a time; each is a task that copies
-slices, between which everybody else has his turn.
+slices, between which everybody else has his turn. Together they copy no faster than
+`replica.alter.log.dirs.io.max.bytes.per.second`.
 
 Meanwhile the log is neither compacted nor are its old segments deleted (`Replicas.moving`): the
 copy would miss what replaced them.
@@ -22,6 +23,7 @@ from odradek.storage.plans import DeletePlan
 
 from .config import Config
 from .core.partition import Partition
+from .core.replication_quota import ReplicationQuota, SampledRate
 from .runtime import Runtime
 from .tasks import TaskSupervisor, to_the_end
 
@@ -37,6 +39,7 @@ SLICE_BYTES_MIN: Final = 8 << 10
 SLICE_BYTES_MAX: Final = 512 << 10
 FLUSH_BYTES: Final = 32 << 20  # so often the copy is made durable
 RETRY_MS: Final = 10_000  # after a full disk
+THROTTLED_MS: Final = 100  # so often it is seen whether the next slice may be copied
 DIRECTORY_NAME_MAX: Final = 255
 
 
@@ -58,6 +61,11 @@ class Moves:
         self._failed: set[Log] = set()
         """Copies of logs that can't be read."""
         self._changed = asyncio.Event()
+        window_ms = 1000 * config.alter_log_dirs_replication_quota_window_size_seconds
+        self._quota = ReplicationQuota(
+            SampledRate(config.alter_log_dirs_replication_quota_window_num, window_ms),
+            lambda: config.replica_alter_log_dirs_io_max_bytes_per_second,
+        )
 
     # What clients ask.
 
@@ -162,7 +170,7 @@ class Moves:
                 partition = self._replicas.partitions.get(key)
             if found is not None and partition is not None:
                 source = partition.log
-                move = _Move(self._replicas, self._runtime, partition, *found)
+                move = _Move(self._replicas, self._runtime, self._quota, partition, *found)
                 plan = await move.run()
                 if plan is not None:
                     self._tasks.spawn(self._end_use(source, plan), f"unlink {plan.directory}")
@@ -189,12 +197,14 @@ class _Move:
         self,
         replicas: "Replicas",
         runtime: Runtime,
+        quota: ReplicationQuota,
         partition: Partition,
         data_dir: DataDir,
         future: Log,
     ) -> None:
         self._replicas = replicas
         self._runtime = runtime
+        self._quota = quota
         self._partition = partition
         self._source = partition.log
         self._source_dir = replicas.log_dirs.holding(partition.log)
@@ -223,7 +233,7 @@ class _Move:
             await self._replicas.checkpoint()
             self._check()
         copy = Copy(self._source, self._future)
-        await self._catch_up(copy)
+        await self._catch_up(copy, is_throttled=True)
         await self._flush()
         self._check()
         await self._mark(copy)
@@ -259,9 +269,15 @@ class _Move:
         ):
             raise _Ended
 
-    async def _catch_up(self, copy: Copy) -> None:
-        """Return when what is left is less than a slice: nobody has had a turn since."""
+    async def _catch_up(self, copy: Copy, *, is_throttled: bool = False) -> None:
+        """Return when what is left is less than a slice: nobody has had a turn since.
+
+        What is left for the end is not throttled, as the log is held for it.
+        """
         while True:
+            while is_throttled and self._quota.is_exceeded(self._runtime.clock.now_ms()):
+                await asyncio.sleep(THROTTLED_MS / 1000)
+                self._check()
             span = copy.next_span(self._slice_bytes)
             if span is None:
                 return
@@ -293,6 +309,7 @@ class _Move:
         elif took_ms < 2:
             self._slice_bytes = min(SLICE_BYTES_MAX, self._slice_bytes * 2)
         self._unflushed_bytes += len(data)
+        self._quota.record(len(data), clock.now_ms())
 
     async def _mark(self, copy: Copy) -> None:
         try:

@@ -16,6 +16,7 @@ from .producer_ids import ProducerIds
 from .replicas import Replicas
 from .runtime import Runtime
 from .topics import Topics
+from .throttles import Throttles
 
 if TYPE_CHECKING:
     from .cluster.controller import ClusterController
@@ -58,6 +59,7 @@ class Node:
         self.replicas = replicas
         self.loggers = Loggers()
         self.fetch_sessions = FetchSessions(
+        self.throttles = Throttles(config, runtime.clock)
             config.max_incremental_fetch_session_cache_slots,
             partitions_max=config.odradek_fetch_session_partitions_max,
             randint=runtime.random.randint,

@@ -16,6 +16,8 @@ from .storage_errors import code_of
 
 Lookup = Callable[[PartitionFetch], Partition]
 """The partition that is asked for.  Raises: Refused."""
+HoldsBack = Callable[[Partition], bool]
+"""Whether the follower that asks is to get nothing of a partition now."""
 
 UNKNOWN = -1
 
@@ -50,12 +52,13 @@ def read_all(
     committed: bool = False,
     replica: FetchingReplica | None = None,
     is_news: bool = True,
+    holds_back: HoldsBack | None = None,
 ) -> list[Read]:
     """Read the partitions in order until `size_bytes_max` is used up.
 
     `committed`: up to the last stable offset only, and with the aborted transactions named.
     `replica`: a follower reads, up to the log end; with `is_news` the request has just come, and
-    the leader takes note of it.
+    the leader takes note of it.  What is held back from it is answered without records.
 
     The first batch of the first partition that has any is returned even if it is larger than every
     limit, so that a consumer always gets on (KIP-74). The caller releases the spans.
@@ -70,6 +73,8 @@ def read_all(
             read = read_as_follower(
                 fetch, find, left_bytes, replica, at_least_one=at_least_one, is_news=is_news
             )
+            if holds_back is not None:
+                read = _held_back(read, holds_back)
         if read.size_bytes:
             left_bytes = max(0, left_bytes - read.size_bytes)
             at_least_one = False
@@ -160,6 +165,13 @@ def read_as_follower(
         return Read(fetch, partition, refused.code)
     except StorageError as error:
         return Read(fetch, partition, code_of(error), failure=error)
+
+
+def _held_back(read: Read, holds_back: HoldsBack) -> Read:
+    if read.span is None or read.partition is None or not holds_back(read.partition):
+        return read
+    read.span.release()
+    return read._replace(span=None)
 
 
 def _diverging(fetch: PartitionFetch, partition: Partition, epoch: tuple[int, int]) -> Read:

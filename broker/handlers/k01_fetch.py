@@ -28,7 +28,7 @@ from odradek.protocol.messages.k01_fetch import (
 from odradek.storage.errors import CorruptLog, DamagedRecords, StorageError
 
 from ..call import Call
-from ..core.fetch_reads import Lookup, Read, read_all, release_all
+from ..core.fetch_reads import HoldsBack, Lookup, Read, read_all, release_all
 from ..core.fetch_session import FetchContext, Key, PartitionFetch, is_sessionless
 from ..core.followers import FetchingReplica
 from ..core.partition import Partition
@@ -118,7 +118,16 @@ def _wanted(request: FetchRequest, by_id: bool) -> Iterator[PartitionFetch]:
 class _Answering:
     """One Fetch on its way to an answer."""
 
-    __slots__ = ("_call", "_fetch", "_find", "_is_news", "_node", "_replica", "_request")
+    __slots__ = (
+        "_call",
+        "_fetch",
+        "_find",
+        "_holds_back",
+        "_is_news",
+        "_node",
+        "_replica",
+        "_request",
+    )
 
     def __init__(
         self,
@@ -135,6 +144,9 @@ class _Answering:
         self._replica = replica
         self._is_news = True
         self._find = self._lookup()
+        self._holds_back: HoldsBack | None = None
+        if replica is not None:
+            self._holds_back = node.throttles.holding_back(replica.replica_id)
 
     def read(self) -> list[Read]:
         """Read every partition; the caller answers with the spans or releases them."""
@@ -146,6 +158,7 @@ class _Answering:
             committed=bool(request.isolation_level),
             replica=replica,
             is_news=self._is_news,
+            holds_back=self._holds_back,
         )
         for read in reads:
             if read.failure is not None:
@@ -247,6 +260,8 @@ class _Answering:
             response.partitions.append(self._partition_data(read))
         session_id = fetch.finish(self._node.clock.now_ms())
         answer = FetchResponse(session_id=session_id, responses=list(topics.values()))
+        if self._replica is not None:
+            self._node.throttles.sent(reads, answer, self._call.version)
         if self._replica is not None:
             self._note_given(reads, self._replica.replica_id)
         if self._call.version >= LEADERS_VERSION_FIRST:

@@ -77,6 +77,7 @@ class Fetcher:
         self._changed = asyncio.Event()
         self._trouble = Trouble()
         self._repair = Repair(node, self.follows, self.delay, cut_logs)
+        self._throttles = node.throttles
 
     # Told by the replicator.
 
@@ -104,9 +105,11 @@ class Fetcher:
         try:
             while True:
                 self._changed.clear()
-                wanted = self._wanted()
+                due = self._due()
+                wanted = [f for f in due if not self._throttles.leaves_out(f.partition, f.lag)]
                 if not wanted:
-                    await self._pause(self._next_due_ms())
+                    backoff_ms = self._config.replica_fetch_backoff_ms
+                    await self._pause(backoff_ms if due else self._next_due_ms())
                     continue
                 try:
                     await self._round(wanted)
@@ -117,8 +120,8 @@ class Fetcher:
         finally:
             self._hang_up()
 
-    def _wanted(self) -> list[Following]:
-        """What can be fetched now; what is not followed any more is forgotten on the way."""
+    def _due(self) -> list[Following]:
+        """What is to be fetched unless it is throttled; what is not followed is forgotten."""
         now_ms = self._clock.now_ms()
         gone = [key for key, following in self.followed.items() if not self.follows(following)]
         for key in gone:
@@ -219,7 +222,10 @@ class Fetcher:
             has_taken = begins and await taking.take(following, data)
         if not has_taken:
             self.delay(following)
-        elif data.records and self.followed.get(following.key) is following:
+            return
+        following.note_lag(data.high_watermark, has_records=bool(data.records))
+        self._throttles.fetched(following.partition, len(data.records or b""))
+        if data.records and self.followed.get(following.key) is following:
             self.followed[following.key] = self.followed.pop(following.key)  # it had its turn
 
     def _failed(self, following: Following, code: int) -> None:

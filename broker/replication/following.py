@@ -17,6 +17,7 @@ class Following:
         "delayed_until_ms",
         "is_prepared",
         "key",
+        "lag",
         "leader_epoch",
         "must_checkpoint",
         "partition",
@@ -32,11 +33,18 @@ class Following:
         """Whether the log is known to end where fetching can begin."""
         self.delayed_until_ms = 0
         """Something failed: not before this (monotonic) it is tried again."""
+        self.lag: int | None = None
+        """What was missing to the high watermark when records last came; None: none came yet."""
 
     @property
     def has_id(self) -> bool:
         """Whether the topic has an id."""
         return self.topic_id != ZERO_UUID
+
+    def note_lag(self, high_watermark: int, *, has_records: bool) -> None:
+        """An answer has been taken over."""
+        if has_records or self.lag is None:
+            self.lag = max(0, high_watermark - self.partition.log.log_end_offset)
 
     @property
     def is_current(self) -> bool:

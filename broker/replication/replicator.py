@@ -90,6 +90,11 @@ class Replicator:
             if fetcher_id[1] != fetcher_index(*key, self._fetcher_count)
         ]
         self.roles_changed(moved)
+        self.throttles_changed()
+
+    def throttles_changed(self) -> None:
+        """What was left out of fetches may be fetched now."""
+        self.brokers_changed()
 
     def _fetcher_for(self, key: TopicPartition, partition: Partition) -> FetcherId | None:
         """None: there is nobody to fetch from."""

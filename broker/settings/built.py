@@ -11,6 +11,7 @@ from .groups import GroupSettings
 from .interbroker import InterBrokerSettings
 from .log import LogSettings, TopicDefaultSettings
 from .replication import ReplicationSettings
+from .throttles import ThrottleSettings
 from .upkeep import CleanerSettings, FlushSettings, RetentionSettings
 from .zookeeper import ZooKeeperSettings
 
@@ -79,6 +80,7 @@ class BrokerSettings(
     InterBrokerSettings,
     ControllerSettings,
     ReplicationSettings,
+    ThrottleSettings,
     ZooKeeperSettings,
     OdradekSettings,
 ):

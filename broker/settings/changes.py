@@ -131,13 +131,13 @@ def check_broker(
 
     Raises: Refused (INVALID_REQUEST, INVALID_CONFIG).
     """
-    from .known import DYNAMIC, PER_BROKER, PER_LISTENER
+    from .known import CHANGEABLE, PER_BROKER, PER_LISTENER
 
     news = dict(_news(current, wanted))
     for name in news:
         if name not in declared:
             raise _invalid_config(f"there is no config named {name[:100]!r} that could be changed")
-    static = sorted(news.keys() - DYNAMIC)
+    static = sorted(news.keys() - CHANGEABLE)
     if static:
         raise _invalid_request(f"a running broker cannot change {_listed(static)}")
     for_listeners = sorted(news.keys() & PER_LISTENER)

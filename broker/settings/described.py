@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from .declaration import Setting, Value, text_of
 from .groups import GROUP_CONFIGS
+from .throttles import RATES
 from .topic_config import TOPIC_SETTINGS, read_overrides
 from .topic_declaration import TopicSetting
 
@@ -89,7 +90,7 @@ def describe_broker(
     declared, given = all_declared(built), layers.merged()
     chosen = set(names) & declared.keys() if names else declared.keys()
     described = []
-    for name in sorted(chosen):
+    for name in sorted(chosen - (RATES - given.keys())):
         setting = declared[name]
         described.append(
             _described(
@@ -112,7 +113,8 @@ def describe_cluster(
     for name in sorted(chosen):
         setting, value = declared[name], layers.cluster[name]
         synonym = Synonym(name, _shown(setting, value), DYNAMIC_DEFAULT_BROKER_CONFIG)
-        described.append(_described(setting, value, (synonym,), read_only=False))
+        is_rate = name in RATES
+        described.append(_described(setting, value, (synonym,), read_only=is_rate))
     return described
 
 

@@ -11,7 +11,7 @@ from .built import GROUPS
 from .changes import FIXED_LISTENERS
 from .declaration import INT16_MAX, INT32_MAX, INT64_MAX, Setting, Value, declared_in, text_of
 from .groups import GROUP_CONFIGS
-from .known import DYNAMIC
+from .known import CHANGEABLE
 from .later import COORDINATORS, LIMITS, LOG, REPLICATION, ZOOKEEPER
 from .never import KRAFT, SHARE_GROUPS, THREADS_AND_JAVA, TIERED_STORAGE
 from .security import AUTHORIZATION, SASL, SSL
@@ -92,6 +92,7 @@ _GROUP_TITLES: Final = (
     "Brokers among each other",
     "Elections",
     "Replication",
+    "Throttled replication",
     "ZooKeeper",
     "Odradek's own",
 )
@@ -139,7 +140,7 @@ def _table(settings: Iterable[Setting[Value]]) -> str:
 
 
 def _meaning(setting: Setting[Value]) -> str:
-    is_dynamic = setting.name in BUILT and setting.name in DYNAMIC - FIXED_LISTENERS
+    is_dynamic = setting.name in BUILT and setting.name in CHANGEABLE - FIXED_LISTENERS
     return f"{setting.doc} *Running.*" if is_dynamic else setting.doc
 
 

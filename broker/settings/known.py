@@ -7,6 +7,7 @@ from .declaration import Setting, Value
 from .later import LATER
 from .never import NEVER
 from .security import SECURITY
+from .throttles import RATES
 
 UNBUILT: Final[dict[str, Setting[Value]]] = {s.name: s for s in LATER + SECURITY + NEVER}
 
@@ -48,6 +49,7 @@ ssl.truststore.location ssl.truststore.password ssl.truststore.type
 transaction.partition.verification.enable unclean.leader.election.enable
 """
 DYNAMIC: Final = frozenset(_DYNAMIC_NAMES.split())
+CHANGEABLE: Final = DYNAMIC | RATES
 
 _PER_LISTENER_NAMES: Final = """
 ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location

@@ -273,16 +273,14 @@ class ReplicaTopicSettings:
         "leader.replication.throttled.replicas",
         LIST,
         (),
-        "Leaders whose replication is throttled, as PARTITION:BROKER with commas, or *.",
-        effect=STORED,
+        "Leaders that send at a throttled rate, as PARTITION:BROKER with commas, or *.",
         check=throttled_replicas,
     )
     follower_replication_throttled_replicas = TopicSetting(
         "follower.replication.throttled.replicas",
         LIST,
         (),
-        "Followers whose replication is throttled, as PARTITION:BROKER with commas, or *.",
-        effect=STORED,
+        "Followers that fetch at a throttled rate, as PARTITION:BROKER with commas, or *.",
         check=throttled_replicas,
     )
     remote_storage_enable = TopicSetting(

@@ -1,6 +1,6 @@
 """What a topic's settings are, once they are read."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -8,7 +8,7 @@ from odradek.storage.log_config import LogConfig
 
 from .declaration import INT64_MAX, ConfigError, Value, declared_in, text_of
 from .topic import TopicSettings
-from .topic_declaration import DEFAULT, STORED, TopicSetting
+from .topic_declaration import DEFAULT, STORED, TopicSetting, replicas_of
 
 RETENTION_MS: Final = "retention.ms"
 TOPIC_SETTINGS: Final[dict[str, TopicSetting[Value]]] = {
@@ -29,6 +29,10 @@ class TopicConfig(TopicSettings):
     is_compacted: bool
     is_log_append_time: bool
     log_config: LogConfig
+    throttled_leaders: Container[tuple[int, int]]
+    """(partition, broker) of those whose sending to followers is throttled."""
+    throttled_followers: Container[tuple[int, int]]
+    """Of those whose fetching is."""
 
     def __init__(
         self,
@@ -45,6 +49,8 @@ class TopicConfig(TopicSettings):
                 own[name] = own["message_timestamp_difference_max_ms"]
         self.is_compacted = "compact" in self.cleanup_policy
         self.is_log_append_time = self.message_timestamp_type == "LogAppendTime"
+        self.throttled_leaders = replicas_of(self.leader_replication_throttled_replicas)
+        self.throttled_followers = replicas_of(self.follower_replication_throttled_replicas)
         self.log_config = LogConfig(
             segment_bytes=self.segment_bytes,
             segment_ms=self.segment_ms,

@@ -11,14 +11,16 @@ What a setting does:
     DEFAULT  anything but the broker's value is refused: taking it would promise too much
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final
 
-from .declaration import Kind, Setting, T_co, Value
+from .declaration import INT32_MAX, Kind, Setting, T_co, Value
 
 BUILT: Final = "built"
 STORED: Final = "stored"
 DEFAULT: Final = "default"
+
+EVERY_REPLICA: Final = "*"
 
 Synonyms = tuple[tuple[str, int], ...]
 """Settings of the broker, the first that is set counts; and by what its value is multiplied."""
@@ -62,7 +64,31 @@ class TopicSetting(Setting[T_co]):
 
 def throttled_replicas(text: str) -> str | None:
     """What is allowed, if `text` is no list of replicas to throttle."""
-    pairs = (item.strip().split(":") for item in text.split(",")) if text not in ("", "*") else ()
-    if all(len(pair) == 2 and pair[0].isdecimal() and pair[1].isdecimal() for pair in pairs):
+    items = [item.strip() for item in text.split(",")]
+    if "".join(items) == EVERY_REPLICA:
+        return None
+    pairs = (item.split(":") for item in items if item)
+    if all(len(pair) == 2 and all(map(_is_number, pair)) for pair in pairs):
         return None
     return "* or a list of PARTITION:BROKER"
+
+
+def _is_number(text: str) -> bool:
+    digits_max = len(str(INT32_MAX))
+    plain = text.isascii() and text.isdigit() and len(text) <= digits_max
+    return plain and int(text) <= INT32_MAX
+
+
+class _Every:
+    """Every replica of a topic."""
+
+    def __contains__(self, replica: object) -> bool:
+        return True
+
+
+def replicas_of(items: tuple[str, ...]) -> Container[tuple[int, int]]:
+    """The (partition, broker) pairs that a list of throttled replicas means."""
+    if EVERY_REPLICA in items:
+        return _Every()
+    pairs = (item.split(":") for item in items if item)
+    return frozenset((int(partition), int(broker)) for partition, broker in pairs)

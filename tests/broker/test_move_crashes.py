@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from odradek.broker import moves
+from odradek.broker.core.replication_quota import ReplicationQuota, SampledRate
 from odradek.protocol.records import read_header
 from odradek.storage.files import FileSystem
 from odradek.storage.log import Log
@@ -121,7 +122,8 @@ async def move(log_dirs: LogDirs, files: FileSystem) -> Replicas:
         (data_dir,) = [d for d in log_dirs.online if d is not log_dirs.holding(log)]
         found = data_dir, data_dir.create_future(log, future_directory("t", 0, b"f" * 16))
     source = replicas.partition.log
-    move_ = moves._Move(replicas, replicas.runtime, replicas.partition, *found)  # type: ignore[arg-type]
+    quota = ReplicationQuota(SampledRate(1, 1000), lambda: None)
+    move_ = moves._Move(replicas, replicas.runtime, quota, replicas.partition, *found)  # type: ignore[arg-type]
     plan = await move_.run()
     source.abandon()
     assert plan is not None

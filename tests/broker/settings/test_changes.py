@@ -152,14 +152,11 @@ def test_what_a_topic_does_not_take(wanted: dict[str, str]) -> None:
 def test_what_a_topic_has_stored_hinders_no_change() -> None:
     stored = {
         "preallocate": "true",
-        "leader.replication.throttled.replicas": "*",
         "nope": "from another broker",
     }
     assert topic_code({**stored, "segment.ms": "77"}, stored) is None
     assert topic_code({"preallocate": "true"}, stored) is None
     assert topic_code({**stored, "preallocate": " TRUE"}, stored) is None  # the same
-    throttled = {**stored, "leader.replication.throttled.replicas": "0:1"}
-    assert topic_code(throttled, stored) == ErrorCode.INVALID_CONFIG
 
 
 def test_the_broker_s_value_is_a_topic_s_default() -> None:

@@ -87,6 +87,12 @@ def test_the_older_bound_of_timestamps_counts_where_no_newer_is_set() -> None:
         ({"min.insync.replicas": "0"}, "at least 1"),
         ({"leader.replication.throttled.replicas": "x"}, "PARTITION:BROKER"),
         ({"follower.replication.throttled.replicas": "1:2,3"}, "PARTITION:BROKER"),
+        ({"follower.replication.throttled.replicas": "1:2,*"}, "PARTITION:BROKER"),
+        ({"follower.replication.throttled.replicas": "1:2:3"}, "PARTITION:BROKER"),
+        ({"follower.replication.throttled.replicas": "1:-2"}, "PARTITION:BROKER"),
+        ({"follower.replication.throttled.replicas": "1:\u0662"}, "PARTITION:BROKER"),
+        ({"follower.replication.throttled.replicas": "2147483648:1"}, "PARTITION:BROKER"),
+        ({"follower.replication.throttled.replicas": "1:" + "9" * 99}, "PARTITION:BROKER"),
         (
             {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"},
             "min.compaction.lag.ms=10 must not be above max.compaction.lag.ms=5",
@@ -118,9 +124,27 @@ def test_what_a_client_may_set() -> None:
         }
     ) == [
         "preallocate=true",
-        "leader.replication.throttled.replicas=0:1,1:2",
-        "follower.replication.throttled.replicas=*",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("", ()),
+        ("0:1", ((0, 1),)),
+        (" 0:1 , 3:2 ", ((0, 1), (3, 2))),
+        ("0:1,,3:2", ((0, 1), (3, 2))),
+        ("*", ((0, 1), (3, 2), (7, 7))),
+        ("*,", ((0, 1), (3, 2), (7, 7))),
+    ],
+)
+def test_which_replicas_are_throttled(text: str, pairs: tuple[tuple[int, int], ...]) -> None:
+    overrides = {"leader.replication.throttled.replicas": text}
+    assert Config().check_topic_config(overrides) == []
+    config = Config().topic_config(overrides)
+    tried = ((0, 1), (3, 2), (7, 7))
+    assert tuple(pair for pair in tried if pair in config.throttled_leaders) == pairs
+    assert not any(pair in config.throttled_followers for pair in tried)
 
 
 def test_stored_as_the_broker_s_own_value_is_no_news() -> None:

@@ -1,0 +1,74 @@
+"""Settings of throttled replication: how fast, and over how long that is measured.
+
+Which replicas are throttled is said by topics (`topic.py`).
+"""
+
+from typing import Final
+
+from .declaration import INT, LONG, Setting
+
+
+class ThrottleSettings:
+    """Rates of one broker, and the windows over which it measures them."""
+
+    leader_replication_throttled_rate = Setting(
+        "leader.replication.throttled.rate",
+        LONG.or_none,
+        None,
+        "Bytes a second that this broker sends to followers that are not in sync, of the "
+        "partitions that its topics throttle.",
+        at_least=0,
+    )
+    follower_replication_throttled_rate = Setting(
+        "follower.replication.throttled.rate",
+        LONG.or_none,
+        None,
+        "Bytes a second that this broker fetches of the partitions that its topics throttle and in "
+        "which it is not in sync.",
+        at_least=0,
+    )
+    replica_alter_log_dirs_io_max_bytes_per_second = Setting(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        LONG.or_none,
+        None,
+        "Bytes a second that all moves between log directories of this broker copy.",
+        at_least=0,
+    )
+    replication_quota_window_num = Setting(
+        "replication.quota.window.num",
+        INT,
+        11,
+        "Samples over which throttled replication is measured.",
+        at_least=1,
+    )
+    replication_quota_window_size_seconds = Setting(
+        "replication.quota.window.size.seconds",
+        INT,
+        1,
+        "Length of one such sample.",
+        at_least=1,
+    )
+    alter_log_dirs_replication_quota_window_num = Setting(
+        "alter.log.dirs.replication.quota.window.num",
+        INT,
+        11,
+        "Samples over which moves between log directories are measured.",
+        at_least=1,
+    )
+    alter_log_dirs_replication_quota_window_size_seconds = Setting(
+        "alter.log.dirs.replication.quota.window.size.seconds",
+        INT,
+        1,
+        "Length of one such sample.",
+        at_least=1,
+    )
+
+
+RATES: Final = frozenset(
+    {
+        ThrottleSettings.leader_replication_throttled_rate.name,
+        ThrottleSettings.follower_replication_throttled_rate.name,
+        ThrottleSettings.replica_alter_log_dirs_io_max_bytes_per_second.name,
+    }
+)
+"""Set while brokers run; DescribeConfigs shows them only where they are set, as read-only."""

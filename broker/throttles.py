@@ -1,0 +1,100 @@
+"""Throttled replication on this broker: what a leader holds back, what a follower leaves out.
+
+Topics say which replicas are throttled, the broker's settings how fast; both are read where they
+are, so that a change counts with the next fetch.  In-sync replicas are never slowed, but what they
+copy of throttled partitions counts.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from odradek.protocol.messages.k01_fetch import FetchableTopicResponse, FetchResponse
+
+from .core.replication_quota import (
+    ReplicationQuota,
+    SampledRate,
+    follower_is_throttled,
+    leader_is_throttled,
+)
+
+if TYPE_CHECKING:
+    from .config import Config
+    from .core.fetch_reads import Read
+    from .core.fetch_session import Key
+    from .core.partition import Partition
+    from .runtime import Clock
+
+LENGTH_BYTES = 4
+"""Before every answer."""
+
+
+class Throttles:
+    """The quotas of what is sent to followers, and of what is fetched as one."""
+
+    def __init__(self, config: "Config", clock: "Clock") -> None:
+        self._clock = clock
+
+        def rate() -> SampledRate:
+            window_ms = 1000 * config.replication_quota_window_size_seconds
+            return SampledRate(config.replication_quota_window_num, window_ms)
+
+        self._leader = ReplicationQuota(rate(), lambda: config.leader_replication_throttled_rate)
+        self._follower = ReplicationQuota(
+            rate(), lambda: config.follower_replication_throttled_rate
+        )
+
+    # As a leader.
+
+    def holding_back(self, replica_id: int) -> "Callable[[Partition], bool]":
+        """Asks whether a follower is to get nothing of a partition now."""
+
+        def holds_back(partition: "Partition") -> bool:
+            return (
+                leader_is_throttled(partition)
+                and replica_id not in partition.state.isr
+                and self._leader.is_exceeded(self._clock.now_ms())
+            )
+
+        return holds_back
+
+    def sent(self, reads: "list[Read]", answer: FetchResponse, version: int) -> None:
+        """An answer goes to a follower: what it brings of throttled partitions counts."""
+        throttled: set[Key] = {
+            read.fetch.key
+            for read in reads
+            if read.partition is not None and leader_is_throttled(read.partition)
+        }
+        if throttled:
+            size_bytes = _encoded_bytes(answer, throttled, version)
+            self._leader.record(size_bytes, self._clock.now_ms())
+
+    # As a follower.
+
+    def leaves_out(self, partition: "Partition", lag: int | None) -> bool:
+        """Whether nothing of a partition is to be fetched now; `lag` is what is known of it."""
+        return (
+            lag != 0
+            and follower_is_throttled(partition)
+            and self._follower.is_exceeded(self._clock.now_ms())
+        )
+
+    def fetched(self, partition: "Partition", size_bytes: int) -> None:
+        """So much has come of a partition."""
+        if follower_is_throttled(partition):
+            self._follower.record(size_bytes, self._clock.now_ms())
+
+
+def _encoded_bytes(answer: FetchResponse, keys: "set[Key]", version: int) -> int:
+    """The size of an answer with these partitions alone."""
+    topics = []
+    for topic in answer.responses:
+        name = topic.topic or topic.topic_id
+        chosen = [data for data in topic.partitions if (name, data.partition_index) in keys]
+        if chosen:
+            topics.append(
+                FetchableTopicResponse(
+                    topic=topic.topic, topic_id=topic.topic_id, partitions=chosen
+                )
+            )
+    alone = FetchResponse(responses=topics).encode(version)
+    return LENGTH_BYTES + len(alone) + alone.spliced_bytes
