@@ -12,11 +12,11 @@ from .dynamic_configs import DynamicConfigs
 from .group_coordinator import GroupCoordinator
 from .loggers import Loggers
 from .metadata import MetadataCache
+from .nearest_replica import NearestReplica
 from .producer_ids import ProducerIds
 from .replicas import Replicas
 from .runtime import Runtime
 from .topics import Topics
-from .throttles import Throttles
 
 if TYPE_CHECKING:
     from .cluster.controller import ClusterController
@@ -59,10 +59,12 @@ class Node:
         self.replicas = replicas
         self.loggers = Loggers()
         self.fetch_sessions = FetchSessions(
-        self.throttles = Throttles(config, runtime.clock)
             config.max_incremental_fetch_session_cache_slots,
             partitions_max=config.odradek_fetch_session_partitions_max,
             randint=runtime.random.randint,
+        )
+        self.nearest_replica = NearestReplica.configured(
+            config.replica_selector_class, metadata, runtime.clock
         )
         self.decompressed_bytes_max = config.odradek_decompressed_batch_bytes_max
         self.fetch_bytes_max = config.fetch_max_bytes

@@ -16,8 +16,8 @@ from .storage_errors import code_of
 
 Lookup = Callable[[PartitionFetch], Partition]
 """The partition that is asked for.  Raises: Refused."""
-HoldsBack = Callable[[Partition], bool]
-"""Whether the follower that asks is to get nothing of a partition now."""
+Nearest = Callable[[Partition, int], int | None]
+"""The follower that a consumer is to read a partition from, at an offset; None: this leader."""
 
 UNKNOWN = -1
 
@@ -37,6 +37,8 @@ class Read(NamedTuple):
     diverging_epoch: tuple[int, int] | None = None
     """The last epoch (and its end) that both may share, for a fetcher that has another log."""
     failure: StorageError | None = None
+    preferred: int | None = None
+    """The replica from which the consumer is to read instead."""
 
     @property
     def size_bytes(self) -> int:
@@ -50,15 +52,18 @@ def read_all(
     size_bytes_max: int,
     *,
     committed: bool = False,
+    at_any_replica: bool = False,
+    nearest: Nearest | None = None,
     replica: FetchingReplica | None = None,
     is_news: bool = True,
-    holds_back: HoldsBack | None = None,
 ) -> list[Read]:
     """Read the partitions in order until `size_bytes_max` is used up.
 
     `committed`: up to the last stable offset only, and with the aborted transactions named.
+    `at_any_replica`: followers serve it too, as far as they know what is committed; `nearest` says
+    who is to be asked instead.
     `replica`: a follower reads, up to the log end; with `is_news` the request has just come, and
-    the leader takes note of it.  What is held back from it is answered without records.
+    the leader takes note of it.
 
     The first batch of the first partition that has any is returned even if it is larger than every
     limit, so that a consumer always gets on (KIP-74). The caller releases the spans.
@@ -68,13 +73,19 @@ def read_all(
     at_least_one = True
     for fetch in fetches:
         if replica is None:
-            read = read_one(fetch, find, left_bytes, at_least_one=at_least_one, committed=committed)
+            read = read_one(
+                fetch,
+                find,
+                left_bytes,
+                at_least_one=at_least_one,
+                committed=committed,
+                at_any_replica=at_any_replica,
+                nearest=nearest,
+            )
         else:
             read = read_as_follower(
                 fetch, find, left_bytes, replica, at_least_one=at_least_one, is_news=is_news
             )
-            if holds_back is not None:
-                read = _held_back(read, holds_back)
         if read.size_bytes:
             left_bytes = max(0, left_bytes - read.size_bytes)
             at_least_one = False
@@ -89,16 +100,22 @@ def read_one(
     *,
     at_least_one: bool,
     committed: bool = False,
+    at_any_replica: bool = False,
+    nearest: Nearest | None = None,
 ) -> Read:
     """Read one partition."""
     partition = None
     try:
         partition = find(fetch)
-        partition.check_leader(fetch.current_leader_epoch)
+        check_reader(partition, fetch, at_any_replica=at_any_replica)
+        if nearest is not None:
+            preferred = nearest(partition, fetch.fetch_offset)
+            if preferred is not None:
+                return _elsewhere(fetch, partition, preferred=preferred)
         log = partition.log
         diverging_epoch = _diverging_epoch(fetch, log)
         if diverging_epoch is not None:
-            return _diverging(fetch, partition, diverging_epoch)
+            return _elsewhere(fetch, partition, diverging_epoch=diverging_epoch)
         last_stable_offset = log.last_stable_offset
         span = partition.read(
             fetch.fetch_offset,
@@ -143,7 +160,7 @@ def read_as_follower(
         log = partition.log
         diverging_epoch = _diverging_epoch(fetch, log)
         if diverging_epoch is not None:
-            return _diverging(fetch, partition, diverging_epoch)
+            return _elsewhere(fetch, partition, diverging_epoch=diverging_epoch)
         span = partition.read(
             fetch.fetch_offset,
             size_bytes_max=min(fetch.max_bytes, left_bytes),
@@ -167,14 +184,25 @@ def read_as_follower(
         return Read(fetch, partition, code_of(error), failure=error)
 
 
-def _held_back(read: Read, holds_back: HoldsBack) -> Read:
-    if read.span is None or read.partition is None or not holds_back(read.partition):
-        return read
-    read.span.release()
-    return read._replace(span=None)
+def check_reader(partition: Partition, fetch: PartitionFetch, *, at_any_replica: bool) -> None:
+    """Let a consumer pass.
+
+    Raises: Refused (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+    """
+    if at_any_replica:
+        partition.check_epoch(fetch.current_leader_epoch)
+    else:
+        partition.check_leader(fetch.current_leader_epoch)
 
 
-def _diverging(fetch: PartitionFetch, partition: Partition, epoch: tuple[int, int]) -> Read:
+def _elsewhere(
+    fetch: PartitionFetch,
+    partition: Partition,
+    *,
+    diverging_epoch: tuple[int, int] | None = None,
+    preferred: int | None = None,
+) -> Read:
+    """No records: they are to be read at another offset, or from another replica."""
     log = partition.log
     return Read(
         fetch,
@@ -183,7 +211,8 @@ def _diverging(fetch: PartitionFetch, partition: Partition, epoch: tuple[int, in
         log.high_watermark,
         log.last_stable_offset,
         log.log_start_offset,
-        diverging_epoch=epoch,
+        diverging_epoch=diverging_epoch,
+        preferred=preferred,
     )
 
 

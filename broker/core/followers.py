@@ -52,6 +52,7 @@ class Follower:
         "is_joining",
         "log_end_offset",
         "log_start_offset",
+        "told_high_watermark",
     )
 
     def __init__(self) -> None:
@@ -66,6 +67,8 @@ class Follower:
         """It is not in sync yet, but is caught up and will be: the high watermark waits for it."""
         self.log_end_offset = UNKNOWN
         self.log_start_offset = UNKNOWN
+        self.told_high_watermark = UNKNOWN
+        """That of the last answer."""
 
     def reset(
         self, *, now_ms: int, leader_end_offset: int, is_new_leader: bool, is_in_sync: bool
@@ -74,7 +77,7 @@ class Follower:
         self._given_offset = UNKNOWN
         self.caught_up_ms = now_ms if is_in_sync else NEVER_MS
         self.is_joining = False
-        self.broker_epoch = UNKNOWN
+        self.broker_epoch = self.told_high_watermark = UNKNOWN
         if is_new_leader:
             self.log_start_offset = self.log_end_offset = self._fetch_end_offset = UNKNOWN
             self._fetched_ms = NEVER_MS
@@ -96,6 +99,10 @@ class Follower:
         self.broker_epoch = by.broker_epoch
         self.log_end_offset = offset
         self.log_start_offset = log_start_offset
+
+    def lacks(self, high_watermark: int) -> bool:
+        """Whether it could let its own readers see more, if it were told."""
+        return self.told_high_watermark < min(high_watermark, self.log_end_offset)
 
     def can_take(self, offset: int) -> bool:
         """It is given records from this offset on; False: again, after it was often enough."""

@@ -116,16 +116,23 @@ class Partition(Replica):
             if replica != self.node_id
         }
 
-    def check_leader(self, current_leader_epoch: int = -1) -> None:
+    def check_epoch(self, current_leader_epoch: int) -> None:
         """Let a client pass that knows this leader epoch, or none (-1).
 
-        Raises: Refused (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+        Raises: Refused (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
         """
         if current_leader_epoch not in (-1, self.state.leader_epoch):
             older = current_leader_epoch < self.state.leader_epoch
             raise Refused(
                 ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH, None
             )
+
+    def check_leader(self, current_leader_epoch: int = -1) -> None:
+        """The same, if this broker leads.
+
+        Raises: Refused (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+        """
+        self.check_epoch(current_leader_epoch)
         if not self.is_leader:
             raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -202,6 +209,16 @@ class Partition(Replica):
             self._advance_high_watermark()
         if starts_later and self.waiters:
             self.wake()
+
+    def must_tell(self, replica_id: int) -> bool:
+        """Whether a follower has records that it was not told to be committed."""
+        follower = self.followers.get(replica_id)
+        return follower is not None and follower.lacks(self.log.high_watermark)
+
+    def told(self, replica_id: int, high_watermark: int) -> None:
+        """This is what a follower is told to be committed."""
+        if replica_id in self.followers:
+            self.followers[replica_id].told_high_watermark = high_watermark
 
     def _may_join(self, follower: Follower, *, is_alive: bool) -> bool:
         return (

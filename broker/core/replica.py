@@ -84,7 +84,10 @@ class Replica:
     def take_offsets(self, high_watermark: int, log_start_offset: int) -> None:
         """Go with the leader's high watermark and log start, as far as the own log goes."""
         log = self.log
+        readable_end = log.high_watermark
         log.high_watermark = high_watermark
+        if log.high_watermark != readable_end and self.waiters:
+            wake(self.waiters)
         if log_start_offset > log.log_start_offset:
             log.advance_log_start(min(log_start_offset, log.high_watermark))
 

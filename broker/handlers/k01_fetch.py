@@ -8,12 +8,17 @@ transactions are named; the client leaves their records out.
 Versions 0-3 speak of older formats: partitions are answered UNSUPPORTED_VERSION, as Kafka does with
 log.message.downconversion.enable=false.
 
+From v11 on a consumer says in which rack it stands (KIP-392). A leader with a replica selector
+answers with the replica that it had best read from, instead of records; and followers serve it, up
+to their own high watermark. So that this is not late, such a leader answers a follower's waiting
+Fetch as soon as there is another high watermark to be told.
+
 Followers name their replica id. They read up to the log end, and what they ask for tells the leader
 how far they are: the high watermark moves, and who has caught up is proposed for the in-sync set.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Sequence
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k01_fetch import (
@@ -28,21 +33,24 @@ from odradek.protocol.messages.k01_fetch import (
 from odradek.storage.errors import CorruptLog, DamagedRecords, StorageError
 
 from ..call import Call
-from ..core.fetch_reads import HoldsBack, Lookup, Read, read_all, release_all
-from ..core.fetch_session import FetchContext, Key, PartitionFetch, is_sessionless
+from ..core.fetch_reads import (
+    Nearest,
+    Read,
+    check_reader,
+    read_all,
+    release_all,
+)
+from ..core.fetch_session import FetchContext
 from ..core.followers import FetchingReplica
 from ..core.partition import Partition
 from ..core.waiters import Waiter
+from ..fetch_requests import begin_fetch, lookup_of, replica_of
+from ..leader_hints import current_leader, endpoints
 from ..node import Node
 
-RECORDS_V2_VERSION_FIRST = 4
-SESSION_VERSION_FIRST = 7
-TOPIC_ID_VERSION_FIRST = 13
-REPLICA_STATE_VERSION_FIRST = 15
+ANY_REPLICA_VERSION_FIRST = 11
 LEADERS_VERSION_FIRST = 16
-NO_EPOCH = -1
 _UNKNOWN_PARTITION = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-NO_REPLICA = -1
 _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -50,8 +58,8 @@ def handle(
     request: FetchRequest, call: Call, node: Node
 ) -> FetchResponse | Awaitable[FetchResponse]:
     """Read now; wait if that is too little."""
-    replica = _replica(request, call.version, node)
-    fetch = _begin(request, call.version, node, is_follower=replica is not None)
+    replica = replica_of(request, call.version, node)
+    fetch = begin_fetch(request, call.version, node, is_follower=replica is not None)
     if fetch.error:
         return FetchResponse(error_code=fetch.error, responses=[])
     answer = _Answering(request, call, node, fetch, replica)
@@ -64,66 +72,16 @@ def handle(
     return answer.wait(reads)
 
 
-def _replica(request: FetchRequest, version: int, node: Node) -> FetchingReplica | None:
-    """Who asks, if it is another broker."""
-    state = request.replica_state
-    by_state = version >= REPLICA_STATE_VERSION_FIRST
-    replica_id = state.replica_id if by_state else request.replica_id
-    if replica_id <= NO_REPLICA:
-        return None
-    return FetchingReplica(
-        replica_id,
-        broker_epoch=state.replica_epoch,
-        is_alive=replica_id in node.metadata.brokers,
-        now_ms=node.clock.now_ms(),
-        lag_max_ms=node.config.replica_lag_time_max_ms,
-    )
-
-
-def _begin(request: FetchRequest, version: int, node: Node, *, is_follower: bool) -> FetchContext:
-    by_id = version >= TOPIC_ID_VERSION_FIRST
-    wanted = list({fetch.key: fetch for fetch in _wanted(request, by_id)}.values())
-    if version < SESSION_VERSION_FIRST or is_sessionless(request.session_id, request.session_epoch):
-        return FetchContext(wanted)
-    forgotten: list[Key] = [
-        (topic.topic_id if by_id else topic.topic, partition)
-        for topic in request.forgotten_topics_data
-        for partition in topic.partitions
-    ]
-    return node.fetch_sessions.begin(
-        request.session_id,
-        request.session_epoch,
-        wanted,
-        forgotten,
-        uses_topic_ids=by_id,
-        is_follower=is_follower,
-        now_ms=node.clock.now_ms(),
-    )
-
-
-def _wanted(request: FetchRequest, by_id: bool) -> Iterator[PartitionFetch]:
-    for topic in request.topics:
-        name = topic.topic_id if by_id else topic.topic
-        for asked in topic.partitions:
-            yield PartitionFetch(
-                (name, asked.partition),
-                asked.fetch_offset,
-                asked.partition_max_bytes,
-                max(asked.current_leader_epoch, NO_EPOCH),
-                asked.last_fetched_epoch,
-                asked.log_start_offset,
-            )
-
-
 class _Answering:
     """One Fetch on its way to an answer."""
 
     __slots__ = (
+        "_at_any_replica",
         "_call",
         "_fetch",
         "_find",
-        "_holds_back",
         "_is_news",
+        "_nearest",
         "_node",
         "_replica",
         "_request",
@@ -143,10 +101,16 @@ class _Answering:
         self._fetch = fetch
         self._replica = replica
         self._is_news = True
-        self._find = self._lookup()
-        self._holds_back: HoldsBack | None = None
-        if replica is not None:
-            self._holds_back = node.throttles.holding_back(replica.replica_id)
+        self._find = lookup_of(call.version, node, is_follower=replica is not None)
+        self._at_any_replica = call.version >= ANY_REPLICA_VERSION_FIRST
+        self._nearest = self._nearest_replica()
+
+    def _nearest_replica(self) -> Nearest | None:
+        """How a consumer that says where it stands is sent to another replica."""
+        nearest, rack = self._node.nearest_replica, self._request.rack_id
+        if nearest is None or not rack or self._replica is not None or not self._at_any_replica:
+            return None
+        return nearest.of(rack, self._call.peer.listener_name)
 
     def read(self) -> list[Read]:
         """Read every partition; the caller answers with the spans or releases them."""
@@ -156,9 +120,10 @@ class _Answering:
             self._find,
             min(request.max_bytes, self._node.fetch_bytes_max),
             committed=bool(request.isolation_level),
+            at_any_replica=self._at_any_replica,
+            nearest=self._nearest,
             replica=replica,
             is_news=self._is_news,
-            holds_back=self._holds_back,
         )
         for read in reads:
             if read.failure is not None:
@@ -183,7 +148,7 @@ class _Answering:
             return True
         size_bytes = 0
         for read in reads:
-            if read.error or read.diverging_epoch is not None:
+            if _is_news(read) or self._must_tell(read):
                 return True
             size_bytes += read.size_bytes
         return size_bytes >= self._request.min_bytes
@@ -196,12 +161,15 @@ class _Answering:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._request.max_wait_ms / 1000
         news = asyncio.Event()
-        partitions = [read.partition for read in reads if read.partition is not None]
-        for partition in partitions:
-            self._waiters(partition).add(news.set)
-        if any(
-            map(self._is_outdated, reads)
-        ):  # between the first read and here others had their turn
+        waiters = [
+            waiters
+            for read in reads
+            if read.partition is not None
+            for waiters in self._waiters(read.partition)
+        ]
+        for waiting in waiters:
+            waiting.add(news.set)
+        if any(map(self._is_outdated, reads)):  # since the first read others had their turn
             news.set()
         timer = loop.call_at(deadline, news.set)
         try:
@@ -214,20 +182,36 @@ class _Answering:
                 release_all(reads)
         finally:
             timer.cancel()
-            for partition in partitions:
-                self._waiters(partition).discard(news.set)
+            for waiting in waiters:
+                waiting.discard(news.set)
 
-    def _waiters(self, partition: Partition) -> set[Waiter]:
-        return partition.waiters if self._replica is None else partition.end_waiters
+    def _waiters(self, partition: Partition) -> Sequence[set[Waiter]]:
+        if self._replica is None:
+            return (partition.waiters,)
+        if self._node.nearest_replica is None:
+            return (partition.end_waiters,)
+        return partition.waiters, partition.end_waiters
 
     def _is_outdated(self, read: Read) -> bool:
         """Whether reading again would give something else."""
-        partition = read.partition
-        if partition is None or not partition.is_leader:
+        partition, fetch = read.partition, read.fetch
+        try:
+            if partition is None or self._find(fetch) is not partition:
+                return True
+            any_replica = self._at_any_replica and self._replica is None
+            check_reader(partition, fetch, at_any_replica=any_replica)
+        except Refused:
             return True
         if self._replica is not None:
-            return partition.log.log_end_offset > read.fetch.fetch_offset
+            return partition.log.log_end_offset > fetch.fetch_offset or self._must_tell(read)
         return partition.log.high_watermark != read.high_watermark
+
+    def _must_tell(self, read: Read) -> bool:
+        """Whether a follower waits for records, while its own readers wait for what it has."""
+        replica, partition = self._replica, read.partition
+        if replica is None or partition is None or self._node.nearest_replica is None:
+            return False
+        return partition.must_tell(replica.replica_id)
 
     def respond(self, reads: list[Read]) -> FetchResponse:
         """The answer; its spans are given back by who sends it."""
@@ -240,13 +224,14 @@ class _Answering:
                 responses=[],
             )
         topics: dict[str | bytes, FetchableTopicResponse] = {}
+        self._note_told(reads)
         for read in reads:
             if not fetch.include(
                 read.fetch,
                 high_watermark=read.high_watermark,
                 log_start_offset=read.log_start_offset,
                 records_size_bytes=read.size_bytes,
-                has_news=read.error != ErrorCode.NONE or read.diverging_epoch is not None,
+                has_news=_is_news(read),
             ):
                 continue
             topic, _ = read.fetch.key
@@ -260,8 +245,6 @@ class _Answering:
             response.partitions.append(self._partition_data(read))
         session_id = fetch.finish(self._node.clock.now_ms())
         answer = FetchResponse(session_id=session_id, responses=list(topics.values()))
-        if self._replica is not None:
-            self._node.throttles.sent(reads, answer, self._call.version)
         if self._replica is not None:
             self._note_given(reads, self._replica.replica_id)
         if self._call.version >= LEADERS_VERSION_FIRST:
@@ -286,14 +269,13 @@ class _Answering:
     def _doubt(self, partition: Partition, offset: int, reason: str) -> None:
         self._node.replicas.doubts.doubt(partition.log, offset, reason)
 
-    def _lookup(self) -> Lookup:
-        node, version = self._node, self._call.version
-        find = node.find_by_name if version < TOPIC_ID_VERSION_FIRST else node.find_by_id
-        if version < RECORDS_V2_VERSION_FIRST:
-            if self._replica is not None:  # no follower speaks so
-                return _refusing(find, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            return _refusing(find, ErrorCode.UNSUPPORTED_VERSION)
-        return find
+    def _note_told(self, reads: list[Read]) -> None:
+        """A follower hears of these high watermarks now."""
+        if self._replica is None or self._node.nearest_replica is None:
+            return
+        for read in reads:
+            if read.partition is not None and not read.error:
+                read.partition.told(self._replica.replica_id, read.high_watermark)
 
     def _partition_data(self, read: Read) -> PartitionData:
         data = PartitionData(
@@ -308,6 +290,8 @@ class _Answering:
         if read.diverging_epoch is not None:
             epoch, end_offset = read.diverging_epoch
             data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        if read.preferred is not None:
+            data.preferred_read_replica = read.preferred
         if read.error == ErrorCode.UNSUPPORTED_VERSION:
             data.records = None
         committed = self._request.isolation_level and not read.error
@@ -320,35 +304,18 @@ class _Answering:
 
     def _name_leaders(self, response: FetchResponse) -> None:
         """Tell a client that asked the wrong broker whom to ask (KIP-951)."""
-        metadata = self._node.metadata
-        leaders = set()
+        node, leaders = self._node, set()
         for topic in response.responses:
-            name = metadata.topic_name(topic.topic_id)
+            name = node.metadata.topic_name(topic.topic_id)
             for data in topic.partitions:
                 if data.error_code in _WRONG_LEADER and name is not None:
-                    state = metadata.partition(name, data.partition_index)
-                    if state is not None:
-                        data.current_leader.leader_id = state.leader
-                        data.current_leader.leader_epoch = state.leader_epoch
-                        leaders.add(state.leader)
-        for broker in metadata.brokers.values():
-            endpoint = broker.endpoints.get(self._call.peer.listener_name)
-            if broker.broker_id in leaders and endpoint is not None:
-                response.node_endpoints.append(
-                    NodeEndpoint(
-                        node_id=broker.broker_id,
-                        host=endpoint.host,
-                        port=endpoint.port,
-                        rack=broker.rack,
-                    )
-                )
+                    leader, epoch = current_leader(node, name, data.partition_index)
+                    data.current_leader.leader_id, data.current_leader.leader_epoch = leader, epoch
+                    leaders.add(leader)
+        listener_name = self._call.peer.listener_name
+        response.node_endpoints = endpoints(node, leaders, listener_name, NodeEndpoint)
 
 
-def _refusing(find: Lookup, code: ErrorCode) -> Lookup:
-    """A lookup that refuses every partition that exists."""
-
-    def refuse(fetch: PartitionFetch) -> Partition:
-        find(fetch)
-        raise Refused(code)
-
-    return refuse
+def _is_news(read: Read) -> bool:
+    """Whether it is worth an answer, although there are no records."""
+    return bool(read.error) or read.diverging_epoch is not None or read.preferred is not None

@@ -39,8 +39,6 @@ LOG: Final[tuple[Setting[Value], ...]] = (
 )
 
 REPLICATION: Final[tuple[Setting[Value], ...]] = (
-    Setting("replica.selector.class", STRING.or_none, None,
-        "How to pick a nearby replica for a consumer."),
     Setting("replica.socket.receive.buffer.bytes", INT, 65_536,
         "SO_RCVBUF of replica fetchers."),
 )
@@ -95,6 +93,14 @@ LIMITS: Final[tuple[Setting[Value], ...]] = (
     Setting("controller.quota.window.num", INT, 11,
         "Samples kept for quotas on changes of topics.", at_least=1),
     Setting("controller.quota.window.size.seconds", INT, 1,
+        "Length of one such sample.", at_least=1),
+    Setting("replication.quota.window.num", INT, 11,
+        "Samples kept for replication quotas.", at_least=1),
+    Setting("replication.quota.window.size.seconds", INT, 1,
+        "Length of one such sample.", at_least=1),
+    Setting("alter.log.dirs.replication.quota.window.num", INT, 11,
+        "Samples kept for quotas on moves between directories.", at_least=1),
+    Setting("alter.log.dirs.replication.quota.window.size.seconds", INT, 1,
         "Length of one such sample.", at_least=1),
     Setting("telemetry.max.bytes", INT, 1_048_576,
         "The largest push of metrics from a client.", at_least=1),

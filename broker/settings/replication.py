@@ -1,8 +1,11 @@
 """Settings of replication: how followers fetch, and when they count as lagging."""
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from .declaration import INT, LONG, ConfigError, Setting
+from .declaration import INT, LONG, STRING, ConfigError, Setting
+
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+REPLICA_SELECTORS: Final = (RACK_AWARE_SELECTOR,)
 
 
 class ByName(Protocol):
@@ -73,6 +76,13 @@ class ReplicationSettings:
         LONG,
         30_000,
         "A follower that was not at the leader's end for this long leaves the in-sync set.",
+    )
+    replica_selector_class = Setting(
+        "replica.selector.class",
+        STRING.or_none,
+        None,
+        "How leaders pick the replica that a consumer is told to read from; unset: themselves.",
+        choices=REPLICA_SELECTORS,
     )
     replica_socket_timeout_ms = Setting(
         "replica.socket.timeout.ms",

@@ -45,6 +45,7 @@ OTHER_BOUNDS = {
     "log.roll.jitter.ms",  # as the topic's setting
     "log.roll.ms",  # as the topic's setting
     "compression.gzip.level",  # its text says that 0 is out
+    "replica.selector.class",  # no class of a user's own can be loaded
 }
 OF_KAFKA_4 = {
     "group.consumer.assignment.interval.ms",

@@ -1,0 +1,93 @@
+"""What a Fetch asks for: who asks, for which partitions, and where they are found."""
+
+from collections.abc import Iterator
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k01_fetch import FetchRequest
+
+from .core.fetch_reads import Lookup
+from .core.fetch_session import FetchContext, Key, PartitionFetch, is_sessionless
+from .core.followers import FetchingReplica
+from .core.partition import Partition
+from .node import Node
+
+RECORDS_V2_VERSION_FIRST = 4
+SESSION_VERSION_FIRST = 7
+TOPIC_ID_VERSION_FIRST = 13
+REPLICA_STATE_VERSION_FIRST = 15
+NO_EPOCH = -1
+NO_REPLICA = -1
+
+
+def replica_of(request: FetchRequest, version: int, node: Node) -> FetchingReplica | None:
+    """Who asks, if it is another broker."""
+    state = request.replica_state
+    by_state = version >= REPLICA_STATE_VERSION_FIRST
+    replica_id = state.replica_id if by_state else request.replica_id
+    if replica_id <= NO_REPLICA:
+        return None
+    return FetchingReplica(
+        replica_id,
+        broker_epoch=state.replica_epoch,
+        is_alive=replica_id in node.metadata.brokers,
+        now_ms=node.clock.now_ms(),
+        lag_max_ms=node.config.replica_lag_time_max_ms,
+    )
+
+
+def begin_fetch(
+    request: FetchRequest, version: int, node: Node, *, is_follower: bool
+) -> FetchContext:
+    """What it is to be answered with, as far as its session knows."""
+    by_id = version >= TOPIC_ID_VERSION_FIRST
+    wanted = list({fetch.key: fetch for fetch in _wanted(request, by_id)}.values())
+    if version < SESSION_VERSION_FIRST or is_sessionless(request.session_id, request.session_epoch):
+        return FetchContext(wanted)
+    forgotten: list[Key] = [
+        (topic.topic_id if by_id else topic.topic, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    return node.fetch_sessions.begin(
+        request.session_id,
+        request.session_epoch,
+        wanted,
+        forgotten,
+        uses_topic_ids=by_id,
+        is_follower=is_follower,
+        now_ms=node.clock.now_ms(),
+    )
+
+
+def _wanted(request: FetchRequest, by_id: bool) -> Iterator[PartitionFetch]:
+    for topic in request.topics:
+        name = topic.topic_id if by_id else topic.topic
+        for asked in topic.partitions:
+            yield PartitionFetch(
+                (name, asked.partition),
+                asked.fetch_offset,
+                asked.partition_max_bytes,
+                max(asked.current_leader_epoch, NO_EPOCH),
+                asked.last_fetched_epoch,
+                asked.log_start_offset,
+            )
+
+
+def lookup_of(version: int, node: Node, *, is_follower: bool) -> Lookup:
+    """How its partitions are found."""
+    find = node.find_by_name if version < TOPIC_ID_VERSION_FIRST else node.find_by_id
+    if version < RECORDS_V2_VERSION_FIRST:
+        if is_follower:  # no follower speaks so
+            return _refusing(find, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return _refusing(find, ErrorCode.UNSUPPORTED_VERSION)
+    return find
+
+
+def _refusing(find: Lookup, code: ErrorCode) -> Lookup:
+    """A lookup that refuses every partition that exists."""
+
+    def refuse(fetch: PartitionFetch) -> Partition:
+        find(fetch)
+        raise Refused(code)
+
+    return refuse
