@@ -11,6 +11,8 @@ from tests.kafka.process import ServerProcess, free_port, serves_metadata
 from tests.kafka.zookeeper import HOST, LOG4J_1
 from tests.wire.servers import serve_command
 
+from .slow_broker import write_delays
+
 KAFKA: Final = "3.9.2"
 KAFKA_HEAP_MB: Final = 384
 START_TIMEOUT_S: Final = 60.0
@@ -107,6 +109,23 @@ class OdradekBroker(BrokerProcess):
         return [*command, "--broker-id", str(self.id)]
 
 
+class SlowBroker(OdradekBroker):
+    """`odradek serve` with a disk that can be made slow."""
+
+    def delay_disk(self, **delays: float) -> None:
+        """Seconds that calls take longer from now on: `read`, `write`, `fsync`; the others 0."""
+        write_delays(self._delays, delays)
+
+    @property
+    def _delays(self) -> Path:
+        return self.directory / "delays.json"
+
+    def _command(self) -> list[str]:
+        python, option, module, *rest = super()._command()
+        assert (option, module) == ("-m", "odradek")
+        return [python, "-m", "tests.lab.slow_broker", str(self._delays), *rest]
+
+
 class KafkaBroker(BrokerProcess):
     """Apache Kafka 3.9.2 in ZooKeeper mode."""
 
@@ -127,4 +146,8 @@ class KafkaBroker(BrokerProcess):
         return [java, *QUICK_JVM, *rest]
 
 
-KINDS: Final[dict[str, type[BrokerProcess]]] = {"odradek": OdradekBroker, "kafka": KafkaBroker}
+KINDS: Final[dict[str, type[BrokerProcess]]] = {
+    "odradek": OdradekBroker,
+    "slow": SlowBroker,
+    "kafka": KafkaBroker,
+}

@@ -20,7 +20,7 @@ from odradek.protocol.schema import Message
 from tests.kafka.zookeeper import ZooKeeper
 
 from .asking import Address, ask_until_done
-from .brokers import KINDS, BrokerProcess, Place
+from .brokers import KINDS, BrokerProcess, Place, SlowBroker
 from .history import History, new_path
 from .network import BROKER, ZOOKEEPER, Network
 from .tree import Tree, read_tree
@@ -55,6 +55,7 @@ PATIENTLY: Final = {**OFTEN, "deadline": ASK_TIMEOUT_S}
 class Cluster:
     """Nothing runs until it is started; a context manager that ends and removes everything.
 
+    `kind` is odradek, kafka, or slow: Odradek with disks that `slow_disk` delays.
     `settings` go to all brokers, `own_settings` to one each.  With `network` each server stands in
     a namespace of its own, and `network` cuts them off from one another.  The directory is removed
     at the end if none is given; the history file never is.
@@ -161,6 +162,19 @@ class Cluster:
         self._note("SIGCONT", broker)
         self._paused.discard(broker)
         self.brokers[broker].resume()
+
+    @contextmanager
+    def slow_disk(self, broker: int, **delays: float) -> Iterator[None]:
+        """Each `read`, `write` or `fsync` of its disk takes so many seconds longer inside."""
+        slow = self.brokers[broker]
+        assert isinstance(slow, SlowBroker), "Cluster('slow')"
+        self._note("slow disk", broker, **delays)
+        slow.delay_disk(**delays)
+        try:
+            yield
+        finally:
+            slow.delay_disk()
+            self._note("end of slow disk", broker)
 
     def expire_session(self, broker: int) -> None:
         """Stop it with SIGSTOP until ZooKeeper has ended its session, then let it go on."""

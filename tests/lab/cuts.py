@@ -1,0 +1,290 @@
+"""The kinds of cuts, what has to follow from each, and how long that took.
+
+The topic's partitions are all led by broker 0.  So its other roles can be told apart: broker 2 only
+follows, and the controller is broker 1, or another where a kind says so.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Final, NamedTuple, Protocol
+
+from .admin import create_topic, elect_preferred
+from .cluster import BROKER_PORT, Cluster
+from .network import CLIENTS, ZOOKEEPER, Fault, Network, Node
+from .waiting import until
+
+LEADER: Final = 0
+CONTROLLER: Final = 1
+FOLLOWER: Final = 2
+BROKERS: Final = frozenset({0, 1, 2})
+OTHERS: Final = tuple(BROKERS - {LEADER})
+PARTITIONS: Final = 6
+ASSIGNMENT: Final = [[0, 1, 2], [0, 2, 1]] * (PARTITIONS // 2)
+MIN_ISR: Final = {"min.insync.replicas": "2"}
+
+LOOK_S: Final = 0.05
+SHRUNK_WITHIN_S: Final = 11.0
+LED_WITHIN_S: Final = 6.5
+FULL_WITHIN_S: Final = 30.0
+GO_ON_WITHIN_S: Final = 20.0
+# A link as R17 of the promises wants it.
+SLOW_KILOBITS: Final = 1000
+LATE_MS: Final = 50
+LOST_PERCENT: Final = 10
+
+
+class Load(Protocol):
+    """Writers whose acknowledgements are counted."""
+
+    @property
+    def acknowledged(self) -> int: ...
+
+    def wait_for(self, count: int, timeout_s: float) -> None:
+        """Until so many more are acknowledged.  Raises: NotYet."""
+        ...
+
+
+class Kind(NamedTuple):
+    """A kind of cut and what is due while it lasts."""
+
+    name: str
+    begin: Callable[[Network], AbstractContextManager[Fault]]
+    leave: frozenset[int] = frozenset()
+    """Who leaves the in-sync sets of all partitions."""
+    leads: bool = False
+    """Whether others lead."""
+    controls: bool = False
+    """Whether there is another controller."""
+    goes_on: bool = True
+    """Whether records are acknowledged once that has happened."""
+    controller: int = CONTROLLER
+    """Who is the controller when it begins."""
+
+
+@contextmanager
+def _slow_link(network: Network) -> Iterator[Fault]:
+    late = network.delay(FOLLOWER, LEADER, port=BROKER_PORT, delay_ms=LATE_MS)
+    with late, network.rate(FOLLOWER, kilobits=SLOW_KILOBITS) as fault:
+        yield fault
+
+
+_LEADER: Final = frozenset({LEADER})
+_FOLLOWER: Final = frozenset({FOLLOWER})
+_FROM_ALL: Final[tuple[Node, ...]] = (*OTHERS, ZOOKEEPER)
+
+KINDS: Final = (
+    Kind("follower", lambda n: n.cut(FOLLOWER, (LEADER, CONTROLLER)), _FOLLOWER),
+    Kind(
+        # It can tell nobody but itself that the others are late, so it has to be the controller.
+        "leader from followers",
+        lambda n: n.cut(LEADER, OTHERS),
+        frozenset(OTHERS),
+        goes_on=False,
+        controller=LEADER,
+    ),
+    Kind("leader from zookeeper", lambda n: n.cut(LEADER, ZOOKEEPER), _LEADER, leads=True),
+    Kind("leader from all", lambda n: n.cut(LEADER, _FROM_ALL), _LEADER, leads=True),
+    Kind(
+        "controller",
+        lambda n: n.cut(CONTROLLER, (LEADER, FOLLOWER, ZOOKEEPER)),
+        frozenset({CONTROLLER}),
+        controls=True,
+    ),
+    Kind("one way", lambda n: n.cut(LEADER, FOLLOWER, one_way=True), _FOLLOWER),
+    Kind("clients from leader", lambda n: n.cut(CLIENTS, LEADER), goes_on=False),
+)
+MORE_KINDS: Final = (
+    Kind(
+        "leader from all and clients",
+        lambda n: n.cut(LEADER, (*_FROM_ALL, CLIENTS)),
+        _LEADER,
+        leads=True,
+    ),
+    # Nobody takes the followers out, because the controller is one of those who are cut off.
+    Kind("leader from its controller", lambda n: n.cut(LEADER, OTHERS), goes_on=False),
+    Kind(
+        "leader and controller from zookeeper",
+        lambda n: n.cut(LEADER, ZOOKEEPER),
+        _LEADER,
+        leads=True,
+        controls=True,
+        controller=LEADER,
+    ),
+    Kind(
+        "controller from zookeeper",
+        lambda n: n.cut(CONTROLLER, ZOOKEEPER),
+        frozenset({CONTROLLER}),
+        controls=True,
+    ),
+    Kind("one way back", lambda n: n.cut(FOLLOWER, LEADER, one_way=True), _FOLLOWER),
+    Kind("ring", lambda n: n.cut(LEADER, FOLLOWER), _FOLLOWER),
+    Kind("loss", lambda n: n.loss(tuple(BROKERS), tuple(BROKERS), percent=LOST_PERCENT)),
+    Kind("slow link", _slow_link),
+)
+BY_NAME: Final = {kind.name: kind for kind in (*KINDS, *MORE_KINDS)}
+
+
+class Seen(NamedTuple):
+    """What stands in ZooKeeper of a topic's partitions, and of the controller."""
+
+    leaders: list[int]
+    isrs: list[frozenset[int]]
+    controller_epoch: int
+
+    @property
+    def is_full(self) -> bool:
+        return all(isr == BROKERS for isr in self.isrs)
+
+
+class Times(NamedTuple):
+    """What has followed from a cut, and after how long; None: it has not."""
+
+    kind: Kind
+    lasted_s: float
+    hits: int
+    shrunk_s: float | None
+    led_s: float | None
+    controlled_s: float | None
+    full_s: float
+    """After healing."""
+    acknowledged: int
+    """While it lasted, after the last of the above."""
+    pause_s: float
+    """The longest without any acknowledgement, from its begin until all was full again."""
+
+    def wrong(self) -> list[str]:
+        """Everything that is late, or did not happen."""
+        kind = self.kind
+        late = [
+            f"{kind.name}: {what} after {took_s} s"
+            for what, due, took_s, limit_s in (
+                ("the in-sync sets shrank", bool(kind.leave), self.shrunk_s, SHRUNK_WITHIN_S),
+                ("others led", kind.leads, self.led_s, LED_WITHIN_S),
+                ("another controlled", kind.controls, self.controlled_s, LED_WITHIN_S),
+                ("the in-sync sets were full", True, self.full_s, FULL_WITHIN_S),
+            )
+            if due and (took_s is None or took_s > limit_s)
+        ]
+        if kind.goes_on and not self.acknowledged:
+            late.append(f"{kind.name}: nothing is acknowledged")
+        return late
+
+
+def make_topic(lab: Cluster, topic: str) -> None:
+    """One of which broker 0 leads all."""
+    create_topic(lab, topic, assignment=ASSIGNMENT, configs=MIN_ISR)
+
+
+def look(lab: Cluster, topic: str) -> Seen:
+    """What stands in ZooKeeper now."""
+
+    def read(path: str) -> bytes:
+        data: bytes = lab.client.retry(lab.client.get, path)[0]
+        return data
+
+    states = [
+        json.loads(read(f"/brokers/topics/{topic}/partitions/{partition}/state"))
+        for partition in range(PARTITIONS)
+    ]
+    leaders = [int(state["leader"]) for state in states]
+    isrs = [frozenset(state["isr"]) for state in states]
+    return Seen(leaders, isrs, int(read("/controller_epoch")))
+
+
+def put_in_order(lab: Cluster, topic: str, controller: int) -> None:
+    """All in sync, broker 0 leads, and the controller is the one wanted."""
+    lab.settle()
+    if lab.controller() != controller:
+        lab.make_controller(controller)
+        lab.settle()
+    if set(look(lab, topic).leaders) != {LEADER}:
+        elect_preferred(lab, {topic: range(PARTITIONS)})
+    until(lambda: set(look(lab, topic).leaders) == {LEADER}, "broker 0 leads all")
+    lab.settle()
+
+
+def inflict(lab: Cluster, topic: str, load: Load, kind: Kind, lasting_s: float) -> Times:
+    """Cut once, heal, and wait until all is as before.  Raises: NoEffect, NotYet."""
+    put_in_order(lab, topic, kind.controller)
+    load.wait_for(1, GO_ON_WITHIN_S)
+    run = _Run(lab, topic, load, kind)
+    with ExitStack() as stack:
+        lab.history.note("cut", kind.name)
+        fault = stack.enter_context(kind.begin(lab.network))
+        while run.age_s < lasting_s:
+            run.look()
+        hits = fault.hits
+    lasted_s, healed_s, acknowledged = run.age_s, time.monotonic(), run.acknowledged
+    while not run.look().is_full:
+        assert time.monotonic() - healed_s < 2 * FULL_WITHIN_S, f"{kind.name}: not full again"
+    full_s = round(time.monotonic() - healed_s, 2)
+    lab.settle()
+    load.wait_for(1, GO_ON_WITHIN_S)
+    run.look()
+    times = Times(
+        kind,
+        round(lasted_s, 1),
+        hits,
+        run.after_s.get("shrunk"),
+        run.after_s.get("led"),
+        run.after_s.get("controlled"),
+        full_s,
+        acknowledged,
+        round(run.pause_s, 2),
+    )
+    lab.history.note("cut is over", kind.name, **_figures(times))
+    return times
+
+
+class _Run:
+    """Looks at what happens during one cut."""
+
+    def __init__(self, lab: Cluster, topic: str, load: Load, kind: Kind) -> None:
+        self._lab = lab
+        self._topic = topic
+        self._load = load
+        self._kind = kind
+        self._before = look(lab, topic)
+        self._begin_s = self._acknowledged_s = time.monotonic()
+        self._count = load.acknowledged
+        self.after_s: dict[str, float] = {}
+        self.acknowledged = 0
+        self.pause_s = 0.0
+
+    @property
+    def age_s(self) -> float:
+        return time.monotonic() - self._begin_s
+
+    def look(self) -> Seen:
+        """Once; waits a moment before."""
+        time.sleep(LOOK_S)
+        seen, kind = look(self._lab, self._topic), self._kind
+        now = {
+            "shrunk": not any(isr & kind.leave for isr in seen.isrs),
+            "led": not {*seen.leaders} & {LEADER, -1},
+            "controlled": seen.controller_epoch > self._before.controller_epoch,
+        }
+        for what, is_so in now.items():
+            if is_so and what not in self.after_s:
+                self.after_s[what] = round(self.age_s, 2)
+        self._count_acknowledged(all(now[what] for what in self._due()))
+        return seen
+
+    def _due(self) -> list[str]:
+        kind = self._kind
+        due = {"shrunk": bool(kind.leave), "led": kind.leads, "controlled": kind.controls}
+        return [what for what, is_due in due.items() if is_due]
+
+    def _count_acknowledged(self, has_happened: bool) -> None:
+        now_s, count = time.monotonic(), self._load.acknowledged
+        if count > self._count:
+            self.pause_s = max(self.pause_s, now_s - self._acknowledged_s)
+            self._acknowledged_s = now_s
+            self.acknowledged += (count - self._count) * has_happened
+        self._count = count
+
+
+def _figures(times: Times) -> dict[str, object]:
+    return {name: value for name, value in times._asdict().items() if name != "kind"}
