@@ -74,6 +74,7 @@ class IsrChanges:
         self._find = find
         self._waiting: dict[TopicPartition, Partition] = {}
         self._is_asking = False
+        self._last_error = 0
 
     def propose(self, partition: Partition) -> None:
         """Ask for the set that the partition's leader wants, in the next request."""
@@ -111,9 +112,12 @@ class IsrChanges:
         response = await self._controller.ask(self._request(proposed), version)
         assert isinstance(response, AlterPartitionResponse)
         if response.error_code:
-            log.warning("in-sync sets not changed error=%s", _name_of(response.error_code))
+            if response.error_code != self._last_error:  # not for each try: they are many
+                log.warning("in-sync sets not changed error=%s", _name_of(response.error_code))
+            self._last_error = response.error_code
             self._again(proposed)
             return True
+        self._last_error = 0
         names = {partition.state.topic_id: key[0] for key, (partition, _) in proposed.items()}
         must_pause = False
         changed: list[Changed] = []
