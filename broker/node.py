@@ -16,6 +16,7 @@ from .nearest_replica import NearestReplica
 from .producer_ids import ProducerIds
 from .replicas import Replicas
 from .runtime import Runtime
+from .throttles import Throttles
 from .topics import Topics
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Node:
         self.metadata = metadata
         self.replicas = replicas
         self.loggers = Loggers()
+        self.throttles = Throttles(config, runtime.clock)
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots,
             partitions_max=config.odradek_fetch_session_partitions_max,

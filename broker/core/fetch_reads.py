@@ -18,6 +18,8 @@ Lookup = Callable[[PartitionFetch], Partition]
 """The partition that is asked for.  Raises: Refused."""
 Nearest = Callable[[Partition, int], int | None]
 """The follower that a consumer is to read a partition from, at an offset; None: this leader."""
+HoldsBack = Callable[[Partition], bool]
+"""Whether the follower that asks is to get nothing of a partition now."""
 
 UNKNOWN = -1
 
@@ -56,6 +58,7 @@ def read_all(
     nearest: Nearest | None = None,
     replica: FetchingReplica | None = None,
     is_news: bool = True,
+    holds_back: HoldsBack | None = None,
 ) -> list[Read]:
     """Read the partitions in order until `size_bytes_max` is used up.
 
@@ -63,7 +66,7 @@ def read_all(
     `at_any_replica`: followers serve it too, as far as they know what is committed; `nearest` says
     who is to be asked instead.
     `replica`: a follower reads, up to the log end; with `is_news` the request has just come, and
-    the leader takes note of it.
+    the leader takes note of it.  What is held back from it is answered without records.
 
     The first batch of the first partition that has any is returned even if it is larger than every
     limit, so that a consumer always gets on (KIP-74). The caller releases the spans.
@@ -86,6 +89,8 @@ def read_all(
             read = read_as_follower(
                 fetch, find, left_bytes, replica, at_least_one=at_least_one, is_news=is_news
             )
+            if holds_back is not None:
+                read = _held_back(read, holds_back)
         if read.size_bytes:
             left_bytes = max(0, left_bytes - read.size_bytes)
             at_least_one = False
@@ -182,6 +187,13 @@ def read_as_follower(
         return Read(fetch, partition, refused.code)
     except StorageError as error:
         return Read(fetch, partition, code_of(error), failure=error)
+
+
+def _held_back(read: Read, holds_back: HoldsBack) -> Read:
+    if read.span is None or read.partition is None or not holds_back(read.partition):
+        return read
+    read.span.release()
+    return read._replace(span=None)
 
 
 def check_reader(partition: Partition, fetch: PartitionFetch, *, at_any_replica: bool) -> None:

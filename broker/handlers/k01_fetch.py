@@ -34,6 +34,7 @@ from odradek.storage.errors import CorruptLog, DamagedRecords, StorageError
 
 from ..call import Call
 from ..core.fetch_reads import (
+    HoldsBack,
     Nearest,
     Read,
     check_reader,
@@ -80,6 +81,7 @@ class _Answering:
         "_call",
         "_fetch",
         "_find",
+        "_holds_back",
         "_is_news",
         "_nearest",
         "_node",
@@ -104,6 +106,9 @@ class _Answering:
         self._find = lookup_of(call.version, node, is_follower=replica is not None)
         self._at_any_replica = call.version >= ANY_REPLICA_VERSION_FIRST
         self._nearest = self._nearest_replica()
+        self._holds_back: HoldsBack | None = None
+        if replica is not None:
+            self._holds_back = node.throttles.holding_back(replica.replica_id)
 
     def _nearest_replica(self) -> Nearest | None:
         """How a consumer that says where it stands is sent to another replica."""
@@ -124,6 +129,7 @@ class _Answering:
             nearest=self._nearest,
             replica=replica,
             is_news=self._is_news,
+            holds_back=self._holds_back,
         )
         for read in reads:
             if read.failure is not None:
@@ -245,6 +251,8 @@ class _Answering:
             response.partitions.append(self._partition_data(read))
         session_id = fetch.finish(self._node.clock.now_ms())
         answer = FetchResponse(session_id=session_id, responses=list(topics.values()))
+        if self._replica is not None:
+            self._node.throttles.sent(reads, answer, self._call.version)
         if self._replica is not None:
             self._note_given(reads, self._replica.replica_id)
         if self._call.version >= LEADERS_VERSION_FIRST:
