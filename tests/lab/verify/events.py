@@ -69,7 +69,7 @@ class Fatal(NamedTuple):
 
 
 class Read(NamedTuple):
-    """`count` records in a row, numbers and offsets both counting up by one."""
+    """`length` records in a row, numbers and offsets both counting up by one."""
 
     reader: str
     partition: int
@@ -77,8 +77,14 @@ class Read(NamedTuple):
     writer: str
     number: int
     epoch: int
-    count: int
+    length: int
     at_s: float
+
+    def values(self) -> Iterator[tuple[int, Value]]:
+        """Offset and value of each."""
+        for step in range(self.length):
+            value = Value(self.writer, self.partition, self.number + step, self.epoch)
+            yield self.offset + step, value
 
 
 class Span(NamedTuple):

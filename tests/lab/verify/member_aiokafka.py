@@ -11,6 +11,7 @@ from .events import Closed, Committed, Fatal, Owns, runs
 from .noting import Notes, now_s, spec, tell, told_to_stop
 
 POLL_MS: Final = 100
+TURN_S: Final = 0.01
 
 
 class AiokafkaMember(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -23,6 +24,7 @@ class AiokafkaMember(ConsumerRebalanceListener):  # type: ignore[misc]
         self.notes = Notes(told["history"])
         self.polled = self.commits = 0
         self._positions: dict[TopicPartition, int] = {}
+        self._owned: set[TopicPartition] = set()
         self._consumer = AIOKafkaConsumer(bootstrap_servers=told["servers"], **told["settings"])
 
     async def run(self) -> None:
@@ -38,6 +40,8 @@ class AiokafkaMember(ConsumerRebalanceListener):  # type: ignore[misc]
                     self.notes.note(Fatal(self.name, repr(error), now_s()))
                 continue
             for where, records in found.items():
+                if not await self._begun(where):
+                    continue
                 values = [(record.offset, record.value) for record in records]
                 for event in runs(self.name, where.partition, values, now_s()):
                     self.notes.note(event)
@@ -57,6 +61,7 @@ class AiokafkaMember(ConsumerRebalanceListener):  # type: ignore[misc]
         await self._commit()
         for place in revoked:
             self._positions.pop(place, None)
+            self._owned.discard(place)
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         """Note where the group is."""
@@ -66,6 +71,15 @@ class AiokafkaMember(ConsumerRebalanceListener):  # type: ignore[misc]
             offset = -1 if offset is None else offset
             event = Owns(self.name, self.group, place.partition, offset, asked_s, now_s())
             self.notes.note(event)
+            self._owned.add(place)
+
+    async def _begun(self, place: TopicPartition) -> bool:
+        """Whether it is this member's: aiokafka gives records while `assigned` is still asking."""
+        while place not in self._owned:
+            if place not in self._consumer.assignment():
+                return False
+            await asyncio.sleep(TURN_S)
+        return True
 
     async def _commit(self) -> None:
         wanted = dict(self._positions)
