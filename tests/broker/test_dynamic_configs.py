@@ -17,11 +17,11 @@ from odradek.broker.settings.topic_config import TOPIC_SETTINGS
 from odradek.protocol.errors import ErrorCode
 
 from .client import Client, HungUp, batch_of
-from .requests import alter_configs, change_configs, delete_topics, metadata
+from .requests import alter_configs, change_configs, delete_topics, describe_configs, metadata
 from .running import DEADLINE_S, RunningBroker, on_broker, running, until
 
 TOPIC, BROKER, GROUP = 2, 4, 32
-SET = 0
+SET, DELETE = 0, 1
 
 
 async def change(client: Client, kind: int, name: str, **configs: str) -> None:
@@ -139,6 +139,56 @@ def test_every_other_setting_is_tried_here() -> None:
         "num.replica.fetchers",  # tests/broker/replication/test_following.py
         "producer.id.expiration.ms",
     }
+
+
+RATES = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
+LISTS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+
+
+@on_broker(both=False)
+async def test_throttles_come_and_go(broker: RunningBroker) -> None:
+    """What Kafka's own tool sets, and takes away, in the order in which it does so."""
+    client = await broker.client()
+    await client.create_topic("t")
+    await client.create_topic("u")
+    assert await throttles_shown(client) == {}
+    for name, value in (("", "500"), ("0", "1000")):
+        request = change_configs(BROKER, name, *((rate, SET, value) for rate in RATES))
+        assert (await client.ask(request, 1)).responses[0].error_code == 0
+    assert await throttles_shown(client) == dict.fromkeys(RATES, ("1000", 2))
+    request = change_configs(TOPIC, "t", *((name, SET, "0:0,1:1") for name in LISTS))
+    assert (await client.ask(request, 1)).responses[0].error_code == 0
+    config = partition(broker, "t").config
+    for throttled in (config.throttled_leaders, config.throttled_followers):
+        assert (0, 0) in throttled
+        assert (0, 1) not in throttled
+    assert (0, 0) not in partition(broker, "u").config.throttled_leaders
+    assert broker.node.config.leader_replication_throttled_rate == 1000
+    for name, left in (("0", 500), ("", None)):
+        request = change_configs(BROKER, name, *((rate, DELETE, None) for rate in RATES))
+        assert (await client.ask(request, 1)).responses[0].error_code == 0
+        assert broker.node.config.follower_replication_throttled_rate == left
+    request = change_configs(TOPIC, "t", *((name, DELETE, None) for name in LISTS))
+    assert (await client.ask(request, 1)).responses[0].error_code == 0
+    assert (0, 0) not in partition(broker, "t").config.throttled_leaders
+    assert await throttles_shown(client) == {}
+
+
+async def throttles_shown(client: Client) -> dict[str, tuple[str, int]]:
+    """Those of this broker that DescribeConfigs shows: value and source."""
+    (result,) = (await client.ask(describe_configs(BROKER, "0"), 4)).results
+    shown = [config for config in result.configs if config.name in RATES]
+    assert all(config.read_only for config in shown)  # as in Kafka, which changes them all the same
+    return {config.name: (config.value, config.config_source) for config in shown}
+
+
+@pytest.mark.parametrize("value", ["-1", "x", "1.5", "", "9223372036854775808"])
+@on_broker(both=False)
+async def test_no_rate(broker: RunningBroker, value: str) -> None:
+    client = await broker.client()
+    request = change_configs(BROKER, "0", (RATES[0], SET, value))
+    code = (await client.ask(request, 1)).responses[0].error_code
+    assert code == ErrorCode.INVALID_REQUEST
 
 
 @on_broker()

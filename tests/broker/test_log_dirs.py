@@ -13,6 +13,7 @@ import pytest
 
 from odradek.broker.coordination import znodes
 from odradek.broker.handlers.k34_alter_replica_log_dirs import ALTERED_AT_ONCE
+from odradek.broker.moves import SLICE_BYTES
 from odradek.broker.runtime import ThreadOffload
 from odradek.broker.server import StartupError
 from odradek.protocol.errors import ErrorCode
@@ -25,12 +26,14 @@ from odradek.storage.moving import MARKER, future_directory
 from .client import Client, batch_of, error_codes, records_in
 from .faults import BROKEN, FULL, FaultyFiles
 from .group_requests import commit, fetch_offsets
-from .requests import alter_log_dirs, delete_topics, list_offsets
+from .requests import alter_log_dirs, change_configs, delete_topics, list_offsets
 from .running import RunningBroker, WatchedFiles, make_broker, running, until
 
 GROUPS: Final = "__consumer_offsets"
 NAMES: Final = ("a", "b", "c")
 AT_ONCE: Final = {"log.segment.delete.delay.ms": "0", "log.segment.bytes": "20000"}
+BROKER: Final = 4
+SET, DELETE = 0, 1
 STORAGE_ERROR: Final = ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -274,6 +277,36 @@ def test_a_move_is_seen_and_can_be_cancelled(tmp_path: Path) -> None:
             await until(lambda: not broker.node.replicas.moving)
             await until(lambda: directories(tmp_path) == {"a": ["t-0"], "b": [], "c": []})
             assert len(await values(client)) == 30
+
+    asyncio.run(main())
+
+
+def test_moves_are_no_faster_than_they_may_be(tmp_path: Path) -> None:
+    rate = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            await client.create_topic("t")
+            await client.ask(change_configs(BROKER, "", (rate, SET, "5000")), 1)
+            for number in range(40):
+                await client.append("t", batch_of(b"%d" % number + b"x" * 19_000))
+            assert await alter(client, str(tmp_path / "b")) == [0]
+
+            def copied() -> int:
+                found = broker.node.replicas.log_dirs.find_future("t", 0)
+                return -1 if found is None else found[1].size_bytes
+
+            await until(lambda: copied() > 0)  # a slice goes, and counts for eleven seconds
+            first = copied()
+            assert first <= SLICE_BYTES
+            broker.clock.moved_ms += 12_000
+            await until(lambda: copied() > first)
+            assert copied() <= 3 * SLICE_BYTES
+            assert dir_of(broker) == "a"
+            await client.ask(change_configs(BROKER, "", (rate, DELETE, None)), 1)
+            await until(lambda: dir_of(broker) == "b")
+            assert len(await values(client)) == 40
 
     asyncio.run(main())
 

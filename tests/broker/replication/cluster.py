@@ -137,6 +137,7 @@ class Replicating:
         self.clock = self.runtime.clock = MovableClock(self.runtime)
         self.controller = Controller()
         self.failures: list[str] = []
+        self.overrides: dict[str, str] = {}
         self.clients: list[Client] = []
         self._directory = directory
 
@@ -183,9 +184,9 @@ class Replicating:
         return BrokerInfo(self.broker_id, None, {"PLAINTEXT": Address(HOST, self.listener.port)})
 
     async def take(self, *states: PartitionState) -> None:
-        """LeaderAndIsr; the topics have no settings of their own, so no store is asked for them."""
+        """LeaderAndIsr; the topics have `overrides`, no store is asked for them."""
         for state in states:
-            self.replicas.set_overrides(state.topic, {})
+            self.replicas.set_overrides(state.topic, self.overrides)
         no_session: Any = None
         roles = Roles(
             self.replicas,
