@@ -77,7 +77,9 @@ class ControlRequests:
             self._check_controller_epoch(sender)
             node = self._node
             have_changed = node.metadata.update_brokers(sender.controller_id, brokers)
-            gone = node.metadata.update_partitions(states)
+            told = list(states)
+            gone = node.metadata.update_partitions(told)
+            node.replicas.suspects.told(told)
             self.controller_epoch = sender.controller_epoch
             if have_changed:
                 node.replicator.brokers_changed()

@@ -28,6 +28,9 @@ from .core.partition_state import PartitionState, TopicPartition
 from .metadata import Address, BrokerInfo
 
 DEFAULT_LISTENER: Final = "PLAINTEXT"
+LOSS_ACCEPTED_TAG: Final = 20_001
+"""Of a partition in LeaderAndIsr: Odradek's own; Apache's brokers pass over tags that they do not
+know."""
 
 Codes = Mapping[TopicPartition, ErrorCode]
 
@@ -85,6 +88,7 @@ def leader_and_isr_states(request: LeaderAndIsrRequest) -> list[PartitionState]:
             adding_replicas=tuple(state.adding_replicas),
             removing_replicas=tuple(state.removing_replicas),
             is_recovering=state.leader_recovery_state == 1,
+            is_loss_accepted=LOSS_ACCEPTED_TAG in (state.tagged_fields or ()),
         )
         for name, topic_id, state in _told(request)
     ]

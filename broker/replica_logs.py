@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.primitives import ZERO_UUID
-from odradek.storage.data_dir import CreatePlan, DataDir
+from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
+from odradek.storage.plans import CreatePlan
 
 from .config import Config
 from .core.control_rules import UNKNOWN_EPOCH
@@ -76,6 +77,7 @@ class ReplicaLogs:
         except LogDirFailed as error:
             self._replicas.take_offline(error)
         else:
+            self._replicas.suspects.forget(state.key)
             log.error("log of another topic with this name is set aside directory=%s", directory)
         return None
 
@@ -222,6 +224,8 @@ class ReplicaLogs:
         except LogDirFailed as error:
             self._replicas.take_offline(error)
             return
+        if not is_future:
+            self._replicas.suspects.forget(key)
         # Or a new partition of that name would inherit the offsets.
         self._replicas.must_checkpoint.set()
         self._replicas.deletions.add(plan, self._config.log_segment_delete_delay_ms)

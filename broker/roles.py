@@ -51,6 +51,8 @@ class Roles:
         self._told: list[TopicPartition] = []
         self._without_leader: list[PartitionState] = []
         self._failed: set[TopicPartition] = set()
+        self._declined: set[TopicPartition] = set()
+        """Suspect replicas that were to lead, and wait."""
         self._renewed: set[TopicPartition] = set()
 
     async def take(self, states: Iterable[PartitionState]) -> Codes:
@@ -77,7 +79,7 @@ class Roles:
         await self._take(followers)
         self._say_without_leader()
         for state in taken:
-            if self._has_failed(state):
+            if self._has_failed(state) or state.key in self._declined:
                 codes[state.key] = ErrorCode.KAFKA_STORAGE_ERROR
         return codes
 
@@ -134,13 +136,14 @@ class Roles:
             if state.key in replicas.offline:  # by now
                 pass
             elif partition is not None:
-                self._become(partition, state)
+                if self._may_lead(state, partition.log):
+                    self._become(partition, state)
             elif (kept := replicas.logs.find(state)) is not None:
                 self._serve(kept, state)
             elif replicas.log_dirs.is_unserved(state.key):
                 replicas.unmade.add(state.key)
             elif state.is_new or state.key in self._renewed or replicas.log_dirs.is_complete:
-                missing.append(state)
+                missing.append(state if self._may_lead(state, None) else without_role(state))
             else:
                 reason = "it may lie in a log directory that has failed"
                 log.error("replica offline topic=%s partition=%d reason=%s", *state.key, reason)
@@ -149,12 +152,24 @@ class Roles:
                 self._flush()
                 await self._slices.pause()
         await replicas.logs.make(missing, self._serve)
+        for state in missing:
+            if state.key in self._declined:
+                replicas.suspects.add(state.key, "its log is lost")
         self._flush()
 
     async def _set_aside(self, key: TopicPartition) -> None:
         self._replicas.stop_serving([key])
         self._tell([key])
         await self._replicas.logs.set_aside(key)
+
+    def _may_lead(self, state: PartitionState, kept: Log | None) -> bool:
+        """Whether a replica that is to lead does: a suspect one may have to wait."""
+        if state.leader != self._broker_id:
+            return True
+        may = self._replicas.suspects.may_lead(state, kept)
+        if not may:
+            self._declined.add(state.key)
+        return may
 
     def _flush(self) -> None:
         """Say who has a new role, before others have their turn."""
@@ -169,14 +184,16 @@ class Roles:
         try:
             if partition.become(state, self._clock.now_ms()):
                 self._told.append(state.key)
+                self._replicas.suspects.role_taken(partition)
         except LogDirFailed as error:
             self._failed.add(state.key)
             self._replicas.take_offline(error)
 
     def _serve(self, kept: Log, state: PartitionState) -> None:
-        role = state if self._can_follow(state) else without_role(state)
-        if self._replicas.serve(kept, role) and role is state:
+        takes = self._can_follow(state) and self._may_lead(state, kept)
+        if self._replicas.serve(kept, state if takes else without_role(state)) and takes:
             self._told.append(state.key)
+            self._replicas.suspects.role_taken(self._replicas.partitions[state.key])
 
     def _can_follow(self, state: PartitionState) -> bool:
         """Whether there is somebody to follow, or to lead it is ours.

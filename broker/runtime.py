@@ -110,6 +110,9 @@ class Runtime:
     None: the store shares `offload`."""
     thread_times: Callable[[], "ThreadTimes"] = lambda: ThreadTimes(0, 0)
     """Those of the thread that asks."""
+    boot_id: Callable[[], str | None] = lambda: None
+    """Of the machine: another one after every start of it, so that what was not synced may be gone.
+    None: the system has none."""
 
     @classmethod
     def system(cls) -> Self:
@@ -126,6 +129,7 @@ class Runtime:
             jobs=ChildJobs(),
             store_offload=ThreadOffload("odradek-store", threads_max=1),
             thread_times=_thread_times,
+            boot_id=_boot_id,
         )
 
     def close(self) -> None:
@@ -150,6 +154,15 @@ def _thread_times() -> ThreadTimes:
             return ThreadTimes(cpu_ms, int(file.read().split()[1]) // 1_000_000)
     except (OSError, IndexError, ValueError):
         return ThreadTimes(cpu_ms, 0)
+
+
+def _boot_id() -> str | None:
+    """Only Linux has one."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            return file.read(64).decode("ascii", "replace").strip() or None
+    except OSError:
+        return None
 
 
 def _open_files_max() -> int:

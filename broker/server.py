@@ -164,7 +164,12 @@ class Broker:
                 "process: start them with --brokers"
             )
         has_store = self._store is None and self.config.zookeeper_connect is None
-        log_dirs = LogDirs.lock(self.config.data_dirs, runtime.files, needs_first=has_store)
+        log_dirs = LogDirs.lock(
+            self.config.data_dirs,
+            runtime.files,
+            needs_first=has_store,
+            boot_id=runtime.boot_id(),
+        )
         # Until the logs are loaded there is nothing to flush, and no right to a marker.
         stack.push_async_callback(self._close_log_dirs, log_dirs)
         session = self._session = await self._open_session(log_dirs)

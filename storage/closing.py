@@ -32,6 +32,7 @@ def close_steps(data_dir: "DataDir", files: FileSystem) -> Generator[list[FlushP
         while some := list(islice(logs, LOGS_AT_ONCE)):
             yield from _close_logs(some)
         data_dir.checkpoint()
+        data_dir.suspicion.write()
         if data_dir.is_loaded:
             files.write_atomic(f"{data_dir.path}/{CLEAN_SHUTDOWN}", CLEAN_SHUTDOWN_TEXT)
     finally:

@@ -34,7 +34,8 @@ from .meta_properties import (
     read_meta_properties,
     render_meta_properties,
 )
-from .plans import CheckpointPlan, DeletePlan, FlushPlan
+from .plans import CheckpointPlan, CreatePlan, DeletePlan, FlushPlan
+from .suspicion import Suspicion
 
 logger: Final = logging.getLogger("odradek.storage")
 
@@ -46,38 +47,15 @@ _FILES: Final = frozenset({META_PROPERTIES, RECOVERY_POINT, HIGH_WATERMARK, LOG_
 _DELETED_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-delete")
 
 
-class CreatePlan:
-    """Make one empty partition; until `DataDir.created` nobody else knows its log."""
-
-    __slots__ = ("_create", "_undo", "error", "log")
-
-    def __init__(self, create: Callable[[], Log], undo: Callable[[], None]) -> None:
-        self._create = create
-        self._undo = undo
-        self.log: Log | None = None
-        self.error: LogDirFailed | None = None
-
-    def run(self) -> None:
-        """Make the directory and its files; what goes wrong is kept in `error`.
-
-        Half a partition must not stay behind: it may be made in another data directory next.
-        """
-        try:
-            self.log = self._create()
-        except LogDirFailed as error:
-            self.error = error
-            try:
-                self._undo()
-            except LogDirFailed as worse:
-                self.error = worse
-
-
 class DataDir:
     """A locked data directory.  `open` does all steps; a broker that must take them apart (its
     store lies in the same directory) calls `lock`, `identify` and `load` in turn."""
 
-    def __init__(self, path: str, files: FileSystem, lock: FileLock) -> None:
+    def __init__(
+        self, path: str, files: FileSystem, lock: FileLock, boot_id: str | None = None
+    ) -> None:
         self.path = path
+        self.suspicion = Suspicion(files, path, boot_id)
         self.logs: dict[TopicPartition, Log] = {}
         self.futures: dict[TopicPartition, Log] = {}
         """Copies of replicas that are on their way here from another directory."""
@@ -119,12 +97,15 @@ class DataDir:
         return data_dir
 
     @classmethod
-    def lock(cls, path: str, files: FileSystem) -> "DataDir":
-        """Make the directory if there is none and take its lock.  Raises: DataDirError."""
+    def lock(cls, path: str, files: FileSystem, boot_id: str | None = None) -> "DataDir":
+        """Make the directory if there is none and take its lock.
+
+        `boot_id`: the machine's, if it has one.  Raises: DataDirError.
+        """
         path = path.rstrip("/") or "/"
         try:
             files.make_directory(path)
-            return cls(path, files, files.lock(f"{path}/.lock"))
+            return cls(path, files, files.lock(f"{path}/.lock"), boot_id)
         except LogDirFailed as error:
             raise DataDirError(f"the data directory is not writable: {error}") from error
 
@@ -163,6 +144,7 @@ class DataDir:
                 self.load_one(found, config_of(found.topic), wall_ms)
             if partitions and len(self._failures) == len(partitions):
                 raise self._failures[0]  # it is not the partitions that are bad
+            self._suspect_lossy()
         except DataDirError:
             raise
         except StorageError as error:
@@ -180,10 +162,6 @@ class DataDir:
             return self._found
         marker_path = f"{self.path}/{CLEAN_SHUTDOWN}"
         self.was_clean = self._files.exists(marker_path)
-        if self.was_clean:
-            # First, and for good: a crash while loading must be seen as unclean next time.
-            self._files.unlink(marker_path)
-            self._files.sync_path(self.path)
         checkpoints = Checkpoints.read(self._files, self.path)
         self.remembered = checkpoints.keys()
         found = []
@@ -204,8 +182,20 @@ class DataDir:
             hints = checkpoints.hints(key, marker=self.was_clean, is_copy=future is not None)
             cleaner_offset = (checkpoints.cleaner or {}).get(key)
             found.append(FoundPartition(path, *key, future is not None, hints, cleaner_offset))
+        served = [partition.key for partition in found if not partition.is_future]
+        self.suspicion.begin(served, was_clean=self.was_clean)
+        if self.was_clean:
+            # Before anything is loaded, and for good: a crash must be seen as unclean next time.
+            self._files.unlink(marker_path)
+            self._files.sync_path(self.path)
         self._found = found
         return found
+
+    def _suspect_lossy(self) -> None:
+        for key, log in self.logs.items():
+            if log.loaded is not None and log.loaded.lost_committed:
+                self.suspicion.add(key, "committed records are lost")
+        self.suspicion.write()
 
     def _look_at_file(self, name: str, path: str, checkpoints: Checkpoints) -> None:
         match = _PARTITION_DIRECTORY.fullmatch(name)

@@ -19,6 +19,7 @@ from .log import Log
 from .log_config import LogConfig
 from .meta_properties import MetaProperties
 from .moving import resolve
+from .suspicion import settle
 
 logger: Final = logging.getLogger("odradek.storage")
 
@@ -37,10 +38,16 @@ class LogDirs:
 
     @classmethod
     def lock(
-        cls, paths: Sequence[str], files: FileSystem, *, needs_first: bool = True
+        cls,
+        paths: Sequence[str],
+        files: FileSystem,
+        *,
+        needs_first: bool = True,
+        boot_id: str | None = None,
     ) -> "LogDirs":
         """Make and lock the directories; one must be usable, if it `needs_first` the first.
 
+        `boot_id`: the machine's, if it has one.
         Raises: DataDirError (one named twice or within another, one used by another broker, none
         that is usable).
         """
@@ -50,7 +57,7 @@ class LogDirs:
         try:
             for path in paths:
                 try:
-                    log_dirs.online.append(DataDir.lock(path, files))
+                    log_dirs.online.append(DataDir.lock(path, files, boot_id))
                 except DataDirError as error:
                     log_dirs._leave_out(path, error, is_last=path == paths[-1])
         except BaseException:
@@ -98,6 +105,7 @@ class LogDirs:
                 resolve(self.online)
             except LogDirFailed as error:
                 raise DataDirError(f"a move of a replica can't be ended: {error}") from error
+        self.settle_suspicion()
 
     def _each(self, step: Callable[[DataDir], None]) -> None:
         for data_dir in list(self.online):
@@ -163,6 +171,16 @@ class LogDirs:
         Source: nextLogDirs of Kafka's LogManager.
         """
         return sorted(self.online, key=lambda data_dir: data_dir.partition_count)
+
+    # Suspect replicas.
+
+    def is_suspect(self, key: TopicPartition) -> bool:
+        """Whether a replica may lack records that it once had."""
+        return any(key in data_dir.suspicion.suspects for data_dir in self.online)
+
+    def settle_suspicion(self) -> None:
+        """Note suspect replicas where they lie by now; `Suspicion.plan` makes it last."""
+        settle((d.suspicion, d.logs.keys() | d.unserved.keys()) for d in self.online)
 
     # Ending.
 

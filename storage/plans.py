@@ -5,10 +5,15 @@ broker may give it to its offload. A plan is run once. The descriptors that it n
 until `release`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
+from .errors import LogDirFailed
 from .files import FileSystem
 from .log_file import Bytes, LogFile
+
+if TYPE_CHECKING:
+    from .log import Log
 
 
 class FlushPlan:
@@ -56,6 +61,32 @@ class FlushPlan:
         """Give the descriptors back; on the loop, also when `run` failed.  Twice is fine."""
         while self._log_files:
             self._log_files.pop().unref()
+
+
+class CreatePlan:
+    """Make one empty partition; until `DataDir.created` nobody else knows its log."""
+
+    __slots__ = ("_create", "_undo", "error", "log")
+
+    def __init__(self, create: Callable[[], "Log"], undo: Callable[[], None]) -> None:
+        self._create = create
+        self._undo = undo
+        self.log: Log | None = None
+        self.error: LogDirFailed | None = None
+
+    def run(self) -> None:
+        """Make the directory and its files; what goes wrong is kept in `error`.
+
+        Half a partition must not stay behind: it may be made in another data directory next.
+        """
+        try:
+            self.log = self._create()
+        except LogDirFailed as error:
+            self.error = error
+            try:
+                self._undo()
+            except LogDirFailed as worse:
+                self.error = worse
 
 
 class DeletePlan:

@@ -30,7 +30,7 @@ from odradek.protocol.messages.k06_update_metadata import (
     UpdateMetadataTopicState,
 )
 
-from ..control_messages import ControlRequest
+from ..control_messages import LOSS_ACCEPTED_TAG, ControlRequest
 from ..coordination.broker_registration import SECURITY_PROTOCOLS
 from ..core.controller.context import LiveBroker
 from ..core.controller.requests import BrokerRequests, StoppedReplica
@@ -125,7 +125,7 @@ def _leader_and_isr(
 
 
 def _role(state: PartitionState) -> LeaderAndIsrPartitionState:
-    return LeaderAndIsrPartitionState(
+    role = LeaderAndIsrPartitionState(
         partition_index=state.partition,
         controller_epoch=state.controller_epoch,
         leader=state.leader,
@@ -138,6 +138,9 @@ def _role(state: PartitionState) -> LeaderAndIsrPartitionState:
         is_new=state.is_new,
         leader_recovery_state=int(state.is_recovering),
     )
+    if state.is_loss_accepted:
+        role.tagged_fields = {LOSS_ACCEPTED_TAG: b""}
+    return role
 
 
 def _live_leaders(

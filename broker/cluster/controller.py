@@ -18,7 +18,7 @@ from ..coordination.json_fields import MalformedZnode
 from ..core.controller import procedures
 from ..core.controller.context import Context
 from ..core.controller.effects import ControllerMoved, Procedure
-from ..core.controller.procedures import Elections
+from ..core.controller.procedures import Elections, LogEnds
 from ..core.elections import ElectionType
 from ..core.partition_state import TopicPartition
 from ..runtime import Runtime
@@ -160,7 +160,11 @@ class ClusterController:
         self, partitions: Iterable[TopicPartition] | None, kind: ElectionType
     ) -> Elections:
         """Hold elections; None: for all partitions.  Raises: Refused (NOT_CONTROLLER)."""
-        return await self.ask(lambda context: procedures.elect(context, partitions, kind))
+        asked = None if partitions is None else list(partitions)
+        ends: LogEnds = {}
+        if kind is ElectionType.UNCLEAN:
+            ends = await self._active().log_ends(asked)
+        return await self.ask(lambda context: procedures.elect(context, asked, kind, ends))
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int | None = None) -> range:
         """A block of ids that nobody else gets; None: the epoch is not compared.
@@ -181,6 +185,9 @@ class ClusterController:
         """A topic (None: all of them) allows unclean elections by now: hold those that wait."""
         if self._reign is not None:
             await self.ask(lambda context: procedures.unclean_election_enabled(context, topic))
+            ends = await self._active().log_ends(None)
+            if ends:
+                await self.ask(lambda context: procedures.elect_greatest(context, ends))
 
     def _active(self) -> Reign:
         if self._reign is None:

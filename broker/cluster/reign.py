@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -12,6 +13,8 @@ from ..coordination.interface import Session
 from ..core.controller import procedures
 from ..core.controller.context import Context, LiveBroker
 from ..core.controller.effects import Procedure
+from ..core.controller.last_replicas import LogEnds, comparable, waiting
+from ..core.partition_state import TopicPartition
 from ..peers.versions import BY_PROTOCOL_VERSION
 from ..runtime import Runtime
 from ..tasks import TaskSupervisor
@@ -20,6 +23,7 @@ from .control_requests import Errors, Sender
 from .election import Mandate
 from .events import Events
 from .feature import ensure_feature
+from .log_ends import ask_log_ends
 from .performing import Performer
 from .producer_id_blocks import take_block
 from .watching import Watching
@@ -28,6 +32,8 @@ from .writing import FencedWriter
 log = logging.getLogger(__name__)
 
 FIRST_REBALANCE_S: Final = 5
+COMPARE_AGAIN_S: Final = 0.5
+COMPARE_AGAIN_MAX_S: Final = 30.0
 
 T = TypeVar("T")
 
@@ -82,6 +88,7 @@ class Reign:
         self._stepped = asyncio.Event()
         self._is_busy = False
         self._timer: asyncio.Task[None] | None = None
+        self._comparing: asyncio.Task[None] | None = None
         self.has_ended = False
 
     async def run(self) -> None:
@@ -95,6 +102,7 @@ class Reign:
         await self._performer.perform(procedures.fail_over(self.context, snapshot))
         await self._watching.notices.finish_preferred_elections()
         self._begun.set()
+        self._compare_if_due()
         if office.config.auto_leader_rebalance_enable:
             self._timer = office.tasks.spawn(self._rebalance_forever(), "rebalance leaders")
         while True:
@@ -102,6 +110,7 @@ class Reign:
             self._is_busy = True
             await handle()
             self._is_busy = False
+            self._compare_if_due()
             self._step()
 
     def end(self) -> None:
@@ -110,8 +119,9 @@ class Reign:
         self._begun.set()
         self._channels.close()
         self._step()
-        if self._timer is not None:
-            self._timer.cancel()
+        for task in (self._timer, self._comparing):
+            if task is not None:
+                task.cancel()
         for result in self._asked:
             if not result.done():
                 result.set_exception(Refused(ErrorCode.NOT_CONTROLLER))
@@ -217,6 +227,33 @@ class Reign:
             # Else it has bounced since: what it said then would halt what was begun anew.
 
         self._events.put(handle, handle)
+
+    # Partitions whose last replica in sync waits.
+
+    async def log_ends(self, partitions: Collection[TopicPartition] | None) -> LogEnds:
+        """Where the replicas end of those of these partitions (None: of all) that wait."""
+        found = waiting(self.context)
+        wanted = {key: found[key] for key in found if partitions is None or key in partitions}
+        return await ask_log_ends(self._office.links, self.context.brokers, wanted)
+
+    def _compare_if_due(self) -> None:
+        if not self.has_ended and self._comparing is None and comparable(self.context):
+            self._comparing = self._office.tasks.spawn(self._compare(), "compare last replicas")
+
+    async def _compare(self) -> None:
+        """Elect as long as there is something to be compared; brokers may have to find out."""
+        pause_s = COMPARE_AGAIN_S
+        try:
+            while wanted := comparable(self.context):
+                ends = await ask_log_ends(self._office.links, self.context.brokers, wanted)
+                await self.ask(partial(procedures.elect_greatest, ends=ends))
+                if comparable(self.context):
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, COMPARE_AGAIN_MAX_S)
+        except Refused:
+            pass  # it is the controller no more
+        finally:
+            self._comparing = None
 
     # Upkeep.
 

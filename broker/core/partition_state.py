@@ -37,6 +37,9 @@ class PartitionState(NamedTuple):
     is_recovering: bool = False
     """The leader was elected uncleanly, and the in-sync replicas have not changed since."""
 
+    is_loss_accepted: bool = False
+    """In LeaderAndIsr of Odradek's controllers: lead, even if committed records are lost by it."""
+
     @property
     def key(self) -> TopicPartition:
         """Which partition."""

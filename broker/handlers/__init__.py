@@ -114,5 +114,6 @@ APIS: Final[dict[int, Api]] = {
         Api(69, "ConsumerGroupDescribe", last=1, flexible=0),
         Api(75, "DescribeTopicPartitions", last=0, flexible=0),
         Api(20001, "DescribeGroupJournal", last=0, flexible=0, is_advertised=False),
+        Api(20002, "DescribeLogEnds", last=0, flexible=0, is_advertised=False),
     )
 }

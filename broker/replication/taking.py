@@ -49,6 +49,7 @@ class Taking:
             if data.records and not await self._append(following, data):
                 return True  # it has another role now
             partition.take_offsets(data.high_watermark, data.log_start_offset)
+            self._replicas.suspects.followed(partition, data.high_watermark)
         except UnexpectedOffset as error:
             kept = partition.log
             is_empty = kept.log_end_offset == kept.log_start_offset
@@ -74,7 +75,11 @@ class Taking:
         assert isinstance(records, memoryview | bytes)
         records, position = memoryview(records), 0
         while position < len(records):
-            appended = partition.append_fetched(records[position:], wall_ms=self._clock.wall_ms())
+            appended = partition.append_fetched(
+                records[position:],
+                wall_ms=self._clock.wall_ms(),
+                gaps_before=data.high_watermark,
+            )
             if not appended.size_bytes:
                 break
             position += appended.size_bytes

@@ -1,6 +1,6 @@
 """Settings of elections: who may be the controller, and who may lead partitions."""
 
-from .declaration import BOOLEAN, INT, LONG, Setting
+from .declaration import BOOLEAN, INT, LONG, STRING, Setting
 
 
 class ControllerSettings:
@@ -11,6 +11,14 @@ class ControllerSettings:
         BOOLEAN,
         False,
         "Let a replica lead that is not in sync, at the price of records.",
+    )
+    odradek_unclean_last_replica = Setting(
+        "odradek.unclean.last.replica",
+        STRING,
+        "lead",
+        "What the last replica in sync does if it may have lost records with its machine: lead, as "
+        "in Kafka, or wait until all replicas can be compared, or the loss is accepted.",
+        choices=("lead", "wait"),
     )
     auto_leader_rebalance_enable = Setting(
         "auto.leader.rebalance.enable",

@@ -30,15 +30,20 @@ TIMEOUT_MS = 30_000
 )
 @click.option(
     "--unclean",
+    "--accept-loss",
+    "unclean",
     is_flag=True,
     help="For partitions without a leader: take a replica that is not in sync, and LOSE what it"
-    " does not have.  Needs --topic.",
+    " does not have; if one waits because it may have lost records with its machine, the one that"
+    " has most.  Needs --topic.",
 )
 @cluster_options
 def elect_leaders(cluster: Cluster, asked: list[tuple[str, int | None]], unclean: bool) -> None:
     """Let the first replica of each partition lead again, if it is alive and in sync."""
     if unclean and not asked:
-        raise click.UsageError("--unclean loses records: name the partitions with --topic")
+        raise click.UsageError(
+            "--unclean (--accept-loss) loses records: name the partitions with --topic"
+        )
     with brokers_of(cluster) as brokers:
         found = view(brokers, [topic for topic, _ in asked] or None)
         request = ElectLeadersRequest(

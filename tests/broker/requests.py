@@ -86,6 +86,10 @@ from odradek.protocol.messages.k75_describe_topic_partitions import (
     TopicRequest,
 )
 from odradek.protocol.messages.k20001_describe_group_journal import DescribeGroupJournalRequest
+from odradek.protocol.messages.k20002_describe_log_ends import (
+    DescribeLogEndsRequest,
+    LogEndsTopic,
+)
 from odradek.protocol.schema import Message
 
 from .client import TIMEOUT_S, batch_of, creatable, fetch_request, produce_request
@@ -272,5 +276,8 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     69: lambda version, topic_id: ConsumerGroupDescribeRequest(group_ids=["new-0"]),
     75: lambda version, topic_id: DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)]),
     20001: lambda version, topic_id: DescribeGroupJournalRequest(groups=["joined-0"]),
+    20002: lambda version, topic_id: DescribeLogEndsRequest(
+        topics=[LogEndsTopic(name=TOPIC, partition_indexes=[0])]
+    ),
 }
 """By API key: (version, id of TOPIC) -> request."""

@@ -9,6 +9,7 @@ from .broker_events import brokers_changed, leader_and_isr_answered, log_dirs_fa
 from .deletion import deletions_asked, stop_replica_answered
 from .failover import Snapshot, fail_over
 from .isr import IsrChange, IsrResults, alter_partitions, isr_changes_noticed
+from .last_replicas import LogEnd, LogEnds, elect_greatest
 from .reassignment import Reassigned, reassign, reassignments_requested
 from .rebalance import (
     Elections,
@@ -24,12 +25,15 @@ __all__ = [
     "Elections",
     "IsrChange",
     "IsrResults",
+    "LogEnd",
+    "LogEnds",
     "Reassigned",
     "Snapshot",
     "alter_partitions",
     "brokers_changed",
     "deletions_asked",
     "elect",
+    "elect_greatest",
     "fail_over",
     "isr_changes_noticed",
     "leader_and_isr_answered",

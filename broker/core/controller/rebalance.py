@@ -5,6 +5,7 @@ Source: Kafka 3.9's controller in ZooKeeper mode.
 
 import logging
 from collections.abc import Collection, Iterable
+from types import MappingProxyType
 
 from odradek.protocol.errors import ErrorCode, Refused
 
@@ -12,7 +13,8 @@ from ..elections import ElectionType, Strategy, preferred_leader
 from ..partition_state import PartitionState, TopicPartition
 from .context import Context
 from .effects import Breathe, Procedure
-from .partition_machine import bring_online, change_partitions
+from .last_replicas import LogEnds, elect_greatest
+from .partition_machine import States, bring_online, change_partitions
 from .request_batch import slices
 from .status import PartitionStatus
 
@@ -31,9 +33,15 @@ _FAILURES = {
 
 
 def elect(
-    context: Context, partitions: Iterable[TopicPartition] | None, kind: ElectionType
+    context: Context,
+    partitions: Iterable[TopicPartition] | None,
+    kind: ElectionType,
+    ends: LogEnds = MappingProxyType({}),
 ) -> Procedure[Elections]:
-    """Hold elections as ElectLeaders asks for; None: for all partitions."""
+    """Hold elections as ElectLeaders asks for; None: for all partitions.
+
+    `ends`: for an unclean election, of the partitions whose last replica in sync waits.
+    """
     asked = context.partitions() if partitions is None else partitions
     results: Elections = {}
     electable = []
@@ -46,8 +54,13 @@ def elect(
                 electable.append(key)
             else:
                 results[key] = refused
+    greatest: States = {}
+    if kind is ElectionType.UNCLEAN and ends:
+        greatest = yield from elect_greatest(context, ends, electable)
     strategy = _STRATEGIES[kind]
-    elected = yield from change_partitions(context, electable, PartitionStatus.ONLINE, strategy)
+    rest = [key for key in electable if key not in greatest]
+    elected = yield from change_partitions(context, rest, PartitionStatus.ONLINE, strategy)
+    elected.update(greatest)
     for key in electable:
         failure = Refused(_FAILURES[kind], "no such replica is online and in sync")
         results[key] = elected.get(key, failure)

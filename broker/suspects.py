@@ -1,0 +1,186 @@
+"""The suspect replicas of this broker: whether they may lead, and what ends the suspicion.
+
+A replica is suspect (`storage/suspicion.py`) if it may lack records that were committed. As long as
+another replica in sync can lead nothing is lost: a suspect one follows it and catches up. If it is
+the last one in sync, `odradek.unclean.last.replica` decides: it leads all the same, as in Kafka, or
+it waits until the loss is accepted, or the controller has compared all replicas.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from odradek.storage.errors import LogDirFailed
+from odradek.storage.log import Log
+from odradek.storage.log_dirs import LogDirs
+from odradek.storage.suspicion import NotePlan, Suspicion
+
+from .config import Config
+from .core.partition import Partition
+from .core.partition_state import PartitionState, TopicPartition
+from .counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED, Counters
+from .runtime import Runtime
+from .tasks import TaskSupervisor, to_the_end
+
+if TYPE_CHECKING:
+    from .replicas import Replicas
+
+log = logging.getLogger(__name__)
+
+LAST_REPLICA: Final = "odradek.unclean.last.replica"
+WAIT: Final = "wait"
+
+
+class Suspects:
+    """Which replicas are suspect, by (topic, partition); changes are written in the background."""
+
+    def __init__(
+        self,
+        replicas: "Replicas",
+        log_dirs: LogDirs,
+        counters: Counters,
+        config: Config,
+        runtime: Runtime,
+        tasks: TaskSupervisor,
+        *,
+        broker_id: int,
+    ) -> None:
+        self._replicas = replicas
+        self._log_dirs = log_dirs
+        self._counters = counters
+        self._config = config
+        self._runtime = runtime
+        self._tasks = tasks
+        self._broker_id = broker_id
+        self._seen_out: set[TopicPartition] = set()
+        """Suspect ones that were seen out of the in-sync set by now."""
+        self._is_writing = False
+
+    def __contains__(self, key: TopicPartition) -> bool:
+        return self._log_dirs.is_suspect(key)
+
+    # Leading.
+
+    def may_lead(self, state: PartitionState, kept: Log | None) -> bool:
+        """Whether a replica that is to lead may do so now; loud if it is suspect.
+
+        Without a log (`kept`) it is suspect where others had one: its own must have been lost.
+        """
+        is_lost = kept is None and not state.is_new and state.partition_epoch > 0
+        if not (is_lost or state.key in self):
+            return True
+        if len(state.replicas) == 1:
+            return self._may(state, kept, "it is the only replica")
+        if any(replica != self._broker_id for replica in state.isr):
+            return self._may(state, kept, "others in sync will follow it")
+        if state.is_loss_accepted:
+            return self._may(state, kept, "the loss is accepted")
+        if self._replicas.topic_config(state.topic).unclean_leader_election_enable:
+            return self._may(state, kept, "unclean.leader.election.enable=true")
+        if self._config.odradek_unclean_last_replica != WAIT:
+            return self._may(state, kept, f"{LAST_REPLICA}=lead")
+        self._counters.add(SUSPECT_REPLICAS_WAITED)
+        log.error(
+            "suspect replica does not lead topic=%s partition=%d log_end_offset=%d "
+            "high_watermark=%d last_epoch=%d reason=%s=wait: it waits until all replicas are there "
+            "to be compared, or for `odradek elect-leaders --accept-loss`",
+            *_named(state, kept),
+            LAST_REPLICA,
+        )
+        return False
+
+    def _may(self, state: PartitionState, kept: Log | None, because: str) -> bool:
+        self._counters.add(SUSPECT_REPLICAS_LED)
+        log.error(
+            "suspect replica leads, committed records may be lost topic=%s partition=%d "
+            "log_end_offset=%d high_watermark=%d last_epoch=%d reason=%s",
+            *_named(state, kept),
+            because,
+        )
+        return True
+
+    def add(self, key: TopicPartition, reason: str) -> None:
+        """Suspect a replica, whose log is here by now."""
+        kept = self._log_dirs.find(*key)
+        if kept is not None:
+            self._log_dirs.holding(kept).suspicion.add(key, reason)
+            self._write_soon()
+
+    # What ends it.
+
+    def role_taken(self, partition: Partition) -> None:
+        """If it leads its log is the partition's from now on, whatever it lacks."""
+        if partition.is_leader:
+            self.forget(partition.state.key)
+
+    def followed(self, partition: Partition, high_watermark: int) -> None:
+        """Its leader's records up to its log end are there, and this is the leader's watermark.
+
+        With a record of the leader's epoch it has all that the leader had when the epoch began, and
+        with the high watermark all that was committed since.
+        """
+        kept, key = partition.log, partition.state.key
+        if (
+            key in self
+            and kept.log_end_offset >= high_watermark
+            and kept.epochs.latest == partition.state.leader_epoch
+        ):
+            self._clear(key, "it has caught up with its leader")
+
+    def told(self, states: Iterable[PartitionState]) -> None:
+        """The controller has told of these: a leader takes in sync only who has caught up."""
+        if not any(data_dir.suspicion.suspects for data_dir in self._log_dirs.online):
+            return
+        for state in states:
+            key = state.key
+            if key not in self:
+                continue
+            if self._broker_id not in state.isr:
+                self._seen_out.add(key)
+            elif key in self._seen_out and state.leader not in (self._broker_id, -1):
+                self._clear(key, "its leader has taken it in sync")
+
+    def _clear(self, key: TopicPartition, reason: str) -> None:
+        log.info("replica is not suspect any more topic=%s partition=%d reason=%s", *key, reason)
+        self.forget(key)
+
+    def forget(self, key: TopicPartition) -> None:
+        """A replica is not suspect any more, or is not here any more."""
+        self._seen_out.discard(key)
+        for data_dir in self._log_dirs.online:
+            if key in data_dir.suspicion.suspects:
+                data_dir.suspicion.suspects.discard(key)
+                self._write_soon()
+
+    # Written down.
+
+    def _write_soon(self) -> None:
+        if not self._is_writing:
+            self._is_writing = True
+            self._tasks.spawn(self._write(), "note suspect replicas")
+
+    async def _write(self) -> None:
+        try:
+            self._log_dirs.settle_suspicion()
+            while (found := self._next()) is not None:
+                suspicion, plan = found
+                await to_the_end(self._runtime.offload(plan.run))
+                suspicion.planned(plan)
+        except LogDirFailed as error:  # until the next change they are noted as they were
+            self._replicas.note_failure(error)
+        finally:
+            self._is_writing = False
+
+    def _next(self) -> tuple[Suspicion, NotePlan] | None:
+        for data_dir in self._log_dirs.online:
+            plan = data_dir.suspicion.plan()
+            if plan is not None:
+                return data_dir.suspicion, plan
+        return None
+
+
+def _named(state: PartitionState, kept: Log | None) -> tuple[str, int, int, int, int]:
+    if kept is None:
+        return state.topic, state.partition, 0, 0, -1
+    ends = kept.log_end_offset, kept.high_watermark, kept.epochs.latest
+    return state.topic, state.partition, *ends
