@@ -42,6 +42,8 @@ SETTINGS: Final = {
 # In a network of their own, where each has an address.
 BROKER_PORT: Final = 9092
 ZOOKEEPER_PORT: Final = 2181
+# ZooKeeper's; its sessions last up to twenty of them.
+TICK_TIME_MS: Final = 500
 # What clients in the laboratory are told.
 REQUEST_TIMEOUT_MS: Final = 5000
 DELIVERY_TIMEOUT_MS: Final = 120_000
@@ -57,8 +59,8 @@ class Cluster:
 
     `kind` is odradek, kafka, or slow: Odradek with disks that `slow_disk` delays.
     `settings` go to all brokers, `own_settings` to one each.  With `network` each server stands in
-    a namespace of its own, and `network` cuts them off from one another.  The directory is removed
-    at the end if none is given; the history file never is.
+    a namespace of its own, and its `network` cuts them off from one another.  The directory is
+    removed at the end if none is given; the history file never is.
     """
 
     def __init__(
@@ -71,13 +73,14 @@ class Cluster:
         settings: Mapping[str, str] | None = None,
         own_settings: Mapping[int, Mapping[str, str]] | None = None,
         network: bool = False,
+        tick_time_ms: int = TICK_TIME_MS,
     ) -> None:
         self.kind = kind
         self._temporary = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix=f"lab-{kind}-"))
         self.history = History(history or new_path(kind))
         self._network = Network(self.history.note) if network else None
-        self.zookeeper = self._place_zookeeper()
+        self.zookeeper = self._place_zookeeper(tick_time_ms)
         connect = {"zookeeper.connect": self.zookeeper.address}
         self.brokers: dict[int, BrokerProcess] = {
             broker: KINDS[kind](
@@ -322,12 +325,17 @@ class Cluster:
 
     # Inside.
 
-    def _place_zookeeper(self) -> ZooKeeper:
+    def _place_zookeeper(self, tick_time_ms: int) -> ZooKeeper:
         directory = self.directory / "zookeeper"
         if self._network is None:
-            return ZooKeeper(directory)
-        host, enter = self._network.add(ZOOKEEPER), self._network.enter(ZOOKEEPER)
-        return ZooKeeper(directory, host=host, port=ZOOKEEPER_PORT, enter=enter)
+            return ZooKeeper(directory, tick_time_ms=tick_time_ms)
+        return ZooKeeper(
+            directory,
+            host=self._network.add(ZOOKEEPER),
+            port=ZOOKEEPER_PORT,
+            tick_time_ms=tick_time_ms,
+            enter=self._network.enter(ZOOKEEPER),
+        )
 
     def _place(self, broker: int) -> Place | None:
         if self._network is None:
