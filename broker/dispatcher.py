@@ -24,6 +24,7 @@ from odradek.protocol.schema import Message
 
 from .call import Call, CloseConnection, Peer
 from .handlers import APIS, Api
+from .later import Later
 
 if TYPE_CHECKING:
     from .node import Node
@@ -152,9 +153,12 @@ class Dispatcher:
                 answer.response.release()
 
     def _park(self, answer: Awaitable[Message], parked: Parked) -> None:
-        parked.task = asyncio.ensure_future(answer)
+        parked.task = task = asyncio.ensure_future(answer)
         self._owe(parked)
-        parked.task.add_done_callback(self._on_answer)
+        if isinstance(task, Later):
+            task.on_end = self._on_answer
+        else:
+            task.add_done_callback(self._on_answer)
 
     def _owe(self, parked: Parked) -> None:
         self.parked.append(parked)

@@ -17,10 +17,9 @@ Followers name their replica id. They read up to the log end, and what they ask 
 how far they are: the high watermark moves, and who has caught up is proposed for the in-sync set.
 """
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 
-from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k01_fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -37,7 +36,6 @@ from ..core.fetch_reads import (
     HoldsBack,
     Nearest,
     Read,
-    check_reader,
     read_all,
     release_all,
 )
@@ -48,6 +46,7 @@ from ..core.waiters import Waiter
 from ..fetch_requests import begin_fetch, lookup_of, replica_of
 from ..leader_hints import current_leader, endpoints
 from ..node import Node
+from ..parked_fetch import ParkedFetch
 
 ANY_REPLICA_VERSION_FIRST = 11
 LEADERS_VERSION_FIRST = 16
@@ -159,37 +158,23 @@ class _Answering:
             size_bytes += read.size_bytes
         return size_bytes >= self._request.min_bytes
 
-    async def wait(self, reads: list[Read]) -> FetchResponse:
+    def wait(self, reads: list[Read]) -> ParkedFetch:
         """Read again whenever something is appended, until it is enough or time is up.
 
         `reads` were not enough, and have been released.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._request.max_wait_ms / 1000
-        news = asyncio.Event()
-        waiters = [
-            waiters
-            for read in reads
-            if read.partition is not None
-            for waiters in self._waiters(read.partition)
-        ]
-        for waiting in waiters:
-            waiting.add(news.set)
-        if any(map(self._is_outdated, reads)):  # since the first read others had their turn
-            news.set()
-        timer = loop.call_at(deadline, news.set)
-        try:
-            while True:
-                await news.wait()
-                news.clear()
-                reads = self.read()
-                if self.is_enough(reads) or loop.time() >= deadline:
-                    return self.respond(reads)
-                release_all(reads)
-        finally:
-            timer.cancel()
-            for waiting in waiters:
-                waiting.discard(news.set)
+        return ParkedFetch(
+            self,
+            [
+                waiters
+                for read in reads
+                if read.partition is not None
+                for waiters in self._waiters(read.partition)
+            ],
+            wait_s=self._request.max_wait_ms / 1000,
+            # Who was told of a high watermark may have appended to what was read before.
+            has_news=any(map(self._is_outdated, reads)),
+        )
 
     def _waiters(self, partition: Partition) -> Sequence[set[Waiter]]:
         if self._replica is None:
@@ -200,17 +185,12 @@ class _Answering:
 
     def _is_outdated(self, read: Read) -> bool:
         """Whether reading again would give something else."""
-        partition, fetch = read.partition, read.fetch
-        try:
-            if partition is None or self._find(fetch) is not partition:
-                return True
-            any_replica = self._at_any_replica and self._replica is None
-            check_reader(partition, fetch, at_any_replica=any_replica)
-        except Refused:
+        partition = read.partition
+        if partition is None:
             return True
-        if self._replica is not None:
-            return partition.log.log_end_offset > fetch.fetch_offset or self._must_tell(read)
-        return partition.log.high_watermark != read.high_watermark
+        if self._replica is None:
+            return partition.log.high_watermark != read.high_watermark
+        return partition.log.log_end_offset > read.fetch.fetch_offset
 
     def _must_tell(self, read: Read) -> bool:
         """Whether a follower waits for records, while its own readers wait for what it has."""

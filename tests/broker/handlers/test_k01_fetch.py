@@ -279,16 +279,16 @@ async def _on_dispatchers(broker: RunningBroker, *frames: tuple[FetchRequest, in
 
 
 @on_broker(both=False)
-async def test_what_is_appended_before_the_wait_begins_is_seen(broker: RunningBroker) -> None:
+async def test_what_is_appended_right_after_the_request_is_seen(broker: RunningBroker) -> None:
     client = await broker.client()
     await client.create_topic("t")
     peer = await _on_dispatchers(broker, (of((0, 0), max_wait_ms=LONG_MS), 12))
-    # The fetch is parked, but its task has not run yet: another connection comes first.
+    # In the same turn of the loop another connection appends.
     partition = broker.node.replicas.partitions["t", 0]
     batch = memoryview(batch_of(b"a"))
     partition.append(batch, read_header(batch), wall_ms=0)
-    assert not waiters_of(broker)
     await until(lambda: peer.sent)
+    assert not waiters_of(broker)
 
 
 # Sessions (the rules themselves are in tests/broker/core/test_fetch_session.py).
