@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.protocol.records import check_crc, iter_batches
+from odradek.protocol.primitives import INT64_MAX
+from odradek.protocol.records import BatchHeader, check_crc, iter_batches
+from odradek.protocol.records.batch import HEADER_SIZE_BYTES, MAGIC, read_header
 
 from .errors import CorruptLog
 
@@ -28,6 +30,10 @@ class UnexpectedOffset(CorruptLog):
         self.last_offset = last_offset
 
 
+class UnexpectedEpoch(CorruptLog):
+    """A batch that was fetched has an earlier leader epoch than what lies before it."""
+
+
 def append_as_follower(
     log: "Log",
     batches: memoryview,
@@ -36,6 +42,7 @@ def append_as_follower(
     batches_max: int,
     bytes_max: int,
     epoch_max: int,
+    gaps_before: int,
 ) -> Appended:
     """Append whole batches, no more than `batches_max` and none that begins after `bytes_max`.
 
@@ -43,8 +50,10 @@ def append_as_follower(
 
     So is all from the first batch on that has a later leader epoch than `epoch_max`: it is not of
     the leader that was asked (KAFKA-18723).
-    Raises: UnexpectedOffset (offsets that do not rise), MalformedMessage (also a wrong checksum),
-    DiskFull, LogDirFailed; the batches before the bad one are kept.
+    `gaps_before`: compaction, which leaves offsets out, has not come further.
+    Raises: UnexpectedOffset (offsets that do not rise, or leave out what must be there),
+    UnexpectedEpoch, MalformedMessage (also a wrong checksum), DiskFull, LogDirFailed; the batches
+    before the bad one are kept.
     """
     offset_first, position_end = log.log_end_offset, 0
     for count, (position, header) in enumerate(iter_batches(batches)):
@@ -55,7 +64,44 @@ def append_as_follower(
         batch = batches[position:position_end]
         check_crc(batch, header)
         base_offset = header.base_offset
-        if base_offset < log.log_end_offset or header.last_offset_delta < 0:
-            raise UnexpectedOffset(log, base_offset, header.last_offset)
+        if (
+            base_offset != log.log_end_offset
+            or leader_epoch != log.epochs.latest
+            or header.last_offset_delta < 0
+        ):
+            _check_unusual(log, header, batches[position_end:], gaps_before)
         log.append_as_is(batch, header, base_offset, leader_epoch, header.max_timestamp, wall_ms)
     return Appended(offset_first, log.log_end_offset, position_end)
+
+
+def _check_unusual(log: "Log", header: BatchHeader, rest: memoryview, gaps_before: int) -> None:
+    """Look at offset and epoch, which the checksum does not cover.
+
+    A flipped bit that makes them greater shows in the batch that follows, which seems to go back.
+    Raises: UnexpectedOffset, UnexpectedEpoch.
+    """
+    base_offset, last_offset = header.base_offset, header.last_offset
+    epoch, latest = header.partition_leader_epoch, log.epochs.latest
+    is_gap = base_offset > log.log_end_offset
+    if base_offset < log.log_end_offset or header.last_offset_delta < 0 or last_offset == INT64_MAX:
+        raise UnexpectedOffset(log, base_offset, last_offset)
+    if 0 <= epoch < latest:
+        raise UnexpectedEpoch(f"{log}: offset {base_offset} has epoch {epoch} after {latest}")
+    following = _peek(rest)
+    if following is None:
+        if is_gap and last_offset >= gaps_before and not log.config.compacts:
+            raise UnexpectedOffset(log, base_offset, last_offset)
+        return
+    if is_gap and following.base_offset <= last_offset:
+        raise UnexpectedOffset(log, base_offset, last_offset)
+    if 0 <= following.partition_leader_epoch < epoch:
+        raise UnexpectedEpoch(
+            f"{log}: offset {base_offset} has epoch {epoch} "
+            f"before {following.partition_leader_epoch}"
+        )
+
+
+def _peek(rest: memoryview) -> BatchHeader | None:
+    if len(rest) < HEADER_SIZE_BYTES or rest[16] != MAGIC:
+        return None
+    return read_header(rest, 0)

@@ -10,7 +10,7 @@ Loop-owned and synchronous. Slow work is handed out as plans: see `flush_plan`, 
 
 from typing import Final
 
-from odradek.protocol.primitives import INT32_MAX
+from odradek.protocol.primitives import INT32_MAX, INT64_MAX
 from odradek.protocol.records import BatchHeader, set_append_time, set_offset_and_epoch
 
 from .checkpoint import PARTITION_METADATA, render_partition_metadata
@@ -166,6 +166,7 @@ class Log:
         batches_max: int = INT32_MAX,
         bytes_max: int = INT32_MAX,
         epoch_max: int = INT32_MAX,
+        gaps_before: int = INT64_MAX,
     ) -> Appended:
         """Append what a leader sent, byte for byte; see `following`."""
         return append_as_follower(
@@ -175,6 +176,7 @@ class Log:
             batches_max=batches_max,
             bytes_max=bytes_max,
             epoch_max=epoch_max,
+            gaps_before=gaps_before,
         )
 
     def append_as_is(

@@ -7,6 +7,7 @@ is answered from there on, and the high watermark stays, until an fsync has pass
 from collections.abc import Callable
 from typing import Final, Self
 
+from odradek.protocol.primitives import INT64_MAX
 from odradek.storage.following import Appended
 from odradek.storage.log import Log
 from odradek.storage.span import Span
@@ -64,7 +65,9 @@ class Replica:
 
     # What a follower does.
 
-    def append_fetched(self, batches: memoryview, *, wall_ms: int) -> Appended:
+    def append_fetched(
+        self, batches: memoryview, *, wall_ms: int, gaps_before: int = INT64_MAX
+    ) -> Appended:
         """Append some of what the leader sent, byte for byte; nothing of a later epoch than its.
 
         Raises: CorruptLog, MalformedMessage, DiskFull, LogDirFailed.
@@ -76,6 +79,7 @@ class Replica:
             batches_max=FETCHED_BATCHES_AT_ONCE,
             bytes_max=FETCHED_BYTES_AT_ONCE,
             epoch_max=self.state.leader_epoch,
+            gaps_before=gaps_before,
         )
         if log.log_end_offset - log.flushing.recovery_point >= self.config.flush_messages:
             self._note_due()

@@ -202,7 +202,8 @@ class Fetcher:
                     continue
                 if data.error_code:
                     usual = _UNTOLD if following.delayed_until_ms else _UNTOLD_AT_FIRST
-                    is_usual = data.error_code in usual
+                    is_news = following.is_news(_name_of(data.error_code), self._clock.now_ms())
+                    is_usual = data.error_code in usual or not is_news
                     failed.setdefault((data.error_code, is_usual), []).append(following.key)
                     self._failed(following, data.error_code)
                 elif data.diverging_epoch.epoch >= 0:

@@ -8,12 +8,15 @@ from ..core.partition import Partition
 from ..core.partition_state import TopicPartition
 
 INT32: Final = 1 << 32
+REMIND_MS: Final = 60_000
 
 
 class Following:
     """A partition in one leader epoch; with the next one there is another of these."""
 
     __slots__ = (
+        "_said",
+        "_said_at_ms",
         "delayed_until_ms",
         "is_prepared",
         "key",
@@ -33,6 +36,8 @@ class Following:
         """Whether the log is known to end where fetching can begin."""
         self.delayed_until_ms = 0
         """Something failed: not before this (monotonic) it is tried again."""
+        self._said = ""
+        self._said_at_ms = 0
         self.lag: int | None = None
         """What was missing to the high watermark when records last came; None: none came yet."""
 
@@ -45,6 +50,13 @@ class Following:
         """An answer has been taken over."""
         if has_records or self.lag is None:
             self.lag = max(0, high_watermark - self.partition.log.log_end_offset)
+
+    def is_news(self, trouble: str, now_ms: int) -> bool:
+        """Whether to tell of what went wrong: not of the same again for a while."""
+        if trouble == self._said and now_ms < self._said_at_ms + REMIND_MS:
+            return False
+        self._said, self._said_at_ms = trouble, now_ms
+        return True
 
     @property
     def is_current(self) -> bool:

@@ -55,7 +55,7 @@ class Taking:
             is_empty = kept.log_end_offset == kept.log_start_offset
             if is_empty and error.base_offset < kept.log_end_offset <= error.last_offset:
                 raise UnexpectedStart(error.base_offset) from None
-            _report(partition, error)
+            self._report(following, error)
             return False
         except DiskFull as error:
             self._replicas.note_failure(error)
@@ -63,7 +63,7 @@ class Taking:
         except LogDirFailed as error:  # it takes the partition along
             self._replicas.note_failure(error)
         except (CorruptLog, MalformedMessage) as error:
-            _report(partition, error)
+            self._report(following, error)
             return False
         if partition.awaits_flush:
             self._due.append(partition)
@@ -81,6 +81,8 @@ class Taking:
                 gaps_before=data.high_watermark,
             )
             if not appended.size_bytes:
+                if not position:  # or the same would be asked for again at once
+                    raise CorruptLog(f"{partition.log}: torn, or of a later leader epoch")
                 break
             position += appended.size_bytes
             if self._slices.is_over:
@@ -96,6 +98,7 @@ class Taking:
         if due:
             await asyncio.gather(*(flush(partition) for partition in due))
 
-
-def _report(partition: Partition, error: Exception) -> None:
-    log.error("fetched batches refused log=%r error=%s", partition.log, error)
+    def _report(self, following: Following, error: Exception) -> None:
+        is_news = following.is_news(str(error), self._clock.now_ms())
+        level = logging.ERROR if is_news else logging.DEBUG
+        log.log(level, "fetched batches refused log=%r error=%s", following.partition.log, error)
