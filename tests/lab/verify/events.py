@@ -188,10 +188,11 @@ def parse(lines: Iterable[str]) -> Iterator[Event]:
             yield Lab(found.pop("what"), found.pop("whom"), at_s, found)
 
 
-def load(path: Path) -> list[Event]:
-    """All events of a history.  Raises: ValueError, OSError."""
-    with path.open(encoding="utf-8") as lines:
-        return list(parse(lines))
+def load(path: Path, begin_bytes: int = 0) -> list[Event]:
+    """All events of a history from a place in it.  Raises: ValueError, OSError."""
+    with path.open("rb") as file:
+        file.seek(begin_bytes)
+        return list(parse(text.decode() for text in file))
 
 
 def encode(value: Value, size_bytes: int = 0) -> bytes:

@@ -17,14 +17,15 @@ from typing import Any, Final, Protocol, Self
 
 from tests.lab import admin
 from tests.lab.asking import Address, Askable
+from tests.lab.brokers import BrokerProcess
 from tests.lab.cluster import DELIVERY_TIMEOUT_MS
 from tests.lab.history import History
 from tests.lab.waiting import NotYet
 
-from . import checker, effects
+from . import checker, effects, logs
 from .child import Child, ChildFailed, python
 from .clients import command, member_settings, reader_settings, writer_settings
-from .events import Event, Sent
+from .events import Event, Sent, Span
 from .events import load as load_events
 
 POLL_S: Final = 0.05
@@ -41,6 +42,7 @@ class Lab(Askable, Protocol):
     """What a workload needs of a laboratory cluster."""
 
     history: History
+    brokers: dict[int, BrokerProcess]
 
     def addresses(self) -> dict[int, Address]: ...
 
@@ -85,6 +87,8 @@ class Workload:
         self._settings = settings or {}
         self._prefix = prefix
         self._events: list[Event] = []
+        # A laboratory may see several workloads, one after the other.
+        self._begin_bytes = lab.history.path.stat().st_size
         self._told: dict[str, Any] = {
             "history": str(lab.history.path),
             "topic": topic,
@@ -107,7 +111,7 @@ class Workload:
         """What the history holds now; read once after the end."""
         if self._events:
             return self._events
-        return load_events(self.history)
+        return load_events(self.history, self._begin_bytes)
 
     @property
     def acknowledged(self) -> int:
@@ -153,15 +157,36 @@ class Workload:
     def verify(self) -> list[str]:
         """Read everything back with foreign clients and check the history: [] if all is kept."""
         self._read_back()
-        self._events = load_events(self.history)
+        self._events = load_events(self.history, self._begin_bytes)
         return checker.check(self._events)
 
-    def require(self, *, acknowledged: int = 0) -> None:
-        """Faults that the history tells of took effect, and so many records were acknowledged.
+    def compare_logs(self) -> list[str]:
+        """Where the replicas' files differ below the ends that `verify` found; the cluster rests.
+
+        [] if they are the same, byte for byte.
+        """
+        ends = {event.partition: event.end for event in self.events if isinstance(event, Span)}
+        return [
+            f"partition {partition}: {text}"
+            for partition, end in sorted(ends.items())
+            for text in logs.differences(
+                {
+                    f"broker {broker.id}": broker.data_dir / f"{self.topic}-{partition}"
+                    for broker in self._lab.brokers.values()
+                },
+                end,
+            )
+        ]
+
+    def require(self, *, acknowledged: int = 0, kills: int = 0) -> None:
+        """The kills in the history took effect, and so many records were acknowledged.
 
         Raises: AssertionError, naming what did not happen.
         """
         missing = effects.missing(self.events)
+        done = sum(1 for _ in effects.done(self.events, effects.KILL))
+        if done < kills:
+            missing.append(f"only {done} of {kills} kills")
         if self.acknowledged < acknowledged:
             missing.append(f"only {self.acknowledged} of {acknowledged} acknowledged")
         assert missing == [], f"{missing} in {self.history}"
