@@ -1,12 +1,12 @@
 """`odradek reassign`: move replicas between brokers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from .brokers import brokers_of
+from .brokers import Brokers, brokers_of
 from .clients import Cluster, cluster_options
 from .cluster_view import (
     PartitionView,
@@ -22,7 +22,7 @@ from .options import json_option
 from .reassign_files import plan_document, read_plan
 from .reassign_planning import plan
 from .reassign_requests import Moving, alter, ongoing
-from .reassign_throttles import set_throttles, take_throttles_away, throttled
+from .reassign_throttles import Rates, set_throttles, take_throttles_away, throttled
 from .tables import NOTHING, show_json, show_table
 
 LISTS: Final = ("replicas", "adding", "removing")
@@ -40,6 +40,9 @@ def reassign() -> None:
 
 reassign.add_command(plan)
 plan_argument = click.argument("path", metavar="PLAN.json", type=click.Path(path_type=Path))
+preserve_option = click.option(
+    "--preserve-throttles", is_flag=True, help="Leave throttles as they are."
+)
 
 
 def parse_rate(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:
@@ -59,16 +62,23 @@ def parse_rate(ctx: click.Context, param: click.Parameter, text: str | None) -> 
     "rate",
     metavar="RATE",
     callback=parse_rate,
-    help="Bytes a second that each broker may send and take for it: 50M.  Default: no limit.",
+    help="Bytes a second that each broker may send and take for it: 50M.  Default: as it is.",
+)
+@click.option(
+    "--replica-alter-log-dirs-throttle",
+    "log_dirs_rate",
+    metavar="RATE",
+    callback=parse_rate,
+    help="Bytes a second that moves between log directories may copy meanwhile on each broker.",
 )
 @cluster_options
-def execute(cluster: Cluster, path: Path, rate: int | None) -> None:
+def execute(cluster: Cluster, path: Path, rate: int | None, log_dirs_rate: int | None) -> None:
     """Begin to move replicas as a plan says.
 
-    Prints the replicas as they were, which is the plan for the way back.  The throttle stays until
-    `status --remove-throttles` finds that all is done.  Brokers that do not throttle replication
-    refuse it, then nothing is begun.
+    Prints the replicas as they were, which is the plan for the way back.  Throttles stay until
+    `status PLAN.json` finds that all is done.  If a broker refuses them nothing is begun.
     """
+    rates = Rates(rate, log_dirs_rate)
     wanted = read_plan(path)
     with brokers_of(cluster) as brokers:
         found = view(brokers, sorted({topic for topic, _ in wanted}))
@@ -83,8 +93,8 @@ def execute(cluster: Cluster, path: Path, rate: int | None) -> None:
                     f"{topic}-{partition} is being moved already: wait for it, or cancel it"
                 )
         moves = {key: (before[key], after) for key, after in wanted.items()}
-        if rate is not None:
-            set_throttles(brokers, throttled(moves), rate)
+        if rates.configs:
+            set_throttles(brokers, throttled(moves), rates)
         show_json(plan_document({key: before[key] for key in wanted}))
         alter(brokers, controller, wanted, "began to move")
 
@@ -96,10 +106,23 @@ def execute(cluster: Cluster, path: Path, rate: int | None) -> None:
     is_flag=True,
     help="If nothing is being moved any more, remove the throttles of all topics and brokers.",
 )
+@preserve_option
 @json_option
 @cluster_options
-def status(cluster: Cluster, path: Path | None, remove_throttles: bool, as_json: bool) -> None:
-    """Show what is being moved; with a plan, also what of it is done."""
+def status(
+    cluster: Cluster,
+    path: Path | None,
+    remove_throttles: bool,
+    preserve_throttles: bool,
+    as_json: bool,
+) -> None:
+    """Show what is being moved; with a plan, also what of it is done.
+
+    With a plan, and once nothing is being moved any more, the throttles of its topics and of all
+    brokers are removed.
+    """
+    if remove_throttles and preserve_throttles:
+        raise click.UsageError("either --remove-throttles or --preserve-throttles")
     wanted = {} if path is None else read_plan(path)
     with brokers_of(cluster) as brokers:
         found = view(brokers)
@@ -115,12 +138,19 @@ def status(cluster: Cluster, path: Path | None, remove_throttles: bool, as_json:
             show_json(documents)
         else:
             _show_status(documents)
-        if remove_throttles:
-            if moving:
-                raise CommandError("the throttles stay: replicas are still being moved")
-            topics = sorted(topic.name or "" for topic in found.topics)
-            for what in take_throttles_away(brokers, topics, live):
-                click.echo(f"removed the throttle of {what}", err=True)
+        if remove_throttles and moving:
+            raise CommandError("the throttles stay: replicas are still being moved")
+        topics = {topic.name or "" for topic in found.topics}
+        if not remove_throttles:
+            topics &= {topic for topic, _ in wanted}
+        if remove_throttles or (wanted and not moving and not preserve_throttles):
+            _remove_throttles(brokers, topics, live)
+
+
+def _remove_throttles(brokers: Brokers, topics: Iterable[str], live: Sequence[int]) -> None:
+    """Raises: CommandError."""
+    for what in take_throttles_away(brokers, sorted(topics), live):
+        click.echo(f"removed the throttle of {what}", err=True)
 
 
 def _status(
@@ -172,16 +202,29 @@ def _show_status(documents: list[dict[str, Any]]) -> None:
     help="What to leave where it was; may be repeated.",
 )
 @click.option("--all", "everything", is_flag=True, help="Everything that is being moved.")
+@preserve_option
 @cluster_options
-def cancel(cluster: Cluster, asked: list[tuple[str, int | None]], everything: bool) -> None:
-    """Stop moving: partitions get back the replicas that they had."""
+def cancel(
+    cluster: Cluster,
+    asked: list[tuple[str, int | None]],
+    everything: bool,
+    preserve_throttles: bool,
+) -> None:
+    """Stop moving: partitions get back the replicas that they had.
+
+    If nothing else is being moved the throttles are removed, too.
+    """
     if bool(asked) == everything:
         raise click.UsageError("give --topic, or --all")
     with brokers_of(cluster) as brokers:
-        controller = controller_of(view(brokers, []))
+        found = view(brokers, [])
+        controller = controller_of(found)
         moving = ongoing(brokers, controller)
         chosen = [k for k in moving if everything or k in asked or (k[0], None) in asked]
         if not chosen:
             click.echo("nothing is being moved", err=True)
             return
         alter(brokers, controller, dict.fromkeys(chosen), "cancelled")
+        if len(chosen) == len(moving) and not preserve_throttles:
+            live = [broker.node_id for broker in found.brokers]
+            _remove_throttles(brokers, {topic for topic, _ in chosen}, live)

@@ -27,11 +27,29 @@ LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 SET, DELETE = 0, 1
 SOURCES_FIRST: Final = 1
 DYNAMIC_SOURCES: Final = {ResourceType.TOPIC: 1, ResourceType.BROKER: 2}
 
 Replicas = Sequence[int]
+
+
+class Rates(NamedTuple):
+    """Bytes a second; None: as it is."""
+
+    between_brokers: int | None
+    between_log_dirs: int | None
+
+    @property
+    def configs(self) -> dict[str, str]:
+        """What a broker is told."""
+        rates = {
+            LEADER_RATE: self.between_brokers,
+            FOLLOWER_RATE: self.between_brokers,
+            LOG_DIRS_RATE: self.between_log_dirs,
+        }
+        return {name: str(rate) for name, rate in rates.items() if rate is not None}
 
 
 class Throttled(NamedTuple):
@@ -59,26 +77,25 @@ def _joined(parts: Mapping[str, Iterable[str]]) -> dict[str, str]:
     return {topic: ",".join(sorted(texts)) for topic, texts in parts.items()}
 
 
-def set_throttles(brokers: Brokers, asked: Throttled, rate: int) -> None:
+def set_throttles(brokers: Brokers, asked: Throttled, rates: Rates) -> None:
     """Throttle, if every broker lets itself be throttled.  Raises: CommandError."""
-    rates = {LEADER_RATE: str(rate), FOLLOWER_RATE: str(rate)}
-    limits = {b: [_resource(ResourceType.BROKER, str(b), rates)] for b in asked.brokers}
+    configs = rates.configs
+    limits = {b: [_resource(ResourceType.BROKER, str(b), configs)] for b in asked.brokers}
     for broker, limit in limits.items():
         try:
             _alter(brokers, limit, node_id=broker, validate_only=True)
         except CommandError as error:
-            raise CommandError(
-                f"{error.message}: nothing was begun, leave --throttle out"
-            ) from None
-    topics = [
-        _resource(
-            ResourceType.TOPIC,
-            topic,
-            {LEADER_REPLICAS: leaders, FOLLOWER_REPLICAS: asked.followers[topic]},
-        )
-        for topic, leaders in asked.leaders.items()
-    ]
-    _alter(brokers, topics)
+            raise CommandError(f"{error.message}: nothing was begun") from None
+    if rates.between_brokers is not None:
+        topics = [
+            _resource(
+                ResourceType.TOPIC,
+                topic,
+                {LEADER_REPLICAS: leaders, FOLLOWER_REPLICAS: asked.followers[topic]},
+            )
+            for topic, leaders in asked.leaders.items()
+        ]
+        _alter(brokers, topics)
     for broker, limit in limits.items():
         _alter(brokers, limit, node_id=broker)
 
@@ -91,7 +108,7 @@ def take_throttles_away(
     removed = _remove(brokers, ResourceType.TOPIC, names, (LEADER_REPLICAS, FOLLOWER_REPLICAS))
     for broker in broker_ids:
         named = {str(broker): f"broker {broker}"}
-        rates = LEADER_RATE, FOLLOWER_RATE
+        rates = LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE
         removed += _remove(brokers, ResourceType.BROKER, named, rates, node_id=broker)
     return removed
 

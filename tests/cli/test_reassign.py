@@ -66,6 +66,8 @@ def test_assignments_that_cannot_be(arguments: tuple[str, ...], code: int, words
         ("cancel", "--topic", "t:x"),
         ("execute", "p.json", "--throttle", "0"),
         ("execute", "p.json", "--throttle", "5X"),
+        ("execute", "p.json", "--replica-alter-log-dirs-throttle", "-1"),
+        ("status", "--remove-throttles", "--preserve-throttles"),
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...]) -> None:

@@ -1,6 +1,7 @@
 """Moving replicas between three brokers of ours, and looking at them."""
 
 import json
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,10 +12,12 @@ from click.testing import CliRunner
 
 from odradek.cli import main
 from odradek.testing import Broker
+from tests.kafka.java import command_line
 
 pytestmark = pytest.mark.wire
 
 DEADLINE_S = 30.0
+TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 Run = Callable[..., str]
 
 
@@ -54,8 +57,6 @@ def test_a_broker_is_drained_and_gets_its_share_again(run: Run, tmp_path: Path) 
     for partition in range(3):
         run("produce", "t", "-p", str(partition), stdin=b"record\n" * 1000)
     assert "2 replicas to copy" in run("reassign", "plan", "--drain", "2", "-o", plan)
-    refused = run("reassign", "execute", plan, "--throttle", "1M", code=1)
-    assert "nothing was begun" in refused
     back = tmp_path / "back.json"
     back.write_text(run("reassign", "execute", plan))
 
@@ -75,6 +76,116 @@ def test_a_broker_is_drained_and_gets_its_share_again(run: Run, tmp_path: Path) 
     assert replicas(run, "t") == [[0, 1], [1, 2], [2, 0]]
     assert run("reassign", "status") == "nothing is being moved\n"
     run("reassign", "cancel", "--all")
+
+
+def configs(run: Run, topic: str) -> dict[str, dict[str, str]]:
+    resources = ("--topic", topic), *(("--broker", str(broker)) for broker in range(3))
+    found = {" ".join(r): json.loads(run("configs", "describe", *r, "--json")) for r in resources}
+    return {name: {c["name"]: c["value"] for c in own} for name, own in found.items()}
+
+
+def written(run: Run, topic: str, tmp_path: Path, replicas: list[int]) -> str:
+    """The path of a plan for a new topic with 4 MiB."""
+    run("topics", "create", topic, "--assignment", "0:1")
+    run("produce", topic, stdin=(b"x" * 1023 + b"\n") * (4 << 10))
+    plan = tmp_path / f"{topic}.json"
+    partitions = [{"topic": topic, "partition": 0, "replicas": replicas}]
+    plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    return str(plan)
+
+
+def in_sync(run: Run, topic: str) -> list[int]:
+    (described,) = json.loads(run("topics", "describe", topic, "--json"))
+    (partition,) = described["partitions"]
+    return list(partition["isr"])
+
+
+def test_what_is_throttled_is_slow_and_nothing_else(run: Run, tmp_path: Path) -> None:
+    plans = {topic: written(run, topic, tmp_path, [0, 1, 2]) for topic in ("slow", "quick")}
+
+    def seconds(topic: str) -> float:
+        start_s = time.monotonic()
+        until(lambda: len(in_sync(run, topic)) == 3)
+        return time.monotonic() - start_s
+
+    rates = "--throttle", "1M", "--replica-alter-log-dirs-throttle", "2M"
+    run("reassign", "execute", plans["slow"], *rates)
+    rate = str(1 << 20)
+    of_brokers = {
+        "leader.replication.throttled.rate": rate,
+        "follower.replication.throttled.rate": rate,
+        "replica.alter.log.dirs.io.max.bytes.per.second": str(2 << 20),
+    }
+    of_topic = {
+        "leader.replication.throttled.replicas": "0:0,0:1",
+        "follower.replication.throttled.replicas": "0:2",
+    }
+    set_ = {"--topic slow": of_topic} | dict.fromkeys(
+        ("--broker 0", "--broker 1", "--broker 2"), of_brokers
+    )
+    assert configs(run, "slow") == set_
+    run("reassign", "execute", plans["quick"])
+    assert seconds("quick") < 1.5
+    run("reassign", "status", plans["quick"])  # another is being moved yet
+    assert configs(run, "slow") == set_
+    assert 1 < seconds("slow") < 8
+    run("reassign", "status", plans["slow"], "--preserve-throttles")
+    assert configs(run, "slow") == set_
+    until(lambda: "done" in run("reassign", "status", plans["slow"]))
+    assert not any(configs(run, "slow").values())
+    run("topics", "delete", *plans)
+
+
+def test_a_throttle_is_taken_away_from_what_waits(run: Run, tmp_path: Path) -> None:
+    for topic, end in (("raised", ()), ("left", ("--all",))):
+        plan = written(run, topic, tmp_path, [0, 1, 2])
+        run("reassign", "execute", plan, "--throttle", "1")
+        moving = until(lambda: json.loads(run("reassign", "status", "--json")))
+        assert moving[0]["state"] == "moving"
+        if end:
+            run("reassign", "cancel", *end)
+        else:
+            for broker in range(3):
+                rates = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+                changes = [word for rate in rates for word in ("--delete", rate)]
+                run("configs", "alter", "--broker", str(broker), *changes)
+            until(lambda: len(in_sync(run, "raised")) == 3)
+            until(lambda: "done" in run("reassign", "status", plan))  # noqa: B023
+        assert not any(configs(run, topic).values())
+        assert replicas(run, topic) == [[0, 1] if end else [0, 1, 2]]
+        run("topics", "delete", topic)
+
+
+@pytest.mark.java
+def test_kafka_s_own_tool(run: Run, brokers: Broker, tmp_path: Path) -> None:
+    plan = written(run, "moved", tmp_path, [1, 2])
+
+    def tool(*arguments: str) -> str:
+        command = command_line("3.9.2", TOOL, "--bootstrap-server", brokers.bootstrap_servers)
+        return subprocess.run(
+            [*command, "--reassignment-json-file", plan, *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=DEADLINE_S,
+        ).stdout
+
+    rates = "--throttle", str(1 << 20), "--replica-alter-log-dirs-throttle", "5"
+    assert "Successfully started partition reassignment for moved-0" in tool("--execute", *rates)
+    assert configs(run, "moved")["--topic moved"] == {
+        "leader.replication.throttled.replicas": "0:0,0:1",
+        "follower.replication.throttled.replicas": "0:2",
+    }
+    assert configs(run, "moved")["--broker 2"] == dict.fromkeys(
+        ("leader.replication.throttled.rate", "follower.replication.throttled.rate"), str(1 << 20)
+    )
+    assert "moved-0 is still in progress" in tool("--verify")
+    assert any(configs(run, "moved").values())
+    until(lambda: not json.loads(run("reassign", "status", "--json")))
+    assert "moved-0 is completed" in tool("--verify")
+    assert not any(configs(run, "moved").values())
+    assert replicas(run, "moved") == [[1, 2]]
+    run("topics", "delete", "moved")
 
 
 def test_a_killed_broker_shows(run: Run, brokers: Broker) -> None:
