@@ -27,9 +27,6 @@ SETTINGS: Final = (
     "What DescribeConfigs shows of settings that Kafka has and we have not, or the reverse."
 )
 RECOVERY: Final = "After a crash we keep the newest snapshot of producers; older ones serve nobody."
-NOT_BUILT: Final = (
-    "A setting whose effect is not built can't be changed: we say so, Kafka does as it is told."
-)
 UNKNOWN_KEYS: Final = "Kafka keeps any unknown key of a broker for its plug-ins; we have none."
 GROUPS: Final = "Groups have settings, as in Kafka 4; Kafka 3.9 in ZooKeeper mode knows none."
 NOTHING: Final = "To append nothing changes nothing; Kafka makes it a list that ends in a comma."
@@ -70,7 +67,6 @@ ALLOWED: Final = (
     Rule("files_after_kill", r"\.snapshot: only in theirs$", RECOVERY),
     Rule("torn_tail", r"\.snapshot: only in theirs$", RECOVERY),
     Rule("elect_of_unknown_type", r"error_code: ours 42, Kafka's -1$", ACCIDENT),
-    Rule("incremental_throttled_replicas", r"^v[01] (validated|done)", NOT_BUILT),
     Rule("describe_a_whole_topic_after_changes", r"\.synonyms", SETTINGS),
     Rule("values_of_segment_ms", r"\.synonyms", SETTINGS),
     Rule("values_of_segment_jitter_ms", r"\.synonyms", SETTINGS),
