@@ -1,0 +1,55 @@
+"""A leader, a controller, a coordinator stand still (SIGSTOP) for longer than their session.
+
+When they wake they do nothing in an office that others have now; nothing acknowledged is lost.
+"""
+
+import logging
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.cluster.txn_log import read_log, violations
+from tests.lab.cluster import Cluster
+from tests.lab.cuts import PARTITIONS, make_topic
+from tests.lab.verify.workload import Workload
+from tests.lab.zombies import OFFICES, SETTINGS, Round, make_topics, stand_still
+
+pytestmark = [pytest.mark.java, pytest.mark.wire]
+
+log = logging.getLogger(__name__)
+
+TOPIC: Final = "kept"
+WRITERS: Final = ("librdkafka", "java")
+SOAK_ROUNDS: Final = 50
+
+
+def stand_still_often(lab: Cluster, directory: Path, rounds: int) -> list[str]:
+    """One office after the other; everything that is wrong in the end."""
+    lab.start_zookeeper()
+    lab.start()
+    make_topic(lab, TOPIC)
+    make_topics(lab)
+    done: list[Round] = []
+    with Workload(lab, TOPIC, partitions=PARTITIONS, writers=WRITERS, create=False) as load:
+        for number in range(rounds):
+            done.append(stand_still(lab, TOPIC, load, OFFICES[number % len(OFFICES)], number))
+            log.info("%s", done[-1])
+    wrong = [what for each in done for what in each.wrong] + load.verify()
+    lab.stop_zookeeper()
+    txns = read_log(directory)
+    assert any(op.what == "check" for txn in txns for op in txn.ops)
+    return wrong + violations(txns)
+
+
+@pytest.mark.timeout(200)
+def test_zombies(tmp_path: Path) -> None:
+    with Cluster("odradek", directory=tmp_path, settings=SETTINGS) as lab:
+        assert stand_still_often(lab, tmp_path, len(OFFICES)) == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3000)
+def test_many_zombies(tmp_path: Path) -> None:
+    with Cluster("odradek", directory=tmp_path, settings=SETTINGS) as lab:
+        assert stand_still_often(lab, tmp_path, SOAK_ROUNDS) == []
