@@ -282,7 +282,7 @@ class _Answering:
             data.preferred_read_replica = read.preferred
         if read.error == ErrorCode.UNSUPPORTED_VERSION:
             data.records = None
-        committed = self._request.isolation_level and not read.error
+        committed = self._request.isolation_level and not _is_news(read)
         if committed or read.error in _UNKNOWN_PARTITION:
             data.aborted_transactions = [
                 AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
