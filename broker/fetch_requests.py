@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k01_fetch import FetchRequest
 
+from .call import Call
 from .core.fetch_reads import Lookup
 from .core.fetch_session import FetchContext, Key, PartitionFetch, is_sessionless
 from .core.followers import FetchingReplica
@@ -73,14 +74,22 @@ def _wanted(request: FetchRequest, by_id: bool) -> Iterator[PartitionFetch]:
             )
 
 
-def lookup_of(version: int, node: Node, *, is_follower: bool) -> Lookup:
-    """How its partitions are found."""
+def lookup_of(call: Call, node: Node, *, is_follower: bool) -> Lookup:
+    """How its partitions are found; for a follower only on the brokers' own listener."""
+    version = call.version
+    if is_follower and call.peer.listener_name != node.config.broker_listeners.inter_broker:
+        return _deny
     find = node.find_by_name if version < TOPIC_ID_VERSION_FIRST else node.find_by_id
     if version < RECORDS_V2_VERSION_FIRST:
         if is_follower:  # no follower speaks so
             return _refusing(find, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return _refusing(find, ErrorCode.UNSUPPORTED_VERSION)
     return find
+
+
+def _deny(_: PartitionFetch) -> Partition:
+    """Raises: Refused."""
+    raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _refusing(find: Lookup, code: ErrorCode) -> Lookup:

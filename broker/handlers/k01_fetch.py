@@ -50,7 +50,11 @@ from ..parked_fetch import ParkedFetch
 
 ANY_REPLICA_VERSION_FIRST = 11
 LEADERS_VERSION_FIRST = 16
-_UNKNOWN_PARTITION = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_NOT_LOOKED_AT = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -102,7 +106,7 @@ class _Answering:
         self._fetch = fetch
         self._replica = replica
         self._is_news = True
-        self._find = lookup_of(call.version, node, is_follower=replica is not None)
+        self._find = lookup_of(call, node, is_follower=replica is not None)
         self._at_any_replica = call.version >= ANY_REPLICA_VERSION_FIRST
         self._nearest = self._nearest_replica()
         self._holds_back: HoldsBack | None = None
@@ -283,7 +287,7 @@ class _Answering:
         if read.error == ErrorCode.UNSUPPORTED_VERSION:
             data.records = None
         committed = self._request.isolation_level and not _is_news(read)
-        if committed or read.error in _UNKNOWN_PARTITION:
+        if committed or read.error in _NOT_LOOKED_AT:
             data.aborted_transactions = [
                 AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
                 for producer_id, first_offset, *_ in read.aborted
