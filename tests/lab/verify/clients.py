@@ -64,11 +64,12 @@ def _java(acks: str, idempotent: bool) -> Settings:
 
 
 def _aiokafka(acks: str, idempotent: bool) -> Settings:
-    # An idempotent one tries again without end, whatever its request's time is.
+    # Its batches end with a request's time, also before they were sent, and with a batch that has
+    # ended an idempotent one loses count of its sequence: so much longer than any election.
     return {
         "acks": acks if acks == "all" else int(acks),
         "enable_idempotence": idempotent,
-        "request_timeout_ms": REQUEST_TIMEOUT_MS,
+        "request_timeout_ms": 8 * REQUEST_TIMEOUT_MS,
         "linger_ms": 5,
         "metadata_max_age_ms": 10_000,
     }
