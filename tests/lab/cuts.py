@@ -29,8 +29,8 @@ GO_ON_WITHIN_S: Final = 60.0  # TCP's own pauses grow while nothing is heard
 FULL_TIMEOUT_S: Final = 120.0
 # So much of a cut goes by without an acknowledgement, if none is to be had.
 STANDS_STILL: Final = 0.6
-# A link as R17 of the promises wants it.
-SLOW_KILOBITS: Final = 1000
+# A link that carries less than what is offered: writers slow down to what a follower is given.
+SLOW_KILOBITS: Final = 250
 LATE_MS: Final = 50
 LOST_PERCENT: Final = 10
 
