@@ -157,13 +157,17 @@ def _topics(
         elif asked.name in known:
             responses.append(_topic(known[asked.name], operations, call, node))
         else:
-            responses.append(_refused(asked.name, _why_missing(asked.name, refusals)))
+            responses.append(_refused(asked.name, _why_missing(asked.name, node, refusals)))
     return responses
 
 
-def _why_missing(topic: str, refusals: Mapping[str, ErrorCode]) -> ErrorCode:
+def _why_missing(topic: str, node: Node, refusals: Mapping[str, ErrorCode]) -> ErrorCode:
     if not is_topic_name(topic):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if not node.metadata.brokers:
+        # No controller has told us anything yet: the topic may well be there. Kafka calls it
+        # unknown, and librdkafka's consumers tell their application so in a rolling restart.
+        return ErrorCode.LEADER_NOT_AVAILABLE
     return refusals.get(topic) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -122,6 +122,8 @@ async def test_nothing_is_created_before_anything_is_known(broker: RunningBroker
     client = await broker.client()
     found = (await topics_of(client, metadata("t", create=True)))["t"]
     assert found.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    found = (await topics_of(client, metadata("t", create=False)))["t"]
+    assert found.error_code == ErrorCode.LEADER_NOT_AVAILABLE
     metadata_cache.update_brokers(broker.node.broker_id, known)
     found = (await topics_of(client, metadata("t", create=True)))["t"]
     assert found.error_code == ErrorCode.NONE
