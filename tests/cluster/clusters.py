@@ -198,7 +198,7 @@ class Embedded(Cluster):
         self._brokers = Broker(
             brokers=len(BROKERS), data_dir=directory / "data", settings={**SETTINGS, **settings}
         )
-        self._data_dir = directory / "data"
+        self.data_dir = directory / "data"
         self._log_path = directory / "broker.out"
 
     def __enter__(self) -> Self:
@@ -224,6 +224,11 @@ class Embedded(Cluster):
 
     def _start(self, broker: int) -> None:
         self._brokers.start(broker)
+
+    def start_alone(self, broker: int) -> None:
+        """Start one that is down, and do not wait until it is in sync."""
+        self._brokers._command("start", broker)
+        self.down.discard(broker)
 
     def _stop(self, broker: int) -> None:
         self._brokers.stop(broker)
@@ -264,7 +269,7 @@ class Embedded(Cluster):
 
     def left_in_store(self, prefix: str) -> list[str]:
         """The paths of nodes that the store kept; all brokers have to be stopped."""
-        journal = SqliteJournal(self._data_dir / STORE_FILE)
+        journal = SqliteJournal(self.data_dir / STORE_FILE)
         try:
             return [path for path, _ in journal.open().nodes if path.startswith(prefix)]
         finally:

@@ -197,6 +197,14 @@ def _choose(
                 leaderless.append(key)
             else:
                 elected[key] = with_leadership(state, leadership)
+                if leadership.leader not in state.isr:
+                    log.error(
+                        "leader elected that is not in sync, records may be lost topic=%s "
+                        "partition=%d broker=%d isr=%s",
+                        *key,
+                        leadership.leader,
+                        state.isr,
+                    )
     if leaderless:
         log.warning(
             "nobody can lead strategy=%s count=%d topic=%s partition=%d",
