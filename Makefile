@@ -12,6 +12,7 @@ SPARK_4_0   := .venv-spark-4.0
 DATA_DIR    ?= data
 LISTEN      ?= 127.0.0.1:9092
 SEED        ?= 0..99
+MINUTES     ?= 120
 PYTEST      := $(BIN)/python -m pytest
 # Unit tests need no disk: in memory they take half the time.
 IN_MEMORY   := $(shell [ -w /dev/shm ] && [ "$$(df --output=avail /dev/shm | tail -1)" -gt 2000000 ] && echo TMPDIR=/dev/shm)
@@ -50,8 +51,18 @@ sim: $(VENV)/.dev ## the broker in the simulator: make sim SEED=7, or a range SE
 test: $(VENV)/.dev tools jars spark ## everything: unit tests, real clients, real servers
 	ODRADEK_REQUIRE=all $(PYTEST) -q -m "not soak" --part-times
 
-soak: $(VENV)/.dev tools jars ## the large counts; takes an hour or so
-	ODRADEK_REQUIRE=all $(PYTEST) -q -m soak --part-times --timeout=3600
+# Each part goes on where it was ended, unless RESTART=1. MINUTES is for steady.
+SOAK_kills   := tests/lab/test_leader_kills.py
+SOAK_cuts    := tests/lab/test_cuts.py
+SOAK_zombies := tests/lab/test_zombies.py
+SOAK_rolling := tests/lab/test_rolling.py
+SOAK_sim     := tests/sim/cluster
+SOAK_steady  := tests/lab/test_steady.py
+soak: $(VENV)/.dev tools jars ## the large counts: PART=kills|cuts|zombies|rolling|sim|steady, or all
+	$(if $(PART),$(if $(SOAK_$(PART)),,$(error PART is kills, cuts, zombies, rolling, sim or steady)))
+	@ODRADEK_REQUIRE=all MINUTES=$(MINUTES) RESTART=$(RESTART) \
+	$(PYTEST) -q -m soak --part-times --timeout=10800 $(SOAK_$(PART)); status=$$?; \
+	$(BIN)/python -m tests.lab.soak $(PART); exit $$status
 
 bench: $(VENV)/.dev jars spark ## compare with Apache Kafka, in one run
 	$(BIN)/python -m benchmarks

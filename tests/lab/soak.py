@@ -1,12 +1,15 @@
 """How far a part of `make soak` has come: a file, so that a run that was ended goes on.
 
 Kept below the cache; RESTART=1 begins anew.  What was counted under another commit counts on, and
-the commits are kept beside the counts.
+the commits are kept beside the counts.  `python -m tests.lab.soak [PART]` prints what there is, as
+lines for docs/soak.md.
 """
 
 import json
 import os
 import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +33,7 @@ class Progress:
         self._kept: dict[str, Any] = {"done": 0, "sums": {}, "commits": [], "seeds": []}
         if self._path.exists() and os.environ.get("RESTART") != "1":
             self._kept = json.loads(self._path.read_text())
+        self._kept["planned"] = planned
 
     @property
     def done(self) -> int:
@@ -81,6 +85,21 @@ def this_commit() -> str:
     return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
 
 
-def soaks(folder: Path = FOLDER) -> list[str]:
-    """A line for each part that has been begun."""
-    return [str(Progress(path.stem, 0, folder)) for path in sorted(folder.glob("*.json"))]
+def lines(part: str = "", folder: Path = FOLDER) -> list[str]:
+    """A row of docs/soak.md for everything that has been begun and whose name begins with `part`."""
+    found = []
+    for path in sorted(folder.glob(f"{part}*.json")):
+        kept = json.loads(path.read_text())
+        day = time.strftime("%Y-%m-%d", time.gmtime(path.stat().st_mtime))
+        counts = ", ".join(f"{value:g} {name}" for name, value in kept["sums"].items())
+        seeds = f"; seeds {kept['seeds']}" if kept["seeds"] else ""
+        result = "passed" if kept["done"] >= kept["planned"] else "to be continued"
+        found.append(
+            f"| {path.stem} | {' '.join(kept['commits'])} | {day} "
+            f"| {kept['done']}/{kept['planned']}: {counts}{seeds} | {result} |"
+        )
+    return found
+
+
+if __name__ == "__main__":
+    print("\n".join(lines(*sys.argv[1:2])) or "nothing has been begun")

@@ -25,7 +25,7 @@ SETTINGS: Final = {"offsets.topic.replication.factor": "3"}
 # Acknowledged between two kills, so that each falls into a running load.
 BETWEEN: Final = 1500
 TIMEOUT_S: Final = 60.0
-FULL_AGAIN_S: Final = 30.0
+FULL_AGAIN_S: Final = 90.0
 # In `make soak` a cluster lives for so many kills, then the next begins.
 ROUND: Final = 10
 ACKED_IN_ROUND: Final = 100_000
