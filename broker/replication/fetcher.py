@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+HASTY_MAX: Final = 20
+"""So many empty answers in a row may come at once."""
 _UNTOLD: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 """One of us has heard of a new leader before the other: that is usual, and soon over."""
 _UNTOLD_AT_FIRST: Final = _UNTOLD | {
@@ -76,6 +78,7 @@ class Fetcher:
         self._session = FetcherSession()
         self._changed = asyncio.Event()
         self._trouble = Trouble()
+        self._hasty_count = 0
         self._repair = Repair(node, self.follows, self.delay, cut_logs)
         self._throttles = node.throttles
 
@@ -161,14 +164,25 @@ class Fetcher:
         telling = self._session.tell(said, by_id=by_id)
         version = self._versions.fetch if by_id else self._versions.fetch_by_name
         request = self._request(telling, said, by_id=by_id)
+        asked_ms = self._clock.now_ms()
         response = await self._open_peer().ask(request, version)
         assert isinstance(response, FetchResponse)
         if response.error_code:
             self._refused(response.error_code, telling)
             return
         self._session.answered(response.session_id)
-        self._note("")
+        is_hasty = self._is_hasty(response, self._clock.now_ms() - asked_ms)
+        self._note("it does not wait before it answers nothing" if is_hasty else "")
         await self._take(response, sent, said)
+        if is_hasty:
+            await self._pause(self._config.replica_fetch_backoff_ms)
+
+    def _is_hasty(self, response: FetchResponse, took_ms: int) -> bool:
+        """Whether the leader says again and again, at once, that it has nothing to say."""
+        config = self._config
+        is_early = not response.responses and 2 * took_ms < config.replica_fetch_wait_max_ms
+        self._hasty_count = self._hasty_count + 1 if is_early else 0
+        return self._hasty_count > HASTY_MAX and config.replica_fetch_min_bytes > 0
 
     # Taking what comes.
 

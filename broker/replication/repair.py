@@ -77,6 +77,12 @@ class Repair:
 
     def diverging(self, following: Following, shared: EpochEndOffset) -> None:
         """The leader has none of what comes after this."""
+        if shared.end_offset < 0:
+            trouble = "the leader names no offset to cut at"
+            if following.is_news(trouble, self._clock.now_ms()):
+                log.error("log not cut log=%r reason=%s", following.partition.log, trouble)
+            self._delay(following)
+            return
         self._cuts.append(Cut(following, shared.end_offset, shared.epoch))
 
     def out_of_range(self, following: Following) -> None:
@@ -181,7 +187,7 @@ class Repair:
             if not self._follows(following):
                 continue
             kept = following.partition.log
-            generation = kept.generation
+            generation, before = kept.generation, (kept.log_end_offset, kept.epochs.latest)
             following.is_prepared = False
             try:
                 self._cut_one(kept, cut)
@@ -189,6 +195,9 @@ class Repair:
                 self._replicas.note_failure(error)
                 log.error("log not cut log=%r error=%s", kept, error)
                 self._delay(following)
+            is_same = before == (kept.log_end_offset, kept.epochs.latest)
+            if is_same and cut.epoch != UNDEFINED:
+                self._delay(following)  # or the same would be answered at once, again and again
             if kept.generation != generation:
                 self._cut_logs.add(kept)
                 self._replicas.must_checkpoint.set()

@@ -53,7 +53,7 @@ class Taking:
         except UnexpectedOffset as error:
             kept = partition.log
             is_empty = kept.log_end_offset == kept.log_start_offset
-            if is_empty and error.base_offset < kept.log_end_offset <= error.last_offset:
+            if is_empty and 0 <= error.base_offset < kept.log_end_offset <= error.last_offset:
                 raise UnexpectedStart(error.base_offset) from None
             self._report(following, error)
             return False
