@@ -6,14 +6,15 @@ time-outs.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
-from tests.lab.cluster import Cluster
+from tests.lab.cluster import TICK_TIME_MS, Cluster
 from tests.lab.cuts import BY_NAME, KINDS, MORE_KINDS, PARTITIONS, Kind, Limits, inflict, make_topic
+from tests.lab.soak import Progress
 from tests.lab.verify.workload import Workload
 
 pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.network]
@@ -24,6 +25,7 @@ TOPIC: Final = "kept"
 WRITERS: Final = ("librdkafka", "java")
 LASTING_S: Final = 15.0
 SOAK_TIMES: Final = 20
+ROUND: Final = 5
 MORE_TIMES: Final = 5
 SOAK_LASTING_S: Final = 30.0
 # What Kafka has when nothing is set, and the same limits in proportion to it.
@@ -37,29 +39,65 @@ SLOW_LIMITS: Final = Limits(shrunk_s=18 + 30 + 15, led_s=18 + 2.5, full_s=60)
 SLOW_TIMES: Final = 3
 SLOW_LASTING_S: Final = 90.0
 # ZooKeeper grants sessions of up to twenty ticks.
-TICK_MS: Final = 1000
+SLOW_TICK_MS: Final = 1000
 
 
-def cut(
-    lab: Cluster, kinds: Sequence[Kind], lasting_s: float, limits: Limits | None = None
-) -> list[str]:
-    """One after the other under one load; everything that is wrong in the end."""
+class Cut(NamedTuple):
+    """What came of a number of cuts."""
+
+    wrong: list[str]
+    acknowledged: int
+    lost_packets: int
+
+
+def cut(lab: Cluster, kinds: Sequence[Kind], lasting_s: float, limits: Limits | None = None) -> Cut:
+    """One after the other under one load, then read everything back."""
     lab.start_zookeeper()
     lab.start()
     make_topic(lab, TOPIC)
     wrong: list[str] = []
+    lost_packets = 0
     with Workload(lab, TOPIC, partitions=PARTITIONS, writers=WRITERS, create=False) as load:
         for kind in kinds:
             times = inflict(lab, TOPIC, load, kind, lasting_s)
             log.info("%s: %s", kind.name, times.figures())
             wrong += times.wrong(limits or Limits())
-    return wrong + load.verify()
+            lost_packets += times.hits
+    return Cut(wrong + load.verify(), load.acknowledged, lost_packets)
+
+
+def cut_often(
+    directory: Path,
+    kind: Kind,
+    times: int,
+    lasting_s: float,
+    *,
+    name: str,
+    settings: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+    tick_time_ms: int = TICK_TIME_MS,
+) -> None:
+    """Rounds of some, each on a new cluster, as many as are left to do."""
+    with Progress(f"cuts-{name}-{kind.name.replace(' ', '-')}", times) as progress:
+        while progress.left:
+            round_of = min(ROUND, progress.left)
+            with Cluster(
+                "odradek",
+                directory=directory / str(progress.done),
+                network=True,
+                settings=settings,
+                tick_time_ms=tick_time_ms,
+            ) as lab:
+                done = cut(lab, [kind] * round_of, lasting_s, limits)
+            assert done.wrong == []
+            counts = {"acknowledged": done.acknowledged, "packets_hit": done.lost_packets}
+            progress.add(round_of, **counts)
 
 
 @pytest.mark.timeout(400)
 def test_each_kind_of_cut(tmp_path: Path) -> None:
     with Cluster("odradek", directory=tmp_path, network=True) as lab:
-        assert cut(lab, KINDS, LASTING_S) == []
+        assert cut(lab, KINDS, LASTING_S).wrong == []
 
 
 @pytest.mark.soak
@@ -70,15 +108,20 @@ def test_each_kind_of_cut(tmp_path: Path) -> None:
     ids=lambda given: given.name if isinstance(given, Kind) else "",
 )
 def test_many_cuts(kind: Kind, times: int, tmp_path: Path) -> None:
-    with Cluster("odradek", directory=tmp_path, network=True) as lab:
-        assert cut(lab, [kind] * times, SOAK_LASTING_S) == []
+    cut_often(tmp_path, kind, times, SOAK_LASTING_S, name="short")
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", ["leader from all", "leader from zookeeper"])
 def test_long_cuts_with_the_defaults(name: str, tmp_path: Path) -> None:
-    with Cluster(
-        "odradek", directory=tmp_path, network=True, settings=SLOW_SETTINGS, tick_time_ms=TICK_MS
-    ) as lab:
-        assert cut(lab, [BY_NAME[name]] * SLOW_TIMES, SLOW_LASTING_S, SLOW_LIMITS) == []
+    cut_often(
+        tmp_path,
+        BY_NAME[name],
+        SLOW_TIMES,
+        SLOW_LASTING_S,
+        name="long",
+        settings=SLOW_SETTINGS,
+        limits=SLOW_LIMITS,
+        tick_time_ms=SLOW_TICK_MS,
+    )

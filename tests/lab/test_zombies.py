@@ -12,6 +12,7 @@ import pytest
 from tests.cluster.txn_log import read_log, violations
 from tests.lab.cluster import Cluster
 from tests.lab.cuts import PARTITIONS, make_topic
+from tests.lab.soak import Progress
 from tests.lab.verify.workload import Workload
 from tests.lab.zombies import OFFICES, SETTINGS, Round, make_topics, stand_still
 
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 TOPIC: Final = "kept"
 WRITERS: Final = ("librdkafka", "java")
 SOAK_ROUNDS: Final = 50
+SOAK_ROUND_OF: Final = 10
 
 
 def stand_still_often(lab: Cluster, directory: Path, rounds: int) -> list[str]:
@@ -49,7 +51,12 @@ def test_zombies(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(3000)
+@pytest.mark.timeout(3600)
 def test_many_zombies(tmp_path: Path) -> None:
-    with Cluster("odradek", directory=tmp_path, settings=SETTINGS) as lab:
-        assert stand_still_often(lab, tmp_path, SOAK_ROUNDS) == []
+    with Progress("zombies", SOAK_ROUNDS) as progress:
+        while progress.left:
+            rounds = min(SOAK_ROUND_OF, progress.left)
+            directory = tmp_path / str(progress.done)
+            with Cluster("odradek", directory=directory, settings=SETTINGS) as lab:
+                assert stand_still_often(lab, directory, rounds) == []
+            progress.add(rounds)
