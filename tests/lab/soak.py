@@ -86,7 +86,7 @@ def this_commit() -> str:
 
 
 def lines(part: str = "", folder: Path = FOLDER) -> list[str]:
-    """A row of docs/soak.md for everything that has been begun and whose name begins with `part`."""
+    """A row of docs/soak.md for all that has been begun, of names that begin with `part`."""
     found = []
     for path in sorted(folder.glob(f"{part}*.json")):
         kept = json.loads(path.read_text())
