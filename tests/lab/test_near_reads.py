@@ -10,7 +10,7 @@ import pytest
 from tests.lab import near_reads
 
 pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.timeout(300)]
-QUESTIONS = 314
+QUESTIONS = 313
 
 
 def compare(answers: near_reads.Answers) -> None:

@@ -197,7 +197,7 @@ async def test_the_leader_names_the_follower_in_the_rack(cluster: Cluster) -> No
     racks = [broker._replace(rack=f"r{broker.broker_id}") for broker in brokers.values()]
     cluster[1].metadata.update_brokers(1, racks)
     await produce(cluster, 1, b"a", acks=-1)
-    found = await fetch(cluster, 1, 1, rack="r2")
+    found = await fetch(cluster, 1, 1, rack="r2", wait_ms=60_000)
     assert (found.preferred_read_replica, found.records) == (2, b""), "at once, though none is new"
     for rack, version in (("r1", 11), ("", 11), ("r2", 10)):
         found = await fetch(cluster, 1, 0, rack=rack, version=version)
