@@ -1,0 +1,164 @@
+"""A suspect replica that is to lead does, or waits; and what ends the suspicion."""
+
+from typing import Any
+
+import pytest
+
+from odradek.broker.core.partition_state import PartitionState
+from odradek.broker.counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED
+from odradek.broker.roles import Roles
+from odradek.protocol.errors import ErrorCode
+from odradek.storage.suspicion import BOOT_NOTE, BootNote
+from tests.broker.running import until
+
+from .cluster import TOPIC, TOPIC_ID, Cluster, Replicating, state_of
+from .test_following import on_cluster, produce
+
+KEY = TOPIC, 0
+WAIT = "wait"
+
+
+async def told(
+    broker: Replicating, state: PartitionState, overrides: dict[str, str] | None = None
+) -> ErrorCode:
+    """What a broker answers to a LeaderAndIsr."""
+    broker.replicas.set_overrides(state.topic, overrides or {})
+    no_session: Any = None
+    roles = Roles(
+        broker.replicas,
+        broker.runtime.clock,
+        no_session,
+        broker_id=broker.broker_id,
+        live=broker.metadata.brokers,
+        tell=broker.replicator.roles_changed,
+    )
+    return (await roles.take([state]))[state.key]
+
+
+async def suspect(cluster: Cluster) -> Replicating:
+    """Broker 1, which has followed 2 and may lack records of what it had then."""
+    await cluster.take(state_of(2, 0, [1, 2], [1, 2]))
+    await produce(cluster, 2, b"a", acks=-1)
+    await cluster.until_equal()
+    broker = cluster[1]
+    broker.replicator.stopped([KEY])
+    broker.replicas.suspects.add(KEY, "the test says so")
+    return broker
+
+
+def counted(broker: Replicating) -> tuple[int, int]:
+    counters = broker.replicas.counters
+    return counters[SUSPECT_REPLICAS_LED], counters[SUSPECT_REPLICAS_WAITED]
+
+
+ALONE = {"leader": 1, "leader_epoch": 3, "isr": [1], "replicas": [1, 2], "is_new": False}
+
+
+@on_cluster(odradek_unclean_last_replica=WAIT)
+async def test_the_last_one_waits_as_often_as_it_is_told(cluster: Cluster) -> None:
+    broker = await suspect(cluster)
+    for epoch in (3, 3, 5):
+        state = state_of(**{**ALONE, "leader_epoch": epoch})  # type: ignore[arg-type]
+        assert await told(broker, state) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not broker.partition().is_leader
+    assert broker.partition().log.epochs.latest == 0, "it has begun nothing"
+    assert counted(broker) == (0, 3)
+    assert KEY in broker.replicas.suspects
+
+    def noted() -> bool:
+        note = broker.files.read_bytes(f"{broker.log_dirs.first.path}/{BOOT_NOTE}")
+        return note is not None and KEY in BootNote.parse(note).suspects
+
+    await until(noted)
+    accepted = state_of(**ALONE, is_loss_accepted=True)  # type: ignore[arg-type]
+    assert await told(broker, accepted._replace(leader_epoch=7)) == ErrorCode.NONE
+    assert broker.partition().is_leader
+    assert counted(broker) == (1, 3)
+    assert KEY not in broker.replicas.suspects
+    await until(lambda: not noted())
+
+
+@pytest.mark.parametrize(
+    ("setting", "changed", "overrides"),
+    [
+        ("lead", {}, {}),
+        (WAIT, {"isr": [1, 2]}, {}),
+        (WAIT, {"replicas": [1]}, {}),
+        (WAIT, {}, {"unclean.leader.election.enable": "true"}),
+    ],
+    ids=["wanted", "others in sync", "only replica", "unclean topic"],
+)
+def test_one_that_leads_all_the_same_is_loud(
+    setting: str,
+    changed: dict[str, Any],
+    overrides: dict[str, str],
+    tmp_path: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @on_cluster(odradek_unclean_last_replica=setting)
+    async def leads(cluster: Cluster) -> None:
+        broker = await suspect(cluster)
+        state = state_of(**{**ALONE, **changed})
+        assert await told(broker, state, overrides) == ErrorCode.NONE
+        assert broker.partition().is_leader
+        assert counted(broker) == (1, 0)
+        assert KEY not in broker.replicas.suspects
+
+    leads(tmp_path)
+    (said,) = [r.getMessage() for r in caplog.records if "suspect replica leads" in r.message]
+    assert f"topic={TOPIC} partition=0 log_end_offset=1 high_watermark=1 last_epoch=0 " in said
+
+
+@on_cluster(odradek_unclean_last_replica=WAIT)
+async def test_one_whose_log_is_lost_waits_too(cluster: Cluster) -> None:
+    broker = cluster[1]
+    state = state_of(**ALONE)  # type: ignore[arg-type]
+    assert await told(broker, state) == ErrorCode.KAFKA_STORAGE_ERROR
+    log = broker.partition().log
+    assert (log.log_end_offset, log.epochs.latest) == (0, -1)
+    assert log.topic_id == TOPIC_ID
+    assert KEY in broker.replicas.suspects
+    assert await told(broker, state._replace(leader_epoch=5)) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@on_cluster(odradek_unclean_last_replica=WAIT)
+async def test_a_new_replica_is_not_suspect(cluster: Cluster) -> None:
+    for changed in ({"is_new": True}, {"partition_epoch": 0}):
+        broker = cluster[1]
+        state = state_of(**{**ALONE, **changed})  # type: ignore[arg-type]
+        assert await told(broker, state) == ErrorCode.NONE
+        await broker.replicas.logs.delete(KEY)
+        broker.replicas.stop_serving([KEY])
+
+
+@on_cluster(odradek_unclean_last_replica=WAIT)
+async def test_a_record_of_the_leaders_epoch_ends_it(cluster: Cluster) -> None:
+    broker = await suspect(cluster)
+    state = state_of(2, 2, [2], [1, 2])
+    await cluster.take(state)
+    await until(lambda: cluster[2].partition().followers[1].log_end_offset == 1)
+    assert KEY in broker.replicas.suspects, "nobody knows what 2 has committed of earlier epochs"
+    await produce(cluster, 2, b"b")
+    await until(lambda: KEY not in broker.replicas.suspects)
+    assert await told(broker, state_of(1, 3, [1], [1, 2])) == ErrorCode.NONE
+    assert counted(broker) == (0, 0)
+
+
+@on_cluster(odradek_unclean_last_replica=WAIT)
+async def test_to_be_taken_in_sync_ends_it(cluster: Cluster) -> None:
+    suspects = (await suspect(cluster)).replicas.suspects
+    suspects.told([state_of(2, 2, [1, 2], [1, 2])])
+    assert KEY in suspects, "it was in sync before"
+    suspects.told([state_of(2, 2, [2], [1, 2])])
+    suspects.told([state_of(-1, 3, [1], [1, 2])])
+    assert KEY in suspects
+    suspects.told([state_of(2, 4, [2, 1], [1, 2])])
+    assert KEY not in suspects
+
+
+@on_cluster(odradek_unclean_last_replica=WAIT)
+async def test_a_replica_that_is_deleted_is_forgotten(cluster: Cluster) -> None:
+    broker = await suspect(cluster)
+    broker.replicas.stop_serving([KEY])
+    await broker.replicas.logs.delete(KEY)
+    assert KEY not in broker.replicas.suspects
