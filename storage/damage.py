@@ -1,12 +1,16 @@
 """Damage in the middle of a segment: what is intact before and after it stays readable."""
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from odradek.protocol.primitives import INT32_MAX
 
+from .leader_epochs import UNDEFINED
 from .log_file import LogFile
 from .recovery import Report, ScanStart, SegmentScan, scan_segment
 from .resync import Doubtful, find_valid_batch
+from .walk import walk_headers
 
 RANGES_MAX: Final = 1000  # in one segment; beyond that the rest of it counts as damaged
 
@@ -19,6 +23,25 @@ class DamagedRange(NamedTuple):
     offset_first: int
     offset_end: int
     problem: str
+
+
+def find_wrong_epochs(file: LogFile, epochs: Sequence[Sequence[int]]) -> tuple[DamagedRange, ...]:
+    """Compare the leader epochs in a segment's headers, which no checksum covers, with what is
+    known: (epoch, start offset), rising.  The segment must be sound otherwise.
+
+    Raises: CorruptLog, LogDirFailed.
+    """
+    starts = [start for _, start in epochs]
+    wrong: list[DamagedRange] = []
+    for position, header in walk_headers(file, 0, file.size_bytes):
+        index = bisect_right(starts, header.base_offset) - 1
+        epoch = header.partition_leader_epoch
+        if index < 0 or epoch in (epochs[index][0], UNDEFINED) or len(wrong) == RANGES_MAX:
+            continue
+        problem = f"leader epoch {epoch} where {epochs[index][0]} was expected"
+        end = position + header.size_bytes
+        wrong.append(DamagedRange(position, end, header.base_offset, header.next_offset, problem))
+    return tuple(wrong)
 
 
 def scan_past_damage(

@@ -79,7 +79,7 @@ class Scrubber:
             _Due(kept, segment, kept.segments.next_base_offset(segment) or kept.log_end_offset)
             for segment in itertools.islice(kept.segments.from_offset(offset), 2)
         ]
-        result = await self._ask_job(due, rate=None) if due else []
+        result = await self._ask_job(due, rate=None, with_epochs=True) if due else []
         is_same = data_dir is not None and data_dir.logs.get((kept.topic, kept.partition)) is kept
         if data_dir is None or not is_same or kept.generation != generation:
             self._replicas.doubts.verified(kept, offset, is_sound=False)  # it is gone
@@ -107,7 +107,9 @@ class Scrubber:
         await self._save(data_dir)
         return len(due)
 
-    async def _ask_job(self, due: list[_Due], *, rate: int | None) -> list[dict[str, Any]]:
+    async def _ask_job(
+        self, due: list[_Due], *, rate: int | None, with_epochs: bool = False
+    ) -> list[dict[str, Any]]:
         """What the job says of each segment; nothing, if it failed."""
         arguments = {
             "segments": [
@@ -116,8 +118,9 @@ class Scrubber:
                     "size_bytes": segment.size_bytes,
                     "base_offset": segment.base_offset,
                     "offset_end": offset_end,
+                    **({"epochs": kept.epochs.entries()} if with_epochs else {}),
                 }
-                for _, segment, offset_end in due
+                for kept, segment, offset_end in due
             ],
             "io_bytes_per_second": rate,
         }

@@ -1,7 +1,8 @@
 """The job that reads finished segments again and verifies them.
 
 Arguments: "segments", a list of {"path", "size_bytes", "base_offset", "offset_end" (the base offset
-of the next segment)}; "io_bytes_per_second" is for the process that runs the job (`__main__.py`).
+of the next segment)} and, to be compared with the headers, "epochs" as the log knows them.
+"io_bytes_per_second" is for the process that runs the job (`__main__.py`).
 
 Result: "segments", for each in order {"damaged": the fields of each `DamagedRange`} or {"error"},
 if it can't be read (it may have been deleted meanwhile).
@@ -11,7 +12,7 @@ from typing import Final
 
 from odradek.protocol.primitives import INT32_MAX
 
-from ..damage import scan_past_damage
+from ..damage import find_wrong_epochs, scan_past_damage
 from ..errors import StorageError
 from ..files import FileSystem
 from . import Arguments, Report, Result
@@ -39,6 +40,8 @@ def run(arguments: Arguments, files: FileSystem, report: Report) -> Result:
                 offset_end=segment["offset_end"],
                 report=count,
             )
+            if not damaged and "epochs" in segment:
+                damaged = find_wrong_epochs(file, segment["epochs"])
             results.append({"damaged": damaged})
         except StorageError as error:
             results.append({"error": str(error)})

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from odradek.protocol.errors import BadChecksum
-from odradek.storage.following import UnexpectedOffset
+from odradek.storage.following import UnexpectedEpoch, UnexpectedOffset
 from odradek.storage.log import Log
+from odradek.storage.log_config import LogConfig
 from tests.broker.batches import altered
 from tests.broker.client import batch_of
 
@@ -86,3 +87,50 @@ def test_an_epoch_without_records_goes_with_a_cut_at_the_end(tmp_path: Path) -> 
     assert log.truncate(2) == 2
     assert log.epochs.entries() == [(3, 0)]
     assert log.generation == generation, "nothing was cut"
+
+
+@pytest.mark.parametrize(
+    ("batches", "gaps_before", "compacts"),
+    [
+        (fetched(0, 6, 4), 100, True),  # the next one goes back: a bit is flipped in the 6
+        (fetched(0, 5), 4, False),
+        (fetched(0, 5), 6, False),
+        (fetched(0, 1 << 40), 100, False),
+        (fetched(0, (1 << 63) - 2), 1 << 63, True),
+        (fetched(0, -5), 100, True),
+    ],
+)
+def test_offsets_left_out_where_none_can_be(
+    tmp_path: Path, batches: memoryview, gaps_before: int, compacts: bool
+) -> None:
+    log = new_log(tmp_path, LogConfig(compacts=compacts))
+    with pytest.raises(UnexpectedOffset):
+        log.append_as_follower(batches, wall_ms=0, gaps_before=gaps_before)
+    assert log.log_end_offset == 2
+
+
+@pytest.mark.parametrize(
+    ("batches", "gaps_before", "compacts"),
+    [
+        (fetched(0, 6, 8), 4, False),  # the next one says so
+        (fetched(0, 6), 8, False),
+        (fetched(0, 6), 4, True),
+    ],
+)
+def test_offsets_left_out_by_compaction(
+    tmp_path: Path, batches: memoryview, gaps_before: int, compacts: bool
+) -> None:
+    log = new_log(tmp_path, LogConfig(compacts=compacts))
+    log.append_as_follower(batches, wall_ms=0, gaps_before=gaps_before)
+    assert content(log) == batches
+
+
+@pytest.mark.parametrize(("flipped", "kept"), [(2, 0), (7, 2)])
+def test_an_epoch_that_goes_back(tmp_path: Path, flipped: int, kept: int) -> None:
+    """Of the second batch of three, which is not taken, whichever way it is wrong."""
+    log = new_log(tmp_path)
+    batches = bytes(fetched(0)) + bytes(fetched(2, epoch=flipped)) + bytes(fetched(4))
+    with pytest.raises(UnexpectedEpoch):
+        log.append_as_follower(memoryview(batches), wall_ms=0)
+    assert log.log_end_offset == kept
+    assert all(epoch == 3 for epoch, _ in log.epochs.entries())
