@@ -172,8 +172,7 @@ class Picture:
         """Percentiles on a logarithmic scale."""
         took = [value for bucket in found for value in bucket.took_s]
         low = math.floor(math.log10(max(min(took, default=0.001), 0.0001)))
-        high = math.ceil(math.log10(max(max(took, default=1.0), 0.001)))
-        high = max(high, low + 1)
+        high = max(math.ceil(math.log10(max(max(took, default=1.0), 0.001))), low + 1)
 
         def y(value_s: float) -> float:
             share = (math.log10(max(value_s, 10.0**low)) - low) / (high - low)
@@ -194,7 +193,7 @@ class Picture:
         self.text(8, top - 8, "leader, in sync", weight="bold", size=11)
         brokers = sorted({v.leader for views in found.values() for v, _ in views if v.leader >= 0})
         for number, broker in enumerate(brokers):
-            x = LEFT + 90 * number
+            x = float(LEFT + 90 * number)
             self._rect(x, top - 18, 12, 11, _colour(broker))
             self.text(x + 17, top - 8, f"broker {broker}", size=11)
         self._rect(LEFT + 90 * len(brokers), top - 18, 12, 11, NOBODY)

@@ -102,4 +102,4 @@ def lines(part: str = "", folder: Path = FOLDER) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(lines(*sys.argv[1:2])) or "nothing has been begun")
+    print("\n".join(lines("".join(sys.argv[1:2]))) or "nothing has been begun")
