@@ -160,6 +160,8 @@ def read_as_follower(
     partition = None
     try:
         partition = find(fetch)
+        if fetch.settled_in is partition.state and _is_quiet(fetch, partition, replica):
+            return _read_quiet(fetch, partition, replica, is_news=is_news)
         partition.check_leader(fetch.current_leader_epoch)
         partition.check_follower(replica.replica_id, fetch.current_leader_epoch)
         log = partition.log
@@ -174,6 +176,7 @@ def read_as_follower(
         )
         if is_news:
             partition.follower_fetched(replica, fetch.fetch_offset, fetch.log_start_offset)
+        fetch.settled_in = partition.state if span is None else None
         return Read(
             fetch,
             partition,
@@ -187,6 +190,44 @@ def read_as_follower(
         return Read(fetch, partition, refused.code)
     except StorageError as error:
         return Read(fetch, partition, code_of(error), failure=error)
+
+
+def _is_quiet(fetch: PartitionFetch, partition: Partition, replica: FetchingReplica) -> bool:
+    """Whether a follower that had all in this state is in sync, and still has and knows all."""
+    log = partition.log
+    return (
+        log.log_end_offset == fetch.fetch_offset
+        and log.high_watermark == fetch.told_high_watermark
+        and log.log_start_offset == fetch.told_log_start_offset
+        and replica.replica_id in partition.in_sync.isr
+    )
+
+
+def _read_quiet(
+    fetch: PartitionFetch, partition: Partition, replica: FetchingReplica, *, is_news: bool
+) -> Read:
+    """Nearly all partitions of a session are, nearly always: so this is all that is done."""
+    if is_news:
+        end_offset = partition.log.log_end_offset
+        follower = partition.followers[replica.replica_id]
+        follower.fetched(replica, fetch.fetch_offset, fetch.log_start_offset, end_offset)
+    read = fetch.quiet
+    if not isinstance(read, Read) or read.partition is not partition:
+        log = partition.log
+        read = fetch.quiet = Read(
+            fetch,
+            partition,
+            ErrorCode.NONE,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+        )
+    return read
+
+
+def is_quiet(read: Read) -> bool:
+    """Whether there is nothing to answer about it: a follower's session has been told all."""
+    return read is read.fetch.quiet
 
 
 def _held_back(read: Read, holds_back: HoldsBack) -> Read:

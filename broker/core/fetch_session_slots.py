@@ -32,6 +32,8 @@ class PartitionFetch:
         "last_fetched_epoch",
         "log_start_offset",
         "max_bytes",
+        "quiet",
+        "settled_in",
         "told_high_watermark",
         "told_log_start_offset",
     )
@@ -54,6 +56,10 @@ class PartitionFetch:
         """That of the fetcher's own log, if it is a follower."""
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
+        self.settled_in: object = None
+        """The partition's state when it had nothing to give but what is told here."""
+        self.quiet: object = None
+        """What was read of it when there was no news."""
 
     @property
     def topic(self) -> str | bytes:

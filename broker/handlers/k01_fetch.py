@@ -36,6 +36,7 @@ from ..core.fetch_reads import (
     HoldsBack,
     Nearest,
     Read,
+    is_quiet,
     read_all,
     release_all,
 )
@@ -157,6 +158,8 @@ class _Answering:
             return True
         size_bytes = 0
         for read in reads:
+            if is_quiet(read):
+                continue
             if _is_news(read) or self._must_tell(read):
                 return True
             size_bytes += read.size_bytes
@@ -214,6 +217,7 @@ class _Answering:
                 responses=[],
             )
         topics: dict[str | bytes, FetchableTopicResponse] = {}
+        reads = [read for read in reads if not is_quiet(read)]
         self._note_told(reads)
         for read in reads:
             if not fetch.include(
