@@ -31,7 +31,7 @@ CHECKPOINTS: Final = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
 LOCK: Final = ".lock"
 _KNOWN: Final = frozenset({*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN, LOCK})
 # The embedded store's (SQLite with its log), and what a repair has set aside.
-_OWN: Final = re.compile(r"\.odradek-store\.sqlite3.*|.*\.damaged")
+_OWN: Final = re.compile(r"\.odradek-store\.sqlite3.*|\.odradek_boot_id|.*\.damaged")
 _PARTITION: Final = re.compile(r"(.+)-([0-9]+)")
 _SET_ASIDE: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
 

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from click.testing import CliRunner
+
+from odradek.cli import main
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.k43_elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.protocol.messages.k20002_describe_log_ends import (
     DescribeLogEndsRequest,
     LogEndsTopic,
@@ -14,7 +16,7 @@ from odradek.protocol.messages.k20002_describe_log_ends import (
 from odradek.protocol.records import iter_batches
 from odradek.storage.suspicion import BOOT_NOTE, BootNote
 from tests.broker.client import batch_of, fetch_request, produce_request, records_in
-from tests.lab.asking import Refused, ask
+from tests.lab.asking import ask
 from tests.lab.waiting import NotYet, until
 
 from .clusters import Cluster, Embedded, ZooKeeper
@@ -22,7 +24,6 @@ from .clusters import Cluster, Embedded, ZooKeeper
 SEGMENT: Final = "00000000000000000000.log"
 PRODUCE_VERSION: Final = 9
 FETCH_VERSION: Final = 11
-UNCLEAN: Final = 1
 DECLINED: Final = "suspect replica does not lead"
 LED: Final = "suspect replica leads"
 
@@ -94,16 +95,12 @@ def suspects(cluster: Cluster, broker: int) -> set[tuple[str, int]]:
     return set(BootNote.parse((data_dir(cluster, broker) / BOOT_NOTE).read_bytes()).suspects)
 
 
-def elect_uncleanly(cluster: Cluster, topic: str, partition: int) -> ErrorCode:
-    """What the controller says to `odradek elect-leaders --accept-loss`."""
-    asked = [TopicPartitions(topic=topic, partitions=[partition])]
-    request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=asked, timeout_ms=10_000)
-    refusals = [code for code in ErrorCode if code not in (0, ErrorCode.NOT_CONTROLLER)]
-    try:
-        answer = cluster.ask(request, 2, accepted=refusals)
-    except Refused as refused:
-        raise AssertionError(cluster.log()) from refused
-    return ErrorCode(answer.replica_election_results[0].partition_result[0].error_code)
+def accept_loss(cluster: Cluster, topic: str, partition: int) -> str:
+    """What `odradek elect-leaders` says."""
+    asked = ("--accept-loss", "--topic", f"{topic}:{partition}", "-b", cluster.bootstrap_servers)
+    done = CliRunner().invoke(main, ["elect-leaders", *asked])
+    assert done.exit_code == 0, (done.output, cluster.log())
+    return done.output
 
 
 def isr(cluster: Cluster, topic: str, partition: int) -> set[int]:

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from odradek.cli import main
 from odradek.storage.checkpoint import CLEAN_SHUTDOWN
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import DiskFull
@@ -172,3 +174,9 @@ def cut(path: Path, count: int) -> None:
     for _ in range(count):
         position += 12 + struct.unpack_from(">i", data, position + 8)[0]
     segment.write_bytes(data[:position])
+
+
+def test_tools_know_the_note(path: Path) -> None:
+    opened(path, "one").close()
+    done = CliRunner().invoke(main, ["log", "verify", str(path / "a")])
+    assert (done.exit_code, BOOT_NOTE in done.output) == (0, False), done.output
