@@ -190,7 +190,7 @@ class Picture:
 
     def strips(self, found: dict[int, list[tuple[View, float]]], top: float) -> None:
         """A strip for each partition."""
-        self.text(8, top - 8, "leader, in sync", weight="bold", size=11)
+        self.text(8, top - 8, "leader, ISR", weight="bold", size=11)
         brokers = sorted({v.leader for views in found.values() for v, _ in views if v.leader >= 0})
         for number, broker in enumerate(brokers):
             x = float(LEFT + 90 * number)
