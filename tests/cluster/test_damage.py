@@ -4,6 +4,7 @@ The cluster must come to hold the same bytes on all replicas again, with every a
 by itself, while a producer writes.
 """
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ from typing import Final
 import pytest
 from confluent_kafka import Producer
 
+from tests.broker.client import records_in
 from tests.lab import admin
 from tests.lab.waiting import until
 from tests.wire.clients import librdkafka
@@ -23,12 +25,24 @@ pytestmark = [pytest.mark.wire, pytest.mark.timeout(120)]
 RECORD: Final = b"r" * 200
 RECORDS: Final = 50
 HEADER_BYTES: Final = 61
-SETTINGS: Final = {"replica.fetch.backoff.ms": "100", "replica.fetch.wait.max.ms": "100"}
+SETTINGS: Final = {
+    "replica.fetch.backoff.ms": "100",
+    "replica.fetch.wait.max.ms": "100",
+    "log.retention.check.interval.ms": "300",
+    "log.segment.delete.delay.ms": "100",
+}
 
 
-@pytest.fixture(params=PARAMS)
-def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
-    with KINDS[request.param](tmp_path, SETTINGS) as cluster:
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("damage")
+
+
+@pytest.fixture(scope="module", params=PARAMS)
+def cluster(request: pytest.FixtureRequest, root: Path) -> Iterator[Cluster]:
+    directory = root / request.param
+    directory.mkdir()
+    with KINDS[request.param](directory, SETTINGS) as cluster:
         yield cluster
 
 
@@ -67,24 +81,70 @@ def flip(path: Path, position: int) -> None:
         file.write(bytes([byte ^ 1]))
 
 
-def test_a_leader_with_damage_gives_way(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_leader_with_damage_gives_way(cluster: Cluster, root: Path) -> None:
+    where = root / cluster.kind
     topic = "flipped"
     admin.create_topic(cluster, topic, assignment=[[0, 1, 2]])
     cluster.settle(topic)
     cluster.kill(2, expire=True)
     values = write(cluster, topic, RECORDS)
-    (path,) = segments(tmp_path, 0, topic)
+    (path,) = segments(where, 0, topic)
     flip(path, path.stat().st_size // 2)
     with Writer(cluster.bootstrap_servers, topic, 1) as writer:
         cluster.start(2)
         cluster.settle(topic)
-        until(lambda: len(directories(tmp_path, 0, topic)) > 1, "the damage is set aside")
+        until(lambda: len(directories(where, 0, topic)) > 1, "the damage is set aside")
         cluster.settle(topic)
         assert cluster.leader(topic, 0) != 0
     assert not writer.failed
     acknowledged = [*values, *writer.acknowledged[0]]
     assert misread(acknowledged, read_all(cluster.bootstrap_servers, topic, 1)[0]) == []
-    until(lambda: len({contents(tmp_path, b, topic) for b in BROKERS}) == 1, "logs are equal")
+    until(lambda: len({contents(where, b, topic) for b in BROKERS}) == 1, "logs are equal")
     log = cluster.log()
     assert log.count("replica damaged") == log.count("damaged replica given up") == 1
     assert log.count("damaged replica set aside") == 1
+
+
+def test_directories_that_are_lost(cluster: Cluster, root: Path) -> None:
+    """One is emptied while its broker is down; what was acknowledged is copied back."""
+    where = root / cluster.kind
+    topic = "lost"
+    admin.create_topic(cluster, topic, assignment=[[0, 1, 2]])
+    cluster.settle(topic)
+    with Writer(cluster.bootstrap_servers, topic, 1, pause_s=0.002) as writer:
+        until(lambda: len(writer.acknowledged[0]) > RECORDS, "something is written")
+        for victim in (0, 2):  # the leader, then a follower
+            cluster.kill(victim, expire=True)
+            until(lambda: cluster.leader(topic, 0) in cluster.running, "somebody leads")
+            for directory in directories(where, victim, topic):
+                shutil.rmtree(directory)
+            cluster.start(victim)
+            cluster.settle(topic)
+    assert not writer.failed
+    found = read_all(cluster.bootstrap_servers, topic, 1)[0]
+    assert misread(writer.acknowledged[0], found) == []
+    until(lambda: len({contents(where, b, topic) for b in BROKERS}) == 1, "logs are equal")
+
+
+def test_a_new_replica_of_a_log_that_has_moved_on(cluster: Cluster, root: Path) -> None:
+    """Segments go before it is there, and while it copies."""
+    where = root / cluster.kind
+    topic = "grown"
+    configs = {"segment.bytes": "32768", "retention.bytes": "98304", "min.insync.replicas": "1"}
+    admin.create_topic(cluster, topic, assignment=[[0]], configs=configs)
+    cluster.settle(topic)
+    with Writer(cluster.bootstrap_servers, topic, 1, pause_s=0.0005) as writer:
+        until(lambda: segments(where, 0, topic)[0].name[:20].strip("0"), "the log start moves")
+        admin.reassign(cluster, {(topic, 0): [0, 1, 2]})
+        until(lambda: not cluster.out_of_sync(topic), "all are in sync")
+        replicas = [view[topic, 0].replicas for view in cluster.partitions()]
+        assert all(set(found) == {0, 1, 2} for found in replicas)
+    assert not writer.failed
+
+    def tails() -> set[bytes]:
+        return {segments(where, broker, topic)[-1].read_bytes() for broker in BROKERS}
+
+    until(lambda: len(tails()) == 1, "logs end equally")
+    kept = records_in(contents(where, 0, topic))
+    assert kept[0][0] > 0
+    assert [value for _, value in kept] == writer.acknowledged[0][kept[0][0] :]
