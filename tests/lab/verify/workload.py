@@ -54,7 +54,8 @@ class Workload:
     `create` is false, with `configs` over min.insync.replicas=2.  `rate`: records per second and
     writer; `in_flight`: a writer's unanswered records at most.  `settings` are those of the kind of
     client named, producers first, over the laboratory's.  `prefix` goes before each client's
-    command line: `ip netns exec NAME`, say.
+    command line: `ip netns exec NAME`, say.  `history`: a file of its own instead of the
+    laboratory's, for a workload that another overlaps.
     """
 
     def __init__(
@@ -74,7 +75,9 @@ class Workload:
         configs: Mapping[str, str] | None = None,
         settings: Mapping[str, Mapping[str, Any]] | None = None,
         prefix: Sequence[str] = (),
+        history: Path | None = None,
     ) -> None:
+        self.history = history or lab.history.path
         self.topic = topic
         self.partitions = partitions
         self.writers: list[Child] = []
@@ -88,9 +91,9 @@ class Workload:
         self._prefix = prefix
         self._events: list[Event] = []
         # A laboratory may see several workloads, one after the other.
-        self._begin_bytes = lab.history.path.stat().st_size
+        self._begin_bytes = self.history.stat().st_size if self.history.exists() else 0
         self._told: dict[str, Any] = {
-            "history": str(lab.history.path),
+            "history": str(self.history),
             "topic": topic,
             "partitions": partitions,
             "acks": acks,
@@ -100,11 +103,6 @@ class Workload:
             "record_bytes": record_bytes,
             "commit_ms": COMMIT_MS,
         }
-
-    @property
-    def history(self) -> Path:
-        """Where everything stands."""
-        return self._lab.history.path
 
     @property
     def events(self) -> list[Event]:

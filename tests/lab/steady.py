@@ -1,0 +1,183 @@
+"""A cluster under a steady load with random faults, and what one broker that lives on needs of all.
+
+The last broker is never ended: others are, around it, and it is only made to wait. Workloads follow
+one another without a pause, each with a topic of its own, which is verified and deleted while the
+next one runs.
+"""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Final, NamedTuple
+
+import psutil
+
+from tests.lab import admin
+from tests.lab.brokers import KINDS, OdradekBroker
+from tests.lab.cluster import Cluster
+from tests.lab.verify.workload import Workload
+from tests.lab.waiting import until
+
+KIND: Final = "odradek-counted"
+WATCHED: Final = 2
+SAMPLE_S: Final = 5.0
+MEASURE_S: Final = 20.0
+UNBOUNDED: Final = 1_000_000
+WRITERS: Final = ("librdkafka", "java", "aiokafka")
+FAULTS: Final = ("kill", "restart", "pause", "wait", "zookeeper")
+BETWEEN_FAULTS_S: Final = (20.0, 60.0)
+SETTLE_S: Final = 90.0
+ANSWER_TIMEOUT_S: Final = 30.0
+FLAT: Final = 1.05
+# Connections come and go: so many are noise.
+FEW: Final = 5
+
+
+class CountedBroker(OdradekBroker):
+    """Odradek, and how many tasks it has."""
+
+    def tasks(self) -> int:
+        """How many its event loop has now.  Raises: NotYet."""
+        path = self.directory / "tasks"
+        path.unlink(missing_ok=True)
+        os.kill(self.pid, signal.SIGUSR1)
+        until(path.exists, f"broker {self.id} tells its tasks", ANSWER_TIMEOUT_S)
+        return int(path.read_text())
+
+    def _command(self) -> list[str]:
+        python, _, _, *words = super()._command()
+        return [python, "-m", "tests.lab.counted", str(self.directory / "tasks"), *words]
+
+
+KINDS[KIND] = CountedBroker
+
+
+class Sample(NamedTuple):
+    """What the watched broker held at a time."""
+
+    at_s: float
+    pss_bytes: int
+    descriptors: int
+    tasks: int
+
+
+@dataclass
+class Steady:
+    """One run; `samples` and `faults` grow with it."""
+
+    lab: Cluster
+    seed: int
+    samples: list[Sample] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    acknowledged: int = 0
+    _topics: int = 0
+
+    def measure(self) -> float:
+        """Records a second that are acknowledged when the clients write as fast as they can."""
+        begin_s = time.monotonic()
+        with self._workload(UNBOUNDED) as load:
+            self._pass_time(MEASURE_S, [])
+        rate = load.acknowledged / (time.monotonic() - begin_s)
+        admin.delete_topic(self.lab, load.topic)
+        return rate
+
+    def run(self, seconds: float, workload_s: float, per_s: float) -> None:
+        """Load for so long; every workload is checked.  Raises: AssertionError."""
+        chance = random.Random(self.seed)
+        begin_s = time.monotonic()
+        rate = max(1, int(per_s / len(WRITERS)))
+        before: Workload | None = None
+        while time.monotonic() - begin_s < seconds:
+            with self._workload(rate) as load:
+                end_s = time.monotonic() + workload_s
+                if before is not None:
+                    self._check(before)
+                while (left_s := end_s - time.monotonic()) > 0:
+                    self._pass_time(min(left_s, chance.uniform(*BETWEEN_FAULTS_S)), self.samples)
+                    self._befall(chance)
+            before = load
+        assert before is not None
+        self._check(before)
+
+    def _check(self, load: Workload) -> None:
+        assert load.verify() == [], load.history
+        assert load.failed == 0, load.history
+        self.acknowledged += load.acknowledged
+        admin.delete_topic(self.lab, load.topic)
+        load.history.unlink()  # it was good, and there are many
+        self._sample(self.samples)
+
+    def _workload(self, rate: int) -> Workload:
+        self._topics += 1
+        topic = f"steady-{self._topics}"
+        history = self.lab.history.path.with_name(f"{self.lab.history.path.stem}-{topic}.jsonl")
+        return Workload(self.lab, topic, writers=WRITERS, rate=rate, history=history)
+
+    def _befall(self, chance: random.Random) -> None:
+        lab = self.lab
+        victim = chance.choice([broker for broker in lab.brokers if broker != WATCHED])
+        name = chance.choice(FAULTS)
+        match name:
+            case "kill":
+                lab.kill(victim)
+                lab.start(victim)
+            case "restart":
+                lab.stop(victim)
+                lab.start(victim)
+            case "pause":
+                self._pause(victim)
+            case "wait":
+                self._pause(WATCHED)
+            case "zookeeper":
+                lab.kill_zookeeper()
+                lab.start_zookeeper()
+        self.faults.append(name)
+        lab.settle(timeout_s=SETTLE_S)
+        admin.elect_preferred(lab, None)
+
+    def _pause(self, broker: int) -> None:
+        """For a moment only: its session lives on."""
+        self.lab.pause(broker)
+        time.sleep(1.0)
+        self.lab.resume(broker)
+
+    def _pass_time(self, seconds: float, samples: list[Sample]) -> None:
+        end_s = time.monotonic() + seconds
+        while (left_s := end_s - time.monotonic()) > 0:
+            self._sample(samples)
+            time.sleep(min(SAMPLE_S, left_s))
+
+    def _sample(self, samples: list[Sample]) -> None:
+        broker = self.lab.brokers[WATCHED]
+        assert isinstance(broker, CountedBroker)
+        process = psutil.Process(broker.pid)
+        pss_bytes = process.memory_full_info().pss
+        at_s = time.monotonic()
+        samples.append(Sample(at_s, pss_bytes, process.num_fds(), broker.tasks()))
+
+
+def grown(samples: Sequence[Sample], warm_s: float) -> list[str]:
+    """What is not flat after the warm-up: medians of the last quarter against the first one."""
+    begin_s = samples[0].at_s + warm_s
+    rest = [sample for sample in samples if sample.at_s >= begin_s]
+    if len(rest) < 8:
+        return [f"only {len(rest)} samples after {warm_s:.0f} s"]
+    quarter = len(rest) // 4
+    found = []
+    for name, noise in (("pss_bytes", 0), ("descriptors", FEW), ("tasks", FEW)):
+        first = median(getattr(sample, name) for sample in rest[:quarter])
+        last = median(getattr(sample, name) for sample in rest[-quarter:])
+        if last > first * FLAT + noise:
+            found.append(f"{name} grew from {first:.0f} to {last:.0f}")
+    return found
+
+
+def write_samples(samples: Sequence[Sample], path: Path) -> None:
+    """As a table that any tool can draw."""
+    rows = [",".join(Sample._fields), *(",".join(map(str, sample)) for sample in samples)]
+    path.write_text("\n".join(rows) + "\n")

@@ -1,0 +1,66 @@
+"""Hours of load with random faults: memory, descriptors and tasks of a broker stay flat."""
+
+import os
+import random
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.lab.cluster import Cluster
+from tests.lab.soak import FOLDER, Progress
+from tests.lab.steady import KIND, Sample, Steady, grown, write_samples
+
+MINUTES: Final = float(os.environ.get("MINUTES") or 120)
+WARM_SHARE: Final = 1 / 6  # the first 20 minutes of two hours
+WORKLOAD_S: Final = 180.0
+SETTINGS: Final = {"offsets.topic.replication.factor": "3"}
+
+
+@pytest.mark.soak
+@pytest.mark.java
+@pytest.mark.wire
+@pytest.mark.timeout(4 * 3600)
+def test_a_broker_needs_no_more_with_time(tmp_path: Path) -> None:
+    """A run that was ended begins anew: what is asked is what one process does over hours."""
+    seed = int(os.environ.get("SEED") or random.randrange(1_000_000))
+    with (
+        Progress("steady", int(MINUTES)) as progress,
+        Cluster(KIND, directory=tmp_path, settings=SETTINGS) as lab,
+    ):
+        if not progress.left:
+            return
+        lab.start_zookeeper()
+        lab.start()
+        steady = Steady(lab, seed)
+        greatest_per_s = steady.measure()
+        print(f"steady seed={seed} maximum_per_s={greatest_per_s:.0f}", flush=True)
+        try:
+            steady.run(MINUTES * 60, min(WORKLOAD_S, MINUTES * 20), greatest_per_s / 2)
+        finally:
+            FOLDER.mkdir(parents=True, exist_ok=True)
+            write_samples(steady.samples, FOLDER / "steady.csv")
+        assert grown(steady.samples, MINUTES * 60 * WARM_SHARE) == []
+        mb = steady.samples[-1].pss_bytes / 1e6
+        progress.add(
+            progress.left,
+            seed=seed,
+            acknowledged=steady.acknowledged,
+            faults=len(steady.faults),
+            maximum_per_s=round(greatest_per_s),
+            pss_mb=round(mb, 1),
+        )
+
+
+def test_what_has_grown_is_told() -> None:
+    flat = [Sample(float(s), 50_000_000 + s % 7, 40 + s % 3, 30) for s in range(0, 600, 5)]
+    assert grown(flat, 100.0) == []
+    leaking = [
+        sample._replace(pss_bytes=50_000_000 + int(100_000 * sample.at_s)) for sample in flat
+    ]
+    assert [text.split()[0] for text in grown(leaking, 100.0)] == ["pss_bytes"]
+    forgetful = [sample._replace(tasks=30 + int(sample.at_s)) for sample in flat]
+    assert [text.split()[0] for text in grown(forgetful, 100.0)] == ["tasks"]
+    early = [s._replace(descriptors=500 if s.at_s < 100 else 40) for s in flat]
+    assert grown(early, 100.0) == []
+    assert grown(flat[:5], 100.0) == ["only 0 samples after 100 s"]
