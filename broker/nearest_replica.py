@@ -2,7 +2,7 @@
 
 from .core.fetch_reads import Nearest
 from .core.partition import Partition
-from .core.replica_selector import SELECTORS, Selector, preferred_replica
+from .core.replica_selector import SELECTORS, Racks, Selector, preferred_replica
 from .metadata import MetadataCache
 from .runtime import Clock
 
@@ -14,6 +14,8 @@ class NearestReplica:
         self._selector = selector
         self._metadata = metadata
         self._clock = clock
+        self._brokers: object = None
+        self._racks: dict[str, Racks] = {}
 
     @classmethod
     def configured(
@@ -24,14 +26,24 @@ class NearestReplica:
 
     def of(self, rack: str, listener_name: str) -> Nearest:
         """For a client that says in which rack it stands, and knows brokers by this listener."""
-        selector, metadata, now_ms = self._selector, self._metadata, self._clock.now_ms()
-        racks = {
-            broker.broker_id: broker.rack
-            for broker in metadata.brokers.values()
-            if listener_name in broker.endpoints
-        }
+        selector, now_ms = self._selector, self._clock.now_ms()
+        racks = self._racks_of(listener_name)
 
         def nearest(partition: Partition, offset: int) -> int | None:
             return preferred_replica(partition, offset, selector, rack, racks, now_ms=now_ms)
 
         return nearest
+
+    def _racks_of(self, listener_name: str) -> Racks:
+        """Of the brokers that have the listener; worked out once for each list of live brokers."""
+        brokers = self._metadata.brokers
+        if brokers is not self._brokers:
+            self._brokers, self._racks = brokers, {}
+        racks = self._racks.get(listener_name)
+        if racks is None:
+            racks = self._racks[listener_name] = {
+                broker.broker_id: broker.rack
+                for broker in brokers.values()
+                if listener_name in broker.endpoints
+            }
+        return racks

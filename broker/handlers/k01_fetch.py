@@ -270,7 +270,7 @@ class _Answering:
         if self._replica is None or self._node.nearest_replica is None:
             return
         for read in reads:
-            if read.partition is not None and not read.error:
+            if read.partition is not None and not _is_news(read):
                 read.partition.told(self._replica.replica_id, read.high_watermark)
 
     def _partition_data(self, read: Read) -> PartitionData:
