@@ -1,12 +1,14 @@
 """A Fetch that waits: it is looked at again whenever one of its partitions has news."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import partial
 from typing import Protocol
 
 from odradek.protocol.messages.k01_fetch import FetchResponse
 
 from .core.fetch_reads import Read, release_all
+from .core.partition import Partition
 from .core.waiters import Waiter
 from .later import Later
 
@@ -16,6 +18,9 @@ class Reading(Protocol):
 
     def read(self) -> list[Read]:
         """Read every partition."""
+
+    def read_again(self, reads: list[Read], changed: Container[int]) -> list[Read]:
+        """As `reads`, but what has changed, by its number, and what gave records is read anew."""
 
     def is_enough(self, reads: list[Read]) -> bool:
         """Whether the answer need not wait."""
@@ -28,32 +33,43 @@ class ParkedFetch(Later[FetchResponse]):
     """The answer: when there is enough, or the time is up; cancelled by who wants it no more.
 
     However many partitions have news in one turn of the loop, they are read once, in the next.
+    What has none is not read again before the time is up.
     """
 
     def __init__(
-        self, reading: Reading, waiters: Sequence[set[Waiter]], *, wait_s: float, has_news: bool
+        self,
+        reading: Reading,
+        reads: list[Read],
+        waiters_of: Callable[[Partition], Sequence[set[Waiter]]],
+        *,
+        wait_s: float,
     ) -> None:
-        """`has_news`: it is to be looked at in any case."""
+        """`reads` were not enough, and have been released."""
         loop = asyncio.get_running_loop()
         super().__init__(loop=loop)
         self._reading = reading
-        self._waiters = waiters
+        self._reads = reads
+        self._changed: set[int] = set()
+        """Which of them are to be read again."""
         self._is_due = False
         self._deadline_s = loop.time() + wait_s
         self._timer = loop.call_at(self._deadline_s, self._look)
-        self._waiter: Waiter = self._note
-        for waiting in waiters:
-            waiting.add(self._waiter)
-        if has_news:
-            self._note()
+        self._waiting: list[tuple[set[Waiter], Waiter]] = []
+        for number, read in enumerate(reads):
+            if read.partition is not None:
+                waiter = partial(self.note, number)
+                for waiters in waiters_of(read.partition):
+                    waiters.add(waiter)
+                    self._waiting.append((waiters, waiter))
 
     def cancel(self, msg: object = None) -> bool:
         """Nobody wants it any more."""
         self._end()
         return super().cancel(msg)
 
-    def _note(self) -> None:
-        """There is news."""
+    def note(self, number: int) -> None:
+        """There is news of this partition."""
+        self._changed.add(number)
         if not self._is_due:
             self._is_due = True
             self.get_loop().call_soon(self._look)
@@ -64,12 +80,17 @@ class ParkedFetch(Later[FetchResponse]):
         if self.done():
             return
         try:
-            reads = self._reading.read()
-            if not self._reading.is_enough(reads) and self.get_loop().time() < self._deadline_s:
-                release_all(reads)
+            is_over = self.get_loop().time() >= self._deadline_s
+            changed, self._changed = self._changed, set()
+            if is_over:
+                self._reads = self._reading.read()
+            else:
+                self._reads = self._reading.read_again(self._reads, changed)
+            if not is_over and not self._reading.is_enough(self._reads):
+                release_all(self._reads)
                 return
             self._end()
-            answer = self._reading.respond(reads)
+            answer = self._reading.respond(self._reads)
         except Exception as error:  # noqa: BLE001 - a bug must not leave the fetcher waiting
             self._end()
             self.fail(error)
@@ -78,5 +99,5 @@ class ParkedFetch(Later[FetchResponse]):
 
     def _end(self) -> None:
         self._timer.cancel()
-        for waiting in self._waiters:
-            waiting.discard(self._waiter)
+        for waiters, waiter in self._waiting:
+            waiters.discard(waiter)

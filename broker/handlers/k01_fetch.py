@@ -17,7 +17,7 @@ Followers name their replica id. They read up to the log end, and what they ask 
 how far they are: the high watermark moves, and who has caught up is proposed for the in-sync set.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Container, Sequence
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k01_fetch import (
@@ -40,7 +40,7 @@ from ..core.fetch_reads import (
     read_all,
     release_all,
 )
-from ..core.fetch_session import FetchContext
+from ..core.fetch_session import FetchContext, PartitionFetch
 from ..core.followers import FetchingReplica
 from ..core.partition import Partition
 from ..core.waiters import Waiter
@@ -123,9 +123,22 @@ class _Answering:
 
     def read(self) -> list[Read]:
         """Read every partition; the caller answers with the spans or releases them."""
+        return self._read(self._fetch.partitions)
+
+    def read_again(self, reads: list[Read], changed: Container[int]) -> list[Read]:
+        """As `reads`, but what has changed, by its number, and what gave records is read anew."""
+        numbers = [n for n, read in enumerate(reads) if n in changed or read.span is not None]
+        reads = reads.copy()
+        for number, read in zip(
+            numbers, self._read([reads[number].fetch for number in numbers]), strict=True
+        ):
+            reads[number] = read
+        return reads
+
+    def _read(self, fetches: list[PartitionFetch]) -> list[Read]:
         request, replica = self._request, self._replica
         reads = read_all(
-            self._fetch.partitions,
+            fetches,
             self._find,
             min(request.max_bytes, self._node.fetch_bytes_max),
             committed=bool(request.isolation_level),
@@ -170,18 +183,11 @@ class _Answering:
 
         `reads` were not enough, and have been released.
         """
-        return ParkedFetch(
-            self,
-            [
-                waiters
-                for read in reads
-                if read.partition is not None
-                for waiters in self._waiters(read.partition)
-            ],
-            wait_s=self._request.max_wait_ms / 1000,
-            # Who was told of a high watermark may have appended to what was read before.
-            has_news=any(map(self._is_outdated, reads)),
-        )
+        parked = ParkedFetch(self, reads, self._waiters, wait_s=self._request.max_wait_ms / 1000)
+        for number, read in enumerate(reads):
+            if self._is_outdated(read):  # who heard of a high watermark may have appended there
+                parked.note(number)
+        return parked
 
     def _waiters(self, partition: Partition) -> Sequence[set[Waiter]]:
         if self._replica is None:
