@@ -113,12 +113,12 @@ def _end(partition: Partition, request: ListOffsetsRequest) -> int:
 
 
 def _check_available(partition: Partition, version: int, request: ListOffsetsRequest) -> None:
-    """Refuse while the high watermark lags behind the start of the leader's epoch.
+    """Refuse while the high watermark lags behind the start of the leader's epoch; v0 never.
 
     Raises: Refused (OFFSET_NOT_AVAILABLE).
     """
     is_behind = partition.epoch_start_offset > partition.log.high_watermark
-    if request.replica_id == CONSUMER and is_behind:
+    if request.replica_id == CONSUMER and is_behind and version > 0:
         known = version >= NOT_AVAILABLE_VERSION_FIRST
         raise Refused(ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE)
 
