@@ -20,6 +20,9 @@ BUFFER_BYTES_KEPT: Final = 1 << 20
 READ_BYTES_MAX: Final = 1 << 20  # per wake-up, so that other connections get their turn
 
 
+LATE: Final = "did not answer in time"
+
+
 class PeerFailed(Exception):
     """The broker can't be reached, hung up, took too long, or answered what nobody understands."""
 
@@ -45,10 +48,13 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._end = 0
         """Where the answer under way ends in the buffer; 0 while its size is not known."""
         self._waiting: asyncio.Future[memoryview] | None = None
+        self._deadline_s = 0.0
+        self._watch: asyncio.TimerHandle | None = None
+        """Looks whether the deadline has passed; one timer for all questions."""
         self.failure = ""
         """Why the connection is over."""
 
-    async def exchange(self, request: Writer) -> memoryview:
+    async def exchange(self, request: Writer, timeout_s: float) -> memoryview:
         """Send a frame, return the one that comes back; it is valid until the next call.
 
         Cancelling ends the connection, as the answer could be taken for that to another question.
@@ -59,8 +65,12 @@ class PeerConnection(asyncio.BufferedProtocol):
         if len(self._buffer) > max(BUFFER_BYTES_KEPT, 4 * self._end):
             self._buffer = memoryview(bytearray(BUFFER_BYTES_MIN))
         self._received_bytes = self._end = 0
-        waiting: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[memoryview] = loop.create_future()
         self._waiting = waiting
+        self._deadline_s = loop.time() + timeout_s
+        if self._watch is None or self._watch.when() > self._deadline_s:
+            self._look_at(self._deadline_s)
         self._transport.write(request)
         try:
             return await waiting
@@ -77,11 +87,27 @@ class PeerConnection(asyncio.BufferedProtocol):
         if self.failure:
             return
         self.failure = reason
+        if self._watch is not None:
+            self._watch.cancel()
         if self._transport is not None:
             self._transport.abort()
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(PeerFailed(reason))
         self._on_end()
+
+    def _look_at(self, moment_s: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = asyncio.get_running_loop().call_at(moment_s, self._look)
+
+    def _look(self) -> None:
+        self._watch = None
+        if self._waiting is None:
+            return
+        if asyncio.get_running_loop().time() < self._deadline_s:  # of an earlier question
+            self._look_at(self._deadline_s)
+        else:
+            self.fail(LATE)
 
     # Called by the transport.
 

@@ -10,7 +10,7 @@ from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.framing import API_VERSIONS_KEY, encode_request, read_response_header
 from odradek.protocol.schema import Message
 
-from .connection import PeerConnection, reason_of
+from .connection import LATE, PeerConnection, reason_of
 from .connection import PeerFailed as PeerFailed
 
 if TYPE_CHECKING:
@@ -88,10 +88,13 @@ class Peer:
             if self._close_count != close_count:
                 raise PeerFailed(f"{self}: closed")
             try:
-                async with asyncio.timeout(self._timeout_s) as self._deadline:
+                if self._connection is not None:
                     self._last_answer = await self._ask(request, version)
+                else:
+                    async with asyncio.timeout(self._timeout_s) as self._deadline:
+                        self._last_answer = await self._ask(request, version)
             except TimeoutError:
-                reason = "closed" if self._close_count != close_count else "did not answer in time"
+                reason = "closed" if self._close_count != close_count else LATE
                 raise PeerFailed(f"{self}: {reason}") from None
             except PeerFailed as failed:
                 raise PeerFailed(f"{self}: {failed}") from failed.__cause__
@@ -163,7 +166,7 @@ class Peer:
         """Raises: PeerFailed."""
         correlation_id = next(self._correlation_ids) & 0x7FFFFFFF
         frame = await connection.exchange(
-            encode_request(request, version, correlation_id, self._client_id)
+            encode_request(request, version, correlation_id, self._client_id), self._timeout_s
         )
         try:
             return _read_answer(frame, response_class(type(request)), version, correlation_id)
