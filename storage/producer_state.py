@@ -1,9 +1,11 @@
 """What a partition remembers of its idempotent producers (KIP-98, KIP-360).
 
-Per producer id: its epoch and its last five batches as (last sequence, last offset, offset delta,
-timestamp). A batch is
+Per producer id: its epoch and its last ten batches as (last sequence, last offset, offset delta,
+timestamp). Kafka keeps five, as many as a producer has under way. But it has so many under way to
+each broker: while five wait for an answer of an old leader, which may be late, the new leader takes
+five more, and must know the first ones when they come again. A batch is
 
-- a duplicate if one of the five has its epoch and its first and last sequence: the first append is
+- a duplicate if one of the ten has its epoch and its first and last sequence: the first append is
   answered again;
 - in order if its first sequence follows the last one (after 2^31-1 comes 0);
 - of a new epoch if the epoch rose, and must then begin with sequence 0;
@@ -24,7 +26,7 @@ from odradek.protocol.records import BatchHeader, Marker, MarkerType, iter_recor
 from .errors import ProducerError
 from .log_file import Bytes
 
-BATCHES_KEPT_MAX: Final = 5
+BATCHES_KEPT_MAX: Final = 10
 NO_PRODUCER_EPOCH: Final = -1
 _MARKER_BYTES_MAX: Final = 4096
 

@@ -53,10 +53,11 @@ def test_an_unknown_producer_may_begin_anywhere() -> None:
     assert Partition().append(header_of(41)) == 100
 
 
-def test_the_last_five_batches_are_answered_again() -> None:
+def test_the_last_ten_batches_are_answered_again() -> None:
+    """Five that an old leader has not answered, and five that the new one has taken since."""
     partition = Partition()
-    offsets = [partition.append(header_of(2 * number, 2)) for number in range(7)]
-    for number in range(2, 7):
+    offsets = [partition.append(header_of(2 * number, 2)) for number in range(12)]
+    for number in range(2, 12):
         duplicate = partition.state.check(header_of(2 * number, 2))
         assert duplicate == (offsets[number], offsets[number] + 1, 1000 + 2 * number)
     for number in range(2):
