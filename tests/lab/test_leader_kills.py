@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.java, pytest.mark.wire]
 TOPIC: Final = "kept"
 SETTINGS: Final = {"offsets.topic.replication.factor": "3"}
 # Acknowledged between two kills, so that each falls into a running load.
-BETWEEN: Final = 1500
+BETWEEN: Final = 1000
 TIMEOUT_S: Final = 60.0
 FULL_AGAIN_S: Final = 90.0
 # In `make soak` a cluster lives for so many kills, then the next begins.
@@ -113,7 +113,7 @@ def kill_under_load(lab: Cluster, kind: str, kills: int, *, acked: int, rate: in
     [("leaders", 5, 20_000), ("controllers", 3, 5_000), ("everybody", 3, 5_000)],
 )
 def test_nothing_acknowledged_is_lost(lab: Cluster, kind: str, kills: int, acked: int) -> None:
-    kill_under_load(lab, kind, kills, acked=acked, rate=300)
+    kill_under_load(lab, kind, kills, acked=acked, rate=500)
 
 
 @pytest.mark.soak
