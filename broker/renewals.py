@@ -91,11 +91,12 @@ class Renewals:
             state.leader_epoch < known.leader_epoch or state.partition_epoch < known.partition_epoch
         ):
             return Verdict.TAKE if served is not None else Verdict.FAIL
-        if not any(replica != self._broker_id and replica in live for replica in state.isr):
+        others = any(replica != self._broker_id and replica in live for replica in state.isr)
+        if not others or self._broker_id not in state.replicas:
             return Verdict.TAKE
         if self._broker_id in state.isr or state.leader == self._broker_id:
             return Verdict.FAIL
-        return Verdict.TAKE if state.leader == NO_LEADER else Verdict.RENEW
+        return Verdict.RENEW if state.leader in live else Verdict.TAKE
 
     def failed(self, state: PartitionState) -> None:
         """The controller is answered KAFKA_STORAGE_ERROR, and the replica not served any more."""

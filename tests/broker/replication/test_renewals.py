@@ -166,6 +166,10 @@ async def test_who_can_not_be_elected_is_no_help(cluster: Cluster) -> None:
     assert judge(state._replace(isr=(1,)), live=ISR) is Verdict.TAKE
     assert judge(state._replace(leader=-1, isr=(2,), leader_epoch=1), live=ISR) is Verdict.TAKE
     assert judge(state, live=ISR) is Verdict.FAIL
+    behind = state._replace(leader=2, isr=(2,), leader_epoch=1)
+    assert judge(behind, live=[1, 3]) is Verdict.TAKE
+    assert judge(behind._replace(replicas=(2, 3)), live=ISR) is Verdict.TAKE
+    assert judge(behind, live=ISR) is Verdict.RENEW
     old = state_of(2, 0, [2, 3], ISR)._replace(leader_epoch=-1)
     assert judge(old, live=ISR) is Verdict.TAKE, "it is of the past"
 
