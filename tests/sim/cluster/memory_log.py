@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 from odradek.broker.config import Config
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState, TopicPartition
+from odradek.broker.renewals import Verdict
 from odradek.broker.replica_logs import ReplicaLogs, Serve
 from odradek.broker.replicas import Replicas
 from odradek.broker.runtime import Runtime
@@ -204,6 +205,16 @@ class MemoryReplicas:
         self.unmade: set[TopicPartition] = set()
         self.log_dirs = disks
         self.logs = MemoryReplicaLogs(disks, self, world)
+        # These disks lose and damage nothing that was written.
+        self.renewals = SimpleNamespace(
+            judge=lambda state, live: Verdict.TAKE, stopped=lambda key: None
+        )
+        self.suspects = SimpleNamespace(
+            may_lead=lambda state, kept: True,
+            role_taken=lambda partition: None,
+            told=lambda states: None,
+            forget=lambda key: None,
+        )
         self._broker_id = broker_id
         self._world = world
         self._end = end
