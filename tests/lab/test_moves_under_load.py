@@ -159,7 +159,7 @@ def move_under_load(lab: Cluster, *turns: Turn) -> None:
     assert load.failed == 0, f"{load.failed} records failed or timed out: {load.history}"
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_moves_under_load(lab: Cluster) -> None:
     move_under_load(lab, move_and_stop_a_broker, move_and_kill_the_controller)
 
