@@ -295,11 +295,12 @@ class _Run:
             "led": not {*seen.leaders} & {LEADER, -1},
             "controlled": seen.controller_epoch > self._before.controller_epoch,
         }
+        due = self._due()
         self.has_moved |= {*seen.leaders} != {LEADER}
         for what, is_so in now.items():
-            if is_so and what not in self.after_s:
+            if is_so and what in due and what not in self.after_s:
                 self.after_s[what] = round(self.age_s, 2)
-        self._count_acknowledged(all(now[what] for what in self._due()))
+        self._count_acknowledged(all(now[what] for what in due))
         return seen
 
     def _due(self) -> list[str]:

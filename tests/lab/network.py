@@ -13,6 +13,7 @@ Names carry the pid.  What a killed run has left is removed when the next networ
 """
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -60,6 +61,7 @@ class NoEffect(AssertionError):
     """A fault has hit no packet."""
 
 
+@functools.cache
 def missing() -> str | None:
     """What a network of our own needs and is not here, or None."""
     if sys.platform != "linux" or os.geteuid() != 0:
