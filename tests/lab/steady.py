@@ -10,12 +10,14 @@ import random
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
 import psutil
+from kazoo.handlers.threading import KazooTimeoutError
 
 from tests.lab import admin
 from tests.lab.brokers import KINDS, OdradekBroker
@@ -32,6 +34,7 @@ WRITERS: Final = ("librdkafka", "java", "aiokafka")
 FAULTS: Final = ("kill", "restart", "pause", "wait", "zookeeper")
 BETWEEN_FAULTS_S: Final = (20.0, 60.0)
 SETTLE_S: Final = 90.0
+TRIES: Final = 3
 ANSWER_TIMEOUT_S: Final = 30.0
 FLAT: Final = 1.05
 # Connections come and go: so many are noise.
@@ -137,8 +140,16 @@ class Steady:
                 lab.kill_zookeeper()
                 lab.start_zookeeper()
         self.faults.append(name)
-        lab.settle(timeout_s=SETTLE_S)
+        self._settle()
         admin.elect_preferred(lab, None)
+
+    def _settle(self) -> None:
+        """What the laboratory asked of a ZooKeeper that died just then is asked again."""
+        for _ in range(TRIES - 1):
+            with suppress(KazooTimeoutError):
+                self.lab.settle(timeout_s=SETTLE_S)
+                return
+        self.lab.settle(timeout_s=SETTLE_S)
 
     def _pause(self, broker: int) -> None:
         """For a moment only: its session lives on."""

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from .events import UNKNOWN, Closed, Fatal, Sent, Value, Writer, encode
 from .noting import Notes, now_s, spec, tell, told_to_stop
@@ -38,7 +38,7 @@ class LibrdkafkaWriter:
                 begin_s += (due - room) / told["rate"]
             for _ in range(min(due, room)):
                 self._send()
-            self._producer.poll(TURN_S)
+            self._serve(lambda: self._producer.poll(TURN_S))
             if self.dead:
                 self._replace()
             if time.monotonic() - told_s > TELL_S:
@@ -59,7 +59,13 @@ class LibrdkafkaWriter:
         data = encode(value, self.told["record_bytes"])
         answered = self._answered(value, now_s(), time.monotonic())
         topic = self.told["topic"]
-        self._producer.produce(topic, data, partition=partition, on_delivery=answered)
+        try:
+            self._producer.produce(topic, data, partition=partition, on_delivery=answered)
+        except KafkaException as error:  # it has given up, and may not have told yet
+            self.in_flight -= 1
+            self.failed += 1
+            self._error(error.args[0])
+            self.notes.note(Sent(*value, UNKNOWN, -1, now_s(), 0.0))
 
     def _answered(
         self, value: Value, sent_s: float, begin_s: float
@@ -81,21 +87,29 @@ class LibrdkafkaWriter:
             self.notes.note(Fatal(self.name, str(error), now_s()))
             self.dead = True
 
+    def _serve(self, call: Callable[[], int]) -> int:
+        """Poll or flush: a fatal error is raised there, and not given to the callback."""
+        try:
+            return call()
+        except KafkaException as error:
+            self._error(error.args[0])
+            return 1
+
     def _replace(self) -> None:
         """Another producer in place of one that refuses to go on."""
         self._producer.purge()
-        self._producer.flush(10)
+        self._serve(lambda: self._producer.flush(10))
         self.epoch += 1
         self.numbers = [0] * len(self.numbers)
         self.dead = False
         self._producer = self._connect()
 
     def _finish(self) -> None:
-        while self._producer.flush(1) and not self.dead:
+        while not self.dead and self._serve(lambda: self._producer.flush(1)):
             self._tell()
         if self.dead:
             self._producer.purge()
-            self._producer.flush(10)
+            self._serve(lambda: self._producer.flush(10))
         self.notes.note(Closed(self.name, now_s()))
         self.notes.flush()
         self._tell()
