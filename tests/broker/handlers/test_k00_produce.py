@@ -194,7 +194,7 @@ async def test_who_is_no_leader_says_who_is(broker: RunningBroker) -> None:
     result = await client.produce("t", batch_of(b"a"))
     assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (result.current_leader.leader_id, result.current_leader.leader_epoch) == (9, 3)
-    answer = await client.ask(fetch_request(topic.topic_id), 16)
+    answer = await client.ask(fetch_request(topic.topic_id, leader_epoch=2), 16)
     data = answer.responses[0].partitions[0]
-    assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert data.error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (9, 3)
