@@ -9,9 +9,9 @@ from odradek.storage.log_file import Bytes
 from odradek.storage.moving import Copy
 
 from .client import batch_of
+from .log_dirs import NAMES, alter, begun, broker_at, directories, log_of, others, values
 from .requests import delete_records, delete_topics
 from .running import WatchedFiles, until
-from .test_log_dirs import NAMES, alter, begun, broker_at, directories, log_of, others, values
 
 
 def crashed_copy(tmp_path: Path) -> Path:

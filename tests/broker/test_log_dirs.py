@@ -1,89 +1,42 @@
 """Several log directories: where partitions go, how they are moved, what a failed one costs."""
 
 import asyncio
-import contextlib
-import logging
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
-from odradek.broker.coordination import znodes
 from odradek.broker.handlers.k34_alter_replica_log_dirs import ALTERED_AT_ONCE
 from odradek.broker.moves import SLICE_BYTES
 from odradek.broker.runtime import ThreadOffload
-from odradek.broker.server import StartupError
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.k03_metadata import MetadataRequest
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
-from odradek.storage.log import Log
 from odradek.storage.moving import MARKER, future_directory
 
-from .client import Client, batch_of, error_codes, records_in
-from .faults import BROKEN, FULL, FaultyFiles
-from .group_requests import commit, fetch_offsets
-from .requests import alter_log_dirs, change_configs, delete_topics, list_offsets
-from .running import RunningBroker, WatchedFiles, make_broker, running, until
-
-GROUPS: Final = "__consumer_offsets"
-NAMES: Final = ("a", "b", "c")
-AT_ONCE: Final = {"log.segment.delete.delay.ms": "0", "log.segment.bytes": "20000"}
-BROKER: Final = 4
-SET, DELETE = 0, 1
-STORAGE_ERROR: Final = ErrorCode.KAFKA_STORAGE_ERROR
-
-
-def paths_of(tmp_path: Path) -> list[str]:
-    return [str(tmp_path / name) for name in NAMES]
-
-
-@contextlib.asynccontextmanager
-async def broker_at(
-    tmp_path: Path,
-    files: WatchedFiles | None = None,
-    settings: Mapping[str, str] | None = None,
-) -> AsyncIterator[RunningBroker]:
-    settings = {"log.dirs": ",".join(paths_of(tmp_path)), **AT_ONCE, **(settings or {})}
-    async with running(tmp_path, settings, files=files) as broker:
-        yield broker
-
-
-def log_of(broker: RunningBroker, topic: str = "t", partition: int = 0) -> Log:
-    return broker.node.replicas.partitions[topic, partition].log
-
-
-def dir_of(broker: RunningBroker, topic: str = "t", partition: int = 0) -> str:
-    return Path(log_of(broker, topic, partition).directory).parent.name
-
-
-def others(broker: RunningBroker, topic: str = "t") -> list[str]:
-    """The paths of the directories where it is not."""
-    paths = broker.node.replicas.log_dirs.paths
-    return [path for path in paths if Path(path).name != dir_of(broker, topic)]
-
-
-async def alter(client: Client, path: str, *partitions: tuple[str, int]) -> list[int]:
-    answer = await client.ask(alter_log_dirs(path, *(partitions or [("t", 0)])), 2)
-    return [p.error_code for topic in answer.results for p in topic.partitions]
-
-
-async def values(client: Client, topic: str = "t") -> list[bytes]:
-    found: list[bytes] = []
-    while True:
-        data = await client.fetch(topic, len(found))
-        assert data.error_code == 0
-        read = [value for offset, value in records_in(data.records) if offset >= len(found)]
-        if not read:
-            return found
-        found += read
-
-
-def directories(tmp_path: Path) -> dict[str, list[str]]:
-    return {n: sorted(p.name for p in (tmp_path / n).iterdir() if p.is_dir()) for n in NAMES}
+from .client import Client, batch_of
+from .log_dirs import (
+    BROKER,
+    DELETE,
+    GROUPS,
+    NAMES,
+    SET,
+    alter,
+    broker_at,
+    committed,
+    dir_of,
+    directories,
+    log_of,
+    offset_of,
+    others,
+    paths_of,
+    values,
+)
+from .requests import change_configs, delete_topics
+from .running import RunningBroker, until
 
 
 def test_a_new_partition_goes_where_the_fewest_are(tmp_path: Path) -> None:
@@ -388,158 +341,6 @@ def test_a_copy_that_no_longer_fits_is_begun_anew(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-async def codes_of(client: Client, topic: str) -> list[int]:
-    produced = await client.produce(topic, batch_of(b"x"))
-    fetched = await client.fetch(topic)
-    listed = (await client.ask(list_offsets(topic, -1), 9)).topics[0].partitions[0]
-    return [produced.error_code, fetched.error_code, listed.error_code]
-
-
-async def led(client: Client) -> dict[str, tuple[int, int, list[int]]]:
-    answer = await client.ask(MetadataRequest(topics=None), 12)
-    return {
-        t.name: (p.error_code, p.leader_id, p.offline_replicas)
-        for t in answer.topics
-        for p in t.partitions
-    }
-
-
-def test_a_directory_that_fails_takes_only_its_own_along(tmp_path: Path) -> None:
-    async def main() -> None:
-        files = FaultyFiles()
-        async with broker_at(tmp_path, files) as broker:
-            client = await broker.client()
-            for topic in ("t", "u", "v"):
-                await client.create_topic(topic)
-                await client.append(topic, batch_of(b"a"))
-            assert [dir_of(broker, topic) for topic in ("t", "u", "v")] == ["a", "b", "c"]
-            files.faults, files.where = {"append": BROKEN}, str(tmp_path / "b")
-            assert (await client.produce("u", batch_of(b"b"))).error_code == STORAGE_ERROR
-            files.faults = {}
-            assert await codes_of(client, "u") == [STORAGE_ERROR] * 3
-            assert await codes_of(client, "t") == await codes_of(client, "v") == [0] * 3
-            shown = broker.node.metadata.partition
-            await until(lambda: (state := shown("u", 0)) is not None and state.leader == -1)
-            number = broker.broker_id
-            leaderless = (ErrorCode.LEADER_NOT_AVAILABLE, -1, [number])
-            assert await led(client) == {
-                "t": (0, number, []),
-                "u": leaderless,
-                "v": (0, number, []),
-            }
-            results = (await client.ask(DescribeLogDirsRequest(topics=None), 4)).results
-            assert [r.error_code for r in results] == [0, STORAGE_ERROR, 0]
-            assert await alter(client, str(tmp_path / "b")) == [STORAGE_ERROR]
-            assert await alter(client, str(tmp_path / "c")) == [STORAGE_ERROR]
-            assert await alter(client, str(tmp_path / "c"), ("u", 0)) == [STORAGE_ERROR]
-            await client.create_topic("w", 2)
-            assert {dir_of(broker, "w", p) for p in (0, 1)} == {"a", "c"}
-            assert await broker.session.children("/log_dir_event_notification") == []
-        assert not (tmp_path / "b/.kafka_cleanshutdown").exists()
-        assert (tmp_path / "c/.kafka_cleanshutdown").exists()
-        async with broker_at(tmp_path) as broker:
-            client = await broker.client()
-            assert [e for e, _, _ in (await led(client)).values()] == [0] * 4
-            assert await values(client, "u") == [b"a"]
-
-    asyncio.run(main())
-
-
-def test_the_first_directory_ends_the_broker(tmp_path: Path) -> None:
-    async def main() -> None:
-        files = FaultyFiles()
-        async with broker_at(tmp_path, files) as broker:
-            client = await broker.client()
-            await client.create_topic("t", 2)
-            files.faults, files.where = {"append": BROKEN}, str(tmp_path / "a")
-            await client.produce("t", batch_of(b"b"))
-            reason = await asyncio.wait_for(broker.failed(), 10)
-            assert "first log directory, with the store, is offline" in reason
-            files.faults = {}
-
-    asyncio.run(main())
-
-
-class MissingDisk(FaultyFiles):
-    """A disk that is gone when the broker starts."""
-
-    def lock(self, path: str):  # type: ignore[no-untyped-def]
-        self.meet("lock", path)
-        return super().lock(path)
-
-
-@pytest.mark.parametrize("operation", ["lock", "write", "list"])
-def test_a_start_without_one_of_the_disks(
-    tmp_path: Path, operation: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def main() -> None:
-        async with broker_at(tmp_path) as broker:
-            client = await broker.client()
-            await client.create_topic("t", 3)
-            for partition in range(3):
-                await client.append("t", batch_of(b"a"), partition=partition)
-        files = MissingDisk()
-        files.where = str(tmp_path / "b")
-        if operation == "list":
-            (tmp_path / "b").rename(tmp_path / "away")
-            (tmp_path / "b").symlink_to("/dev/null/x")
-        else:
-            (tmp_path / "b/meta.properties").unlink()
-            files.faults = {operation: BROKEN}
-        async with broker_at(tmp_path, files) as broker:
-            client = await broker.client()
-            codes = [(await client.fetch("t", partition=p)).error_code for p in range(3)]
-            assert sorted(codes) == [0, 0, STORAGE_ERROR]
-            assert "log directory offline" in caplog.text
-            await client.create_topic("new", 3)
-            assert (await client.produce("new", batch_of(b"a"))).error_code == 0
-            # Nobody is served it any more, but what may lie on the disk that is gone is not
-            # deleted, so the deletion goes on when that is back.
-            (result,) = (await client.ask(delete_topics(6, "t"), 6)).responses
-            assert result.error_code == 0
-            assert await broker.session.exists(znodes.delete_topic_path("t")) is not None
-        if operation == "list":
-            (tmp_path / "b").unlink()
-            (tmp_path / "away").rename(tmp_path / "b")
-        async with broker_at(tmp_path) as broker:
-            assert list(broker.node.metadata.topics) == ["new"]
-
-    asyncio.run(main())
-
-
-def test_a_full_directory_is_passed_over(tmp_path: Path) -> None:
-    async def main() -> None:
-        files = FaultyFiles()
-        async with broker_at(tmp_path, files) as broker:
-            client = await broker.client()
-            files.faults, files.where = {"create": FULL}, str(tmp_path / "a")
-            await client.create_topic("t")
-            assert dir_of(broker) == "b"
-            assert directories(tmp_path)["a"] == []
-
-    asyncio.run(main())
-
-
-def test_one_partition_in_two_directories_is_refused(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def main() -> None:
-        async with broker_at(tmp_path) as broker:
-            await (await broker.client()).create_topic("t")
-        (tmp_path / "c/t-0").mkdir()
-        settings = {"log.dirs": ",".join(paths_of(tmp_path))}
-        broker, runtime = make_broker(tmp_path, settings)
-        try:
-            with pytest.raises(StartupError, match="hold the same partition") as error:
-                await broker.start()
-            assert f"{tmp_path}/a/t-0 and {tmp_path}/c/t-0" in str(error.value)
-        finally:
-            runtime.close()
-
-    with caplog.at_level(logging.ERROR):
-        asyncio.run(main())
-
-
 def test_a_partition_of_group_offsets_is_moved(tmp_path: Path) -> None:
     async def main() -> None:
         async with broker_at(tmp_path, settings={"offsets.topic.num.partitions": "1"}) as broker:
@@ -557,40 +358,6 @@ def test_a_partition_of_group_offsets_is_moved(tmp_path: Path) -> None:
             assert log_of(broker, GROUPS).directory == directory
             await until(lambda: not broker.node.groups.is_loading)
             assert await offset_of(await broker.client()) == 2
-
-    asyncio.run(main())
-
-
-async def committed(client: Client, offset: int) -> None:
-    answer = await client.ask(commit("g", "t", {0: offset}), 8)
-    assert error_codes(answer.topics[0].partitions) == [0]
-    assert await offset_of(client) == offset
-
-
-async def offset_of(client: Client) -> int:
-    answer = await client.ask(fetch_offsets("g", "t", 0), 7)
-    offset: int = answer.topics[0].partitions[0].committed_offset
-    return offset
-
-
-def test_groups_in_a_failed_directory_have_no_coordinator(tmp_path: Path) -> None:
-    async def main() -> None:
-        files = FaultyFiles()
-        settings = {"offsets.topic.num.partitions": "1"}
-        async with broker_at(tmp_path, files, settings) as broker:
-            client = await broker.client()
-            assert await alter(client, str(tmp_path / "c"), (GROUPS, 0)) == [3]
-            await client.create_topic("t")
-            await client.ask(FindCoordinatorRequest(key="g", coordinator_keys=["g"]), 4)
-            await until(lambda: not broker.node.groups.is_loading)
-            assert dir_of(broker, GROUPS) == "c"
-            await committed(client, 1)
-            files.faults, files.where = {"append": BROKEN}, str(tmp_path / "c")
-            await client.ask(commit("g", "t", {0: 5}), 8)
-            files.faults = {}
-            answer = await client.ask(commit("g", "t", {0: 5}), 8)
-            assert error_codes(answer.topics[0].partitions) == [ErrorCode.NOT_COORDINATOR]
-            assert not list(broker.node.groups.shards())
 
     asyncio.run(main())
 

@@ -1,0 +1,82 @@
+"""A broker with three log directories, and what tests of them ask."""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode
+from odradek.storage.log import Log
+
+from .client import Client, error_codes, records_in
+from .group_requests import commit, fetch_offsets
+from .requests import alter_log_dirs
+from .running import RunningBroker, WatchedFiles, running
+
+GROUPS: Final = "__consumer_offsets"
+NAMES: Final = ("a", "b", "c")
+AT_ONCE: Final = {"log.segment.delete.delay.ms": "0", "log.segment.bytes": "20000"}
+BROKER: Final = 4
+SET, DELETE = 0, 1
+STORAGE_ERROR: Final = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def paths_of(tmp_path: Path) -> list[str]:
+    return [str(tmp_path / name) for name in NAMES]
+
+
+@contextlib.asynccontextmanager
+async def broker_at(
+    tmp_path: Path,
+    files: WatchedFiles | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> AsyncIterator[RunningBroker]:
+    settings = {"log.dirs": ",".join(paths_of(tmp_path)), **AT_ONCE, **(settings or {})}
+    async with running(tmp_path, settings, files=files) as broker:
+        yield broker
+
+
+def log_of(broker: RunningBroker, topic: str = "t", partition: int = 0) -> Log:
+    return broker.node.replicas.partitions[topic, partition].log
+
+
+def dir_of(broker: RunningBroker, topic: str = "t", partition: int = 0) -> str:
+    return Path(log_of(broker, topic, partition).directory).parent.name
+
+
+def others(broker: RunningBroker, topic: str = "t") -> list[str]:
+    """The paths of the directories where it is not."""
+    paths = broker.node.replicas.log_dirs.paths
+    return [path for path in paths if Path(path).name != dir_of(broker, topic)]
+
+
+async def alter(client: Client, path: str, *partitions: tuple[str, int]) -> list[int]:
+    answer = await client.ask(alter_log_dirs(path, *(partitions or [("t", 0)])), 2)
+    return [p.error_code for topic in answer.results for p in topic.partitions]
+
+
+async def values(client: Client, topic: str = "t") -> list[bytes]:
+    found: list[bytes] = []
+    while True:
+        data = await client.fetch(topic, len(found))
+        assert data.error_code == 0
+        read = [value for offset, value in records_in(data.records) if offset >= len(found)]
+        if not read:
+            return found
+        found += read
+
+
+def directories(tmp_path: Path) -> dict[str, list[str]]:
+    return {n: sorted(p.name for p in (tmp_path / n).iterdir() if p.is_dir()) for n in NAMES}
+
+
+async def committed(client: Client, offset: int) -> None:
+    answer = await client.ask(commit("g", "t", {0: offset}), 8)
+    assert error_codes(answer.topics[0].partitions) == [0]
+    assert await offset_of(client) == offset
+
+
+async def offset_of(client: Client) -> int:
+    answer = await client.ask(fetch_offsets("g", "t", 0), 7)
+    offset: int = answer.topics[0].partitions[0].committed_offset
+    return offset
