@@ -200,6 +200,7 @@ def _is_quiet(fetch: PartitionFetch, partition: Partition, replica: FetchingRepl
         and log.high_watermark == fetch.told_high_watermark
         and log.log_start_offset == fetch.told_log_start_offset
         and replica.replica_id in partition.in_sync.isr
+        and replica.replica_id in partition.followers  # whoever uses the session
     )
 
 

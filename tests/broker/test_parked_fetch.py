@@ -1,0 +1,119 @@
+"""A Fetch that waits: when it is read again, and what of it."""
+
+import asyncio
+from collections.abc import Container
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from odradek.broker.core.waiters import Waiter, wake
+from odradek.broker.parked_fetch import ParkedFetch
+from odradek.protocol.messages.k01_fetch import FetchResponse
+
+LONG_S = 60.0
+
+
+class Reading:
+    """Has enough once it is told so."""
+
+    def __init__(self, partitions: int) -> None:
+        self.news: list[set[Waiter]] = [set() for _ in range(partitions)]
+        self.reads: list[Any] = [
+            SimpleNamespace(partition=number, span=None) for number in range(partitions)
+        ]
+        self.looked: list[set[int]] = []
+        self.has_enough = False
+        self.breaks = False
+
+    def park(self, wait_s: float = LONG_S) -> ParkedFetch:
+        def waiters_of(number: Any) -> list[set[Waiter]]:
+            return [self.news[number]]
+
+        return ParkedFetch(self, self.reads, waiters_of, wait_s=wait_s)
+
+    def read(self) -> list[Any]:
+        return self.read_again(self.reads, range(len(self.reads)))
+
+    def read_again(self, reads: list[Any], changed: Container[int]) -> list[Any]:
+        self.looked.append({number for number in range(len(reads)) if number in changed})
+        if self.breaks:
+            raise ZeroDivisionError
+        return reads
+
+    def is_enough(self, reads: list[Any]) -> bool:
+        return self.has_enough
+
+    def respond(self, reads: list[Any]) -> FetchResponse:
+        return FetchResponse(responses=[])
+
+
+async def turn() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+def test_only_what_has_news_is_read_and_once_a_turn() -> None:
+    async def test() -> None:
+        reading = Reading(3)
+        parked = reading.park()
+        for number in (2, 0, 2):
+            wake(reading.news[number])
+        await turn()
+        assert reading.looked == [{0, 2}]
+        wake(reading.news[1])
+        reading.has_enough = True
+        assert isinstance(await parked, FetchResponse)
+        assert reading.looked == [{0, 2}, {1}]
+        assert not any(reading.news)
+
+    asyncio.run(test())
+
+
+def test_all_is_read_when_the_time_is_up() -> None:
+    async def test() -> None:
+        reading = Reading(2)
+        assert isinstance(await reading.park(0.001), FetchResponse)
+        assert reading.looked == [{0, 1}]
+
+    asyncio.run(test())
+
+
+def test_who_owes_the_answer_is_told_in_the_same_turn() -> None:
+    async def test() -> None:
+        reading = Reading(1)
+        parked = reading.park()
+        told: list[bool] = []
+        parked.on_end = lambda task: told.append(task.done())
+        reading.has_enough = True
+        wake(reading.news[0])
+        await asyncio.sleep(0)
+        assert told == [True]
+
+    asyncio.run(test())
+
+
+def test_nobody_wants_it_any_more() -> None:
+    async def test() -> None:
+        reading = Reading(2)
+        parked = reading.park()
+        wake(reading.news[0])
+        assert parked.cancel()
+        assert not any(reading.news)
+        await turn()
+        assert reading.looked == []
+
+    asyncio.run(test())
+
+
+def test_a_bug_leaves_nobody_waiting() -> None:
+    async def test() -> None:
+        reading = Reading(1)
+        parked = reading.park()
+        reading.breaks = True
+        wake(reading.news[0])
+        with pytest.raises(ZeroDivisionError):
+            await parked
+        assert not any(reading.news)
+
+    asyncio.run(test())
