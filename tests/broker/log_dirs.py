@@ -1,17 +1,19 @@
 """A broker with three log directories, and what tests of them ask."""
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from odradek.broker.runtime import ThreadOffload
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.log import Log
 
-from .client import Client, error_codes, records_in
+from .client import Client, batch_of, error_codes, records_in
 from .group_requests import commit, fetch_offsets
 from .requests import alter_log_dirs
-from .running import RunningBroker, WatchedFiles, running
+from .running import RunningBroker, WatchedFiles, running, until
 
 GROUPS: Final = "__consumer_offsets"
 NAMES: Final = ("a", "b", "c")
@@ -80,3 +82,45 @@ async def offset_of(client: Client) -> int:
     answer = await client.ask(fetch_offsets("g", "t", 0), 7)
     offset: int = answer.topics[0].partitions[0].committed_offset
     return offset
+
+
+class HeldOffload(ThreadOffload):
+    """Another offload, but for reads of spans, which wait."""
+
+    def __init__(self, offload: ThreadOffload, let_go: asyncio.Event, held: str) -> None:
+        super().__init__("held", threads_max=1)
+        self._offload, self._let_go, self._held = offload, let_go, held
+        self.is_holding = False
+
+    async def __call__(  # type: ignore[override]
+        self, function: Callable[..., Any], /, *args: Any
+    ) -> Any:
+        if getattr(function, "__qualname__", "") == self._held:
+            self.is_holding = True
+            await self._let_go.wait()
+        return await self._offload(function, *args)
+
+    def close(self) -> None:
+        self._offload.close()
+
+
+def hold_moves(broker: RunningBroker, held: str = "Span.read") -> asyncio.Event:
+    """Moves stop at their next slice, or what else they have done in threads, until it is set."""
+    let_go = asyncio.Event()
+    offload = broker.node.runtime.offload
+    assert isinstance(offload, ThreadOffload)
+    broker.node.runtime.offload = HeldOffload(offload, let_go, held)  # type: ignore[assignment]
+    return let_go
+
+
+async def begun(
+    broker: RunningBroker, client: Client, count: int = 30, *, held: str = "Span.read"
+) -> asyncio.Event:
+    """A topic t whose move has begun and waits."""
+    await client.create_topic("t")
+    for number in range(count):
+        await client.append("t", batch_of(b"%05d" % number * 2000))
+    let_go = hold_moves(broker, held)
+    assert await alter(client, others(broker)[0]) == [0]
+    await until(lambda: broker.node.replicas.moving)
+    return let_go

@@ -3,28 +3,27 @@
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from odradek.broker.handlers.k34_alter_replica_log_dirs import ALTERED_AT_ONCE
 from odradek.broker.moves import SLICE_BYTES
-from odradek.broker.runtime import ThreadOffload
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.storage.moving import MARKER, future_directory
 
-from .client import Client, batch_of
+from .client import batch_of
 from .log_dirs import (
     BROKER,
     DELETE,
     GROUPS,
     NAMES,
     SET,
+    HeldOffload,
     alter,
+    begun,
     broker_at,
     committed,
     dir_of,
@@ -36,7 +35,7 @@ from .log_dirs import (
     values,
 )
 from .requests import change_configs, delete_topics
-from .running import RunningBroker, until
+from .running import until
 
 
 def test_a_new_partition_goes_where_the_fewest_are(tmp_path: Path) -> None:
@@ -168,48 +167,6 @@ def test_what_batches_do_not_tell_is_moved_too(tmp_path: Path) -> None:
             assert log_of(broker).log_start_offset == 1
 
     asyncio.run(main())
-
-
-class HeldOffload(ThreadOffload):
-    """Another offload, but for reads of spans, which wait."""
-
-    def __init__(self, offload: ThreadOffload, let_go: asyncio.Event, held: str) -> None:
-        super().__init__("held", threads_max=1)
-        self._offload, self._let_go, self._held = offload, let_go, held
-        self.is_holding = False
-
-    async def __call__(  # type: ignore[override]
-        self, function: Callable[..., Any], /, *args: Any
-    ) -> Any:
-        if getattr(function, "__qualname__", "") == self._held:
-            self.is_holding = True
-            await self._let_go.wait()
-        return await self._offload(function, *args)
-
-    def close(self) -> None:
-        self._offload.close()
-
-
-def hold_moves(broker: RunningBroker, held: str = "Span.read") -> asyncio.Event:
-    """Moves stop at their next slice, or what else they have done in threads, until it is set."""
-    let_go = asyncio.Event()
-    offload = broker.node.runtime.offload
-    assert isinstance(offload, ThreadOffload)
-    broker.node.runtime.offload = HeldOffload(offload, let_go, held)  # type: ignore[assignment]
-    return let_go
-
-
-async def begun(
-    broker: RunningBroker, client: Client, count: int = 30, *, held: str = "Span.read"
-) -> asyncio.Event:
-    """A topic t whose move has begun and waits."""
-    await client.create_topic("t")
-    for number in range(count):
-        await client.append("t", batch_of(b"%05d" % number * 2000))
-    let_go = hold_moves(broker, held)
-    assert await alter(client, others(broker)[0]) == [0]
-    await until(lambda: broker.node.replicas.moving)
-    return let_go
 
 
 def test_a_move_is_seen_and_can_be_cancelled(tmp_path: Path) -> None:
