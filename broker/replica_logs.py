@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.storage.data_dir import DataDir
-from odradek.storage.errors import LogDirFailed
+from odradek.storage.errors import LogDirFailed, StorageError
 from odradek.storage.log import Log
 from odradek.storage.plans import CreatePlan
 
@@ -65,11 +65,13 @@ class ReplicaLogs:
         """The log that was loaded; one of another topic is set aside."""
         kept = self._replicas.log_dirs.find(*state.key)
         if kept is None or state.topic_id in (kept.topic_id, ZERO_UUID):
-            return kept
+            return self._without_gap(kept, state)
         if not _is_legible(kept.topic_id, state.topic_id):
             log.warning("topic id was unreadable, written anew directory=%s", kept.directory)
             self.assign_topic_id(kept, state.topic_id)
-            return kept
+            if self._replicas.log_dirs.of(kept.directory) is None:  # that has shown that it fails
+                return None
+            return self._without_gap(kept, state)
         try:
             uuid = self._runtime.random.randbytes(16)
             data_dir = self._replicas.log_dirs.holding(kept)
@@ -80,6 +82,24 @@ class ReplicaLogs:
             self._replicas.suspects.forget(state.key)
             log.error("log of another topic with this name is set aside directory=%s", directory)
         return None
+
+    def _without_gap(self, kept: Log | None, state: PartitionState) -> Log | None:
+        """Cut a log where a power cut has taken records before others, if there are more replicas.
+
+        A follower would never ask for what lies before its end.  Blocks for the checkpoint.
+        """
+        gap_offset = None if kept is None or kept.loaded is None else kept.loaded.gap_offset
+        if kept is None or kept.loaded is None or gap_offset is None or len(state.replicas) < 2:
+            return kept
+        log.error("log cut at a gap log=%r offset=%d", kept, gap_offset)
+        try:
+            kept.truncate(gap_offset)
+            kept.loaded.gap_offset = None
+            self._replicas.log_dirs.holding(kept).checkpoint()
+        except StorageError as error:
+            self._replicas.note_failure(error)
+            return None
+        return kept
 
     def assign_topic_id(self, kept: Log, topic_id: bytes) -> None:
         """Give an id to a log that has none."""

@@ -144,7 +144,8 @@ class DataDir:
                 self.load_one(found, config_of(found.topic), wall_ms)
             if partitions and len(self._failures) == len(partitions):
                 raise self._failures[0]  # it is not the partitions that are bad
-            self._suspect_lossy()
+            if self._suspect_lossy():
+                self.checkpoint()  # what is appended now must not count as committed after a kill
         except DataDirError:
             raise
         except StorageError as error:
@@ -191,11 +192,13 @@ class DataDir:
         self._found = found
         return found
 
-    def _suspect_lossy(self) -> None:
-        for key, log in self.logs.items():
-            if log.loaded is not None and log.loaded.lost_committed:
-                self.suspicion.add(key, "committed records are lost")
+    def _suspect_lossy(self) -> bool:
+        """Whether there is any replica that has lost committed records."""
+        lossy = [key for key, log in self.logs.items() if log.loaded and log.loaded.lost_committed]
+        for key in lossy:
+            self.suspicion.add(key, "committed records are lost")
         self.suspicion.write()
+        return bool(lossy)
 
     def _look_at_file(self, name: str, path: str, checkpoints: Checkpoints) -> None:
         match = _PARTITION_DIRECTORY.fullmatch(name)

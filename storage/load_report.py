@@ -13,6 +13,8 @@ class LoadReport:
     lost_committed: int = 0
     """Offsets below the checkpointed high watermark that are not in the log any more: its replica
     should not lead before it has caught up with another one."""
+    gap_offset: int | None = None
+    """The first offset that is missing before others that are there."""
     bad_batches: int = 0
     set_aside_bytes: int = 0
     indexes_rebuilt: int = 0

@@ -92,7 +92,7 @@ class LogRecovery:
             )
             self.recovery_point = 0
             self.epochs, self.recovered, self.report.scanned_bytes = [], [], 0
-            self.report.lost_committed = 0
+            self.report.lost_committed, self.report.gap_offset = 0, None
             self._run(segments)
 
     def _run(self, segments: Segments) -> None:
@@ -129,6 +129,8 @@ class LogRecovery:
         first = self.log_end_offset
         if base_offset <= first or self._config.compacts:
             return
+        if self.report.gap_offset is None:
+            self.report.gap_offset = first
         lost = max(0, min(base_offset, self.high_watermark) - first)
         self.report.lost_committed += lost
         logger.error(

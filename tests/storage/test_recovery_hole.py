@@ -102,3 +102,13 @@ def test_a_truncation_into_it_takes_it_away(tmp_path: Path) -> None:
     once_more = reload(again)  # also without its checkpoint
     assert contents(once_more) == found
     once_more.abandon()
+
+
+def test_where_records_are_missing_is_known(tmp_path: Path) -> None:
+    """A replica that has others to copy from is cut there."""
+    log, hole = with_a_hole(tmp_path)
+    again = reload(log)
+    assert again.loaded is not None
+    assert again.loaded.gap_offset == hole.start
+    assert again.truncate(hole.start) == hole.start
+    again.abandon()

@@ -18,29 +18,28 @@ from odradek.broker.core.controller import procedures
 from odradek.broker.core.controller.context import Context
 from odradek.broker.core.controller.effects import Procedure
 from odradek.broker.core.controller.requests import StoppedReplica
-from odradek.broker.core.fetch_reads import Read, read_all
-from odradek.broker.core.fetch_session import PartitionFetch
-from odradek.broker.core.followers import FetchingReplica
 from odradek.broker.core.partition import Partition
-from odradek.broker.core.partition_state import NO_LEADER, PartitionState, TopicPartition
-from odradek.broker.core.truncation import truncation_offset
+from odradek.broker.core.partition_state import PartitionState, TopicPartition
 from odradek.broker.metadata import BrokerInfo, MetadataCache
 from odradek.broker.node import Node
-from odradek.broker.replication.following import Following
+from odradek.broker.throttles import Throttles
 from odradek.protocol.errors import ErrorCode, Refused
+from odradek.storage.errors import LogDirFailed
+from odradek.storage.log import Log
+from odradek.storage.log_dirs import LogDirs
 
 from .checks import Checks, Transitions
-from .memory_log import Disks, MemoryReplicas
+from .disk import MemoryFiles
+from .fetching import LAG_MAX_MS, POLL_MS, TIMEOUT_MS, Fetchers, Leading
+from .promises import Promises, is_of
 from .proposals import Proposals
 from .reign import Answer, Control, Reign
+from .replicas import CONFIG, SimReplicas, topic_config
 from .store import ClusterStore, Session
-from .world import NOTHING, RETRY_MS, STORE, World
+from .world import NOTHING, RETRY_MS, STORE, Killed, World
 
 T = TypeVar("T")
 
-POLL_MS: Final = 120
-LAG_MAX_MS: Final = 900
-TIMEOUT_MS: Final = 400
 SESSION_TIMEOUT_MS: Final = 700
 
 
@@ -62,6 +61,7 @@ class SimBroker:
         world: World,
         store: ClusterStore,
         checks: Checks,
+        promises: Promises,
         transitions: Transitions,
         others: "dict[int, SimBroker]",
         *,
@@ -72,12 +72,17 @@ class SimBroker:
         self.world = world
         self.store = store
         self.checks = checks
+        self.promises = promises
         self.transitions = transitions
         self.others = others
         self.writes_isr = writes_isr
-        self.disks = Disks()
+        self.files = MemoryFiles((f"/{broker_id}/a", f"/{broker_id}/b"))
+        self.boot_count = 0
+        self.loss_count = 0
+        """How often its disks have lost something."""
         self.incarnation = 0
         self.is_up = False
+        self.on_killed: Callable[[], None] = lambda: None
         self._begin()
 
     def _begin(self) -> None:
@@ -91,29 +96,30 @@ class SimBroker:
         self._is_contending = self._must_contend = False
         self.reign: Reign | None = None
         self.metadata = MetadataCache("")
-        self.replicas = MemoryReplicas(
-            self.broker_id, self.disks, self.world, lambda key: self._stopped((key,))
-        )
-        self._followed: dict[TopicPartition, Following] = {}
-        self._fetching: set[int] = set()
-        self._proposals = Proposals(self)
+        self.proposals = Proposals(self)
         self._watchers: dict[Partition, Callable[[], None]] = {}
+        self._taken_epochs: dict[Log, int] = {}
         self._heard_epoch = 0
         nothing: Callable[..., None] = lambda *args: None  # noqa: E731
         groups = SimpleNamespace(lead=nothing, resign_partitions=nothing, forget_topic=nothing)
         replicator = SimpleNamespace(
-            roles_changed=self._roles_changed, stopped=self._stopped, brokers_changed=nothing
+            roles_changed=self._roles_changed, stopped=self.stopped, brokers_changed=nothing
         )
-        self._node = SimpleNamespace(
+        self.replicas = SimReplicas(self, LogDirs((), [], needs_first=False))
+        self.node = SimpleNamespace(
             broker_id=self.broker_id,
             broker_epoch=-1,
             clock=self.world,
+            config=CONFIG,
+            throttles=Throttles(CONFIG, self.world),
             replicas=self.replicas,
             metadata=self.metadata,
             replicator=replicator,
             groups=groups,
         )
-        self.control = ControlRequests(cast(Node, self._node), cast(StoreSession, None))
+        self.control = ControlRequests(cast(Node, self.node), cast(StoreSession, None))
+        self._fetchers = Fetchers(self)
+        self.leading = Leading(self)
 
     # Life and death.
 
@@ -127,25 +133,57 @@ class SimBroker:
         assert not self.is_up
         self._begin()
         self.is_up = True
-        for disk in self.disks.online:
-            for kept in disk.logs.values():
-                kept.reload()
+        self._arm()
+        log_dirs = LogDirs.lock(
+            self.files.paths, self.files, needs_first=False, boot_id=f"boot-{self.boot_count}"
+        )
+        log_dirs.identify(self.broker_id, "sim")
+        log_dirs.load(
+            lambda topic: topic_config(self.store.overrides.get(topic, {})).log_config,
+            self.world.wall_ms(),
+        )
+        self.replicas = self.node.replicas = SimReplicas(self, log_dirs)
+        self.replicas.on_log_dir_failed = self._disk_failed
+        for data_dir in log_dirs.online:
+            for plan in data_dir.deleted_plans():
+                self.replicas.deletions.add(plan, 0)
+        self.replicas.upkeep.start()
         self._open()
-        self.soon(POLL_MS, self._poll)
+        self.soon(POLL_MS, self._fetchers.poll)
         self.soon(LAG_MAX_MS // 2, self._shrink)
 
-    def crash(self, *, expires_ms: int) -> object:
-        """Be gone; the session ends later."""
+    def _arm(self) -> None:
+        """Now and then a process is killed in the middle of what it does to its disks."""
+        self.files.fuse = None
+        if self.world.is_calm or not self.world.time_ms or self.world.random.random() > 0.15:
+            return
+        left = int(2 ** (self.world.random.random() * 9))
+
+        def burn() -> Killed | None:
+            nonlocal left
+            left -= 1
+            if left > 0 or self.world.is_calm:
+                return None
+            return Killed(self._killed, self.world.random.random())
+
+        self.files.fuse = burn
+
+    def _killed(self) -> None:
+        self.on_killed()
+        self.crash(expires_ms=self.world.random.choice((0, SESSION_TIMEOUT_MS)))
+
+    def crash(self, *, expires_ms: int, loses_power: bool = False) -> object:
+        """Be gone; the session ends later. What was not synced may go too."""
         session = self.session
         self.is_up = False
         self.incarnation += 1
+        self.files.fuse = None
         if self.reign is not None:
             self.reign.end()
             self.reign = None
-        for disk in self.disks.online:
-            for kept in disk.logs.values():
-                low, high = kept.kept_high_watermark, kept.high_watermark
-                kept.kept_high_watermark = self.world.random.randint(low, max(low, high))
+        if loses_power:
+            self.boot_count += 1
+            self._lose_power(self.files.paths)
         if session is not None:
             self.world.after(expires_ms, lambda: self.store.expire(session))
 
@@ -230,11 +268,11 @@ class SimBroker:
         if self.reign is not None:
             self.reign.end()
             self.reign = None
-        self.broker_epoch = self._node.broker_epoch = -1
+        self.broker_epoch = self.node.broker_epoch = -1
         self._is_contending = False
         self._open()
         if self.writes_isr:  # what was under way may not have been written
-            self._proposals.begin_anew()
+            self.proposals.begin_anew()
 
     def _register(self) -> None:
         session = self.session
@@ -246,9 +284,9 @@ class SimBroker:
         def entered(live: Any) -> object:
             if live is None:
                 return self.soon(RETRY_MS, again)
-            self.broker_epoch = self._node.broker_epoch = live.epoch
+            self.broker_epoch = self.node.broker_epoch = live.epoch
             self.has_registered = True
-            if not self.disks.is_complete:
+            if not self.replicas.log_dirs.is_complete:
                 self._tell_of_failed_disk()
             return self._contend()
 
@@ -386,164 +424,129 @@ class SimBroker:
     def _roles_changed(self, keys: Sequence[TopicPartition]) -> None:
         for key in keys:
             partition = self.replicas.partitions.get(key)
-            self._followed.pop(key, None)
+            self._fetchers.forget(key)
             if partition is None:
                 continue
-            self.checks.role_taken(partition)
+            state = partition.state
+            assert state.leader_epoch > self._taken_epochs.get(partition.log, -1), (
+                "nobody acts on an older leader epoch"
+            )
+            self._taken_epochs[partition.log] = state.leader_epoch
+            assert partition.log.topic_id == state.topic_id
+            self.checks.isr_known(state)
+            self.promises.role_taken(partition)
             if partition.is_leader:
                 self._watch(partition)
-            elif partition.state.leader != NO_LEADER:
-                self._followed[key] = Following(key, partition)
+            else:
+                self._fetchers.follow(key, partition)
 
     def _watch(self, partition: Partition) -> None:
+        """Look at its high watermark whenever it moves."""
         if partition not in self._watchers:
-            checks, unclean = self.checks, self.checks.unclean
+            promises = self.promises
+            known = (-1, 0)
 
             def moved() -> None:
-                if partition.is_leader and partition.state.topic_id not in unclean:
-                    checks.committed(partition)
+                nonlocal known
+                if partition.is_leader:
+                    now = partition.state.leader_epoch, partition.log.high_watermark
+                    assert now >= known, "no high watermark goes back within a leader epoch"
+                    known = now
+                    promises.committed(partition)
 
             self._watchers[partition] = moved
         partition.waiters.add(self._watchers[partition])
         self._watchers[partition]()
 
-    def _stopped(self, keys: Sequence[TopicPartition]) -> None:
+    def stopped(self, keys: Sequence[TopicPartition]) -> None:
+        """Some are served no more, or followed no more."""
         for key in keys:
-            self._followed.pop(key, None)
-
-    # Following.
-
-    def _poll(self) -> object:
-        self.soon(POLL_MS + self.world.random.randrange(20), self._poll)
-        by_leader: dict[int, list[Following]] = {}
-        for key, following in list(self._followed.items()):
-            if following.is_current and self.replicas.partitions.get(key) is following.partition:
-                by_leader.setdefault(following.partition.state.leader, []).append(following)
-        by_leader = {leader: f for leader, f in by_leader.items() if leader not in self._fetching}
-        for leader, followings in by_leader.items():
-            self._fetch(leader, followings)
-        return None if by_leader else NOTHING
-
-    def _fetch(self, leader: int, followings: Sequence[Following]) -> None:
-        for following in followings:
-            kept = following.partition.log
-            if kept.epochs.latest < 0:
-                kept.truncate(kept.high_watermark)
-        fetches = [
-            PartitionFetch(
-                f.key,
-                f.partition.log.log_end_offset,
-                10,
-                f.leader_epoch,
-                f.partition.log.epochs.latest,
-                0,
-            )
-            for f in followings
-        ]
-        ids = {f.key: f.topic_id for f in followings}
-        target = self.others[leader]
-        self._fetching.add(leader)
-
-        def answered(reads: list[tuple[Read, Any, int]], is_late: bool) -> object:
-            if is_late:
-                return NOTHING
-            self._fetching.discard(leader)
-            for following, (read, records, end) in zip(followings, reads, strict=True):
-                self._take(following, read, records, end)
-            return None
-
-        def handle(reply: Callable[[Any], None]) -> None:
-            reply(target.serve_fetch(self.broker_id, fetches, ids))
-
-        self.world.ask(
-            self, target, handle, answered, lambda: self._fetching.discard(leader), TIMEOUT_MS
-        )
-
-    def serve_fetch(
-        self, replica_id: int, fetches: list[PartitionFetch], ids: dict[TopicPartition, bytes]
-    ) -> list[tuple[Read, Any, int]]:
-        """Answer a follower: what was read, its records, and where the log ends."""
-        partitions = self.replicas.partitions
-
-        def find(fetch: PartitionFetch) -> Partition:
-            partition = partitions.get(cast(TopicPartition, fetch.key))
-            if partition is None:
-                raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            if partition.log.topic_id != ids[cast(TopicPartition, fetch.key)]:
-                raise Refused(ErrorCode.INCONSISTENT_TOPIC_ID)
-            return partition
-
-        by = FetchingReplica(
-            replica_id,
-            is_alive=replica_id in self.metadata.brokers,
-            now_ms=self.world.time_ms,
-            lag_max_ms=LAG_MAX_MS,
-        )
-        reads = read_all(fetches, find, 1000, replica=by)
-        for partition in by.proposed:
-            self._proposals.propose(partition)
-        return [
-            (
-                read,
-                () if read.span is None else cast(Any, read.span).records,
-                0 if read.partition is None else read.partition.log.log_end_offset,
-            )
-            for read in reads
-        ]
-
-    def _take(self, following: Following, read: Read, records: Any, leader_end: int) -> None:
-        partition = following.partition
-        if (
-            self._followed.get(following.key) is not following
-            or not following.is_current
-            or self.replicas.partitions.get(following.key) is not partition
-        ):
-            return
-        kept = partition.log
-        if read.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if leader_end < kept.log_end_offset:
-                kept.truncate(leader_end)
-        elif read.error:
-            if read.error == ErrorCode.FENCED_LEADER_EPOCH:
-                del self._followed[following.key]
-        elif read.diverging_epoch is not None:
-            kept.truncate(truncation_offset(kept, *read.diverging_epoch))
-        elif kept.log_end_offset == read.fetch.fetch_offset:
-            partition.append_fetched(records, wall_ms=0)
-            partition.take_offsets(read.high_watermark, 0)
+            self._fetchers.forget(key)
 
     # Leading.
-
-    def produce(self, value: int) -> object:
-        """A client writes to any partition that is led here."""
-        led = [p for _, p in sorted(self.replicas.partitions.items()) if p.is_leader]
-        if not led:
-            return NOTHING
-        partition = self.world.random.choice(led)
-        partition.append(cast(Any, value), cast(Any, None), wall_ms=0)
-        return None
 
     def _shrink(self) -> object:
         self.soon(LAG_MAX_MS // 2, self._shrink)
         proposed = False
         for partition in list(self.replicas.partitions.values()):
             if partition.shrink_isr(self.world.time_ms, LAG_MAX_MS):
-                self._proposals.propose(partition)
+                self.proposals.propose(partition)
                 proposed = True
         return None if proposed else NOTHING
 
     # Disks.
 
     def fail_disk(self) -> bool:
-        """One of two log directories is lost."""
-        if not self.disks.is_complete:
+        """One of two log directories answers nothing any more; that is noticed now or later."""
+        if self.files.failed:
             return False
-        disk = self.world.random.choice(self.disks.all)
-        disk.has_failed = True
-        self.replicas.offline |= disk.logs.keys()
-        self.replicas.stop_serving(list(disk.logs))
-        self._tell_of_failed_disk()
+        path = self.world.random.choice(self.files.paths)
+        self.files.failed.add(path)
+        if self.world.random.random() < 0.5:
+            self.replicas.take_offline(LogDirFailed(f"{path}: failed", f"{path}/x"))
         return True
+
+    def mend_disks(self, *, with_loss: bool) -> None:
+        """Disks that have failed answer again; what was not synced may be gone."""
+        failed = tuple(sorted(self.files.failed))
+        self.files.failed.clear()
+        if failed and with_loss:
+            self._lose_power(failed)
+
+    def _lose_power(self, paths: tuple[str, ...]) -> None:
+        """Tear what was not synced, and have it known which replicas have lost something."""
+        before = {path: self._raw_logs(path) for path in paths}
+        self.files.lose_power(self.world.random, paths=paths)
+        self.loss_count += 1
+        for path, logs in before.items():
+            after = self._raw_logs(path)
+            for (key, topic_id), raw in logs.items():
+                if not after.get((key, topic_id), b"").startswith(raw):
+                    self.promises.lost(self.broker_id, key, topic_id)
+
+    def _raw_logs(self, path: str) -> dict[tuple[TopicPartition, bytes], bytes]:
+        found = {}
+        for name in self.files.directory_names(path):
+            topic, _, number = name.rpartition("-")
+            node = self.store.topics.get(topic)
+            if node is None or not number.isdecimal() or node.topic_id is None:
+                continue
+            directory = f"{path}/{name}"
+            metadata = self.files.raw_file(f"{directory}/partition.metadata")
+            raw = self.files.raw_log(directory)
+            if raw is not None and is_of(metadata, node.topic_id):
+                found[(topic, int(number)), node.topic_id] = raw
+        return found
+
+    def raw_log(self, state: PartitionState) -> bytes | None:
+        """What lies on the disks of a replica; None if there is none."""
+        best = None
+        for path in self.files.paths:
+            directory = f"{path}/{state.topic}-{state.partition}"
+            raw = self.files.raw_log(directory)
+            if raw is not None and (best is None or len(raw) > len(best)):
+                metadata = self.files.raw_file(f"{directory}/partition.metadata")
+                if is_of(metadata, state.topic_id):
+                    best = raw
+        return best
+
+    def drop_failed(self, key: TopicPartition) -> None:
+        """An operator removes from failed disks what is made anew on another."""
+        for path in self.files.failed:
+            self.files.drop(f"{path}/{key[0]}-{key[1]}")
+
+    def stray_paths(self, ids: set[bytes]) -> list[str]:
+        """Logs of topics that are gone."""
+        found = []
+        for path in self.files.paths:
+            for name in self.files.directory_names(path):
+                metadata = self.files.raw_file(f"{path}/{name}/partition.metadata")
+                if not any(is_of(metadata, topic_id) for topic_id in ids):
+                    found.append(f"{path}/{name}")
+        return found
+
+    def _disk_failed(self, keys: Iterable[TopicPartition]) -> None:
+        self._tell_of_failed_disk()
 
     def _tell_of_failed_disk(self) -> None:
         def tell(store: ClusterStore, is_retry: bool) -> None:

@@ -9,10 +9,7 @@ from odradek.broker.core.controller import partition_machine, replica_machine
 from odradek.broker.core.controller.context import Context, TopicNode
 from odradek.broker.core.controller.effects import StoredState
 from odradek.broker.core.controller.status import PartitionStatus, ReplicaStatus
-from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import NO_LEADER, PartitionState, TopicPartition
-
-from .memory_log import MemoryLog, Record
 
 Id = tuple[bytes, int]
 """A partition for good: a name may be used again."""
@@ -24,13 +21,8 @@ class Checks:
     def __init__(self) -> None:
         self.unclean: set[bytes] = set()
         """Ids of topics whose records may be lost."""
-        self.doomed: set[bytes] = set()
-        """Ids of topics that somebody wants deleted."""
-        self.acknowledged = 0
         self._history: dict[Id, list[StoredState]] = {}
         self._leaders: dict[tuple[Id, int], int] = {}
-        self._committed: dict[Id, list[tuple[Record, int]]] = {}
-        """Records, and in which leader epoch each was committed."""
 
     def state_written(
         self,
@@ -72,38 +64,11 @@ class Checks:
             assert is_unclean or now.leader in (NO_LEADER, *before.isr), (state, before)
             assert replicas.issuperset({now.leader} - {NO_LEADER, before.leader}), (state, node)
 
-    def role_taken(self, partition: Partition) -> None:
-        """A broker leads or follows as it was told."""
-        state = partition.state
-        kept: MemoryLog = partition.log  # type: ignore[assignment]
-        assert state.leader_epoch > kept.taken_epoch, "nobody acts on an older leader epoch"
-        kept.taken_epoch = state.leader_epoch
-        assert kept.topic_id == state.topic_id
-        self.isr_known(state)
-        if partition.is_leader and state.topic_id not in self.unclean | self.doomed:
-            committed = self._committed.get((state.topic_id, state.partition), [])
-            for offset, (record, leader_epoch) in enumerate(committed):
-                if leader_epoch > state.leader_epoch:
-                    break  # it leads no more, and does not know it yet
-                assert kept.records[offset : offset + 1] == [record], (
-                    f"committed were {committed}, the log has {kept.records}: {state}"
-                )
-
     def isr_known(self, state: PartitionState) -> None:
         """What a broker knows was written."""
         stored = self._history[state.topic_id, state.partition][state.partition_epoch]
         assert (stored.leader, stored.leader_epoch) == (state.leader, state.leader_epoch)
         assert set(stored.isr) == set(state.isr), (state, stored)
-
-    def committed(self, partition: Partition) -> None:
-        """The high watermark of a leader may have moved: what lies below it stays for ever."""
-        state = partition.state
-        known = self._committed.setdefault((state.topic_id, state.partition), [])
-        kept: MemoryLog = partition.log  # type: ignore[assignment]
-        count = kept.high_watermark
-        if count > len(known):
-            self.acknowledged += count - len(known)
-            known += [(record, state.leader_epoch) for record in kept.records[len(known) : count]]
 
 
 class Transitions:

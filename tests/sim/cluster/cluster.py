@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 from odradek.broker.core.controller import procedures
 from odradek.broker.core.controller.context import Context
@@ -14,6 +15,8 @@ from odradek.broker.core.partition_state import PartitionState, TopicPartition
 
 from .broker import SESSION_TIMEOUT_MS, SimBroker
 from .checks import Checks, Transitions
+from .clients import Clients
+from .promises import Promises
 from .reign import Reign
 from .store import ClusterStore, Session
 from .world import STORE, World
@@ -29,8 +32,12 @@ class Outcome(NamedTuple):
 
     events: int
     crashes: int
+    cuts: int
     controllers: int
     acknowledged: int
+    holes: int
+    trace: int
+    """The same for each life of one seed."""
 
 
 class SimCluster:
@@ -41,9 +48,15 @@ class SimCluster:
         self.checks = Checks()
         self.store = ClusterStore(self.world, self.checks)
         self.brokers: dict[int, SimBroker] = {}
-        self.crashes = 0
-        self._values = 0
+        self.promises = Promises(self.world, self.store, self.brokers)
+        self.store.on_isr = self.promises.isr_written
+        self.clients = Clients(self.world, self.store, self.brokers, self.promises)
+        self.crashes = self.cuts = 0
         chance = self.world.random
+        self._power_loss = chance.choice((0, 0.3, 0.6))
+        """How likely it is that a crash is one of the whole machine."""
+        self._flush_messages = chance.choice((None, None, None, "1", "4"))
+        self.promises.may_lose = self._flush_messages != "1"
         ids = range(1, 4 + chance.randrange(2))
         allows_loss = chance.random() < 0.4
         self._unclean = "c" if allows_loss else None
@@ -54,10 +67,12 @@ class SimCluster:
                 self.world,
                 self.store,
                 self.checks,
+                self.promises,
                 transitions,
                 self.brokers,
                 writes_isr=old and chance.random() < 0.5,
             )
+            self.brokers[broker_id].on_killed = self._count_crash
         self._is_storm = True
         self._pause_ms = chance.choice(((10, 100), (30, 300), (50, 500)))
         self._actions: list[tuple[int, Callable[[], object]]] = [
@@ -91,12 +106,13 @@ class SimCluster:
         for topic in TOPICS[:2]:
             self._create_topic(topic)
         world.after(50, self._act)
-        world.after(20, self._produce)
+        world.after(20, self._write)
+        world.after(20, self._read)
         while self._is_storm:
             world.step()
         self._calm_down()
         deadline_ms = world.time_ms + CALM_MAX_MS
-        while (trouble := self._trouble()) is not None:
+        while (trouble := self._trouble()) is not None and not self._is_split():
             assert world.time_ms < deadline_ms, f"the cluster does not settle: {trouble}"
             until_ms = world.time_ms + 200
             while world.time_ms < until_ms:
@@ -104,32 +120,76 @@ class SimCluster:
         for session in self.store.sessions:
             assert session.is_alive
         return Outcome(
-            world.event_count, self.crashes, self.store.controller_epoch, self.checks.acknowledged
+            world.event_count,
+            self.crashes,
+            self.cuts,
+            self.store.controller_epoch,
+            self.clients.acknowledged_count,
+            self.promises.holes,
+            hash((world.trace, self._check_logs())),
         )
+
+    def _is_split(self) -> bool:
+        """Whether there is a partition of which nobody can tell who is right, or catch up."""
+        return any(
+            not self.promises.is_whole(node.topic_id, partition)
+            for node in self.store.topics.values()
+            for partition in node.partitions
+        )
+
+    def _check_logs(self) -> int:
+        """All replicas are equal now; a number for what they hold."""
+        number = 0
+        if self._is_split():
+            return number
+        for key, node in sorted(self.store.states.items()):
+            replicas = [self.brokers[broker_id].replicas.partitions[key] for broker_id in node.isr]
+            raws = {self.brokers[p.node_id].raw_log(p.state) for p in replicas}
+            assert len(raws) == 1, f"{key} differs: {[r and len(r) for r in raws]} {node}"
+            entries = [
+                [entry for entry in p.log.epochs.entries() if entry[1] < p.log.log_end_offset]
+                for p in replicas
+            ]
+            number = crc32(raws.pop() or b"", number)
+            if key[0] != self._unclean:
+                for partition in replicas:
+                    self.promises.replica(partition)
+            assert all(kept == entries[0] for kept in entries), f"{key} {entries}"
+        return number
 
     def _act(self) -> object:
         world = self.world
-        is_late = world.event_count > EVENTS_MIN * 2 // 3
-        if is_late and self.store.controller_epoch < 2:
-            self._unseat()
-        elif is_late and self.crashes < CRASHES_MIN:
-            self._crash()
-            self._start()
-        elif world.event_count > EVENTS_MIN:
+        if self._is_rich and world.event_count > EVENTS_MIN:
             self._is_storm = False
             return None
-        weights, actions = zip(*self._actions, strict=True)
-        happened = world.random.choices(actions, weights)[0]()
         world.after(world.random.randrange(*self._pause_ms), self._act)
-        return happened
+        if world.event_count > EVENTS_MIN * 2 // 3 and not self._is_rich:
+            return self._enrich()
+        weights, actions = zip(*self._actions, strict=True)
+        return world.random.choices(actions, weights)[0]()
 
-    def _produce(self) -> object:
-        self.world.after(self.world.random.randrange(10, 60), self._produce)
+    @property
+    def _is_rich(self) -> bool:
+        """Whether enough has happened."""
+        return self.store.controller_epoch > 1 and self.cuts > 0 and self.crashes >= CRASHES_MIN
+
+    def _enrich(self) -> object:
+        if self.store.controller_epoch < 2:
+            return self._unseat()
+        if not self.cuts:
+            return self._cut()
+        self._crash()
+        return self._start()
+
+    def _write(self) -> object:
+        self.world.after(self.world.random.randrange(10, 60), self._write)
         broker = self._any_up()
-        if broker is None or not self._is_storm:
-            return False
-        self._values += 1
-        return broker.produce(self._values)
+        return broker is not None and self._is_storm and self.clients.write(broker)
+
+    def _read(self) -> object:
+        self.world.after(self.world.random.randrange(20, 120), self._read)
+        broker = self._any_up()
+        return broker is not None and self.clients.read(broker)
 
     def _calm_down(self) -> None:
         """Everything that is broken is mended, and all brokers are started."""
@@ -137,7 +197,7 @@ class SimCluster:
         world.is_calm = True
         self._heal(set(world.cuts))
         for broker in self.brokers.values():
-            if broker.is_up and not broker.disks.is_complete:
+            if broker.is_up and broker.files.failed:
                 broker.crash(expires_ms=0)
             if not broker.is_up:
                 self._start_broker(broker, mends=True)
@@ -146,7 +206,8 @@ class SimCluster:
 
     def _start_all(self) -> None:
         for broker in self.brokers.values():
-            if broker.is_up and (self._remove_strays(broker) or self._has_missed_deletion(broker)):
+            has_crashed = broker.is_up and self._remove_strays(broker)
+            if broker.is_up and not has_crashed and self._has_missed_deletion(broker):
                 broker.crash(expires_ms=0)
             if not broker.is_up:
                 self._start_broker(broker, mends=True)
@@ -157,15 +218,12 @@ class SimCluster:
 
         A broker has them that was down when its replica was moved away.
         """
-        ids = {node.topic_id for node in self.store.topics.values()}
-        strays = [
-            key
-            for disk in broker.disks.all
-            for key, kept in disk.logs.items()
-            if kept.topic_id not in ids
-        ]
-        for key in strays:
-            broker.disks.drop(key)
+        ids = {node.topic_id for node in self.store.topics.values() if node.topic_id is not None}
+        strays = broker.stray_paths(ids)
+        if strays:
+            broker.crash(expires_ms=0)
+        for path in strays:
+            broker.files.drop(path)
         return bool(strays)
 
     def _has_missed_deletion(self, broker: SimBroker) -> bool:
@@ -259,7 +317,14 @@ class SimCluster:
         topic_id = chance.randbytes(16)
         if topic == self._unclean:
             self.checks.unclean.add(topic_id)
+            self.promises.unclean.add(topic_id)
             self.store.unclean_topics.add(topic)
+        self.store.overrides[topic] = {
+            "min.insync.replicas": chance.choice(("1", "2", "2")),
+            "segment.bytes": chance.choice(("300", "1000")),
+        }
+        if self._flush_messages is not None:
+            self.store.overrides[topic]["flush.messages"] = self._flush_messages
         replicas = [self._draw_replicas() for _ in range(chance.randrange(1, 4))]
         self.store.create_topic(topic, topic_id, replicas)
 
@@ -278,7 +343,7 @@ class SimCluster:
         self.store.deletions.add(topic)
         topic_id = self.store.topics[topic].topic_id
         assert topic_id is not None
-        self.checks.doomed.add(topic_id)
+        self.promises.doomed.add(topic_id)
         return self.store.fire("deletions")
 
     def _extend(self) -> object:
@@ -341,16 +406,21 @@ class SimCluster:
         broker = self._any_up()
         return broker is not None and self._crash_broker(broker)
 
-    def _crash_broker(self, broker: SimBroker) -> object:
+    def _crash_broker(self, broker: SimBroker, expires_ms: int | None = None) -> object:
+        self._count_crash()
+        chance = self.world.random
+        if expires_ms is None:
+            expires_ms = chance.choice((0, SESSION_TIMEOUT_MS))
+        broker.crash(expires_ms=expires_ms, loses_power=chance.random() < self._power_loss)
+
+    def _count_crash(self) -> None:
         self.crashes += 1
-        broker.crash(expires_ms=self.world.random.choice((0, SESSION_TIMEOUT_MS)))
 
     def _bounce(self) -> object:
         broker = self._any_up()
         if broker is None:
             return False
-        self.crashes += 1
-        broker.crash(expires_ms=self.world.random.choice((0, 5, 100)))
+        self._crash_broker(broker, self.world.random.choice((0, 5, 100)))
         return self._start_broker(broker)
 
     def _start(self) -> object:
@@ -358,9 +428,9 @@ class SimCluster:
         return bool(down) and self._start_broker(self.world.random.choice(down))
 
     def _start_broker(self, broker: SimBroker, *, mends: bool = False) -> object:
-        for disk in broker.disks.all:
-            if disk.has_failed and (mends or self.world.random.random() < 0.7):
-                disk.has_failed = False
+        chance = self.world.random
+        if broker.files.failed and (mends or chance.random() < 0.7):
+            broker.mend_disks(with_loss=not mends and chance.random() < self._power_loss)
         broker.start()
 
     def _shut_down(self) -> object:
@@ -392,6 +462,7 @@ class SimCluster:
         link = frozenset((one, other))
         if link in world.cuts:
             return False
+        self.cuts += 1
         world.cuts.add(link)
         for session in list(self.store.sessions) if STORE in link else ():
             if session.broker_id in link:

@@ -46,6 +46,10 @@ class ClusterStore(Store):
         self.sessions: list[Session] = []
         self.registered: dict[int, tuple[LiveBroker, Session]] = {}
         self.controller: tuple[int, Session] | None = None
+        self.overrides: dict[str, dict[str, str]] = {}
+        """Settings of topics."""
+        self.on_isr: Callable[[PartitionState, tuple[int, ...]], None] = lambda state, isr: None
+        """Told of each state that is written, and the in-sync set before."""
         self.preferred: set[TopicPartition] | None = None
         self.isr_changes: list[TopicPartition] = []
         self.log_dir_events: list[int] = []
@@ -161,6 +165,8 @@ class ClusterStore(Store):
         self._checks.state_written(
             node, state, before, now, self.controller_epoch, is_fenced=self._is_fenced
         )
+        if before is not None:
+            self.on_isr(state, before.isr)
 
     def delete_topic(self, topic: str) -> None:
         """A topic's nodes go, but not the request to delete it."""

@@ -19,6 +19,20 @@ Happening = Callable[[], object]
 Reply = Callable[[Any], None]
 
 
+class Killed(BaseException):
+    """A process is killed in the middle of something."""
+
+    def __init__(self, victim: Callable[[], object], share: float) -> None:
+        """`victim` is told; `share` is how much of a write is done."""
+        super().__init__()
+        self.victim = victim
+        self._share = share
+
+    def part(self, data: bytes | bytearray | memoryview) -> bytes:
+        """What of a write has been done."""
+        return bytes(data[: int(len(data) * self._share)])
+
+
 class Node(Protocol):
     """Whoever sends and receives."""
 
@@ -38,6 +52,8 @@ class World:
         self.random = random.Random(seed)
         self.time_ms = 0
         self.event_count = 0
+        self.trace = 0
+        """A number for all that has happened so far."""
         self.is_calm = False
         """Whether nothing is lost, slow or repeated any more."""
         self.cuts: set[frozenset[int]] = set()
@@ -62,8 +78,14 @@ class World:
     def step(self) -> None:
         """Let the next thing happen."""
         self.time_ms, _, happen = heapq.heappop(self._heap)
-        if happen() is not NOTHING:
+        try:
+            is_event = happen() is not NOTHING
+        except Killed as killed:
+            killed.victim()
+            is_event = True
+        if is_event:
             self.event_count += 1
+            self.trace = hash((self.trace, self.time_ms, self.event_count))
 
     def chance(self, probability: float) -> bool:
         """Whether something bad happens now."""

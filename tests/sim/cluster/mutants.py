@@ -1,0 +1,314 @@
+"""Deliberate bugs, to show that the simulator would see them: each is a patch of production code.
+
+`MUTANTS` has them by name. None of them may be in force while another one is.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, Final
+from unittest import mock
+
+from odradek.broker import promise
+from odradek.broker.control import ControlRequests
+from odradek.broker.core import fetch_reads
+from odradek.broker.core.controller import choices
+from odradek.broker.core.elections import leader_if_offline
+from odradek.broker.core.followers import Follower
+from odradek.broker.core.isr import PendingExpand, PendingShrink
+from odradek.broker.core.partition import Partition
+from odradek.broker.core.partition_state import PartitionState
+from odradek.broker.core.replica import Replica
+from odradek.broker.promise import Unkept
+from odradek.broker.replica_logs import ReplicaLogs
+from odradek.broker.replication import repair
+from odradek.broker.replication.fetcher import Fetcher
+from odradek.broker.replication.following import Following
+from odradek.broker.replication.repair import Cut, Repair
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.storage import recovery
+from odradek.storage.data_dir import DataDir
+from odradek.storage.leader_epochs import LeaderEpochs
+from odradek.storage.log import Log
+
+from .store import ClusterStore
+
+Mutant = Callable[[], AbstractContextManager[object]]
+MUTANTS: Final[dict[str, Mutant]] = {}
+
+
+def _mutant(make: Callable[[ExitStack], None]) -> Callable[[ExitStack], None]:
+    @contextlib.contextmanager
+    def mutated() -> Iterator[None]:
+        with ExitStack() as patches:
+            make(patches)
+            yield
+
+    MUTANTS[make.__name__.strip("_")] = mutated
+    return make
+
+
+def _put(patches: ExitStack, owner: Any, name: str, new: Any) -> Any:
+    """Patch one attribute; return what it was."""
+    old = owner.__dict__[name]
+    patches.enter_context(mock.patch.object(owner, name, new))
+    return old
+
+
+def _nothing(*args: Any, **options: Any) -> None:
+    """Do nothing."""
+
+
+# Followers.
+
+
+@_mutant
+def _truncate_by_high_watermark(patches: ExitStack) -> None:
+    """As before KIP-101: who begins to follow cuts all that is above its high watermark."""
+
+    async def prepare(self: Repair, followings: Iterable[Following]) -> None:
+        followings = list(followings)
+        unready = [f for f in followings if not f.is_prepared]
+        await self._cut([Cut(f, f.partition.log.high_watermark) for f in unready])
+        await before(self, followings)
+
+    before = _put(patches, Repair, "prepare", prepare)
+
+
+@_mutant
+def _cut_where_the_leader_says(patches: ExitStack) -> None:
+    """The end of an epoch at the leader, whatever this log has of that epoch."""
+    _put(patches, repair, "truncation_offset", lambda log, epoch, end_offset: end_offset)
+
+
+@_mutant
+def _take_answers_of_earlier_leaders(patches: ExitStack) -> None:
+    """What was asked for in an earlier leader epoch is appended all the same."""
+
+    def follows(self: Fetcher, following: Following) -> bool:
+        return self._node.replicas.partitions.get(following.key) is following.partition
+
+    _put(patches, Fetcher, "follows", follows)
+
+
+@_mutant
+def _ask_for_more_than_there_is(patches: ExitStack) -> None:
+    """A fetch tells of one record more than the follower has."""
+
+    def said(self: Fetcher, following: Following) -> tuple[int, ...]:
+        epoch, offset, *others = before(self, following)
+        return epoch, offset + 1, *others
+
+    before = _put(patches, Fetcher, "_said", said)
+
+
+@_mutant
+def _forget_to_flush(patches: ExitStack) -> None:
+    """Nothing waits for what is due to be made durable."""
+    _put(patches, Replica, "awaits_flush", property(lambda self: False))
+
+
+# Leaders.
+
+
+@_mutant
+def _count_out_who_is_about_to_leave(patches: ExitStack) -> None:
+    """The high watermark passes a member whose leaving nobody has written yet."""
+    _put(patches, PendingShrink, "maximal", property(lambda self: self.proposed))
+
+
+@_mutant
+def _count_in_who_joins_too_late(patches: ExitStack) -> None:
+    """The high watermark passes a member that may be in sync already."""
+
+    def caught_up(self: Follower, *args: Any, **options: Any) -> bool:
+        is_caught_up: bool = before(self, *args, **options)
+        return is_caught_up
+
+    before = _put(patches, Follower, "is_caught_up", caught_up)
+    _put(patches, PendingExpand, "maximal", property(lambda self: self.isr))
+
+    class Never:
+        def __get__(self, follower: object, kind: object = None) -> bool:
+            return False
+
+        def __set__(self, follower: object, value: bool) -> None:
+            pass
+
+    _put(patches, Follower, "is_joining", Never())
+
+
+@_mutant
+def _skip_epochs_without_records(patches: ExitStack) -> None:
+    """A leader that writes nothing leaves no trace of its epoch."""
+    _put(patches, Log, "assign_leader_epoch", _nothing)
+
+
+@_mutant
+def _high_watermark_is_own_end(patches: ExitStack) -> None:
+    """What the leader has counts as committed."""
+    _put(patches, Partition, "_replicated", lambda self, offset: offset)
+
+
+@_mutant
+def _serve_any_leader_epoch(patches: ExitStack) -> None:
+    """Followers of an earlier or later leader epoch are answered."""
+
+    def check_leader(self: Partition, current_leader_epoch: int = -1) -> None:
+        if not self.is_leader:
+            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    _put(patches, Partition, "check_leader", check_leader)
+
+
+@_mutant
+def _do_not_look_where_logs_part(patches: ExitStack) -> None:
+    """A follower is not told that it has other records."""
+    _put(patches, fetch_reads, "_diverging_epoch", lambda fetch, log: None)
+
+
+@_mutant
+def _keep_followers_of_earlier_epochs(patches: ExitStack) -> None:
+    """A leader believes that followers have what they had when it led before."""
+    known: dict[Partition, dict[int, Follower]] = {}
+
+    def take(self: Partition, state: PartitionState, now_ms: int, *, is_new_epoch: bool) -> None:
+        if getattr(self, "followers", None):
+            known[self] = self.followers
+        if state.leader == self.node_id and self in known:
+            self.followers = known[self]
+        before(self, state, now_ms, is_new_epoch=is_new_epoch)
+
+    before = _put(patches, Partition, "_take", take)
+    _put(patches, Follower, "reset", _nothing)
+
+
+@_mutant
+def _join_before_the_epoch_start(patches: ExitStack) -> None:
+    """A follower joins with all up to the high watermark, which a new leader does not know yet."""
+
+    def may_join(self: Partition, follower: Follower, *, is_alive: bool) -> bool:
+        epoch_start_offset, self.epoch_start_offset = self.epoch_start_offset, 0
+        may: bool = before(self, follower, is_alive=is_alive)
+        self.epoch_start_offset = epoch_start_offset
+        return may
+
+    before = _put(patches, Partition, "_may_join", may_join)
+
+
+# Answers to producers.
+
+
+@_mutant
+def _answer_below_min_isr(patches: ExitStack) -> None:
+    """acks=all is content with the leader."""
+    _put(patches, Partition, "min_isr", property(lambda self: 1))
+
+
+@_mutant
+def _answer_before_it_is_committed(patches: ExitStack) -> None:
+    """acks=all is answered with the append."""
+    _put(patches, promise.Unkept, "is_kept", lambda self, *, acks_all: True)
+
+
+@_mutant
+def _answer_well_when_another_leads(patches: ExitStack) -> None:
+    """Who loses the leadership tells waiting producers that all is well."""
+
+    def look(self: Unkept) -> None:
+        if self.partition.is_leader:
+            before(self)
+        else:
+            self.end()
+            self._promise.settled(self)
+
+    before = _put(patches, Unkept, "look", look)
+
+
+# Controllers, and who listens to them.
+
+
+@_mutant
+def _elect_out_of_sync(patches: ExitStack) -> None:
+    """Any live replica may lead, whatever the topic's settings say."""
+
+    def elect(state: PartitionState, online: Any, *, allow_unclean: bool) -> Any:
+        return leader_if_offline(state, online, allow_unclean=True)
+
+    _put(patches, choices, "leader_if_offline", elect)
+
+
+@_mutant
+def _write_states_unfenced(patches: ExitStack) -> None:
+    """A controller that has a successor writes on, whatever the version of a node.
+
+    The fence is the store's, so it is the simulated store that is patched.
+    """
+
+    def write(self: ClusterStore, state: PartitionState) -> bool:
+        if state.key in self.states:
+            self._put(state)
+        return state.key in self.states
+
+    _put(patches, ClusterStore, "check_fence", _nothing)
+    patches.enter_context(mock.patch.object(ClusterStore, "_write", write))
+
+
+@_mutant
+def _listen_to_earlier_controllers(patches: ExitStack) -> None:
+    """A broker does what a controller says that has a successor."""
+    _put(patches, ControlRequests, "_check_controller_epoch", _nothing)
+
+
+@_mutant
+def _listen_to_what_was_meant_for_an_earlier_life(patches: ExitStack) -> None:
+    """A broker does what it was to do before it was restarted."""
+    _put(patches, ControlRequests, "_check_broker_epoch", _nothing)
+
+
+# Disks.
+
+
+@_mutant
+def _recover_torn_batches(patches: ExitStack) -> None:
+    """Recovery does not look at checksums."""
+
+    class Equal:
+        def __ne__(self, other: object) -> bool:
+            return False
+
+    _put(patches, recovery, "iscsi", lambda data: Equal())
+
+
+@_mutant
+def _believe_the_checkpoint(patches: ExitStack) -> None:
+    """The high watermark is what the checkpoint says, also beyond the log."""
+    prior = Log.__dict__["high_watermark"]
+
+    def believe(self: Log, offset: int) -> None:
+        self._high_watermark = max(self._high_watermark, offset)
+
+    _put(patches, Log, "high_watermark", property(prior.fget, believe))
+
+
+@_mutant
+def _keep_epochs_of_what_is_cut(patches: ExitStack) -> None:
+    """A log that is cut keeps the epochs of what was there."""
+    _put(patches, LeaderEpochs, "truncate_end", _nothing)
+
+
+@_mutant
+def _keep_gaps(patches: ExitStack) -> None:
+    """A replica with records missing before others follows and leads with them."""
+    _put(patches, ReplicaLogs, "_without_gap", lambda self, kept, state: kept)
+
+
+@_mutant
+def _keep_the_checkpoint_after_a_loss(patches: ExitStack) -> None:
+    """What lies below the old high watermark counts as committed after the next kill."""
+
+    def suspect(self: DataDir) -> bool:
+        before(self)
+        return False
+
+    before = _put(patches, DataDir, "_suspect_lossy", suspect)
