@@ -197,7 +197,8 @@ def test_fast_changes_of_the_leader_are_survived(tmp_path: Path) -> None:
         leader = cluster.elect(first, (first, second))
         write(leader, f"epoch {leader.state.leader_epoch}")  # the other one does not get it
         cluster.die(first)
-        cluster.elect(second, (second,))
+        leader = cluster.elect(second, (second,))
+        assert leader.log.epochs.latest == leader.state.leader_epoch, "without a record as well"
         leader = cluster.elect(second, (second,))
         write(leader, f"epoch {leader.state.leader_epoch}")
         cluster.join(first, leader)
