@@ -7,7 +7,7 @@ class CloseConnection(Exception):
     """The handler's answer is to hang up (a failed Produce with acks=0)."""
 
 
-class Peer(Protocol):
+class Client(Protocol):
     """The client, as handlers see it."""
 
     listener_name: str
@@ -21,9 +21,9 @@ class Peer(Protocol):
 class Call:
     """What surrounds one request."""
 
-    __slots__ = ("client_id", "peer", "version")
+    __slots__ = ("client", "client_id", "version")
 
-    def __init__(self, version: int, client_id: str | None, peer: Peer) -> None:
+    def __init__(self, version: int, client_id: str | None, client: Client) -> None:
         self.version = version
         self.client_id = client_id
-        self.peer = peer
+        self.client = client

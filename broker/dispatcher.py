@@ -22,7 +22,7 @@ from odradek.protocol.framing import (
 from odradek.protocol.primitives import Writer
 from odradek.protocol.schema import Message
 
-from .call import Call, CloseConnection, Peer
+from .call import Call, Client, CloseConnection
 from .handlers import APIS, Api
 from .later import Later
 
@@ -44,7 +44,7 @@ CONTROL_FRAME_BYTES_MAX: Final = 8 << 20
 _PRODUCE_START: Final = PRODUCE_KEY.to_bytes(2, "big")
 
 
-class PeerConnection(Peer, Protocol):
+class ClientConnection(Client, Protocol):
     """The client's connection, as its dispatcher sees it."""
 
     def send(self, out: Writer) -> None:
@@ -81,11 +81,11 @@ class Parked:
 class Dispatcher:
     """The conversation on one connection."""
 
-    __slots__ = ("_node", "_parked_bytes", "_peer", "parked")
+    __slots__ = ("_client", "_node", "_parked_bytes", "parked")
 
-    def __init__(self, node: "Node", peer: PeerConnection) -> None:
+    def __init__(self, node: "Node", client: ClientConnection) -> None:
         self._node = node
-        self._peer = peer
+        self._client = client
         self.parked: deque[Parked] = deque()
         """Answers that are owed, the oldest first."""
         self._parked_bytes = 0
@@ -126,7 +126,7 @@ class Dispatcher:
             client_id, position = read_client_id(frame, flexible=version >= api.flexible)
         request, _ = api.request.decode(frame, version, position)
         try:
-            answer = api.handle(request, Call(version, client_id, self._peer), self._node)
+            answer = api.handle(request, Call(version, client_id, self._client), self._node)
         finally:
             request.release()
         if answer is None:
@@ -171,21 +171,21 @@ class Dispatcher:
             return
         if not self._is_ready(self.parked[0]):
             return
-        peer, failure = self._peer, ""
-        peer.gather()
+        client, failure = self._client, ""
+        client.gather()
         try:
             while self.parked and self._is_ready(self.parked[0]):
                 self._send_parked(self.parked.popleft())
         except CloseConnection as error:
             failure = str(error)
         except (Exception, asyncio.CancelledError):  # a bug must not leave the client waiting
-            log.exception("request failed peer=%s", peer.host)
+            log.exception("request failed peer=%s", client.host)
             failure = "a request failed"
-        peer.send_gathered()
+        client.send_gathered()
         if failure:
-            peer.close(failure)
+            client.close(failure)
         else:
-            peer.resume()
+            client.resume()
 
     @staticmethod
     def _is_ready(parked: Parked) -> bool:
@@ -200,7 +200,7 @@ class Dispatcher:
     def _send(self, api: Api, version: int, correlation_id: int, response: Message) -> None:
         flexible = version >= api.flexible and api.key != API_VERSIONS_KEY
         out = encode_response(response, version, correlation_id, flexible_header=flexible)
-        self._peer.send(out)
+        self._client.send(out)
 
     def _answer_unknown_api_versions(self, api: Api, correlation_id: int) -> None:
         """A client newer than we are learns in v0 which versions of this API it may use."""

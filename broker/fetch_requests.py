@@ -77,7 +77,7 @@ def _wanted(request: FetchRequest, by_id: bool) -> Iterator[PartitionFetch]:
 def lookup_of(call: Call, node: Node, *, is_follower: bool) -> Lookup:
     """How its partitions are found; for a follower only on the brokers' own listener."""
     version = call.version
-    if is_follower and call.peer.listener_name != node.config.broker_listeners.inter_broker:
+    if is_follower and call.client.listener_name != node.config.broker_listeners.inter_broker:
         return _deny
     find = node.find_by_name if version < TOPIC_ID_VERSION_FIRST else node.find_by_id
     if version < RECORDS_V2_VERSION_FIRST:

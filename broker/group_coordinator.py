@@ -37,7 +37,7 @@ SHORTAGE_SILENCE_MS: Final = 60_000
 
 def caller_of(call: Call) -> Caller:
     """Who asks, as groups keep it."""
-    return Caller(call.client_id or "", f"/{call.peer.host}", call.version)
+    return Caller(call.client_id or "", f"/{call.client.host}", call.version)
 
 
 class MetadataTopics:

@@ -197,7 +197,7 @@ def _name_leaders(response: ProduceResponse, call: Call, node: Node) -> None:
                 leader, epoch = current_leader(node, topic.name, result.index)
                 result.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
                 leaders.add(leader)
-    response.node_endpoints = endpoints(node, leaders, call.peer.listener_name, NodeEndpoint)
+    response.node_endpoints = endpoints(node, leaders, call.client.listener_name, NodeEndpoint)
 
 
 def _unknown(node: Node, topic: str, index: int) -> PartitionProduceResponse:

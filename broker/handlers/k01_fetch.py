@@ -119,7 +119,7 @@ class _Answering:
         nearest, rack = self._node.nearest_replica, self._request.rack_id
         if nearest is None or not rack or self._replica is not None or not self._at_any_replica:
             return None
-        return nearest.of(rack, self._call.peer.listener_name)
+        return nearest.of(rack, self._call.client.listener_name)
 
     def read(self) -> list[Read]:
         """Read every partition; the caller answers with the spans or releases them."""
@@ -314,7 +314,7 @@ class _Answering:
                     leader, epoch = current_leader(node, name, data.partition_index)
                     data.current_leader.leader_id, data.current_leader.leader_epoch = leader, epoch
                     leaders.add(leader)
-        listener_name = self._call.peer.listener_name
+        listener_name = self._call.client.listener_name
         response.node_endpoints = endpoints(node, leaders, listener_name, NodeEndpoint)
 
 

@@ -48,7 +48,7 @@ async def _find(key: str, key_type: int, call: Call, node: Node) -> Coordinator:
         if key_type != GROUP:
             raise Refused(ErrorCode.INVALID_REQUEST, "only groups have a coordinator here so far")
         broker = await node.groups.coordinator_of(key)
-        address = broker.endpoints.get(call.peer.listener_name)
+        address = broker.endpoints.get(call.client.listener_name)
         if address is None:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "it has no such listener")
     except Refused as refused:

@@ -33,7 +33,7 @@ def handle(request: ApiVersionsRequest, call: Call, node: Node) -> ApiVersionsRe
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        call.peer.note_software(f"{name}-{version}"[:200])
+        call.client.note_software(f"{name}-{version}"[:200])
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last)

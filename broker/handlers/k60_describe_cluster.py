@@ -36,7 +36,7 @@ def handle(request: DescribeClusterRequest, call: Call, node: Node) -> DescribeC
                 broker_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
             )
             for broker in metadata.brokers.values()
-            if (endpoint := broker.endpoints.get(call.peer.listener_name)) is not None
+            if (endpoint := broker.endpoints.get(call.client.listener_name)) is not None
         ],
     )
     if request.include_cluster_authorized_operations:

@@ -26,8 +26,8 @@ class OwnProcess:
 
 async def ask_self(node: "Node", request: Message, version: int) -> Message:
     """What the handler of this broker answers."""
-    peer = OwnProcess(node.config.broker_listeners.of_controller)
-    call = Call(version, str(node.broker_id), peer)
+    client = OwnProcess(node.config.broker_listeners.of_controller)
+    call = Call(version, str(node.broker_id), client)
     answer: Any = APIS[request.API_KEY].handle(request, call, node)
     found: Message = await answer if isinstance(answer, Awaitable) else answer
     return found

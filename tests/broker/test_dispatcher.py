@@ -29,7 +29,7 @@ from .client import batch_of, produce_request, request_bytes
 PRODUCE, FETCH = ProduceRequest.API_KEY, FetchRequest.API_KEY
 
 
-class FakePeer:
+class FakeClient:
     """What a dispatcher does to its connection."""
 
     listener_name = "PLAINTEXT"
@@ -73,11 +73,11 @@ class Conversation:
     """A dispatcher whose requests are answered as the test says."""
 
     def __init__(self) -> None:
-        self.peer = FakePeer()
+        self.client = FakeClient()
         self.answers: list[Answer | Exception] = []
         self.requests: list[Message] = []
-        self.dispatcher = Dispatcher(cast(Node, None), self.peer)
-        self.peer.on_close = self.dispatcher.close
+        self.dispatcher = Dispatcher(cast(Node, None), self.client)
+        self.client.on_close = self.dispatcher.close
         self.correlation_id = 0
 
     def handle(self, request: Message, call: Call, node: Node) -> Answer:
@@ -139,12 +139,12 @@ class Spanned(FetchResponse, api_key=1, versions="0-17", flexible="12+"):
 
 def test_an_answer_that_is_known_is_sent_at_once(conversation: Conversation) -> None:
     conversation.ask(a_produce(), 11, ProduceResponse())
-    assert conversation.peer.answered == [1]
+    assert conversation.client.answered == [1]
 
 
 def test_no_answer_is_owed_if_there_is_none(conversation: Conversation) -> None:
     conversation.ask(a_produce(), 11, None)
-    assert conversation.peer.sent == []
+    assert conversation.client.sent == []
 
 
 def test_views_end_with_the_handler(conversation: Conversation) -> None:
@@ -162,11 +162,11 @@ def test_answers_keep_the_order_of_the_requests(conversation: Conversation) -> N
         second.set_result(ProduceResponse())
         fourth.set_result(ProduceResponse())
         await settle()
-        assert conversation.peer.sent == []
+        assert conversation.client.sent == []
         first.set_result(ProduceResponse())
         await settle()
-        assert conversation.peer.answered == [1, 2, 3, 4]
-        assert conversation.peer.resumed == 1
+        assert conversation.client.answered == [1, 2, 3, 4]
+        assert conversation.client.resumed == 1
 
     run(main())
 
@@ -176,10 +176,10 @@ def test_what_is_ready_goes_before_what_is_not(conversation: Conversation) -> No
         first, second = (conversation.waits(a_produce(), 11) for _ in range(2))
         first.set_result(ProduceResponse())
         await settle()
-        assert conversation.peer.answered == [1]
+        assert conversation.client.answered == [1]
         second.set_result(ProduceResponse())
         await settle()
-        assert conversation.peer.answered == [1, 2]
+        assert conversation.client.answered == [1, 2]
 
     run(main())
 
@@ -239,8 +239,8 @@ def test_a_closed_connection_cancels_what_waits(conversation: Conversation) -> N
         conversation.dispatcher.close()
         await settle()
         assert answer.cancelled()
-        assert conversation.peer.sent == []
-        assert conversation.peer.closed == []
+        assert conversation.client.sent == []
+        assert conversation.client.closed == []
 
     run(main())
 
@@ -254,7 +254,7 @@ def test_what_was_ready_when_the_connection_closed_is_given_back(
         conversation.dispatcher.close()
         await settle()
         assert response.released
-        assert conversation.peer.sent == []
+        assert conversation.client.sent == []
 
     run(main())
 
@@ -277,9 +277,9 @@ def test_a_failed_answer_closes(conversation: Conversation, error: Exception) ->
         failing.set_exception(error)
         await settle()
         expected = "no acks" if isinstance(error, CloseConnection) else "a request failed"
-        assert conversation.peer.closed == [expected]
+        assert conversation.client.closed == [expected]
         assert other.cancelled()
-        assert conversation.peer.resumed == 0
+        assert conversation.client.resumed == 0
 
     run(main())
 
@@ -289,11 +289,11 @@ def test_answers_before_a_failed_one_are_sent(conversation: Conversation) -> Non
         good, bad = (conversation.waits(a_produce(), 11) for _ in range(2))
         bad.set_exception(ValueError("bug"))
         await settle()
-        assert conversation.peer.closed == []
+        assert conversation.client.closed == []
         good.set_result(ProduceResponse())
         await settle()
-        assert conversation.peer.answered == [1]
-        assert conversation.peer.closed == ["a request failed"]
+        assert conversation.client.answered == [1]
+        assert conversation.client.closed == ["a request failed"]
 
     run(main())
 
@@ -302,7 +302,7 @@ def test_an_answer_that_was_cancelled_by_itself_closes(conversation: Conversatio
     async def main() -> None:
         conversation.waits(FetchRequest(), 12).cancel()
         await settle()
-        assert conversation.peer.closed == ["a request failed"]
+        assert conversation.client.closed == ["a request failed"]
 
     run(main())
 
@@ -313,7 +313,7 @@ def test_an_answer_that_cannot_be_encoded_closes(conversation: Conversation) -> 
         response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
         conversation.waits(FetchRequest(), 12).set_result(response)
         await settle()
-        assert conversation.peer.closed == ["a request failed"]
+        assert conversation.client.closed == ["a request failed"]
 
     run(main())
 
@@ -323,7 +323,7 @@ def test_an_error_after_the_connection_closed_is_nobodys(conversation: Conversat
         conversation.waits(FetchRequest(), 12).set_exception(ValueError("bug"))
         conversation.dispatcher.close()
         await settle()
-        assert conversation.peer.closed == []
+        assert conversation.client.closed == []
 
     run(main())
 
@@ -345,7 +345,7 @@ def test_frames_that_mean_nothing(
 ) -> None:
     with pytest.raises(error):
         conversation.dispatcher.on_frame(memoryview(frame))
-    assert conversation.peer.sent == []
+    assert conversation.client.sent == []
 
 
 def test_only_produce_is_large(conversation: Conversation) -> None:
@@ -359,7 +359,7 @@ def test_only_produce_is_large(conversation: Conversation) -> None:
 def test_a_newer_api_versions_is_answered_in_v0(conversation: Conversation) -> None:
     frame = b"\0\x12\x7f\xff\0\0\0\7" + b"what a v32767 may hold"
     conversation.dispatcher.on_frame(memoryview(frame))
-    (sent,) = conversation.peer.sent
+    (sent,) = conversation.client.sent
     assert sent[4:8] == b"\0\0\0\7"
     answer, end = ApiVersionsResponse.decode(sent, 0, 8)
     assert end == len(sent)
@@ -370,6 +370,6 @@ def test_a_newer_api_versions_is_answered_in_v0(conversation: Conversation) -> N
 def test_api_versions_is_answered_with_header_v0(conversation: Conversation) -> None:
     request = ApiVersionsRequest(client_software_name="n", client_software_version="1")
     conversation.ask(request, 4, ApiVersionsResponse(api_keys=[]))
-    (sent,) = conversation.peer.sent
+    (sent,) = conversation.client.sent
     _, end = ApiVersionsResponse.decode(sent, 4, 8)
     assert end == len(sent)

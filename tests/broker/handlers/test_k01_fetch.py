@@ -20,7 +20,7 @@ from odradek.protocol.records import HEADER_SIZE_BYTES, read_header
 from tests.broker.client import Client, batch_of, fetch_request, records_in, request_bytes
 from tests.broker.requests import delete_topics
 from tests.broker.running import RunningBroker, on_broker, until, waiters_of
-from tests.broker.test_dispatcher import FakePeer
+from tests.broker.test_dispatcher import FakeClient
 
 LONG_MS = 60_000
 OFFSET_UNKNOWN = -1
@@ -269,25 +269,25 @@ async def test_a_parked_fetch_holds_back_what_follows(broker: RunningBroker) -> 
         assert answered(answer) == {0: [0]}
 
 
-async def _on_dispatchers(broker: RunningBroker, *frames: tuple[FetchRequest, int]) -> FakePeer:
+async def _on_dispatchers(broker: RunningBroker, *frames: tuple[FetchRequest, int]) -> FakeClient:
     """Handle requests without a connection, in one turn of the loop."""
-    peer = FakePeer()
-    dispatcher = Dispatcher(broker.node, peer)
+    fake = FakeClient()
+    dispatcher = Dispatcher(broker.node, fake)
     for request, version in frames:
         dispatcher.on_frame(memoryview(request_bytes(request, version)))
-    return peer
+    return fake
 
 
 @on_broker(both=False)
 async def test_what_is_appended_right_after_the_request_is_seen(broker: RunningBroker) -> None:
     client = await broker.client()
     await client.create_topic("t")
-    peer = await _on_dispatchers(broker, (of((0, 0), max_wait_ms=LONG_MS), 12))
+    asking = await _on_dispatchers(broker, (of((0, 0), max_wait_ms=LONG_MS), 12))
     # In the same turn of the loop another connection appends.
     partition = broker.node.replicas.partitions["t", 0]
     batch = memoryview(batch_of(b"a"))
     partition.append(batch, read_header(batch), wall_ms=0)
-    await until(lambda: peer.sent)
+    await until(lambda: asking.sent)
     assert not waiters_of(broker)
 
 
