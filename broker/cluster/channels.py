@@ -23,8 +23,8 @@ from ..peers.peer import PeerFailed
 from ..peers.versions import InterBrokerVersions
 from ..tasks import TaskSupervisor
 from .control_requests import (
+    ActiveController,
     Errors,
-    Sender,
     build_requests,
     deletion_errors,
     leader_and_isr_errors,
@@ -68,7 +68,7 @@ class Channels:
     def __init__(
         self,
         links: Links,
-        sender: Sender,
+        sender: ActiveController,
         versions: InterBrokerVersions,
         answers: Answers,
         tasks: TaskSupervisor,

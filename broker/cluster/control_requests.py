@@ -42,7 +42,7 @@ Errors = dict[TopicPartition, ErrorCode]
 T = TypeVar("T", PartitionState, StoppedReplica)
 
 
-class Sender(NamedTuple):
+class ActiveController(NamedTuple):
     """Whom the requests come from."""
 
     controller_id: int
@@ -52,7 +52,7 @@ class Sender(NamedTuple):
 
 
 def build_requests(
-    asked: BrokerRequests, sender: Sender, broker_epoch: int, live: Sequence[LiveBroker]
+    asked: BrokerRequests, sender: ActiveController, broker_epoch: int, live: Sequence[LiveBroker]
 ) -> Iterator[ControlRequest]:
     """The requests for one broker, in order; each is built when it is asked for."""
     for states in _slices(asked.leader_and_isr):
@@ -104,7 +104,7 @@ def _by_topic(items: Iterable[T]) -> dict[str, list[T]]:
 
 def _leader_and_isr(
     states: Sequence[PartitionState],
-    sender: Sender,
+    sender: ActiveController,
     broker_epoch: int,
     live: Sequence[LiveBroker],
 ) -> LeaderAndIsrRequest:

@@ -19,7 +19,7 @@ from ..peers.versions import BY_PROTOCOL_VERSION
 from ..runtime import Runtime
 from ..tasks import TaskSupervisor
 from .channels import Channels, Links
-from .control_requests import Errors, Sender
+from .control_requests import ActiveController, Errors
 from .election import Mandate
 from .events import Events
 from .feature import ensure_feature
@@ -64,7 +64,7 @@ class Reign:
         self._events = Events()
         self._writer = FencedWriter(office.session, mandate)
         listener_name = config.broker_listeners.inter_broker
-        sender = Sender(office.broker_id, mandate.controller_epoch, listener_name)
+        sender = ActiveController(office.broker_id, mandate.controller_epoch, listener_name)
         versions = BY_PROTOCOL_VERSION[config.inter_broker_protocol_version]
         self._channels = Channels(office.links, sender, versions, self, office.tasks)
         self._performer = Performer(

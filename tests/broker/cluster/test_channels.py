@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from odradek.broker.cluster import channels as module
 from odradek.broker.cluster.channels import Channels
-from odradek.broker.cluster.control_requests import PARTITIONS_MAX, Errors, Sender
+from odradek.broker.cluster.control_requests import PARTITIONS_MAX, ActiveController, Errors
 from odradek.broker.core.controller.context import Endpoint, LiveBroker
 from odradek.broker.core.controller.requests import BrokerRequests, StoppedReplica
 from odradek.broker.core.partition_state import PartitionState
@@ -36,7 +36,8 @@ class Told:
         self.links: list[FakeLink] = []
         self.answers: list[tuple[str, int, Errors]] = []
         versions = BY_PROTOCOL_VERSION["3.9"]
-        self.channels = Channels(self.link, Sender(1, 5, "PLAINTEXT"), versions, self, tasks)
+        sender = ActiveController(1, 5, "PLAINTEXT")
+        self.channels = Channels(self.link, sender, versions, self, tasks)
         self.channels.update([live(1)])
 
     def link(self, broker: LiveBroker) -> FakeLink:
