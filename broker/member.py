@@ -20,8 +20,8 @@ from .core.partition_state import TopicPartition
 from .core.topic_names import GROUP_OFFSETS_TOPIC
 from .membership import Membership
 from .node import Node
+from .peers.addresses import Peers
 from .peers.controller_client import ControllerClient
-from .peers.directory import Peers
 from .peers.own import ask_self
 from .producer_ids import ProducerIds, allocator
 from .replication.replicator import Replicator

@@ -9,7 +9,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
 from ..metadata import MetadataCache
-from .directory import Peers
+from .addresses import Peers
 from .peer import Peer, PeerFailed
 from .trouble import Trouble
 

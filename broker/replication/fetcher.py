@@ -25,7 +25,7 @@ from odradek.storage.log import Log
 
 from ..core.partition_state import TopicPartition
 from ..metadata import Address
-from ..peers.directory import Peers
+from ..peers.addresses import Peers
 from ..peers.peer import Peer, PeerFailed
 from ..peers.trouble import Trouble
 from ..peers.versions import InterBrokerVersions

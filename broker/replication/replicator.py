@@ -8,7 +8,7 @@ from odradek.storage.log import Log
 
 from ..core.partition import Partition
 from ..core.partition_state import TopicPartition
-from ..peers.directory import Peers
+from ..peers.addresses import Peers
 from ..slices import Slices
 from ..tasks import TaskSupervisor
 from .following import Following, fetcher_index

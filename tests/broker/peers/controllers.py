@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from odradek.broker.config import Config
 from odradek.broker.metadata import Address, BrokerInfo, MetadataCache
+from odradek.broker.peers.addresses import Peers
 from odradek.broker.peers.controller_client import ControllerClient
-from odradek.broker.peers.directory import Peers
 from odradek.protocol.framing import FRAME_SIZE, encode_response, read_request_start
 from odradek.protocol.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
 from odradek.protocol.schema import Message

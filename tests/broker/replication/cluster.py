@@ -14,7 +14,7 @@ from odradek.broker.core.partition_state import PartitionState, TopicPartition
 from odradek.broker.listener import PlainListener
 from odradek.broker.metadata import Address, BrokerInfo, MetadataCache
 from odradek.broker.node import Node
-from odradek.broker.peers.directory import Peers
+from odradek.broker.peers.addresses import Peers
 from odradek.broker.replicas import Replicas
 from odradek.broker.replication.replicator import Replicator
 from odradek.broker.roles import Roles

@@ -15,7 +15,7 @@ from odradek.broker.core.followers import FetchingReplica
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import NO_LEADER, TopicPartition
 from odradek.broker.node import Node
-from odradek.broker.peers.directory import Peers
+from odradek.broker.peers.addresses import Peers
 from odradek.broker.peers.peer import Peer, PeerFailed
 from odradek.broker.replication.fetcher import Fetcher
 from odradek.broker.replication.following import Following
