@@ -23,8 +23,8 @@ from odradek.protocol.primitives import Writer
 from odradek.protocol.schema import Message
 
 from .call import Call, Client, CloseConnection
+from .eager_future import EagerFuture
 from .handlers import APIS, Api
-from .later import Later
 
 if TYPE_CHECKING:
     from .node import Node
@@ -155,7 +155,7 @@ class Dispatcher:
     def _park(self, answer: Awaitable[Message], parked: Parked) -> None:
         parked.task = task = asyncio.ensure_future(answer)
         self._owe(parked)
-        if isinstance(task, Later):
+        if isinstance(task, EagerFuture):
             task.on_end = self._on_answer
         else:
             task.add_done_callback(self._on_answer)

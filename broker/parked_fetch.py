@@ -10,7 +10,7 @@ from odradek.protocol.messages.k01_fetch import FetchResponse
 from .core.fetch_reads import Read, release_all
 from .core.partition import Partition
 from .core.waiters import Waiter
-from .later import Later
+from .eager_future import EagerFuture
 
 
 class Reading(Protocol):
@@ -29,7 +29,7 @@ class Reading(Protocol):
         """The answer."""
 
 
-class ParkedFetch(Later[FetchResponse]):
+class ParkedFetch(EagerFuture[FetchResponse]):
     """The answer: when there is enough, or the time is up; cancelled by who wants it no more.
 
     However many partitions have news in one turn of the loop, they are read once, in the next.

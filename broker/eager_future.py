@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Later(asyncio.Future[T], Generic[T]):
+class EagerFuture(asyncio.Future[T], Generic[T]):
     """A future whose `on_end`, if there is one, is called at once instead of a turn later.
 
     `finish` and `fail` are only called where answers may be sent: in a turn of their own.
