@@ -1,10 +1,14 @@
 """Sending consumers to the replica that is nearest to them (`replica.selector.class`)."""
 
-from .core.fetch_reads import Nearest
+from typing import TYPE_CHECKING
+
 from .core.partition import Partition
 from .core.replica_selector import SELECTORS, Racks, Selector, preferred_replica
 from .metadata import MetadataCache
 from .runtime import Clock
+
+if TYPE_CHECKING:
+    from .core.fetch_reads import Nearest
 
 
 class NearestReplica:
@@ -24,7 +28,7 @@ class NearestReplica:
         """As `replica.selector.class` says; None: everybody reads from the leader."""
         return None if selector_class is None else cls(SELECTORS[selector_class], metadata, clock)
 
-    def of(self, rack: str, listener_name: str) -> Nearest:
+    def of(self, rack: str, listener_name: str) -> "Nearest":
         """For a client that says in which rack it stands, and knows brokers by this listener."""
         selector, now_ms = self._selector, self._clock.now_ms()
         racks = self._racks_of(listener_name)

@@ -8,8 +8,6 @@ copy of throttled partitions counts.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odradek.protocol.messages.k01_fetch import FetchableTopicResponse, FetchResponse
-
 from .core.replication_quota import (
     ReplicationQuota,
     SampledRate,
@@ -18,6 +16,8 @@ from .core.replication_quota import (
 )
 
 if TYPE_CHECKING:
+    from odradek.protocol.messages.k01_fetch import FetchResponse
+
     from .config import Config
     from .core.fetch_reads import Read
     from .core.fetch_session import Key
@@ -57,7 +57,7 @@ class Throttles:
 
         return holds_back
 
-    def sent(self, reads: "list[Read]", answer: FetchResponse, version: int) -> None:
+    def sent(self, reads: "list[Read]", answer: "FetchResponse", version: int) -> None:
         """An answer goes to a follower: what it brings of throttled partitions counts."""
         throttled: set[Key] = {
             read.fetch.key
@@ -84,8 +84,10 @@ class Throttles:
             self._follower.record(size_bytes, self._clock.now_ms())
 
 
-def _encoded_bytes(answer: FetchResponse, keys: "set[Key]", version: int) -> int:
+def _encoded_bytes(answer: "FetchResponse", keys: "set[Key]", version: int) -> int:
     """The size of an answer with these partitions alone."""
+    from odradek.protocol.messages.k01_fetch import FetchableTopicResponse, FetchResponse
+
     topics = []
     for topic in answer.responses:
         name = topic.topic or topic.topic_id

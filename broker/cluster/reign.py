@@ -23,7 +23,6 @@ from .control_requests import ActiveController, Errors
 from .election import Mandate
 from .events import Events
 from .feature import ensure_feature
-from .log_ends import ask_log_ends
 from .performing import Performer
 from .producer_id_blocks import take_block
 from .watching import Watching
@@ -232,6 +231,8 @@ class Reign:
 
     async def log_ends(self, partitions: Collection[TopicPartition] | None) -> LogEnds:
         """Where the replicas end of those of these partitions (None: of all) that wait."""
+        from .log_ends import ask_log_ends
+
         found = waiting(self.context)
         wanted = {key: found[key] for key in found if partitions is None or key in partitions}
         return await ask_log_ends(self._office.links, self.context.brokers, wanted)
@@ -245,7 +246,7 @@ class Reign:
         pause_s = COMPARE_AGAIN_S
         try:
             while wanted := comparable(self.context):
-                ends = await ask_log_ends(self._office.links, self.context.brokers, wanted)
+                ends = await self.log_ends(wanted)
                 await self.ask(partial(procedures.elect_greatest, ends=ends))
                 if comparable(self.context):
                     await asyncio.sleep(pause_s)
