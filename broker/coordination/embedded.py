@@ -22,17 +22,13 @@ from odradek.broker.runtime import Runtime
 
 from .commit_queue import CommitFailed, CommitQueue, News
 from .interface import (
-    ANY_VERSION,
     BadArguments,
     CoordinationError,
     CoordinationLost,
-    Create,
-    Delete,
     MultiFailed,
     Op,
     Result,
     SessionExpired,
-    Set,
     Stat,
     StoreError,
     Watch,
@@ -40,6 +36,7 @@ from .interface import (
 )
 from .journal import Journal, SqliteJournal
 from .paths import check_size
+from .single_writes import SingleWrites
 from .tree import Tree
 from .watches import Watches
 
@@ -213,7 +210,7 @@ class EmbeddedStore:
         return lost
 
 
-class EmbeddedSession:
+class EmbeddedSession(SingleWrites):
     """A `Session` of an `EmbeddedStore`."""
 
     def __init__(self, store: EmbeddedStore, session_id: int, on_end: OnEnd | None) -> None:
@@ -225,24 +222,6 @@ class EmbeddedSession:
     def id(self) -> int:
         """The owner of this session's ephemeral nodes."""
         return self._id
-
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
-    ) -> str:
-        """Create a node; return its path."""
-        result = await self._write_one(Create(path, data, ephemeral, sequential))
-        assert isinstance(result, str)
-        return result
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        """Replace the data of a node."""
-        result = await self._write_one(Set(path, data, version))
-        assert isinstance(result, Stat)
-        return result
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Delete a node."""
-        await self._write_one(Delete(path, version))
 
     async def multi(self, ops: Sequence[Op]) -> list[Result]:
         """Do all of `ops` or none."""
@@ -285,9 +264,5 @@ class EmbeddedSession:
         """Delete the ephemeral nodes and end the session."""
         await self._store.end_session(self)
 
-    async def _write_one(self, op: Op) -> Result:
-        try:
-            (result,) = await self._store.write(self, [op])
-        except MultiFailed as failed:
-            raise failed.error from None
-        return result
+    async def _write_one(self, op: Op) -> list[Result]:
+        return await self._store.write(self, [op])

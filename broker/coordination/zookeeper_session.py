@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from kazoo.protocol.states import EventType
 
 from .interface import (
-    ANY_VERSION,
     BadArguments,
     CoordinationError,
     CoordinationLost,
@@ -21,13 +20,13 @@ from .interface import (
     Op,
     Result,
     SessionExpired,
-    Set,
     Stat,
     StoreError,
     Watch,
     WatchEvent,
 )
 from .paths import check_path, check_size
+from .single_writes import SingleWrites
 from .watches import Watches
 from .zookeeper_client import SessionClient
 from .zookeeper_pipeline import Pipeline
@@ -53,7 +52,7 @@ EVENTS: Final = {
 THIS: Final = 0
 
 
-class ZooKeeperSession:
+class ZooKeeperSession(SingleWrites):
     """A `Session` of a `ZooKeeperStore`; `open` it first."""
 
     def __init__(
@@ -144,24 +143,6 @@ class ZooKeeperSession:
         found: tuple[int, bytes] | None = self._client.kazoo.client_id
         return found
 
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
-    ) -> str:
-        """Create a node; return its path."""
-        result = await self._write_one(Create(path, data, ephemeral, sequential))
-        assert isinstance(result, str)
-        return result
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        """Replace the data of a node."""
-        result = await self._write_one(Set(path, data, version))
-        assert isinstance(result, Stat)
-        return result
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Delete a node."""
-        await self._write_one(Delete(path, version))
-
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
         """The data of a node."""
         answer: tuple[bytes, Stat] = await self._read("get", path, watch)
@@ -205,12 +186,8 @@ class ZooKeeperSession:
         )
         return await answer
 
-    async def _write_one(self, op: Op) -> Result:
-        try:
-            (result,) = await self._write([op], is_multi=False)
-        except MultiFailed as failed:
-            raise failed.error from None
-        return result
+    async def _write_one(self, op: Op) -> list[Result]:
+        return await self._write([op], is_multi=False)
 
     async def _write(self, ops: Sequence[Op], *, is_multi: bool) -> list[Result]:
         self._check_live()
