@@ -136,9 +136,12 @@ def test_a_new_replica_of_a_log_that_has_moved_on(cluster: Cluster, root: Path) 
     with Writer(cluster.bootstrap_servers, topic, 1, pause_s=0.0005) as writer:
         until(lambda: segments(where, 0, topic)[0].name[:20].strip("0"), "the log start moves")
         admin.reassign(cluster, {(topic, 0): [0, 1, 2]})
-        until(lambda: not cluster.out_of_sync(topic), "all are in sync")
-        replicas = [view[topic, 0].replicas for view in cluster.partitions()]
-        assert all(set(found) == {0, 1, 2} for found in replicas)
+
+        def everywhere() -> bool:
+            seen = [view[topic, 0] for view in cluster.partitions() if (topic, 0) in view]
+            return bool(seen) and all(set(s.replicas) == set(s.isr) == {*BROKERS} for s in seen)
+
+        until(everywhere, "all have it, and are in sync")
     assert not writer.failed
 
     def tails() -> set[bytes]:
