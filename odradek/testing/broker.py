@@ -99,18 +99,19 @@ class Broker:
 
     # -- starting and stopping
 
-    def start(self, broker_id: int | None = None) -> None:
+    def start(self, broker_id: int | None = None, *, in_sync: bool = True) -> None:
         """Start all that do not run, and return once they serve; on the ports of the first start.
 
         Given a `broker_id`, start that one of several; return once it is in sync wherever it has a
-        replica, as later starts do for those that were down. Raises: BrokerFailed.
+        replica, as later starts do for those that were down. Unless that is to be waited for
+        (`in_sync`), return once it serves. Raises: BrokerFailed.
         """
         if broker_id is not None:
-            self._start_one(broker_id)
+            self._start_one(broker_id, in_sync=in_sync)
             return
         if self.running:
             for down in sorted(self._down):
-                self._start_one(down)
+                self._start_one(down, in_sync=in_sync)
             return
         if self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(
@@ -316,10 +317,11 @@ class Broker:
             return ChildCluster(log_path, brokers=self._count, start_timeout_s=start_timeout_s)
         return ChildBroker(log_path, start_timeout_s=start_timeout_s)
 
-    def _start_one(self, broker_id: int) -> None:
+    def _start_one(self, broker_id: int, *, in_sync: bool) -> None:
         self._command(START, broker_id)
         self._down.discard(broker_id)
-        isr.wait_until_in_sync(self._live_addresses(), broker_id, timeout_s=ISR_TIMEOUT_S)
+        if in_sync:
+            isr.wait_until_in_sync(self._live_addresses(), broker_id, timeout_s=ISR_TIMEOUT_S)
 
     def _command(self, command: str, broker_id: int) -> None:
         if broker_id not in self._told.addresses:

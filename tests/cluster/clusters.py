@@ -227,7 +227,7 @@ class Embedded(Cluster):
 
     def start_alone(self, broker: int) -> None:
         """Start one that is down, and do not wait until it is in sync."""
-        self._brokers._command("start", broker)
+        self._brokers.start(broker, in_sync=False)
         self.down.discard(broker)
 
     def _stop(self, broker: int) -> None:
