@@ -115,7 +115,7 @@ class Renewals:
 
     def set_aside(self, key: TopicPartition, directory: str) -> None:
         """The damaged log is out of the way; an empty one will be filled."""
-        del self._damaged[key]
+        self._damaged.pop(key, None)  # by now the damage may have gone, with its segment
         self._replicas.counters.add(REPLICAS_RENEWED)
         log.error(
             "damaged replica set aside, copied anew topic=%s partition=%d directory=%s",

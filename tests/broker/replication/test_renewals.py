@@ -1,5 +1,6 @@
 """Damaged replicas: when they give way, when they stay, and what the controller is asked."""
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -197,6 +198,28 @@ async def test_damage_that_goes_with_its_segment_is_forgotten(cluster: Cluster) 
     broker.partition().log.truncate(0)
     assert not broker.replicas.renewals.look()
     assert broker.replicas.renewals.judge(state, live=ISR) is Verdict.TAKE
+
+
+@on_cluster(count=3)
+async def test_damage_that_goes_while_it_is_to_be_set_aside(cluster: Cluster) -> None:
+    """Whoever had to be waited for, as he was compacting the log, has removed it."""
+    await with_records(cluster)
+    without = state_of(1, 1, [1, 3], ISR, is_new=False)
+    cluster[2].replicator.stopped([KEY])
+    for number in (1, 3, 2):
+        await cluster[number].take(without)
+    broker = cluster[2]
+    await damage(broker)
+    log, replicas = broker.partition().log, broker.replicas
+    replicas.cleaning.add(log)
+    telling = asyncio.ensure_future(told(broker, without))
+    await until(lambda: KEY not in replicas.partitions)
+    for segment in log.segments:
+        segment.note_damage(())
+    replicas.renewals.look()
+    replicas.cleaning.discard(log)
+    assert await telling == {KEY: ErrorCode.NONE}
+    await cluster.until_equal()
 
 
 def test_what_was_looked_at_is_left_alone_for_longer_and_longer(
