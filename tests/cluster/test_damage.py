@@ -15,9 +15,9 @@ from confluent_kafka import Producer
 from tests.broker.client import records_in
 from tests.lab import admin
 from tests.lab.waiting import until
+from tests.lab.writer import Writer, misread, read_all
 from tests.wire.clients import librdkafka
 
-from .churn import Writer, misread, read_all
 from .clusters import BROKERS, KINDS, PARAMS, Cluster
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(120)]

@@ -11,8 +11,9 @@ import pytest
 
 from tests.lab import admin
 from tests.lab.waiting import until
+from tests.lab.writer import Writer, misread, read_all
 
-from .churn import Churn, Writer, misread, read_all
+from .churn import Churn
 from .clusters import BROKERS, KINDS, PARAMS, SESSION_S, Cluster, Embedded, ZooKeeper
 from .txn_log import read_log, violations
 

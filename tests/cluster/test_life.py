@@ -17,8 +17,8 @@ from odradek.protocol.messages.k32_describe_configs import (
 )
 from tests.lab import admin
 from tests.lab.waiting import until
+from tests.lab.writer import Writer, misread, read_all
 
-from .churn import Writer, misread, read_all
 from .clusters import BROKERS, KINDS, PARAMS, Cluster
 
 pytestmark = pytest.mark.wire

@@ -8,12 +8,12 @@ from typing import Final
 
 import pytest
 
-from tests.cluster.churn import Writer, misread, read_all
 from tests.lab import admin
 from tests.lab.asking import metadata
 from tests.lab.brokers import OdradekBroker
 from tests.lab.cluster import Cluster
 from tests.lab.waiting import until
+from tests.lab.writer import Writer, misread, read_all
 
 pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.timeout(180)]
 
