@@ -5,7 +5,9 @@ along. So the controller is told first, as after a log directory has failed
 (`/log_dir_event_notification`): it says again who leads what (LeaderAndIsr), and is answered
 KAFKA_STORAGE_ERROR. From there on the replica is not served. The controller elects somebody else
 and takes the replica out of the in-sync set; asked once more, it names the new leader. Only then
-the damaged directory is set aside, and an empty one filled from that leader.
+the damaged directory is set aside, and an empty one filled from that leader: and not before a
+leader that was dead when it was elected would have been found out, since what is sound here would
+be the last copy.
 
 While nobody else is in sync the replica goes on: it serves what is sound.
 """
@@ -54,16 +56,21 @@ class _Damaged:
     pause_ms: int = ASK_AGAIN_MS
     failed_in: PartitionState | None = None
     """Since this role it is not served any more."""
+    renew_at_ms: int = 0
     is_alone_said: bool = False
 
 
 class Renewals:
     """The damaged replicas of one broker."""
 
-    def __init__(self, replicas: "Replicas", clock: Clock, broker_id: int) -> None:
+    def __init__(
+        self, replicas: "Replicas", clock: Clock, broker_id: int, *, unnoticed_ms: int
+    ) -> None:
+        """`unnoticed_ms`: so long a broker may be dead before the controller knows."""
         self._replicas = replicas
         self._clock = clock
         self._broker_id = broker_id
+        self._unnoticed_ms = unnoticed_ms
         self._damaged: dict[TopicPartition, _Damaged] = {}
         self._changed = asyncio.Event()
 
@@ -96,22 +103,25 @@ class Renewals:
             return Verdict.TAKE
         if self._broker_id in state.isr or state.leader == self._broker_id:
             return Verdict.FAIL
-        return Verdict.RENEW if state.leader in live else Verdict.TAKE
+        if state.leader not in live:
+            return Verdict.TAKE
+        return Verdict.RENEW if self._clock.now_ms() >= damaged.renew_at_ms else Verdict.FAIL
 
     def failed(self, state: PartitionState) -> None:
         """The controller is answered KAFKA_STORAGE_ERROR, and the replica not served any more."""
-        damaged = self._damaged[state.key]
+        damaged, now_ms = self._damaged[state.key], self._clock.now_ms()
         if damaged.failed_in is None:
             log.error("damaged replica given up log=%r isr=%s", damaged.kept, state.isr)
+            damaged.renew_at_ms = now_ms + self._unnoticed_ms
         damaged.failed_in = state
-        damaged.ask_at_ms = self._clock.now_ms() + ASK_AGAIN_MS
+        damaged.ask_at_ms = now_ms + ASK_AGAIN_MS
         damaged.pause_ms = 2 * ASK_AGAIN_MS
 
     def stopped(self, key: TopicPartition) -> None:
         """The controller has taken note (StopReplica): it knows by now who is to lead."""
         damaged = self._damaged.get(key)
         if damaged is not None and damaged.failed_in is not None:
-            damaged.ask_at_ms = self._clock.now_ms()
+            damaged.ask_at_ms = max(self._clock.now_ms(), damaged.renew_at_ms)
 
     def set_aside(self, key: TopicPartition, directory: str) -> None:
         """The damaged log is out of the way; an empty one will be filled."""
@@ -143,6 +153,8 @@ class Renewals:
                 del self._damaged[key]
             elif now_ms >= damaged.ask_at_ms and self._may_ask(key, damaged):
                 damaged.ask_at_ms = now_ms + damaged.pause_ms
+                if now_ms < damaged.renew_at_ms:
+                    damaged.ask_at_ms = min(damaged.ask_at_ms, damaged.renew_at_ms)
                 damaged.pause_ms = min(2 * damaged.pause_ms, ASK_AGAIN_MAX_MS)
                 is_due = True
         return is_due

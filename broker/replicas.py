@@ -85,7 +85,9 @@ class Replicas:
         self.logs = ReplicaLogs(self, config, runtime, broker_id)
         self.moves = Moves(self, config, runtime, tasks)
         self.doubts = Doubts(runtime.clock)
-        self.renewals = Renewals(self, runtime.clock, broker_id)
+        self.renewals = Renewals(
+            self, runtime.clock, broker_id, unnoticed_ms=config.zookeeper_session_timeout_ms
+        )
         self.must_checkpoint = asyncio.Event()
         self.checkpoint_waiters: list[asyncio.Future[None]] = []
         """Who waits for the next checkpoint; answered by `Checkpointer`."""

@@ -30,6 +30,7 @@ SETTINGS: Final = {
     "replica.fetch.wait.max.ms": "100",
     "log.retention.check.interval.ms": "300",
     "log.segment.delete.delay.ms": "100",
+    "zookeeper.session.timeout.ms": "4000",
 }
 
 

@@ -23,6 +23,7 @@ from .test_following import KEY, on_cluster, produce
 pytestmark = pytest.mark.wire
 
 ISR = [1, 2, 3]
+SESSION_TIMEOUT_MS = 18_000
 
 
 class InlineJobs:
@@ -89,11 +90,15 @@ async def test_a_leader_gives_way_and_copies(cluster: Cluster) -> None:
     assert await told(broker, state) == {KEY: ErrorCode.KAFKA_STORAGE_ERROR}
     assert KEY not in broker.replicas.partitions
     assert not renewals.look()
-    renewals.stopped(KEY)
-    assert renewals.look()
     assert await told(broker, state) == {KEY: ErrorCode.KAFKA_STORAGE_ERROR}, "not yet"
     await cluster[2].take(state_of(2, 1, [2, 3], ISR, is_new=False))
     new = state_of(2, 1, [2, 3], ISR, is_new=False)
+    renewals.stopped(KEY)
+    assert not renewals.look(), "the new leader may be dead, and this the only copy"
+    assert await told(broker, new) == {KEY: ErrorCode.KAFKA_STORAGE_ERROR}
+    assert broker.replicas.log_dirs.find(*KEY) is damaged_log
+    broker.clock.moved_ms += SESSION_TIMEOUT_MS
+    assert renewals.look()
     assert await told(broker, new) == {KEY: ErrorCode.NONE}
     await cluster[3].take(new)
     await cluster.until_equal()
@@ -117,6 +122,7 @@ async def test_a_follower_leaves_the_in_sync_set_first(cluster: Cluster) -> None
     assert await told(broker, state) == {KEY: ErrorCode.KAFKA_STORAGE_ERROR}
     without = state_of(1, 1, [1, 3], ISR, is_new=False)
     await cluster[1].take(without)
+    broker.clock.moved_ms += SESSION_TIMEOUT_MS
     assert await told(broker, without) == {KEY: ErrorCode.NONE}
     await cluster[3].take(without)
     await cluster.until_equal()
