@@ -92,9 +92,14 @@ class Node:
         topic_id, partition = fetch.key
         assert isinstance(topic_id, bytes)
         name = self.metadata.topic_name(topic_id)
-        if name is None:
+        if name is not None:
+            return self.find(name, partition)
+        # Nobody tells of a topic that is to be deleted. If it waits for a reassignment, that ends
+        # only once new followers have fetched.
+        found = self.replicas.by_id.get((topic_id, partition))
+        if found is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
-        return self.find(name, partition)
+        return found
 
     def code_for_absent(self, topic: str, partition: int) -> ErrorCode:
         """Why this broker has no replica of a partition."""

@@ -56,6 +56,8 @@ class Replicas:
     ) -> None:
         self.log_dirs = log_dirs
         self.partitions: dict[TopicPartition, Partition] = {}
+        self.by_id: dict[tuple[bytes, int], Partition] = {}
+        """The same by topic id and number, but for those whose log has no id."""
         self.unmade: set[TopicPartition] = set()
         """Replicas that the disk had no room for."""
         self.offline: set[TopicPartition] = set()
@@ -171,11 +173,21 @@ class Replicas:
             return False
         self.unmade.discard(state.key)
         self.partitions[state.key] = partition
+        self.note_id(partition)
         return True
+
+    def note_id(self, partition: Partition) -> None:
+        """The log of a replica that is served has an id by now."""
+        kept = partition.log
+        if kept.topic_id is not None:
+            self.by_id[kept.topic_id, kept.partition] = partition
 
     def stop_serving(self, keys: Iterable[TopicPartition]) -> None:
         """Serve these replicas no longer; who waits for them hears of it."""
         for partition in [self.partitions.pop(key) for key in keys if key in self.partitions]:
+            kept = partition.log
+            if kept.topic_id is not None:
+                self.by_id.pop((kept.topic_id, kept.partition), None)
             partition.is_leader = False
             partition.wake()
 

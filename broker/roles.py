@@ -125,6 +125,7 @@ class Roles:
     def _give_id(self, partition: Partition, state: PartitionState) -> None:
         if partition.log.topic_id is None and state.topic_id != ZERO_UUID:
             self._replicas.logs.assign_topic_id(partition.log, state.topic_id)
+            self._replicas.note_id(partition)
 
     async def _take(self, states: Sequence[PartitionState]) -> None:
         replicas = self._replicas
