@@ -1,0 +1,35 @@
+"""Topics that are to be deleted: nobody tells of them, and their reassignments have to end first."""
+
+from odradek.broker.core.fetch_session import PartitionFetch
+from odradek.protocol.errors import ErrorCode
+from tests.broker.client import fetch_request
+from tests.broker.running import until
+
+from .cluster import TOPIC, TOPIC_ID, Cluster, state_of
+from .test_following import KEY, on_cluster, produce
+
+
+@on_cluster()
+async def test_a_new_follower_joins_all_the_same(cluster: Cluster) -> None:
+    await cluster[1].take(state_of(1, 0, [1], [1, 2]))
+    await produce(cluster, 1, b"a", b"b")
+    for number in (1, 2):
+        cluster[number].metadata.forget_topic(TOPIC)
+    await cluster[2].take(state_of(1, 0, [1], [1, 2]))
+    cluster[1].metadata.forget_topic(TOPIC)
+    await until(lambda: cluster[1].partition().state.isr == (1, 2))
+    await cluster.until_equal()
+
+
+@on_cluster()
+async def test_what_is_not_served_any_more_is_not_found(cluster: Cluster) -> None:
+    broker = cluster[1]
+    await broker.take(state_of(1, 0, [1], [1, 2]))
+    broker.metadata.forget_topic(TOPIC)
+    fetch = PartitionFetch((TOPIC_ID, 0), 0, 1000)
+    assert broker.node.find_by_id(fetch) is broker.partition()
+    broker.replicas.stop_serving([KEY])
+    client = await broker.client()
+    answer = await client.ask(fetch_request(TOPIC_ID), 13)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert not broker.replicas.by_id
