@@ -88,17 +88,22 @@ class Node:
         return self.find(topic, partition)
 
     def find_by_id(self, fetch: PartitionFetch) -> Partition:
-        """What a Fetch asks for from v13 on.  Raises: Refused."""
+        """What a Fetch asks for from v13 on.  Raises: Refused.
+
+        The replicas come first: of a topic that is to be deleted nobody tells any more, but it may
+        have to wait for a reassignment, which ends only once new followers have fetched.
+        """
         topic_id, partition = fetch.key
         assert isinstance(topic_id, bytes)
-        name = self.metadata.topic_name(topic_id)
-        if name is not None:
-            return self.find(name, partition)
-        # Nobody tells of a topic that is to be deleted. If it waits for a reassignment, that ends
-        # only once new followers have fetched.
         found = self.replicas.by_id.get((topic_id, partition))
-        if found is None:
+        if found is not None:
+            return found
+        name = self.metadata.topic_name(topic_id)
+        if name is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+        found = self.find(name, partition)
+        if found.log.topic_id is not None:  # of an earlier topic of that name
+            raise Refused(ErrorCode.INCONSISTENT_TOPIC_ID)
         return found
 
     def code_for_absent(self, topic: str, partition: int) -> ErrorCode:

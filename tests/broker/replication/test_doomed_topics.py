@@ -1,4 +1,4 @@
-"""Topics that are to be deleted: nobody tells of them, and their reassignments have to end first."""
+"""Topics that are to be deleted, or have been: who may still fetch, and what."""
 
 from odradek.broker.core.fetch_session import PartitionFetch
 from odradek.protocol.errors import ErrorCode
@@ -33,3 +33,21 @@ async def test_what_is_not_served_any_more_is_not_found(cluster: Cluster) -> Non
     answer = await client.ask(fetch_request(TOPIC_ID), 13)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert not broker.replicas.by_id
+
+
+@on_cluster()
+async def test_records_of_an_earlier_topic_are_not_those_of_a_later_one(cluster: Cluster) -> None:
+    """A broker that was away hears of the later one, and still has the earlier one."""
+    broker = cluster[1]
+    await broker.take(state_of(1, 0, [1], [1, 2]))
+    await produce(cluster, 1, b"earlier")
+    later = bytes(reversed(TOPIC_ID))
+    broker.metadata.update_partitions([state_of(1, 0, [1], [1, 2])._replace(topic_id=later)])
+    client = await broker.client()
+    data = {
+        topic_id: (await client.ask(fetch_request(topic_id), 13)).responses[0].partitions[0]
+        for topic_id in (TOPIC_ID, later)
+    }
+    assert data[TOPIC_ID].error_code == ErrorCode.NONE
+    assert data[later].error_code == ErrorCode.INCONSISTENT_TOPIC_ID
+    assert not data[later].records

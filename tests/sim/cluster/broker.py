@@ -117,7 +117,10 @@ class SimBroker:
             replicator=replicator,
             groups=groups,
         )
-        self.control = ControlRequests(cast(Node, self.node), cast(StoreSession, None))
+        node = cast(Node, self.node)
+        self.node.find = partial(Node.find, node)
+        self.node.code_for_absent = partial(Node.code_for_absent, node)
+        self.control = ControlRequests(node, cast(StoreSession, None))
         self._fetchers = Fetchers(self)
         self.leading = Leading(self)
 

@@ -228,21 +228,8 @@ class Leading:
         return ListOffsetsResponse(topics=topics)
 
     def find(self, fetch: PartitionFetch) -> Partition:
-        """As `Node.find_by_id`, but for topics that are being deleted too.  Raises: Refused."""
-        topic_id, number = fetch.key
-        partitions = self._broker.replicas.partitions
-        name = self._broker.metadata.topic_name(cast(bytes, topic_id))
-        if name is None:
-            for (_, other), partition in partitions.items():
-                if other == number and partition.log.topic_id == topic_id:
-                    return partition
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
-        found = partitions.get((name, number))
-        if found is None:
-            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if found.log.topic_id != topic_id:
-            raise Refused(ErrorCode.INCONSISTENT_TOPIC_ID)
-        return found
+        """As the Fetch handler finds it.  Raises: Refused."""
+        return Node.find_by_id(cast(Node, self._broker.node), fetch)
 
 
 def _answers(reads: Sequence[Read]) -> list[FetchableTopicResponse]:
