@@ -281,6 +281,14 @@ class Cluster:
         node = self._read_json("/controller")
         return None if node is None else int(node["brokerid"])
 
+    def state(self, topic: str, partition: int = 0) -> dict[str, Any]:
+        """What stands in a partition's state node; empty if it is not there."""
+        return self._read_json(f"/brokers/topics/{topic}/partitions/{partition}/state") or {}
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Who leads a partition; -1 if nobody does."""
+        return int(self.state(topic, partition).get("leader", -1))
+
     def children(self, path: str) -> list[str]:
         """The names of a node's children; none if it is not there."""
         try:

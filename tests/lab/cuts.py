@@ -4,7 +4,6 @@ The topic's partitions are all led by broker 0.  So its other roles can be told 
 follows, and the controller is broker 1, or another where a kind says so.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -206,18 +205,11 @@ def make_topic(lab: Cluster, topic: str) -> None:
 
 def look(lab: Cluster, topic: str) -> Seen:
     """What stands in ZooKeeper now."""
-
-    def read(path: str) -> bytes:
-        data: bytes = lab.client.retry(lab.client.get, path)[0]
-        return data
-
-    states = [
-        json.loads(read(f"/brokers/topics/{topic}/partitions/{partition}/state"))
-        for partition in range(PARTITIONS)
-    ]
+    states = [lab.state(topic, partition) for partition in range(PARTITIONS)]
     leaders = [int(state["leader"]) for state in states]
     isrs = [frozenset(state["isr"]) for state in states]
-    return Seen(leaders, isrs, int(read("/controller_epoch")))
+    epoch, _ = lab.client.retry(lab.client.get, "/controller_epoch")
+    return Seen(leaders, isrs, int(epoch))
 
 
 def put_in_order(lab: Cluster, topic: str, controller: int) -> None:

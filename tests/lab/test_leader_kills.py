@@ -4,7 +4,6 @@ Three brokers, RF 3, min ISR 2, idempotent producers with acks=all of three kind
 acknowledged is there once and in order, and the replicas' logs are the same byte for byte.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,14 +41,8 @@ def lab(tmp_path: Path) -> Iterator[Cluster]:
 
 def leader(lab: Cluster, partition: int) -> int:
     """Whom the store names as the leader."""
-    path = f"/brokers/topics/{TOPIC}/partitions/{partition}/state"
-    found: int = until(lambda: _leader(lab, path), f"{path} names a leader") - 1
+    found: int = until(lambda: lab.leader(TOPIC, partition) + 1, f"{partition} has a leader") - 1
     return found
-
-
-def _leader(lab: Cluster, path: str) -> int:
-    data, _ = lab.client.retry(lab.client.get, path)
-    return int(json.loads(data)["leader"]) + 1
 
 
 def kill_a_leader(lab: Cluster, number: int) -> None:

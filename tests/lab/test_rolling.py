@@ -4,7 +4,6 @@ Each broker in turn is stopped with SIGTERM and started again. No client gives u
 or delivered out of turn, groups go on where they were while their coordinators move.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -37,12 +36,8 @@ def lab(tmp_path: Path) -> Iterator[Cluster]:
 
 def coordinators(lab: Cluster) -> dict[str, int]:
     """Who leads each partition of the groups' topic."""
-    prefix = f"/brokers/topics/{GROUPS}/partitions"
-    found = {}
-    for partition in lab.children(prefix):
-        data, _ = lab.client.retry(lab.client.get, f"{prefix}/{partition}/state")
-        found[partition] = int(json.loads(data)["leader"])
-    return found
+    partitions = lab.children(f"/brokers/topics/{GROUPS}/partitions")
+    return {partition: lab.leader(GROUPS, int(partition)) for partition in partitions}
 
 
 def restart_each(lab: Cluster, load: Workload) -> int:

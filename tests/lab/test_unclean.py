@@ -44,13 +44,8 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def leader(lab: Cluster, topic: str) -> int:
-    return int(lab._read_json(f"/brokers/topics/{topic}/partitions/0/state")["leader"])
-
-
 def isr(lab: Cluster, topic: str) -> list[int]:
-    found = lab._read_json(f"/brokers/topics/{topic}/partitions/0/state")["isr"]
-    return sorted(found)
+    return sorted(lab.state(topic).get("isr", []))
 
 
 def create(lab: Cluster, *topics: str, **configs: str) -> None:
@@ -103,7 +98,7 @@ def check(lab: Cluster, topic: str, expected: Sequence[bytes], *, perhaps: bytes
     found: list[Any] = []
 
     def is_there() -> bool:
-        who = leader(lab, topic)
+        who = lab.leader(topic)
         if who < 0:
             return False
         try:
@@ -135,16 +130,16 @@ def test_unclean_elections(lab: Cluster) -> None:
     lab.kill(0, expire=True)
     lab.start(1)
 
-    until(lambda: leader(lab, "on") == 1, "an unclean leader is elected")
-    assert [leader(lab, topic) for topic in topics] == [-1, 1, -1, -1]
+    until(lambda: lab.leader("on") == 1, "an unclean leader is elected")
+    assert [lab.leader(topic) for topic in topics] == [-1, 1, -1, -1]
     knows = lab.brokers[1].address
     until(lambda: {*topics} <= metadata(knows)["topics"].keys(), "broker 1 knows them again")
     admin.alter_configs(lab, admin.TOPIC, "later", put={UNCLEAN: "true"}, broker=1)
-    until(lambda: leader(lab, "later") == 1, "the topic allows it by now")
-    assert [leader(lab, topic) for topic in topics] == [-1, 1, 1, -1]
+    until(lambda: lab.leader("later") == 1, "the topic allows it by now")
+    assert [lab.leader(topic) for topic in topics] == [-1, 1, 1, -1]
     admin.alter_configs(lab, admin.BROKER, "", put={UNCLEAN: "true"}, broker=1)
-    until(lambda: leader(lab, "by-broker") == 1, "all allow it by now")
-    assert [leader(lab, topic) for topic in topics] == [-1, 1, 1, 1]
+    until(lambda: lab.leader("by-broker") == 1, "all allow it by now")
+    assert [lab.leader(topic) for topic in topics] == [-1, 1, 1, 1]
     for topic in topics[1:]:
         write(lab, 1, topic, [b"second only"])
     if lab.kind == "odradek":
@@ -153,7 +148,7 @@ def test_unclean_elections(lab: Cluster) -> None:
 
     lab.start(0)
     until(lambda: all(isr(lab, topic) == [0, 1] for topic in topics), "all are in sync")
-    assert leader(lab, "off") == 0
+    assert lab.leader("off") == 0
     check(lab, "off", [b"both", b"first only"])
     for topic in topics[1:]:
         check(lab, topic, [b"both", b"second only"])
@@ -164,8 +159,8 @@ def test_unclean_elections(lab: Cluster) -> None:
 
 def elect_first(lab: Cluster, topics: Sequence[str]) -> None:
     """Let broker 0 lead."""
-    admin.elect_preferred(lab, {topic: [0] for topic in topics if leader(lab, topic) != 0})
-    until(lambda: {leader(lab, topic) for topic in topics} == {0}, "broker 0 leads")
+    admin.elect_preferred(lab, {topic: [0] for topic in topics if lab.leader(topic) != 0})
+    until(lambda: {lab.leader(topic) for topic in topics} == {0}, "broker 0 leads")
 
 
 def test_only_what_was_not_replicated_is_lost(lab: Cluster) -> None:
@@ -189,7 +184,7 @@ def test_only_what_was_not_replicated_is_lost(lab: Cluster) -> None:
         lab.resume(1)
     # Who has heard that it is kept by all has lost nothing; with acks=1 somebody has.
     assert told == [ErrorCode.NONE, None, ErrorCode.REQUEST_TIMED_OUT]
-    until(lambda: leader(lab, "t") == 1, "broker 1 leads")
+    until(lambda: lab.leader("t") == 1, "broker 1 leads")
     write(lab, 1, "t", [b"later"])
     kept = [b"acks=all", b"acks=1, replicated", b"later"]
     check(lab, "t", kept, perhaps=ON_ITS_WAY)
@@ -232,12 +227,12 @@ def test_a_suspect_replica_with_a_controller_of_kafka(tmp_path: Path) -> None:
         lab.start(1)
         until(lambda: 2 in lab.live() and 1 in lab.live(), "broker 1 is there")
         until(lambda: offline(lab, "t"), "the controller takes it for offline")
-        assert (leader(lab, "t"), isr(lab, "t")) == (-1, [0])
+        assert (lab.leader("t"), isr(lab, "t")) == (-1, [0])
 
         lab.stop(0)
         lab.brokers[0].settings["odradek.unclean.last.replica"] = "lead"
         lab.start(0)
-        until(lambda: leader(lab, "t") == 0, "it leads where that is wanted")
+        until(lambda: lab.leader("t") == 0, "it leads where that is wanted")
         check(lab, "t", [b"both", b"first only"])
         until(lambda: isr(lab, "t") == [0, 1], "broker 1 follows")
 

@@ -4,7 +4,6 @@ A *probe* is a request that reaches such a broker while it stands still: it is t
 broker finds when it wakes, before anybody can tell it that others have taken over.
 """
 
-import json
 import socket
 import struct
 import time
@@ -106,12 +105,6 @@ def make_topics(lab: Cluster) -> None:
     commit(lab, 0)
 
 
-def leader_of(lab: Cluster, topic: str) -> int:
-    """Who leads its first partition, or -1."""
-    path = f"/brokers/topics/{topic}/partitions/0/state"
-    return int(json.loads(lab.client.retry(lab.client.get, path)[0])["leader"])
-
-
 def commit(lab: Cluster, offset: int) -> None:
     """Have the coordinator take an offset.  Raises: NotYet."""
     until(lambda: not _errors(lab, _commit(offset), COMMIT_VERSION), f"offset {offset} is taken")
@@ -144,7 +137,7 @@ def _errors(lab: Cluster, request: Message, version: int) -> bool:
 
 
 def _ask_coordinator(lab: Cluster, request: Message, version: int) -> Any:
-    coordinator = leader_of(lab, OFFSETS)
+    coordinator = lab.leader(OFFSETS)
     if coordinator < 0:
         return None
     try:
@@ -188,13 +181,13 @@ def _make(number: int) -> tuple[Message, int]:
     return CreateTopicsRequest(topics=[topic], timeout_ms=5000), CREATE_VERSION
 
 
-LEAD: Final = Office("partition", lambda lab: leader_of(lab, PROBED), _produce)
+LEAD: Final = Office("partition", lambda lab: lab.leader(PROBED), _produce)
 CONTROL: Final = Office(
     "cluster", lambda lab: -1 if (found := lab.controller()) is None else found, _make
 )
 COORDINATE: Final = Office(
     "group",
-    lambda lab: leader_of(lab, OFFSETS),
+    lambda lab: lab.leader(OFFSETS),
     lambda number: (_commit(_stale(number)), COMMIT_VERSION),
     lambda lab, number: commit(lab, _good(number)),
     _is_kept,
