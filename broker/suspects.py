@@ -1,11 +1,16 @@
 """The suspect replicas of this broker: whether they may lead, and what ends the suspicion.
 
 A replica is suspect (`storage/suspicion.py`) if it may lack records that were committed. As long as
-another replica in sync can lead nothing is lost: a suspect one follows it and catches up. If it is
-the last one in sync, `odradek.unclean.last.replica` decides: it leads all the same, as in Kafka, or
-it waits until the loss is accepted, or the controller has compared all replicas.
+another replica in sync leads nothing is lost: a suspect one follows it and catches up. If it is to
+lead itself, `odradek.unclean.last.replica` decides: it does, as in Kafka, or it declines. Then the
+controller elects another one in sync; and if it was the last one it waits until the loss is
+accepted, or the controller has compared all replicas.
+
+Who declines counts as offline, and is told no more. So once another one leads the controller is
+asked to say again who leads what, as after a log directory has failed.
 """
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -17,7 +22,7 @@ from odradek.storage.suspicion import NotePlan, Suspicion
 
 from .config import Config
 from .core.partition import Partition
-from .core.partition_state import PartitionState, TopicPartition
+from .core.partition_state import NO_LEADER, PartitionState, TopicPartition
 from .counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED, Counters
 from .runtime import Runtime
 from .tasks import TaskSupervisor, to_the_end
@@ -29,6 +34,12 @@ log = logging.getLogger(__name__)
 
 LAST_REPLICA: Final = "odradek.unclean.last.replica"
 WAIT: Final = "wait"
+ASK_S: Final = 0.5
+_WAITS: Final = (
+    "it waits until all replicas are there to be compared, or for "
+    "`odradek elect-leaders --accept-loss`"
+)
+_CEDES: Final = "another one in sync is to lead"
 
 
 class Suspects:
@@ -55,6 +66,9 @@ class Suspects:
         self._seen_out: set[TopicPartition] = set()
         """Suspect ones that were seen out of the in-sync set by now."""
         self._is_writing = False
+        self._ceded: set[TopicPartition] = set()
+        """Those that have declined for others in sync, and have no role since."""
+        self._is_asking = False
 
     def __contains__(self, key: TopicPartition) -> bool:
         return self._log_dirs.is_suspect(key)
@@ -69,23 +83,25 @@ class Suspects:
         is_lost = kept is None and not state.is_new and state.partition_epoch > 0
         if not (is_lost or state.key in self):
             return True
+        has_others = any(replica != self._broker_id for replica in state.isr)
         if len(state.replicas) == 1:
             return self._may(state, kept, "it is the only replica")
-        if any(replica != self._broker_id for replica in state.isr):
-            return self._may(state, kept, "others in sync will follow it")
         if state.is_loss_accepted:
             return self._may(state, kept, "the loss is accepted")
         if self._replicas.topic_config(state.topic).unclean_leader_election_enable:
             return self._may(state, kept, "unclean.leader.election.enable=true")
         if self._config.odradek_unclean_last_replica != WAIT:
-            return self._may(state, kept, f"{LAST_REPLICA}=lead")
+            because = "others in sync will follow it" if has_others else f"{LAST_REPLICA}=lead"
+            return self._may(state, kept, because)
+        if has_others:
+            self._ceded.add(state.key)
         self._counters.add(SUSPECT_REPLICAS_WAITED)
         log.error(
             "suspect replica does not lead topic=%s partition=%d log_end_offset=%d "
-            "high_watermark=%d last_epoch=%d reason=%s=wait: it waits until all replicas are there "
-            "to be compared, or for `odradek elect-leaders --accept-loss`",
+            "high_watermark=%d last_epoch=%d reason=%s=wait: %s",
             *_named(state, kept),
             LAST_REPLICA,
+            _CEDES if has_others else _WAITS,
         )
         return False
 
@@ -110,6 +126,7 @@ class Suspects:
 
     def role_taken(self, partition: Partition) -> None:
         """If it leads its log is the partition's from now on, whatever it lacks."""
+        self._ceded.discard(partition.state.key)
         if partition.is_leader:
             self.forget(partition.state.key)
 
@@ -135,9 +152,11 @@ class Suspects:
             key = state.key
             if key not in self:
                 continue
+            if key in self._ceded and state.leader not in (self._broker_id, NO_LEADER):
+                self._ask_soon()
             if self._broker_id not in state.isr:
                 self._seen_out.add(key)
-            elif key in self._seen_out and state.leader not in (self._broker_id, -1):
+            elif key in self._seen_out and state.leader not in (self._broker_id, NO_LEADER):
                 self._clear(key, "its leader has taken it in sync")
 
     def _clear(self, key: TopicPartition, reason: str) -> None:
@@ -147,10 +166,23 @@ class Suspects:
     def forget(self, key: TopicPartition) -> None:
         """A replica is not suspect any more, or is not here any more."""
         self._seen_out.discard(key)
+        self._ceded.discard(key)
         for data_dir in self._log_dirs.online:
             if key in data_dir.suspicion.suspects:
                 data_dir.suspicion.suspects.discard(key)
                 self._write_soon()
+
+    def _ask_soon(self) -> None:
+        if not self._is_asking:
+            self._is_asking = True
+            self._tasks.spawn(self._ask(), "ask who leads suspect replicas")
+
+    async def _ask(self) -> None:
+        """Have the controller tell whom to follow, unless it has done so by now."""
+        await asyncio.sleep(ASK_S)
+        self._is_asking = False
+        if self._ceded:
+            self._replicas.on_log_dir_failed(())
 
     # Written down.
 

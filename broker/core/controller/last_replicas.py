@@ -35,9 +35,10 @@ LogEnds = Mapping[TopicPartition, Mapping[int, LogEnd]]
 
 
 def waiting(context: Context) -> dict[TopicPartition, tuple[int, ...]]:
-    """Partitions without a leader whose live in-sync replica is offline, with the live replicas.
+    """Partitions without a leader of which a live replica is offline, with the live replicas.
 
-    It may have declined to lead, or its disk may have failed: its broker knows.
+    It may have declined to lead, or its disk may have failed: its broker knows. It need not be in
+    sync any more: if there were others they are, and may be gone.
     """
     found = {}
     for broker_id, keys in context.offline_replicas.items():
@@ -46,7 +47,6 @@ def waiting(context: Context) -> dict[TopicPartition, tuple[int, ...]]:
             if (
                 state is not None
                 and state.leader == NO_LEADER
-                and broker_id in state.isr
                 and not context.is_to_be_deleted(key[0])
             ):
                 replicas = context.assignment(key).replicas

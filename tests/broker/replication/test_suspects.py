@@ -82,7 +82,7 @@ async def test_the_last_one_waits_as_often_as_it_is_told(cluster: Cluster) -> No
     ("setting", "changed", "overrides"),
     [
         ("lead", {}, {}),
-        (WAIT, {"isr": [1, 2]}, {}),
+        ("lead", {"isr": [1, 2]}, {}),
         (WAIT, {"replicas": [1]}, {}),
         (WAIT, {}, {"unclean.leader.election.enable": "true"}),
     ],
@@ -107,6 +107,29 @@ def test_one_that_leads_all_the_same_is_loud(
     leads(tmp_path)
     (said,) = [r.getMessage() for r in caplog.records if "suspect replica leads" in r.message]
     assert f"topic={TOPIC} partition=0 log_end_offset=1 high_watermark=1 last_epoch=0 " in said
+
+
+@on_cluster(odradek_unclean_last_replica=WAIT)
+async def test_others_in_sync_lead_first(cluster: Cluster) -> None:
+    """They may have what was lost; and whom to follow then has to be asked for."""
+    broker = await suspect(cluster)
+    asked: list[object] = []
+    broker.replicas.on_log_dir_failed = asked.append
+    both = state_of(**{**ALONE, "isr": [1, 2]})  # type: ignore[arg-type]
+    assert await told(broker, both) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not broker.partition().is_leader
+    suspects = broker.replicas.suspects
+    suspects.told([both._replace(leader=-1, isr=(2,), leader_epoch=4)])
+    follow = both._replace(leader=2, isr=(2,), leader_epoch=5, partition_epoch=5)
+    suspects.told([follow])
+    suspects.told([follow])
+    await until(lambda: asked == [()])
+    await cluster[2].take(follow)
+    assert await told(broker, follow) == ErrorCode.NONE
+    suspects.told([follow])
+    assert not suspects._is_asking
+    await produce(cluster, 2, b"b")
+    await until(lambda: KEY not in suspects)
 
 
 @on_cluster(odradek_unclean_last_replica=WAIT)

@@ -12,6 +12,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 from .model import Cluster
 
 T: TopicPartition = ("t", 0)
+STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def declining(*, all_back: bool = True) -> Cluster:
@@ -126,6 +127,25 @@ def test_the_loss_is_accepted_with_only_the_suspect_one_there() -> None:
     cluster.told[1].failed.add(T)
     cluster.deliver()
     cluster.kill(2)
+    assert waiting(cluster.context) == {T: (1,)}
+    accepted = accept(cluster, ends(b1=(4, 15)))
+    assert isinstance(accepted, PartitionState)
+    assert accepted.leader == 1
+
+
+def test_one_that_has_declined_for_others_leads_once_they_are_gone() -> None:
+    cluster = Cluster(1, 2, 3)
+    cluster.fail_over(1)
+    cluster.create("t", (1, 2))
+    cluster.deliver()
+    cluster.told[1].failed.add(T)
+    cluster.run(procedures.leader_and_isr_answered(cluster.context, 1, {T: STORAGE_ERROR}))
+    cluster.deliver()
+    assert cluster.state("t")[0] == 2
+    assert waiting(cluster.context) == {}
+    cluster.kill(2)
+    cluster.deliver()
+    assert (cluster.state("t")[0], cluster.state("t")[2]) == (-1, (2,))
     assert waiting(cluster.context) == {T: (1,)}
     accepted = accept(cluster, ends(b1=(4, 15)))
     assert isinstance(accepted, PartitionState)
