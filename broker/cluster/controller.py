@@ -182,12 +182,16 @@ class ClusterController:
                     yield Reassignment(topic, partition, *assignment)
 
     async def unclean_election_enabled(self, topic: str | None) -> None:
-        """A topic (None: all of them) allows unclean elections by now: hold those that wait."""
+        """A topic (None: all of them) allows unclean elections by now: hold those that wait.
+
+        Where a suspect replica waits, the greatest leads first: the first one that is alive may
+        lack much more.
+        """
         if self._reign is not None:
-            await self.ask(lambda context: procedures.unclean_election_enabled(context, topic))
-            ends = await self._active().log_ends(None)
+            ends = await self._reign.log_ends(None)
             if ends:
                 await self.ask(lambda context: procedures.elect_greatest(context, ends))
+            await self.ask(lambda context: procedures.unclean_election_enabled(context, topic))
 
     def _active(self) -> Reign:
         if self._reign is None:

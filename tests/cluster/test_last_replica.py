@@ -30,6 +30,7 @@ WAIT = {
     "min.insync.replicas": "1",
     "log.retention.ms": "-1",  # the batches are old
 }
+UNCLEAN = {"unclean.leader.election.enable": "true"}
 
 
 @pytest.fixture(params=PARAMS)
@@ -62,11 +63,13 @@ def declined(cluster: Cluster, topic: str, partition: int) -> int:
 def test_a_suspect_last_replica_waits_for_the_others(cluster: Cluster) -> None:
     create(cluster, "whole", 3)
     create(cluster, "accepted", 1)
-    shrink_to_none(cluster, {"whole": 3, "accepted": 1})
+    create(cluster, "allowed", 1)
+    shrink_to_none(cluster, {"whole": 3, "accepted": 1, "allowed": 1})
     start_machine_anew(cluster, 0)
     cut(cluster, 0, "whole", 1, 25)
     cut(cluster, 0, "whole", 2, 15)
     cut(cluster, 0, "accepted", 0, 25)
+    cut(cluster, 0, "allowed", 0, 25)
     start(cluster, 1)
     start(cluster, 0)
     until(lambda: declined(cluster, "accepted", 0), "broker 0 declines")
@@ -81,6 +84,9 @@ def test_a_suspect_last_replica_waits_for_the_others(cluster: Cluster) -> None:
     assert [cluster.leader(*key) for key in keys] == [-1] * 4
     assert [log_end(cluster, 0, *key).log_end_offset for key in keys] == [30, 25, 15, 25]
 
+    admin.alter_configs(cluster, admin.TOPIC, "allowed", put=UNCLEAN, broker=1)
+    until(lambda: cluster.leader("allowed", 0) >= 0, "somebody leads")
+    assert cluster.leader("allowed", 0) == 0, "1 is alive, but has less"
     assert accept_loss(cluster, "accepted", 0) == "elected a leader of accepted-0\n"
     until(lambda: cluster.leader("accepted", 0) == 0, "the one that has more leads")
     assert cluster.leader("whole", 1) == -1
@@ -126,3 +132,22 @@ def test_a_suspect_last_replica_leads_where_that_is_wanted(tmp_path: Path) -> No
         assert said in cluster.log()
         assert "reason=odradek.unclean.last.replica=lead" in cluster.log()
         until(lambda: ("t", 0) not in suspects(cluster, 0), "it is taken as it is")
+
+
+@pytest.mark.java
+def test_all_go_down_and_one_with_its_machine(tmp_path: Path) -> None:
+    """It led, all were in sync, and it is back first: the others have what it has lost."""
+    with ZooKeeper(tmp_path, WAIT) as cluster:
+        create(cluster, "t", 1)
+        write(cluster, "t", 0, values(30))
+        for broker in (0, 1, 2):
+            cluster.kill(broker, expire=False)
+        start_machine_anew(cluster, 0)
+        cut(cluster, 0, "t", 0, 25)
+        for broker in (0, 1, 2):
+            start(cluster, broker)
+        until(lambda: cluster.leader("t", 0) in (1, 2), "one that has all leads")
+        cluster.settle()
+        check(cluster, "t", 0, values(30))
+        assert declined(cluster, "t", 0)
+        until(lambda: ("t", 0) not in suspects(cluster, 0), "it has caught up")
