@@ -60,6 +60,8 @@ class Scrubber:
                 self._replicas.renewals.want(kept)
         while True:
             await asyncio.sleep(CHECK_MS / 1000)
+            for data_dir in list(self._replicas.log_dirs.online):
+                await self.forget_what_is_gone(data_dir)
             if self._config.odradek_scrub_interval_ms < 0:
                 continue
             for data_dir in list(self._replicas.log_dirs.online):
@@ -214,15 +216,33 @@ class Scrubber:
                 if segment.base_offset == base_offset and segment.size_bytes == size_bytes:
                     segment.note_damage(damaged)
 
+    async def forget_what_is_gone(self, data_dir: DataDir) -> None:
+        """A log that is copied anew may get the very segments that were damaged."""
+        damaged = self._state(data_dir).damaged
+        if any(not _is_left(data_dir, key, ranges) for key, (_, ranges) in damaged.items()):
+            await self._save(data_dir)
+
     async def _save(self, data_dir: DataDir) -> None:
         state = self._state(data_dir)
         state.passes = {key: value for key, value in state.passes.items() if key in data_dir.logs}
-        state.damaged = {key: v for key, v in state.damaged.items() if key[:2] in data_dir.logs}
+        state.damaged = {k: v for k, v in state.damaged.items() if _is_left(data_dir, k, v[1])}
         path, files = f"{data_dir.path}/{STATE_FILE}", self._runtime.files
         try:
             await to_the_end(self._runtime.offload(_write, files, path, encode(state)))
         except LogDirFailed as error:
             self._replicas.take_offline(error)
+
+
+def _is_left(
+    data_dir: DataDir, key: tuple[str, int, int], ranges: tuple[DamagedRange, ...]
+) -> bool:
+    """Whether a segment is damaged there yet."""
+    topic, partition, base_offset = key
+    kept = data_dir.logs.get((topic, partition))
+    return kept is not None and any(
+        segment.base_offset == base_offset and segment.damaged == ranges
+        for segment in kept.segments
+    )
 
 
 def _finished(kept: Log, offset_first: int) -> list[_Due]:

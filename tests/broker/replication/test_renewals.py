@@ -228,6 +228,28 @@ async def test_damage_that_goes_while_it_is_to_be_set_aside(cluster: Cluster) ->
     await cluster.until_equal()
 
 
+@on_cluster(count=3)
+async def test_the_copy_does_not_inherit_the_damage(cluster: Cluster) -> None:
+    """Its segments have the same offsets and sizes as those that are remembered."""
+    await with_records(cluster)
+    without = state_of(1, 1, [1, 3], ISR, is_new=False)
+    cluster[2].replicator.stopped([KEY])
+    for number in (1, 3, 2):
+        await cluster[number].take(without)
+    broker = cluster[2]
+    path = broker.log_dirs.holding(broker.partition().log).path
+    await damage(broker)
+    scrubber = Scrubber(broker.replicas, broker.config, broker.runtime)
+    (data_dir,) = [d for d in broker.log_dirs.online if d.path == path]
+    scrubber.restore(data_dir)
+    broker.replicas.logs.prefer_dir(KEY, path)
+    assert await told(broker, without) == {KEY: ErrorCode.NONE}
+    await cluster.until_equal()
+    await scrubber.forget_what_is_gone(data_dir)
+    Scrubber(broker.replicas, broker.config, broker.runtime).restore(data_dir)
+    assert not any(segment.damaged for segment in broker.partition().log.segments)
+
+
 def test_what_was_looked_at_is_left_alone_for_longer_and_longer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
