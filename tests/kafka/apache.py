@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from .jars import classpath
-from .process import POLL_S, ServerFailed, ServerProcess, free_port, serves_metadata
+from .process import POLL_S, BrokerServer, ServerFailed, free_port, serves_metadata
 from .zookeeper import LOG4J_1, ZooKeeper
 
 HOST: Final = "127.0.0.1"
@@ -34,46 +34,24 @@ SMALL: Final = {
 }
 
 
-class ApacheKafka(ABC):
-    """One broker of Apache Kafka; `start` may follow `stop` or `kill`: same port, same files."""
+class ApacheKafka(BrokerServer, ABC):
+    """One broker of Apache Kafka."""
 
     version: str
 
     def __init__(
         self, directory: Path, settings: Mapping[str, str] | None = None, *, heap_mb: int = 512
     ):
-        self.directory = directory
-        self.data_dir = directory / "data"
+        super().__init__(directory, HOST, free_port())
         self.settings = {**SMALL, **(settings or {})}
         self.heap_mb = heap_mb
-        self.host = HOST
-        self.port = free_port()
-        self._broker = ServerProcess(
-            java_command(
-                self.version,
-                "kafka.Kafka",
-                str(directory / "server.properties"),
-                heap_mb=heap_mb,
-                log_config=directory / "log4j.properties",
-            ),
-            directory / "broker.out",
+        self._process.command = java_command(
+            self.version,
+            "kafka.Kafka",
+            str(directory / "server.properties"),
+            heap_mb=heap_mb,
+            log_config=directory / "log4j.properties",
         )
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    @property
-    def pid(self) -> int:
-        return self._broker.pid
-
-    @property
-    def alive(self) -> bool:
-        return self._broker.alive
-
-    @property
-    def output(self) -> str:
-        return self._broker.tail(200)
 
     def start(self) -> None:
         """Start and return when it serves.  Raises: ServerFailed, JarsMissing."""
@@ -83,18 +61,16 @@ class ApacheKafka(ABC):
         (self.directory / "server.properties").write_text(
             "".join(f"{name}={value}\n" for name, value in self._properties().items())
         )
-        self._broker.start(lambda: serves_metadata(self.host, self.port), timeout_s=START_TIMEOUT_S)
+        self._process.start(
+            lambda: serves_metadata(self.host, self.port), timeout_s=START_TIMEOUT_S
+        )
 
     def stop(self) -> None:
-        self._broker.stop()
-
-    def kill(self) -> None:
-        """SIGKILL the broker only."""
-        self._broker.kill()
+        self._process.stop()
 
     def close(self) -> None:
         """End everything that was started."""
-        self._broker.kill()
+        self._process.kill()
 
     @abstractmethod
     def _prepare(self) -> None: ...

@@ -89,6 +89,41 @@ class ServerProcess:
         return "\n".join(self.output.read_text(errors="replace").splitlines()[-lines:])
 
 
+class BrokerServer:
+    """A broker in a process of its own: what is the same for all kinds, however they are started.
+
+    `start` and `stop` are theirs; `start` may follow `stop` or `kill`: same port, same files.
+    """
+
+    def __init__(self, directory: Path, host: str, port: int) -> None:
+        self.directory = directory
+        self.data_dir = directory / "data"
+        self.host = host
+        self.port = port
+        self._process = ServerProcess([], directory / "broker.out")
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.alive
+
+    @property
+    def output(self) -> str:
+        """The last 200 lines of what it printed."""
+        return self._process.tail(200)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+
+
 def serves_metadata(host: str, port: int) -> bool:
     """Whether a Kafka broker there names itself and a controller (Metadata v1, no topics)."""
     body = struct.pack(">hhih4si", 3, 1, 1, 4, b"test", 0)

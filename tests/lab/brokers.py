@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.kafka.apache import java_command
-from tests.kafka.process import ServerProcess, free_port, serves_metadata
+from tests.kafka.process import BrokerServer, free_port, serves_metadata
 from tests.kafka.zookeeper import HOST, LOG4J_1
 from tests.wire.servers import serve_command
 
@@ -28,11 +28,8 @@ class Place(NamedTuple):
     enter: tuple[str, ...] = ()
 
 
-class BrokerProcess(ABC):
-    """`start` may follow `stop` or `kill`: same id, same port, same files.
-
-    Without a place it listens on loopback.
-    """
+class BrokerProcess(BrokerServer, ABC):
+    """One of several; without a place it listens on loopback."""
 
     def __init__(
         self,
@@ -41,33 +38,14 @@ class BrokerProcess(ABC):
         settings: Mapping[str, str],
         place: Place | None = None,
     ) -> None:
+        host, port, self._enter = place or Place(HOST, free_port())
+        super().__init__(directory, host, port)
         self.id = broker_id
-        self.directory = directory
-        self.data_dir = directory / "data"
         self.settings = dict(settings)
-        self.host, self.port, self._enter = place or Place(HOST, free_port())
-        self._process = ServerProcess([], directory / "broker.out")
 
     @property
     def address(self) -> tuple[str, int]:
         return self.host, self.port
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def alive(self) -> bool:
-        return self._process.alive
-
-    @property
-    def output(self) -> str:
-        """The last 200 lines of what it printed."""
-        return self._process.tail(200)
 
     def start(self) -> None:
         """Start and return when it answers Metadata and knows a controller.
@@ -83,9 +61,6 @@ class BrokerProcess(ABC):
     def stop(self) -> int | None:
         """End it with SIGTERM: a controlled shutdown.  Returns its exit code."""
         return self._process.stop()
-
-    def kill(self) -> None:
-        self._process.kill()
 
     def pause(self) -> None:
         """SIGSTOP: it keeps its sockets and says nothing."""

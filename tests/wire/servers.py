@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tests.kafka.apache import BY_VERSION
-from tests.kafka.process import ServerProcess, free_port
+from tests.kafka.process import BrokerServer, free_port
 
 READY: Final = re.compile(
     r"^odradek ready: PLAINTEXT://(?P<host>[^:]+):(?P<port>\d+) broker=(?P<broker>\d+)"
@@ -53,34 +53,15 @@ def serve_command(
     return command
 
 
-class OdradekServer:
+class OdradekServer(BrokerServer):
     """`odradek serve` in a child process; the first start picks a port, later ones keep it."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None):
-        self.directory = directory
-        self.data_dir = directory / "data"
         self.settings = dict(settings or {})
-        self.host = "127.0.0.1"
         # The ready line names what is advertised; a test that advertises a proxy knows the port.
-        self.port = free_port() if "advertised.listeners" in self.settings else 0
+        port = free_port() if "advertised.listeners" in self.settings else 0
+        super().__init__(directory, "127.0.0.1", port)
         self.startup_ms = -1.0
-        self._process = ServerProcess([], directory / "broker.out")
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def alive(self) -> bool:
-        return self._process.alive
-
-    @property
-    def output(self) -> str:
-        return self._process.tail(200)
 
     def start(self) -> None:
         """Start and return when the ready line is there.  Raises: ServerFailed."""
@@ -105,11 +86,8 @@ class OdradekServer:
         code = self._process.stop()
         assert code == 0, f"SIGTERM ended in exit code {code}\n{self.output}"
 
-    def kill(self) -> None:
-        self._process.kill()
-
     def close(self) -> None:
-        self._process.kill()
+        self.kill()
 
 
 def make_server(target: str, directory: Path, settings: Mapping[str, str] | None = None) -> Server:

@@ -45,7 +45,7 @@ class ControlledKafka(Kafka39):
         self.session.create("/controller_epoch", b"1000")
         text = "".join(f"{name}={value}\n" for name, value in self._properties().items())
         (self.directory / "server.properties").write_text(text)
-        self._broker.start(self._is_registered, timeout_s=START_TIMEOUT_S)
+        self._process.start(self._is_registered, timeout_s=START_TIMEOUT_S)
 
     def close(self) -> None:
         self.session.stop()
