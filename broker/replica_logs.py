@@ -13,12 +13,13 @@ from odradek.protocol.primitives import ZERO_UUID
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed, StorageError
 from odradek.storage.log import Log
-from odradek.storage.plans import CreatePlan
+from odradek.storage.plans import CreatePlan, FlushPlan, create_together
 
 from .config import Config
 from .core.control_rules import UNKNOWN_EPOCH
 from .core.partition_state import PartitionState, TopicPartition
 from .runtime import Runtime
+from .tasks import to_the_end
 
 if TYPE_CHECKING:
     from .replicas import Replicas
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MADE_AT_ONCE: Final = 32
+MAKERS_MAX: Final = 2  # of the threads, the others are for flushes that answers wait for
 DAMAGED_BITS_MAX: Final = 8
 USE_CHECK_MS: Final = 10
 PREFERRED_DIRS_MAX: Final = 100_000
@@ -41,6 +43,7 @@ class ReplicaLogs:
     ) -> None:
         self.preferred_dirs: dict[TopicPartition, str] = {}
         """Where clients want replicas to be made that do not exist yet (AlterReplicaLogDirs)."""
+        self._given_ids: list[Log] = []
         self._replicas = replicas
         self._config = config
         self._runtime = runtime
@@ -102,11 +105,30 @@ class ReplicaLogs:
         return kept
 
     def assign_topic_id(self, kept: Log, topic_id: bytes) -> None:
-        """Give an id to a log that has none."""
+        """Give an id to a log that has none; `sync_ids` makes it safe."""
         try:
             kept.write_topic_id(topic_id)
         except LogDirFailed as error:
             self._replicas.take_offline(error)
+        else:
+            self._given_ids.append(kept)
+
+    async def sync_ids(self) -> None:
+        """Make safe which ids were given; thousands, if the logs are from before there were any."""
+        given, self._given_ids = self._given_ids, []
+        for start in range(0, len(given), MADE_AT_ONCE):
+            group = [kept for kept in given[start : start + MADE_AT_ONCE] if self._is_ours(kept)]
+            try:
+                plans = [kept.flushing.id_plan() for kept in group]
+                await to_the_end(self._runtime.offload(_run_all, plans))
+            except LogDirFailed as error:
+                self._replicas.take_offline(error)
+                continue
+            for kept in group:
+                kept.flushing.id_is_safe()
+
+    def _is_ours(self, kept: Log) -> bool:
+        return self._replicas.log_dirs.of(kept.directory) is not None
 
     # Made.
 
@@ -124,7 +146,13 @@ class ReplicaLogs:
         """
         missing = await self._forget_deleted(missing)
         starts = range(0, len(missing), MADE_AT_ONCE)
-        await asyncio.gather(*(self._make(missing[i : i + MADE_AT_ONCE], serve) for i in starts))
+        groups = iter([missing[start : start + MADE_AT_ONCE] for start in starts])
+
+        async def make_some() -> None:
+            for group in groups:
+                await self._make(group, serve)
+
+        await asyncio.gather(*(make_some() for _ in starts[:MAKERS_MAX]))
 
     async def _forget_deleted(self, missing: Sequence[PartitionState]) -> Sequence[PartitionState]:
         """See to it that new logs don't inherit the offsets of deleted ones; which can be made."""
@@ -162,7 +190,7 @@ class ReplicaLogs:
                 epoch=state.leader_epoch if leads else UNKNOWN_EPOCH,
             )
             made.append((state, data_dir, plan))
-        await self._runtime.offload(_run_all, [plan for _, _, plan in made])
+        await self._runtime.offload(create_together, [plan for _, _, plan in made])
         again = []
         for state, data_dir, plan in made:
             if plan.error is None:
@@ -274,6 +302,6 @@ def _is_legible(topic_id: bytes | None, expected: bytes) -> bool:
     return differing == 0 or differing.bit_count() > DAMAGED_BITS_MAX
 
 
-def _run_all(plans: Iterable[CreatePlan]) -> None:
+def _run_all(plans: Iterable[FlushPlan]) -> None:
     for plan in plans:
         plan.run()

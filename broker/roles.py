@@ -77,6 +77,7 @@ class Roles:
         await replicas.read_overrides(dict.fromkeys(new), self._session)
         await self._take(leaders)
         await self._take(followers)
+        await replicas.logs.sync_ids()
         self._say_without_leader()
         for state in taken:
             if self._has_failed(state) or state.key in self._declined:

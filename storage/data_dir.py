@@ -275,6 +275,8 @@ class DataDir:
         self._creating_count += 1
         directory = f"{self.path}/{topic}-{partition}"
         return CreatePlan(
+            self._files,
+            directory,
             lambda: create_log(
                 self._files,
                 directory,
@@ -284,7 +286,6 @@ class DataDir:
                 config=config,
                 leader_epoch=epoch,
             ),
-            lambda: self._files.remove_tree(directory),
         )
 
     def created(self, plan: "CreatePlan") -> Log:

@@ -9,6 +9,7 @@ them.
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from .checkpoint import PARTITION_METADATA
 from .errors import DiskFull, LogDirFailed
 from .files import FileSystem
 from .log_file import LogFile
@@ -35,6 +36,7 @@ class Flushing:
         "_snapshot_bytes",
         "_unsynced_snapshots",
         "directory_unsynced",
+        "id_unsynced",
         "recovery_point",
         "snapshot_offset",
         "start_unsynced",
@@ -51,6 +53,8 @@ class Flushing:
         self._unsynced_snapshots: tuple[int, ...] = ()
         self._name_unsynced = True
         self.directory_unsynced = True
+        self.id_unsynced = False
+        """Whether partition.metadata was written and is not synced."""
         self.recovery_point = recovery_point
         self.snapshot_offset = -1
         self.start_unsynced = False
@@ -73,6 +77,10 @@ class Flushing:
     def name_is_safe(self) -> None:
         """The directory that the log's directory lies in was synced."""
         self._name_unsynced = False
+
+    def names_are_safe(self) -> None:
+        """An empty log's directory was synced, with partition.metadata and the one it lies in."""
+        self._name_unsynced = self.directory_unsynced = self.id_unsynced = False
 
     def recovered(self, finished: list[Segment], size_bytes: int) -> None:
         """So many bytes were scanned and are as good as just appended."""
@@ -131,7 +139,9 @@ class Flushing:
         self.snapshot(log)
         if log.epochs.lags:
             log.epochs.write()
-        unsynced = self.directory_unsynced or self._rolled or log.epochs.unsynced
+        unsynced = (
+            self.directory_unsynced or self.id_unsynced or self._rolled or log.epochs.unsynced
+        )
         if not (unsynced or self.unflushed_bytes):
             return None
         return self._plan(log, with_active_index=True)
@@ -151,6 +161,22 @@ class Flushing:
             directories=(self._directory, self._directory.rpartition("/")[0]),
         )
 
+    def id_plan(self) -> FlushPlan:
+        """The fsyncs after which it is known whose log this is; then call `id_is_safe`."""
+        return FlushPlan(
+            self._files,
+            offset_end=0,
+            size_bytes=0,
+            generation=self._generation,
+            log_files=(),
+            paths=(f"{self._directory}/{PARTITION_METADATA}",),
+            directories=(self._directory,),
+        )
+
+    def id_is_safe(self) -> None:
+        """An `id_plan` was run."""
+        self.id_unsynced = False
+
     def start_cut(self, gone: list[Segment]) -> None:
         """The oldest segments were taken out of the log; their files are still there."""
         self._rolled = tuple(segment for segment in self._rolled if segment not in gone)
@@ -166,6 +192,8 @@ class Flushing:
         paths = [snapshot_path(self._directory, offset) for offset in self._unsynced_snapshots]
         if log.epochs.unsynced:
             paths.append(log.epochs.path)
+        if self.id_unsynced:
+            paths.append(f"{self._directory}/{PARTITION_METADATA}")
         directories = [self._directory]
         if self._name_unsynced:
             directories.append(self._directory.rpartition("/")[0])
@@ -182,7 +210,7 @@ class Flushing:
         self._rolled = self._unsynced_snapshots = ()
         if self.directory_unsynced or paths:
             self._name_unsynced = False
-        self.directory_unsynced = log.epochs.unsynced = False
+        self.directory_unsynced = self.id_unsynced = log.epochs.unsynced = False
         self.unflushed_bytes = 0
         return plan
 

@@ -74,7 +74,7 @@ def create_log(
     config: LogConfig,
     leader_epoch: int = UNDEFINED,
 ) -> Log:
-    """Make an empty partition.  Nothing is synced: without records all of it can be made again.
+    """Make an empty partition.  Nothing is synced (`create_together` does that).
 
     `leader_epoch`: the first leadership, if one begins at once.  Raises: DiskFull, LogDirFailed.
     """
@@ -84,7 +84,7 @@ def create_log(
         files.write_bytes(f"{directory}/{PARTITION_METADATA}", render_partition_metadata(topic_id))
     epochs = LeaderEpochs(files, directory)
     epochs.assign(leader_epoch, 0)
-    return Log(
+    log = Log(
         files,
         directory,
         topic=topic,
@@ -98,6 +98,8 @@ def create_log(
         log_end_offset=0,
         recovery_point=0,
     )
+    log.flushing.id_unsynced = topic_id is not None
+    return log
 
 
 def load_log(
@@ -161,6 +163,7 @@ def load_log(
     snapshots = snapshot_offsets(infos.values())
     if recovery is not None:
         log.flushing.recovered(recovery.recovered[:-1], report.scanned_bytes)
+        log.flushing.id_unsynced = log.topic_id is not None
     else:
         log.flushing.loaded_clean(log_end_offset if log_end_offset in snapshots else -1)
     for segment in segments:

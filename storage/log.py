@@ -363,9 +363,10 @@ class Log:
             segment.close()
 
     def write_topic_id(self, topic_id: bytes) -> None:
-        """Write partition.metadata anew.  Raises: DiskFull, LogDirFailed."""
+        """Write partition.metadata anew, unsynced (`id_plan`).  Raises: DiskFull, LogDirFailed."""
         path = f"{self.directory}/{PARTITION_METADATA}"
         self.files.write_atomic(path, render_partition_metadata(topic_id), sync=False)
+        self.flushing.id_unsynced = True
         self.topic_id = topic_id
 
     def delete(self, uuid: bytes) -> DeletePlan:

@@ -8,6 +8,7 @@ until `release`.
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from .checkpoint import PARTITION_METADATA
 from .errors import LogDirFailed
 from .files import FileSystem
 from .log_file import Bytes, LogFile
@@ -66,27 +67,65 @@ class FlushPlan:
 class CreatePlan:
     """Make one empty partition; until `DataDir.created` nobody else knows its log."""
 
-    __slots__ = ("_create", "_undo", "error", "log")
+    __slots__ = ("_create", "_files", "directory", "error", "log")
 
-    def __init__(self, create: Callable[[], "Log"], undo: Callable[[], None]) -> None:
+    def __init__(self, files: FileSystem, directory: str, create: Callable[[], "Log"]) -> None:
+        self._files = files
         self._create = create
-        self._undo = undo
+        self.directory = directory
         self.log: Log | None = None
         self.error: LogDirFailed | None = None
 
     def run(self) -> None:
-        """Make the directory and its files; what goes wrong is kept in `error`.
+        """Make the directory and its files, safe on disk; what goes wrong is kept in `error`."""
+        create_together((self,))
 
-        Half a partition must not stay behind: it may be made in another data directory next.
-        """
+    def make(self) -> None:
+        """Make it, unsynced."""
         try:
             self.log = self._create()
         except LogDirFailed as error:
-            self.error = error
+            self._fail(error)
+
+    def sync(self, path: str) -> None:
+        """Make sure of a file or directory, if all went well up to now."""
+        if self.error is None:
             try:
-                self._undo()
-            except LogDirFailed as worse:
-                self.error = worse
+                self._files.sync_path(path)
+            except LogDirFailed as error:
+                self._fail(error)
+
+    def _fail(self, error: LogDirFailed) -> None:
+        """Half a partition must not stay behind: it may be made in another directory next."""
+        self.log, self.error = None, error
+        try:
+            self._files.remove_tree(self.directory)
+        except LogDirFailed as worse:
+            self.error = worse
+
+
+def create_together(plans: Sequence[CreatePlan]) -> None:
+    """Run plans of one data directory or several, of many partitions, in any thread.
+
+    What is safe then is whose log it is, and the name of its first segment: else a power cut might
+    leave records that any topic of the name could take for its own, or only later segments. Files
+    are synced before directories, so that a journal has to be written less often.
+    """
+    for plan in plans:
+        plan.make()
+    for plan in plans:
+        plan.sync(f"{plan.directory}/{PARTITION_METADATA}")
+    for plan in plans:
+        plan.sync(plan.directory)
+    synced = set()
+    for plan in plans:
+        parent = plan.directory.rpartition("/")[0]
+        if parent not in synced:
+            plan.sync(parent)
+            if plan.error is None:
+                synced.add(parent)
+        if plan.log is not None:
+            plan.log.flushing.names_are_safe()
 
 
 class DeletePlan:

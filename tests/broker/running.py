@@ -25,11 +25,12 @@ DEADLINE_S = 10
 
 
 class WatchedFiles(RealFileSystem):
-    """The machine's disk without fsync, which remembers what was opened."""
+    """The machine's disk without fsync, which remembers what was opened, and synced by its name."""
 
     def __init__(self) -> None:
         super().__init__()
         self.log_files: list[LogFile] = []
+        self.synced: list[str] = []
 
     def open_log(self, path: str, size_bytes: int) -> LogFile:
         self.log_files.append(super().open_log(path, size_bytes))
@@ -37,6 +38,10 @@ class WatchedFiles(RealFileSystem):
 
     def fsync(self, descriptor: int) -> None:
         """Nothing: no test here cuts the power."""
+
+    def sync_path(self, path: str) -> None:
+        self.synced.append(path)
+        super().sync_path(path)
 
     @property
     def references(self) -> list[str]:

@@ -197,6 +197,24 @@ def test_a_new_replica_where_a_log_of_another_topic_lies(tmp_path: Path) -> None
     asyncio.run(main())
 
 
+@on_broker(SETTINGS)
+async def test_it_is_safe_whose_new_replicas_are_before_they_are_served(
+    broker: RunningBroker,
+) -> None:
+    """In a power cut they would be taken for those of any topic of that name."""
+    await take_control(broker)
+    states = [state(number) for number in range(70)]
+    del broker.files.synced[:]
+    await lead(broker, *states)
+    synced = broker.files.synced
+    directories = {log.directory for log in broker.node.replicas.log_dirs.all_logs()}
+    assert len(directories) == 70
+    assert {f"{path}/partition.metadata" for path in directories} < set(synced)
+    assert directories < set(synced)
+    parents = [path for path in synced if path == broker.node.replicas.log_dirs.first.path]
+    assert 3 <= len(parents) <= 10, "they are made in groups"
+
+
 def test_replicas_of_a_log_directory_that_fails(tmp_path: Path) -> None:
     async def main() -> None:
         settings = {**SETTINGS, "log.dirs": f"{tmp_path}/a,{tmp_path}/b"}

@@ -86,5 +86,6 @@ def test_a_topic_id_that_is_damaged_costs_nothing(tmp_path: Path, text: str | No
             records = records_in((await (await broker.client()).fetch("t")).records)
             assert len(records) == 3
             assert path.read_bytes() == good
+            assert {str(path), str(path.parent)} <= set(broker.files.synced)
 
     asyncio.run(main())

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from odradek.storage.data_dir import DataDir
-from odradek.storage.errors import DataDirError
+from odradek.storage.errors import DataDirError, LogDirFailed
 from odradek.storage.log_config import LogConfig
 from odradek.storage.meta_properties import MetaProperties
+from odradek.storage.plans import create_together
 
 from .support import WALL_MS, UnsyncedFileSystem, append_values, contents
 
@@ -270,3 +271,32 @@ def test_an_owner_that_cannot_be_understood_is_refused(
         opened(tmp_path)
     assert said in sentence(error)
     assert (tmp_path / "meta.properties").read_text() == text
+
+
+class UnsyncableFiles(UnsyncedFileSystem):
+    """What has this in its path can't be synced."""
+
+    where = ""
+
+    def sync_path(self, path: str) -> None:
+        if self.where in path:
+            raise LogDirFailed(f"{path}: Input/output error", path)
+        super().sync_path(path)
+
+
+def test_partitions_that_can_not_be_made_safe_are_not_made(tmp_path: Path) -> None:
+    for where in ("/t-1/partition.metadata", "/t-1", ""):
+        files = UnsyncableFiles()
+        path = tmp_path / f"data-{len(where)}"
+        data_dir = DataDir.lock(str(path), files)
+        plans = [
+            data_dir.create_plan("t", number, topic_id=bytes(16), config=LogConfig(), epoch=0)
+            for number in range(3)
+        ]
+        files.where = where
+        create_together(plans)
+        failed = [plan.error is not None for plan in plans]
+        assert failed == ([False, True, False] if where else [True] * 3)
+        made = [f"t-{number}" for number, plan in enumerate(plans) if plan.log is not None]
+        assert sorted(name for name in os.listdir(path) if name[0] == "t") == made
+        data_dir.abandon()

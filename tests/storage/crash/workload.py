@@ -28,9 +28,13 @@ DAY_MS: Final = 86_400_000
 Key = tuple[str, int]
 
 
+TOPIC_ID: Final = bytes(range(16))
+
+
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What must be there after a crash: batches in [start, end), by base offset."""
+    """What must be there after a crash: a log that knows whose it is, and that begins at `start`
+    or before, with the batches in [start, end), by base offset."""
 
     start: int
     end: int
@@ -56,17 +60,18 @@ class Life:
         self.ever: dict[Key, dict[int, set[bytes]]] = {key: {} for key in KEYS}
         """All batches that were ever appended, by base offset."""
         self._chance = random.Random(seed)
-        self._promises: Promises = {key: Promise(0, 0, {}) for key in KEYS}
+        self._promises: Promises = {}
         self._appended: dict[Key, dict[int, bytes]] = {key: {} for key in KEYS}
         self._epoch = 0
         self._sequence = 0
         self._directory = open_directory(path, self.files)
         for topic, partition in KEYS:
             plan = self._directory.create_plan(
-                topic, partition, topic_id=bytes(range(16)), config=CONFIG, epoch=0
+                topic, partition, topic_id=TOPIC_ID, config=CONFIG, epoch=0
             )
             plan.run()
             self._directory.created(plan)
+            self._promise((topic, partition))
 
     def run(self, steps: int) -> None:
         """Live."""
@@ -91,7 +96,7 @@ class Life:
         return key, self._directory.logs[key]
 
     def _promise(self, key: Key, **changed: int) -> None:
-        old = self._promises[key]
+        old = self._promises.get(key, Promise(0, 0, {}))
         start, end = changed.get("start", old.start), changed.get("end", old.end)
         batches = {base: data for base, data in self._appended[key].items() if base < end}
         self._promises[key] = Promise(start, end, batches)
