@@ -9,7 +9,8 @@ the damaged directory is set aside, and an empty one filled from that leader: an
 leader that was dead when it was elected would have been found out, since what is sound here would
 be the last copy.
 
-While nobody else is in sync the replica goes on: it serves what is sound.
+While nobody else is in sync the replica goes on: it serves what is sound. So it does while there is
+no room for a copy beside what is set aside: a full disk would stop all other replicas on it.
 """
 
 import asyncio
@@ -19,12 +20,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
+from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
 
 from .core.partition import Partition
 from .core.partition_state import NO_LEADER, PartitionState, TopicPartition
 from .counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
-from .runtime import Clock
+from .runtime import Runtime
 
 if TYPE_CHECKING:
     from .replicas import Replicas
@@ -34,6 +36,8 @@ log = logging.getLogger(__name__)
 LOOK_MS: Final = 200
 ASK_AGAIN_MS: Final = 2_000
 ASK_AGAIN_MAX_MS: Final = 60_000
+ROOM_BYTES_MIN: Final = 256 << 20
+"""So much more than the log takes must be free."""
 
 
 class Verdict(Enum):
@@ -57,18 +61,21 @@ class _Damaged:
     failed_in: PartitionState | None = None
     """Since this role it is not served any more."""
     renew_at_ms: int = 0
-    is_alone_said: bool = False
+    has_room: bool = True
+    said: str = ""
+    """Why it stays."""
 
 
 class Renewals:
     """The damaged replicas of one broker."""
 
     def __init__(
-        self, replicas: "Replicas", clock: Clock, broker_id: int, *, unnoticed_ms: int
+        self, replicas: "Replicas", runtime: Runtime, broker_id: int, *, unnoticed_ms: int
     ) -> None:
         """`unnoticed_ms`: so long a broker may be dead before the controller knows."""
         self._replicas = replicas
-        self._clock = clock
+        self._clock = runtime.clock
+        self._offload = runtime.offload
         self._broker_id = broker_id
         self._unnoticed_ms = unnoticed_ms
         self._damaged: dict[TopicPartition, _Damaged] = {}
@@ -90,7 +97,7 @@ class Renewals:
     def judge(self, state: PartitionState, live: Container[int]) -> Verdict:
         """What to do if this role is given; a role of the past changes nothing."""
         damaged = self._damaged.get(state.key)
-        if damaged is None or not _is_left(damaged.kept):
+        if damaged is None or not damaged.has_room or not _is_left(damaged.kept):
             return Verdict.TAKE
         served = self._replicas.partitions.get(state.key)
         known = damaged.failed_in if served is None else served.state
@@ -141,9 +148,24 @@ class Renewals:
             if not self._damaged:
                 self._changed.clear()
                 await self._changed.wait()
+            await self.look_for_room()
             if self.look():
                 self._replicas.on_log_dir_failed(())
             await asyncio.sleep(LOOK_MS / 1000)
+
+    async def look_for_room(self) -> None:
+        """Find out whether damaged logs can be kept beside their copies."""
+        data_dirs = self._replicas.log_dirs.for_new_partition()
+        due = [d for d in self._damaged.values() if self._clock.now_ms() >= d.ask_at_ms]
+        if not data_dirs or not due:
+            return
+        try:
+            _, free_bytes = await self._offload(data_dirs[0].space)
+        except LogDirFailed as error:
+            self._replicas.take_offline(error)
+            return
+        for damaged in due:
+            damaged.has_room = free_bytes >= damaged.kept.size_bytes + ROOM_BYTES_MIN
 
     def look(self) -> bool:
         """Whether the controller is to be asked now; notes that it is."""
@@ -171,11 +193,15 @@ class Renewals:
             return damaged.failed_in is not None  # else nothing was said of it yet
         if damaged.failed_in is not None:  # it is served again, as nobody else is there
             damaged.failed_in, damaged.pause_ms = None, ASK_AGAIN_MS
-        if self._has_source(served):
+        if not damaged.has_room:
+            reason = "there is no room for a copy"
+        elif not self._has_source(served):
+            reason = "nobody else is in sync"
+        else:
             return True
-        if not damaged.is_alone_said:
-            damaged.is_alone_said = True
-            log.error("damaged replica stays, nobody else is in sync log=%r", damaged.kept)
+        if damaged.said != reason:
+            damaged.said = reason
+            log.error("damaged replica stays, %s log=%r", reason, damaged.kept)
         return False
 
     def _has_source(self, served: Partition) -> bool:

@@ -88,7 +88,7 @@ class Replicas:
         self.moves = Moves(self, config, runtime, tasks)
         self.doubts = Doubts(runtime.clock)
         self.renewals = Renewals(
-            self, runtime.clock, broker_id, unnoticed_ms=config.zookeeper_session_timeout_ms
+            self, runtime, broker_id, unnoticed_ms=config.zookeeper_session_timeout_ms
         )
         self.must_checkpoint = asyncio.Event()
         self.checkpoint_waiters: list[asyncio.Future[None]] = []

@@ -10,7 +10,7 @@ from odradek.broker.core.partition_state import PartitionState
 from odradek.broker.counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
 from odradek.broker.doubts import SILENCE_MAX_MS, SILENCE_MS, Doubts
 from odradek.broker.maintenance.scrubber import Scrubber
-from odradek.broker.renewals import Verdict
+from odradek.broker.renewals import ROOM_BYTES_MIN, Verdict
 from odradek.broker.roles import Codes, Roles
 from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode
@@ -161,6 +161,25 @@ async def test_alone_it_stays(cluster: Cluster) -> None:
     assert broker.partition().is_leader
     broker.partition().state = alone._replace(isr=(1, 2), partition_epoch=2)
     assert renewals.look()
+
+
+@on_cluster(count=3)
+async def test_without_room_for_a_copy_it_stays(cluster: Cluster) -> None:
+    """What is set aside is kept, and a full disk would stop everybody else on it."""
+    state = await with_records(cluster)
+    broker, renewals = cluster[1], cluster[1].replicas.renewals
+    await damage(broker)
+    log = broker.partition().log
+    free_bytes = ROOM_BYTES_MIN + log.size_bytes - 1
+    for data_dir in broker.log_dirs.online:
+        data_dir.space = lambda: (1 << 40, free_bytes)  # type: ignore[method-assign]
+    await renewals.look_for_room()
+    assert not renewals.look()
+    assert renewals.judge(state, live=ISR) is Verdict.TAKE
+    free_bytes += 1
+    await renewals.look_for_room()
+    assert renewals.look()
+    assert renewals.judge(state, live=ISR) is Verdict.FAIL
 
 
 @on_cluster(count=3)
