@@ -99,5 +99,6 @@ class ParkedFetch(EagerFuture[FetchResponse]):
 
     def _end(self) -> None:
         self._timer.cancel()
-        for waiters, waiter in self._waiting:
+        waiting, self._waiting = self._waiting, []  # they know this, which would be a circle
+        for waiters, waiter in waiting:
             waiters.discard(waiter)

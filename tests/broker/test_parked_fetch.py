@@ -1,6 +1,8 @@
 """A Fetch that waits: when it is read again, and what of it."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Container
 from types import SimpleNamespace
 from typing import Any
@@ -104,6 +106,26 @@ def test_nobody_wants_it_any_more() -> None:
         assert reading.looked == []
 
     asyncio.run(test())
+
+
+def test_what_is_answered_goes_at_once() -> None:
+    """Without the collector: it knows each partition of a session, and there are many of these."""
+
+    async def test() -> None:
+        reading = Reading(2)
+        parked = reading.park()
+        reading.has_enough = True
+        wake(reading.news[0])
+        await parked
+        gone = weakref.ref(parked)
+        del parked
+        assert gone() is None
+
+    gc.disable()
+    try:
+        asyncio.run(test())
+    finally:
+        gc.enable()
 
 
 def test_a_bug_leaves_nobody_waiting() -> None:
