@@ -56,6 +56,7 @@ class ControlRequests:
                 self._session,
                 broker_id=node.broker_id,
                 live=node.metadata.brokers,
+                controller_epoch=sender.controller_epoch,
                 tell=self._roles_changed,
             )
             return await told.take(states)

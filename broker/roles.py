@@ -38,6 +38,7 @@ class Roles:
         *,
         broker_id: int,
         live: Container[int],
+        controller_epoch: int,
         tell: Tell,
     ) -> None:
         """`tell` is called with those that have a new role, in the turn in which they got it."""
@@ -47,6 +48,7 @@ class Roles:
         self._slices = Slices(clock)
         self._broker_id = broker_id
         self._live = live
+        self._controller_epoch = controller_epoch
         self._tell = tell
         self._told: list[TopicPartition] = []
         self._without_leader: list[PartitionState] = []
@@ -168,7 +170,8 @@ class Roles:
         """Whether a replica that is to lead does: a suspect one may have to wait."""
         if state.leader != self._broker_id:
             return True
-        may = self._replicas.suspects.may_lead(state, kept)
+        suspects, epoch = self._replicas.suspects, self._controller_epoch
+        may = suspects.may_lead(state, kept, self._live, epoch)
         if not may:
             self._declined.add(state.key)
         return may

@@ -6,13 +6,19 @@ lead itself, `odradek.unclean.last.replica` decides: it does, as in Kafka, or it
 controller elects another one in sync; and if it was the last one it waits until the loss is
 accepted, or the controller has compared all replicas.
 
+Whatever is set, a suspect replica does not lead on in a leader epoch in which it may have led
+before, while others in sync are alive. A machine may be gone and back while there is no controller,
+and the next one does not see it. What was lost and what is written then would be of one epoch at
+the same offsets, and nobody could tell it apart. Another one is elected, in an epoch of its own;
+Kafka does not see to that.
+
 Who declines counts as offline, and is told no more. So once another one leads the controller is
 asked to say again who leads what, as after a log directory has failed.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Final
 
 from odradek.storage.errors import LogDirFailed
@@ -21,6 +27,7 @@ from odradek.storage.log_dirs import LogDirs
 from odradek.storage.suspicion import NotePlan, Suspicion
 
 from .config import Config
+from .core.control_rules import UNKNOWN_EPOCH
 from .core.partition import Partition
 from .core.partition_state import NO_LEADER, PartitionState, TopicPartition
 from .counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED, Counters
@@ -40,6 +47,7 @@ _WAITS: Final = (
     "`odradek elect-leaders --accept-loss`"
 )
 _CEDES: Final = "another one in sync is to lead"
+_HAS_LED: Final = "it may have led in this epoch before"
 
 
 class Suspects:
@@ -68,21 +76,26 @@ class Suspects:
         self._is_writing = False
         self._ceded: set[TopicPartition] = set()
         """Those that have declined for others in sync, and have no role since."""
-        self._is_asking = False
+        self._is_asking = self._must_ask = False
 
     def __contains__(self, key: TopicPartition) -> bool:
         return self._log_dirs.is_suspect(key)
 
     # Leading.
 
-    def may_lead(self, state: PartitionState, kept: Log | None) -> bool:
+    def may_lead(
+        self, state: PartitionState, kept: Log | None, live: Container[int], controller_epoch: int
+    ) -> bool:
         """Whether a replica that is to lead may do so now; loud if it is suspect.
 
         Without a log (`kept`) it is suspect where others had one: its own must have been lost.
+        `controller_epoch`: that of the controller who says so, and `live` the brokers it knows.
         """
         is_lost = kept is None and not state.is_new and state.partition_epoch > 0
         if not (is_lost or state.key in self):
             return True
+        if self._may_have_led(state, controller_epoch) and self._is_replaceable(state, live):
+            return self._cede(state, kept, _HAS_LED)
         has_others = any(replica != self._broker_id for replica in state.isr)
         if len(state.replicas) == 1:
             return self._may(state, kept, "it is the only replica")
@@ -94,14 +107,33 @@ class Suspects:
             because = "others in sync will follow it" if has_others else f"{LAST_REPLICA}=lead"
             return self._may(state, kept, because)
         if has_others:
-            self._ceded.add(state.key)
+            return self._cede(state, kept, f"{LAST_REPLICA}=wait")
+        return self._decline(state, kept, f"{LAST_REPLICA}=wait: {_WAITS}")
+
+    def _may_have_led(self, state: PartitionState, controller_epoch: int) -> bool:
+        """Whether this leader epoch may be from before this process.
+
+        Every controller sees who comes and goes while it is one, so it is that of an earlier one.
+        The log does not tell: its latest epoch may be lost, too.
+        """
+        served = self._replicas.partitions.get(state.key)
+        has_no_role = served is None or served.state.leader_epoch == UNKNOWN_EPOCH
+        return has_no_role and state.controller_epoch < controller_epoch
+
+    def _is_replaceable(self, state: PartitionState, live: Container[int]) -> bool:
+        return any(replica != self._broker_id and replica in live for replica in state.isr)
+
+    def _cede(self, state: PartitionState, kept: Log | None, reason: str) -> bool:
+        self._ceded.add(state.key)
+        return self._decline(state, kept, f"{reason}: {_CEDES}")
+
+    def _decline(self, state: PartitionState, kept: Log | None, reason: str) -> bool:
         self._counters.add(SUSPECT_REPLICAS_WAITED)
         log.error(
             "suspect replica does not lead topic=%s partition=%d log_end_offset=%d "
-            "high_watermark=%d last_epoch=%d reason=%s=wait: %s",
+            "high_watermark=%d last_epoch=%d reason=%s",
             *_named(state, kept),
-            LAST_REPLICA,
-            _CEDES if has_others else _WAITS,
+            reason,
         )
         return False
 
@@ -152,12 +184,21 @@ class Suspects:
             key = state.key
             if key not in self:
                 continue
-            if key in self._ceded and state.leader not in (self._broker_id, NO_LEADER):
-                self._ask_soon()
+            if key in self._ceded:
+                self._note_successor(state)
             if self._broker_id not in state.isr:
                 self._seen_out.add(key)
             elif key in self._seen_out and state.leader not in (self._broker_id, NO_LEADER):
                 self._clear(key, "its leader has taken it in sync")
+
+    def _note_successor(self, state: PartitionState) -> None:
+        """Who leads instead of a replica that has ceded; if nobody can it may be its turn."""
+        if state.leader == NO_LEADER and self._config.odradek_unclean_last_replica != WAIT:
+            self._ceded.discard(state.key)
+            self._must_ask = True
+            self._ask_soon()
+        elif state.leader not in (self._broker_id, NO_LEADER):
+            self._ask_soon()
 
     def _clear(self, key: TopicPartition, reason: str) -> None:
         log.info("replica is not suspect any more topic=%s partition=%d reason=%s", *key, reason)
@@ -181,7 +222,8 @@ class Suspects:
         """Have the controller tell whom to follow, unless it has done so by now."""
         await asyncio.sleep(ASK_S)
         self._is_asking = False
-        if self._ceded:
+        if self._ceded or self._must_ask:
+            self._must_ask = False
             self._replicas.on_log_dir_failed(())
 
     # Written down.

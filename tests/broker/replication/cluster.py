@@ -194,6 +194,7 @@ class Replicating:
             no_session,
             broker_id=self.broker_id,
             live=self.metadata.brokers,
+            controller_epoch=0,
             tell=self.replicator.roles_changed,
         )
         codes = await roles.take(states)

@@ -44,6 +44,7 @@ async def told(broker: Replicating, *states: PartitionState) -> Codes:
         None,  # type: ignore[arg-type]
         broker_id=broker.broker_id,
         live=broker.metadata.brokers,
+        controller_epoch=0,
         tell=broker.replicator.roles_changed,
     )
     return await roles.take(states)

@@ -19,7 +19,11 @@ WAIT = "wait"
 
 
 async def told(
-    broker: Replicating, state: PartitionState, overrides: dict[str, str] | None = None
+    broker: Replicating,
+    state: PartitionState,
+    overrides: dict[str, str] | None = None,
+    *,
+    controller_epoch: int = 1,
 ) -> ErrorCode:
     """What a broker answers to a LeaderAndIsr."""
     broker.replicas.set_overrides(state.topic, overrides or {})
@@ -30,6 +34,7 @@ async def told(
         no_session,
         broker_id=broker.broker_id,
         live=broker.metadata.brokers,
+        controller_epoch=controller_epoch,
         tell=broker.replicator.roles_changed,
     )
     return (await roles.take([state]))[state.key]
@@ -130,6 +135,72 @@ async def test_others_in_sync_lead_first(cluster: Cluster) -> None:
     assert not suspects._is_asking
     await produce(cluster, 2, b"b")
     await until(lambda: KEY not in suspects)
+
+
+async def restarted(cluster: Cluster) -> Replicating:
+    """Broker 1, suspect, that nobody has told anything yet."""
+    broker = await suspect(cluster)
+    broker.replicas.stop_serving([KEY])
+    return broker
+
+
+BOTH = state_of(**{**ALONE, "isr": [1, 2]})  # type: ignore[arg-type]
+
+
+@on_cluster()
+async def test_nobody_leads_twice_in_an_epoch(cluster: Cluster) -> None:
+    """A later controller has not seen that it was gone; others may have more of that epoch."""
+    broker = await restarted(cluster)
+    asked: list[object] = []
+    broker.replicas.on_log_dir_failed = asked.append
+    for _ in range(2):
+        refused = await told(broker, BOTH, controller_epoch=2)
+        assert refused == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not broker.partition().is_leader
+    assert counted(broker) == (0, 2)
+    suspects = broker.replicas.suspects
+    nobody = BOTH._replace(leader=-1, leader_epoch=4, partition_epoch=4, controller_epoch=2)
+    for _ in range(3):
+        suspects.told([nobody])
+    await until(lambda: asked)
+    assert await told(broker, nobody, controller_epoch=2) == ErrorCode.NONE, "it is there"
+    elected = nobody._replace(leader=1, leader_epoch=5, partition_epoch=5)
+    assert await told(broker, elected, controller_epoch=2) == ErrorCode.NONE
+    assert broker.partition().is_leader
+    suspects.told([elected])
+    assert asked == [()]
+    assert not suspects._is_asking
+
+
+@on_cluster()
+async def test_who_may_lead_on_in_an_epoch(cluster: Cluster) -> None:
+    """If nobody else is there; or if the epoch is none in which it has led."""
+    alone, elected = BOTH._replace(isr=(1,)), BOTH._replace(controller_epoch=2)
+    broker = await restarted(cluster)
+    for state in (alone, elected):
+        assert await told(broker, state, controller_epoch=2) == ErrorCode.NONE
+        assert broker.partition().is_leader
+        broker.replicas.stop_serving([KEY])
+        broker.replicas.suspects.add(KEY, "the test says so")
+    broker.metadata.update_brokers(1, [broker.info])
+    assert await told(broker, BOTH, controller_epoch=2) == ErrorCode.NONE, "nobody else is alive"
+    assert counted(broker) == (3, 0)
+
+
+@on_cluster()
+async def test_one_that_was_told_something_since_has_not_led(cluster: Cluster) -> None:
+    broker = await suspect(cluster)
+    assert await told(broker, BOTH, controller_epoch=2) == ErrorCode.NONE
+    assert broker.partition().is_leader
+
+
+@on_cluster()
+async def test_one_whose_log_is_lost_does_not_lead_on(cluster: Cluster) -> None:
+    """The others would cut all that they have."""
+    broker = cluster[1]
+    assert await told(broker, BOTH, controller_epoch=2) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not broker.partition().is_leader
+    assert KEY in broker.replicas.suspects
 
 
 @on_cluster(odradek_unclean_last_replica=WAIT)
