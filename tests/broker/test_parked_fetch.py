@@ -119,6 +119,7 @@ def test_what_is_answered_goes_at_once() -> None:
         await parked
         gone = weakref.ref(parked)
         del parked
+        await turn()
         assert gone() is None
 
     gc.disable()
