@@ -19,7 +19,6 @@ from .config import Config
 from .core.control_rules import UNKNOWN_EPOCH
 from .core.partition_state import PartitionState, TopicPartition
 from .runtime import Runtime
-from .tasks import to_the_end
 
 if TYPE_CHECKING:
     from .replicas import Replicas
@@ -120,7 +119,7 @@ class ReplicaLogs:
             group = [kept for kept in given[start : start + MADE_AT_ONCE] if self._is_ours(kept)]
             try:
                 plans = [kept.flushing.id_plan() for kept in group]
-                await to_the_end(self._runtime.offload(_run_all, plans))
+                await self._runtime.offload(_run_all, plans)
             except LogDirFailed as error:
                 self._replicas.take_offline(error)
                 continue
