@@ -76,6 +76,8 @@ class Suspects:
         self._is_writing = False
         self._ceded: set[TopicPartition] = set()
         """Those that have declined for others in sync, and have no role since."""
+        self._past_epochs: dict[TopicPartition, int] = {}
+        """Leader epochs in which they may have led before; no earlier one is theirs either."""
         self._is_asking = self._must_ask = False
 
     def __contains__(self, key: TopicPartition) -> bool:
@@ -113,12 +115,15 @@ class Suspects:
     def _may_have_led(self, state: PartitionState, controller_epoch: int) -> bool:
         """Whether this leader epoch may be from before this process.
 
-        Every controller sees who comes and goes while it is one, so it is that of an earlier one.
-        The log does not tell: its latest epoch may be lost, too.
+        Every controller sees who comes and goes while it is one, so it is that of an earlier one;
+        but for what it says at first it may say later that it is its own. The log does not tell:
+        its latest epoch may be lost, too.
         """
         served = self._replicas.partitions.get(state.key)
-        has_no_role = served is None or served.state.leader_epoch == UNKNOWN_EPOCH
-        return has_no_role and state.controller_epoch < controller_epoch
+        has_role = served is not None and served.state.leader_epoch != UNKNOWN_EPOCH
+        if not has_role and state.controller_epoch < controller_epoch:
+            self._past_epochs[state.key] = state.leader_epoch
+        return state.leader_epoch <= self._past_epochs.get(state.key, UNKNOWN_EPOCH)
 
     def _is_replaceable(self, state: PartitionState, live: Container[int]) -> bool:
         return any(replica != self._broker_id and replica in live for replica in state.isr)
@@ -208,6 +213,7 @@ class Suspects:
         """A replica is not suspect any more, or is not here any more."""
         self._seen_out.discard(key)
         self._ceded.discard(key)
+        self._past_epochs.pop(key, None)
         for data_dir in self._log_dirs.online:
             if key in data_dir.suspicion.suspects:
                 data_dir.suspicion.suspects.discard(key)

@@ -153,11 +153,11 @@ async def test_nobody_leads_twice_in_an_epoch(cluster: Cluster) -> None:
     broker = await restarted(cluster)
     asked: list[object] = []
     broker.replicas.on_log_dir_failed = asked.append
-    for _ in range(2):
-        refused = await told(broker, BOTH, controller_epoch=2)
+    for state in (BOTH, BOTH, BOTH._replace(controller_epoch=2)):
+        refused = await told(broker, state, controller_epoch=2)
         assert refused == ErrorCode.KAFKA_STORAGE_ERROR
     assert not broker.partition().is_leader
-    assert counted(broker) == (0, 2)
+    assert counted(broker) == (0, 3)
     suspects = broker.replicas.suspects
     nobody = BOTH._replace(leader=-1, leader_epoch=4, partition_epoch=4, controller_epoch=2)
     for _ in range(3):
