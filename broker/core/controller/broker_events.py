@@ -75,8 +75,22 @@ def leader_and_isr_answered(
     back = sorted(before - now)
     if back:
         log.info("replicas are online again broker=%d replicas=%s", broker_id, back)
+        yield from _tell_again(context, broker_id, back)
         yield from bring_online(context)
         yield from retry_deletions(context, sorted({topic for topic, _ in back}))
+
+
+def _tell_again(
+    context: Context, broker_id: int, keys: Collection[TopicPartition]
+) -> Procedure[None]:
+    """A broker was told nothing of these since they went offline there.
+
+    It may have answered for an earlier role, and would go on as a leader of old.
+    """
+    known = (ReplicaStatus.ONLINE, ReplicaStatus.OFFLINE)
+    told = [key for key in keys if context.replica_status[key].get(broker_id) in known]
+    if told:
+        yield from change_replicas(context, {broker_id: told}, ReplicaStatus.ONLINE)
 
 
 def _start(context: Context, brokers: Mapping[int, LiveBroker]) -> Procedure[None]:

@@ -290,6 +290,22 @@ def test_the_only_log_dir_of_a_partition_fails_and_returns() -> None:
     assert 7 not in cluster.context.offline_replicas
 
 
+def test_a_replica_that_was_well_before_is_told_what_it_missed() -> None:
+    """Its answer to an earlier role comes late; it would lead on beside the other one."""
+    cluster = started(1, 2)
+    cluster.create("t", (1, 2))
+    cluster.deliver()
+    well = {("t", 0): ErrorCode.NONE}
+    failed = {("t", 0): ErrorCode.KAFKA_STORAGE_ERROR}
+    cluster.run(procedures.leader_and_isr_answered(cluster.context, 1, failed))
+    cluster.deliver()
+    assert cluster.state("t")[0] == 2
+    cluster.told[1].replicas.clear()
+    cluster.run(procedures.leader_and_isr_answered(cluster.context, 1, well))
+    cluster.deliver()
+    assert cluster.told[1].replicas["t", 0].leader == 2
+
+
 def test_reads_are_never_empty() -> None:
     cluster = started(1, 2)
     cluster.create("t", (1,))
