@@ -505,7 +505,9 @@ class SimBroker:
             after = self._raw_logs(path)
             for (key, topic_id), raw in logs.items():
                 if not after.get((key, topic_id), b"").startswith(raw):
-                    self.promises.lost(self.broker_id, key, topic_id)
+                    self.promises.lost(
+                        self.broker_id, key, topic_id, with_machine=paths == self.files.paths
+                    )
 
     def _raw_logs(self, path: str) -> dict[tuple[TopicPartition, bytes], bytes]:
         found = {}

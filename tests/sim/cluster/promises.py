@@ -118,6 +118,8 @@ class Promises:
         """Replicas that have ever lost something."""
         self._led: dict[Id, int] = {}
         """The leader epoch in which a leader has lost something."""
+        self._suspect: set[Id] = set()
+        """Those of them whose leader knows that it may have."""
         self._split: set[Id] = set()
         """Partitions with an epoch that was led twice, the second time with less, or with a gap."""
         self._joining: dict[tuple[Id, int, int], int] = {}
@@ -165,8 +167,10 @@ class Promises:
                 self._forgive(its, joined)
         self._check_members(state)
 
-    def lost(self, broker_id: int, key: TopicPartition, topic_id: bytes) -> None:
-        """A disk has lost something of a replica."""
+    def lost(
+        self, broker_id: int, key: TopicPartition, topic_id: bytes, *, with_machine: bool
+    ) -> None:
+        """A disk has lost something of a replica; with a whole machine its broker suspects it."""
         its = topic_id, key[1]
         self._lossy.add((its, broker_id))
         found = self._store.states.get(key)
@@ -176,6 +180,7 @@ class Promises:
             self._forgive(its, broker_id)
         if broker_id == found.leader:
             self._led[its] = found.leader_epoch
+            (self._suspect.add if with_machine else self._suspect.discard)(its)
 
     def _forgive(self, its: Id, broker_id: int) -> None:
         self._forgiven[its, broker_id] = Forgiven(self._world.time_ms)
@@ -207,8 +212,10 @@ class Promises:
         if not partition.is_leader:
             return
         if self._led.get(its) == state.leader_epoch:
-            # A controller that has just begun has not seen that it was gone for a while. No epoch
-            # tells its records from those that it had before; Kafka has this hole as well.
+            # No epoch tells its records from those that it had before.
+            live = self._brokers[partition.node_id].metadata.brokers
+            others = [other for other in state.isr if other in live and other != partition.node_id]
+            assert not (others and its in self._suspect), f"{state} is led twice beside {others}"
             self._split.add(its)
             self.holes += 1
         if not self.is_checked(state):

@@ -120,6 +120,19 @@ class SimSuspects(Suspects):
     def _write_soon(self) -> None:
         self._broker.soon(self._broker.world.random.randrange(SYNC_MAX_MS), self._note)
 
+    def _ask_soon(self) -> None:
+        if not self._is_asking:
+            self._is_asking = True
+            self._broker.soon(self._broker.world.random.randrange(100), self._asked)
+
+    def _asked(self) -> object:
+        self._is_asking = False
+        if not (self._ceded or self._must_ask):
+            return NOTHING
+        self._must_ask = False
+        self._replicas.on_log_dir_failed(())
+        return None
+
     def _note(self) -> object:
         try:
             self._log_dirs.settle_suspicion()
