@@ -160,12 +160,7 @@ def load_log(
         recovery_point=recovery.recovery_point if recovery else log_end_offset,
     )
     log.high_watermark = hints.high_watermark
-    snapshots = snapshot_offsets(infos.values())
-    if recovery is not None:
-        log.flushing.recovered(recovery.recovered[:-1], report.scanned_bytes)
-        log.flushing.id_unsynced = log.topic_id is not None
-    else:
-        log.flushing.loaded_clean(log_end_offset if log_end_offset in snapshots else -1)
+    _note_durable(log, recovery, infos.values(), report.scanned_bytes)
     for segment in segments:
         segment.rest()
     if log_end_offset < hinted_start:
@@ -173,6 +168,18 @@ def load_log(
     if report != LoadReport():
         log.loaded = report
     return log
+
+
+def _note_durable(
+    log: Log, recovery: LogRecovery | None, infos: Iterable[FileInfo], scanned_bytes: int
+) -> None:
+    """Tell the log what of it is known to be on the disk."""
+    if recovery is not None:
+        log.flushing.recovered(recovery.recovered[:-1], scanned_bytes)
+        log.flushing.id_unsynced = log.topic_id is not None
+    else:
+        has_snapshot = log.log_end_offset in snapshot_offsets(infos)
+        log.flushing.loaded_clean(log.log_end_offset if has_snapshot else -1)
 
 
 def _hinted_start(directory: str, log_end_offset: int, hints: LoadHints, report: LoadReport) -> int:
@@ -308,6 +315,11 @@ def _recover(
         next_base_offset = segments.next_base_offset(segment)
         check_indexes(files, segment, infos, config, report, offset_end=next_base_offset)
     recovery.run(segments)
+    recovery.note_missing_start(
+        segments,
+        log_start_offset=hints.log_start_offset,
+        recovery_point=hints.recovery_point,
+    )
     if recovery.log_end_offset < hints.high_watermark:
         lost = hints.high_watermark - recovery.log_end_offset
         report.lost_committed += lost
