@@ -93,6 +93,8 @@ class ReplicaLogs:
         gap_offset = None if kept is None or kept.loaded is None else kept.loaded.gap_offset
         if kept is None or kept.loaded is None or gap_offset is None or len(state.replicas) < 2:
             return kept
+        if gap_offset < kept.segments.first_offset and state.leader == self._broker_id:
+            return kept  # it only begins later, and may be all that is left
         log.error("log cut at a gap log=%r offset=%d", kept, gap_offset)
         try:
             kept.truncate(gap_offset)

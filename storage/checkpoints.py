@@ -63,7 +63,10 @@ def checkpoint_plan(
     log_starts = {
         key: log.log_start_offset
         for key, log in logs.items()
-        if log.log_start_offset > log.segments.first_offset or log.flushing.start_unsynced
+        if log.log_start_offset > log.segments.first_offset
+        or log.flushing.start_unsynced
+        # Nothing is synced from there on: should segments be lost, it is seen that they are.
+        or log.recovery_point <= log.log_start_offset > 0
     }
     kept_starts = {key: hints.log_start_offset for key, hints in unserved.items()}
     contents = {

@@ -141,6 +141,29 @@ class LogRecovery:
             lost,
         )
 
+    def note_missing_start(
+        self, segments: Segments, *, log_start_offset: int, recovery_point: int
+    ) -> None:
+        """Notice that the first segments are gone, by the checkpoints; call it after `run`.
+
+        Such a log start was noted as nothing from there on was synced, not even names (see
+        `checkpoint_plan`). Kafka notes none where a segment begins, and 0 says nothing.
+        """
+        first_offset = segments.first_offset
+        is_known = log_start_offset > 0 and recovery_point <= log_start_offset
+        if not (is_known and log_start_offset < first_offset) or self._config.compacts:
+            return
+        lost = max(0, min(first_offset, self.high_watermark) - log_start_offset)
+        self.report.gap_offset = log_start_offset
+        self.report.lost_committed += lost
+        logger.error(
+            "first segments are missing directory=%s offsets=%d..%d committed=%d",
+            self._directory,
+            log_start_offset,
+            first_offset - 1,
+            lost,
+        )
+
     def _scan(
         self, segment: Segment, segments: Segments, start: ScanStart, state_offset: int
     ) -> str | None:
