@@ -315,6 +315,11 @@ def _recover(
         next_base_offset = segments.next_base_offset(segment)
         check_indexes(files, segment, infos, config, report, offset_end=next_base_offset)
     recovery.run(segments)
+    recovery.note_missing_start(
+        segments,
+        log_start_offset=hints.log_start_offset,
+        recovery_point=hints.recovery_point,
+    )
     if recovery.log_end_offset < hints.high_watermark:
         lost = hints.high_watermark - recovery.log_end_offset
         report.lost_committed += lost
