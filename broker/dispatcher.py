@@ -153,12 +153,13 @@ class Dispatcher:
                 answer.response.release()
 
     def _park(self, answer: Awaitable[Message], parked: Parked) -> None:
-        parked.task = task = asyncio.ensure_future(answer)
-        self._owe(parked)
-        if isinstance(task, EagerFuture):
-            task.on_end = self._on_answer
+        if isinstance(answer, EagerFuture):
+            parked.task = answer
+            answer.on_end = self._on_answer
         else:
-            task.add_done_callback(self._on_answer)
+            parked.task = asyncio.ensure_future(answer)
+            parked.task.add_done_callback(self._on_answer)
+        self._owe(parked)
 
     def _owe(self, parked: Parked) -> None:
         self.parked.append(parked)

@@ -6,7 +6,7 @@ as much as a small answer.
 
 import asyncio
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -22,13 +22,37 @@ class EagerFuture(asyncio.Future[T], Generic[T]):
     def finish(self, result: T) -> None:
         """The answer is there."""
         self.set_result(result)
-        self._tell()
+        self.tell()
 
     def fail(self, error: Exception) -> None:
         """There is none."""
         self.set_exception(error)
-        self._tell()
+        self.tell()
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Have it sent."""
         if self.on_end is not None:
             self.on_end(self)
+
+
+class SettledAnswers:
+    """Answers that became known in the midst of something else, where nothing may be sent.
+
+    They are sent in the next turn of the loop, or before that wherever somebody says so.
+    """
+
+    def __init__(self) -> None:
+        self._settled: list[EagerFuture[Any]] = []
+
+    def add(self, answer: EagerFuture[T], result: T) -> None:
+        """This is the result."""
+        answer.set_result(result)
+        if not self._settled:
+            answer.get_loop().call_soon(self.send)
+        self._settled.append(answer)
+
+    def send(self) -> None:
+        """Nothing stands in the way of sending now."""
+        settled, self._settled = self._settled, []
+        for answer in settled:
+            answer.tell()

@@ -9,6 +9,7 @@ from .config import Config
 from .core.fetch_session import FetchSessions, PartitionFetch
 from .core.partition import Partition
 from .dynamic_configs import DynamicConfigs
+from .eager_future import SettledAnswers
 from .group_coordinator import GroupCoordinator
 from .loggers import Loggers
 from .metadata import MetadataCache
@@ -59,6 +60,7 @@ class Node:
         self.metadata = metadata
         self.replicas = replicas
         self.loggers = Loggers()
+        self.settled_answers = SettledAnswers()
         self.throttles = Throttles(config, runtime.clock)
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots,

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import PartitionProduceResponse, ProduceResponse
 
+from .eager_future import EagerFuture, SettledAnswers
+
 if TYPE_CHECKING:
     from .core.partition import Partition
 
@@ -65,15 +67,14 @@ class Unkept:
         self.partition.waiters.discard(self.look)
 
 
-class Promise:
-    """The answer to one Produce; `answer` is cancelled by who does not want it any more."""
-
-    __slots__ = ("_pending", "_response", "_timer", "acks_all", "answer", "lost")
+class Promise(EagerFuture[ProduceResponse]):
+    """The answer to one Produce; cancelled by who does not want it any more."""
 
     def __init__(
         self,
         response: ProduceResponse,
         pending: Sequence[Unkept],
+        settled: SettledAnswers,
         *,
         acks_all: bool,
         timeout_ms: int,
@@ -81,13 +82,13 @@ class Promise:
     ) -> None:
         """`lost` writes into a result why its partition is not led any more."""
         loop = asyncio.get_running_loop()
+        super().__init__(loop=loop)
         self.acks_all = acks_all
         self.lost = lost
         self._response = response
         self._pending = dict.fromkeys(pending)
+        self._answers = settled
         self._timer: asyncio.TimerHandle | None = None
-        self.answer: asyncio.Future[ProduceResponse] = loop.create_future()
-        self.answer.add_done_callback(self._end)
         if acks_all:
             self._timer = loop.call_later(max(0, timeout_ms) / 1000, self._on_timeout)
         for unkept in pending:
@@ -96,16 +97,22 @@ class Promise:
     def settled(self, unkept: Unkept) -> None:
         """One partition's result is known; with the last one all is."""
         del self._pending[unkept]
-        if not self._pending and not self.answer.done():
-            self.answer.set_result(self._response)
+        if not self._pending:
+            self._end()
+            self._answers.add(self, self._response)
+
+    def cancel(self, msg: object = None) -> bool:
+        """Nobody wants it any more."""
+        self._end()
+        return super().cancel(msg)
 
     def _on_timeout(self) -> None:
         for unkept in self._pending:
             unkept.time_out()
-        if not self.answer.done():
-            self.answer.set_result(self._response)
+        self._end()
+        self.finish(self._response)
 
-    def _end(self, answer: asyncio.Future[ProduceResponse]) -> None:
+    def _end(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         for unkept in self._pending:

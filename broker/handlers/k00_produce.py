@@ -98,10 +98,14 @@ def _promise(
         if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             _name_leaders(response, call, node)
 
-    promise = Promise(
-        response, pending, acks_all=acks_all, timeout_ms=request.timeout_ms, lost=lost
+    return Promise(
+        response,
+        pending,
+        node.settled_answers,
+        acks_all=acks_all,
+        timeout_ms=request.timeout_ms,
+        lost=lost,
     )
-    return promise.answer
 
 
 def _refusal_of_all(request: ProduceRequest, version: int) -> Refused | None:

@@ -74,6 +74,7 @@ def handle(
     if answer.is_enough(reads):
         return answer.respond(reads)
     release_all(reads)
+    node.settled_answers.send()  # first who waited for this follower
     return answer.wait(reads)
 
 
