@@ -78,10 +78,12 @@ class Throttles:
             and self._follower.is_exceeded(self._clock.now_ms())
         )
 
-    def fetched(self, partition: "Partition", size_bytes: int) -> None:
-        """So much has come of a partition."""
-        if follower_is_throttled(partition):
+    def fetched(self, partition: "Partition", size_bytes: int) -> bool:
+        """So much has come of a partition; whether it counts."""
+        is_throttled = follower_is_throttled(partition)
+        if is_throttled:
             self._follower.record(size_bytes, self._clock.now_ms())
+        return is_throttled
 
 
 def _encoded_bytes(answer: "FetchResponse", keys: "set[Key]", version: int) -> int:

@@ -11,24 +11,16 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.k01_fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-    ReplicaState,
-)
+from odradek.protocol.messages.k01_fetch import FetchResponse, PartitionData
 from odradek.protocol.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from odradek.storage.log import Log
 
 from ..core.partition_state import TopicPartition
-from ..metadata import Address
 from ..peers.addresses import Peers
 from ..peers.peer import Peer, PeerFailed
 from ..peers.trouble import Trouble
 from ..peers.versions import InterBrokerVersions
+from .asking import fetch_request
 from .following import Following
 from .repair import Repair
 from .session import SESSION_ERRORS, FetcherSession, Key, Telling
@@ -39,6 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LOOK_MS: Final = 100
+"""So often all that is followed is looked at; in between only what the last answer was about."""
 HASTY_MAX: Final = 20
 """So many empty answers in a row may come at once."""
 _UNTOLD: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER})
@@ -76,6 +70,13 @@ class Fetcher:
         self._client_id = f"broker-{node.broker_id}-fetcher-{index}"
         self._peer: Peer | None = None
         self._session = FetcherSession()
+        self._sent: dict[Key, Following] = {}
+        """What is asked for."""
+        self._answered: list[Key] = []
+        """What the last answer was about; of the others there is nothing new to say."""
+        self._look_at_ms = 0
+        """When all that is followed is looked at again."""
+        self._is_by_id = False
         self._changed = asyncio.Event()
         self._trouble = Trouble()
         self._hasty_count = 0
@@ -87,18 +88,21 @@ class Fetcher:
     def follow(self, followings: Iterable[Following]) -> None:
         """Fetch these as well, or in another epoch than before."""
         self.followed.update((following.key, following) for following in followings)
-        self._changed.set()
+        self.retry()
 
     def forget(self, key: TopicPartition) -> None:
         """Fetch it no more."""
         self.followed.pop(key, None)
+        self._look_at_ms = 0
 
     def delay(self, following: Following) -> None:
         """Something is wrong with it: leave it out for a while."""
         following.delayed_until_ms = self._clock.now_ms() + self._config.replica_fetch_backoff_ms
+        self._look_at_ms = 0
 
     def retry(self) -> None:
         """The leader may be reached now, or elsewhere."""
+        self._look_at_ms = 0
         self._changed.set()
 
     # Running.
@@ -107,21 +111,50 @@ class Fetcher:
         """Fetch for ever."""
         try:
             while True:
-                self._changed.clear()
-                due = self._due()
-                wanted = [f for f in due if not self._throttles.leaves_out(f.partition, f.lag)]
-                if not wanted:
-                    backoff_ms = self._config.replica_fetch_backoff_ms
-                    await self._pause(backoff_ms if due else self._next_due_ms())
+                if self._must_look and not await self._look():
                     continue
                 try:
-                    await self._round(wanted)
+                    await self._round()
                 except PeerFailed as failed:
-                    self._session.failed()
+                    self._failed()
                     self._note(str(failed))
                     await self._pause(self._config.replica_fetch_backoff_ms)
         finally:
             self._hang_up()
+
+    @property
+    def _must_look(self) -> bool:
+        """Whether there may be something new beside what was answered."""
+        return self._clock.now_ms() >= self._look_at_ms
+
+    async def _look(self) -> bool:
+        """See what is to be asked for; False, maybe after a pause: nothing is, so look again."""
+        self._changed.clear()
+        due = self._due()
+        wanted = [f for f in due if not self._throttles.leaves_out(f.partition, f.lag)]
+        if not wanted:
+            backoff_ms = self._config.replica_fetch_backoff_ms
+            await self._pause(backoff_ms if due else self._next_due_ms())
+            return False
+        return await self._choose(wanted)
+
+    async def _choose(self, wanted: list[Following]) -> bool:
+        """Ask for these from now on, if they are ready; whether any is."""
+        self._look_at_ms = self._clock.now_ms() + LOOK_MS
+        await self._repair.prepare(wanted)
+        ready = [f for f in wanted if f.is_prepared and self.follows(f)]
+        if not ready:
+            self._look_at_ms = 0
+            return False
+        self._is_by_id = all(f.has_id for f in ready)
+        self._sent = {(f.topic_id if self._is_by_id else f.key[0], f.key[1]): f for f in ready}
+        self._answered = list(self._sent)
+        return True
+
+    def _failed(self, code: int = ErrorCode.NONE) -> None:
+        """The request has: the next one says all anew."""
+        self._session.failed(code)
+        self._look_at_ms = 0
 
     def _due(self) -> list[Following]:
         """What is to be fetched unless it is throttled; what is not followed is forgotten."""
@@ -152,18 +185,17 @@ class Fetcher:
         except TimeoutError:
             return
 
-    async def _round(self, wanted: list[Following]) -> None:
+    async def _round(self) -> None:
         """Raises: PeerFailed."""
-        await self._repair.prepare(wanted)
-        ready = [f for f in wanted if f.is_prepared and self.follows(f)]
-        if not ready:
-            return
-        by_id = all(f.has_id for f in ready)
-        sent = {(f.topic_id if by_id else f.key[0], f.key[1]): f for f in ready}
-        said = {key: self._said(f) for key, f in sent.items()}
-        telling = self._session.tell(said, by_id=by_id)
-        version = self._versions.fetch if by_id else self._versions.fetch_by_name
-        request = self._request(telling, said, by_id=by_id)
+        telling = self._tell()
+        version = self._versions.fetch if self._is_by_id else self._versions.fetch_by_name
+        request = fetch_request(
+            telling,
+            self._session.told,
+            self._config,
+            broker_id=self._node.broker_id,
+            broker_epoch=self._broker_epoch(),
+        )
         asked_ms = self._clock.now_ms()
         response = await self._open_peer().ask(request, version)
         assert isinstance(response, FetchResponse)
@@ -173,7 +205,7 @@ class Fetcher:
         self._session.answered(response.session_id)
         is_hasty = self._is_hasty(response, self._clock.now_ms() - asked_ms)
         self._note("it does not wait before it answers nothing" if is_hasty else "")
-        await self._take(response, sent, said)
+        await self._take(response)
         if is_hasty:
             await self._pause(self._config.replica_fetch_backoff_ms)
 
@@ -191,38 +223,37 @@ class Fetcher:
 
         Raises: PeerFailed.
         """
-        self._session.failed(code)
+        self._failed(code)
         if code not in SESSION_ERRORS or telling.is_full:
             raise PeerFailed(f"broker {self._leader_id} refuses a Fetch: {_name_of(code)}")
 
-    async def _take(
-        self,
-        response: FetchResponse,
-        sent: dict[Key, Following],
-        said: dict[Key, tuple[int, ...]],
-    ) -> None:
+    async def _take(self, response: FetchResponse) -> None:
         """Append first, as the records are gone with the next question; then repair.
 
         Raises: PeerFailed.
         """
         taking, repair = Taking(self._node, self.follows), self._repair
         repair.begin()
+        self._answered = []
         failed: dict[tuple[int, bool], list[TopicPartition]] = {}
         for topic in response.responses:
             for data in topic.partitions:
                 key = (topic.topic or topic.topic_id), data.partition_index
-                following = sent.get(key)
+                following = self._sent.get(key)
                 if following is None or not self.follows(following):
+                    self._look_at_ms = 0
                     continue
+                self._answered.append(key)
                 if data.error_code:
                     usual = _UNTOLD if following.delayed_until_ms else _UNTOLD_AT_FIRST
                     is_news = following.is_news(_name_of(data.error_code), self._clock.now_ms())
                     is_usual = data.error_code in usual or not is_news
                     failed.setdefault((data.error_code, is_usual), []).append(following.key)
-                    self._failed(following, data.error_code)
+                    self._not_given(following, data.error_code)
                 elif data.diverging_epoch.epoch >= 0:
                     repair.diverging(following, data.diverging_epoch)
-                elif following.partition.log.log_end_offset == said[key][1]:
+                    self._look_at_ms = 0
+                elif following.partition.log.log_end_offset == self._session.told[key][1]:
                     await self._append(taking, following, data)
         for (code, is_usual), keys in failed.items():
             self._say_failed(code, keys, is_usual=is_usual)
@@ -233,17 +264,20 @@ class Fetcher:
         try:
             has_taken = await taking.take(following, data)
         except UnexpectedStart as error:
+            self._look_at_ms = 0
             begins = await self._repair.begin_at(following, error.offset)
             has_taken = begins and await taking.take(following, data)
         if not has_taken:
             self.delay(following)
             return
         following.note_lag(data.high_watermark, has_records=bool(data.records))
-        self._throttles.fetched(following.partition, len(data.records or b""))
+        if self._throttles.fetched(following.partition, len(data.records or b"")):
+            self._look_at_ms = 0
         if data.records and self.followed.get(following.key) is following:
             self.followed[following.key] = self.followed.pop(following.key)  # it had its turn
 
-    def _failed(self, following: Following, code: int) -> None:
+    def _not_given(self, following: Following, code: int) -> None:
+        self._look_at_ms = 0
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._repair.out_of_range(following)
         elif code == ErrorCode.FENCED_LEADER_EPOCH:  # until the controller tells of a later one
@@ -272,6 +306,13 @@ class Fetcher:
 
     # Asking.
 
+    def _tell(self) -> Telling:
+        """What the next request has to say: of all, or of what was answered."""
+        said = {key: self._said(self._sent[key]) for key in self._answered}
+        if len(said) == len(self._sent):
+            return self._session.tell(said, by_id=self._is_by_id)
+        return self._session.tell_again(said)
+
     def _said(self, following: Following) -> tuple[int, ...]:
         kept = following.partition.log
         return (
@@ -282,48 +323,11 @@ class Fetcher:
             self._config.replica_fetch_max_bytes,
         )
 
-    def _request(
-        self, telling: Telling, said: dict[Key, tuple[int, ...]], *, by_id: bool
-    ) -> FetchRequest:
-        config, broker_id = self._config, self._node.broker_id
-        topics: dict[str | bytes, FetchTopic] = {}
-        for key in telling.partitions:
-            name, index = key
-            topic = topics.get(name)
-            if topic is None:
-                topic = topics[name] = FetchTopic()
-                if isinstance(name, str):
-                    topic.topic = name
-                else:
-                    topic.topic_id = name
-            epoch, offset, last_epoch, start_offset, bytes_max = said[key]
-            topic.partitions.append(
-                FetchPartition(
-                    partition=index,
-                    current_leader_epoch=epoch,
-                    fetch_offset=offset,
-                    last_fetched_epoch=last_epoch,
-                    log_start_offset=start_offset,
-                    partition_max_bytes=bytes_max,
-                )
-            )
-        return FetchRequest(
-            replica_id=broker_id,
-            replica_state=ReplicaState(replica_id=broker_id, replica_epoch=self._broker_epoch()),
-            max_wait_ms=config.replica_fetch_wait_max_ms,
-            min_bytes=config.replica_fetch_min_bytes,
-            max_bytes=config.replica_fetch_response_max_bytes,
-            session_id=telling.session_id,
-            session_epoch=telling.epoch,
-            topics=list(topics.values()),
-            forgotten_topics_data=_forgotten(telling.forgotten),
-        )
-
     def _open_peer(self) -> Peer:
         """Raises: PeerFailed."""
         address = self._peers.address(self._leader_id)
         peer = self._peer
-        if peer is None or Address(peer.host, peer.port) != Address(address.host, address.port):
+        if peer is None or (peer.host, peer.port) != (address.host, address.port):
             self._hang_up()
             peer = self._peer = self._peers.open(
                 address,
@@ -345,20 +349,6 @@ class Fetcher:
         is_said = self._trouble.begins(self._clock.now_ms())
         level = logging.WARNING if is_said else logging.DEBUG
         log.log(level, "leader %d not fetched from reason=%s", self._leader_id, trouble)
-
-
-def _forgotten(keys: list[Key]) -> list[ForgottenTopic]:
-    topics: dict[str | bytes, ForgottenTopic] = {}
-    for name, index in keys:
-        topic = topics.get(name)
-        if topic is None:
-            topic = topics[name] = ForgottenTopic()
-            if isinstance(name, str):
-                topic.topic = name
-            else:
-                topic.topic_id = name
-        topic.partitions.append(index)
-    return list(topics.values())
 
 
 def _name_of(code: int) -> str:

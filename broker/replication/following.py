@@ -24,6 +24,7 @@ class Following:
         "leader_epoch",
         "must_checkpoint",
         "partition",
+        "refusal_count",
         "topic_id",
     )
 
@@ -36,6 +37,8 @@ class Following:
         """Whether the log is known to end where fetching can begin."""
         self.delayed_until_ms = 0
         """Something failed: not before this (monotonic) it is tried again."""
+        self.refusal_count = 0
+        """So often in a row what came was refused."""
         self._said = ""
         self._said_at_ms = 0
         self.lag: int | None = None

@@ -123,7 +123,8 @@ class Repair:
 
     async def run(self, ask: AskOffsets) -> None:
         """Repair what was found.  Raises: PeerFailed."""
-        await self._cut(self._cuts)
+        if self._cuts:
+            await self._cut(self._cuts)
         if self._out_of_range:
             await self._find_range(self._out_of_range, ask)
 

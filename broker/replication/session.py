@@ -3,7 +3,6 @@
 The leader's side, with the table of ids and epochs, is `core/fetch_session.py`.
 """
 
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
@@ -13,7 +12,7 @@ from ..core.fetch_session import EPOCH_INITIAL, SESSION_ID_NONE, next_epoch
 Key = tuple[str | bytes, int]
 """Topic (its name, or its id) and partition."""
 
-Wanted = Mapping[Key, tuple[int, ...]]
+Wanted = dict[Key, tuple[int, ...]]
 """All that is said of each partition."""
 
 SESSION_ERRORS: Final = frozenset(
@@ -43,12 +42,13 @@ class Telling(NamedTuple):
 class FetcherSession:
     """The session with one leader; the next request may open it, or close it and open another."""
 
-    __slots__ = ("_by_id", "_epoch", "_session_id", "_told")
+    __slots__ = ("_by_id", "_epoch", "_session_id", "told")
 
     def __init__(self) -> None:
         self._session_id = SESSION_ID_NONE
         self._epoch = EPOCH_INITIAL
-        self._told: Wanted = {}
+        self.told: Wanted = {}
+        """What is known to the leader once it has the last request."""
         self._by_id = True
 
     def tell(self, wanted: Wanted, *, by_id: bool) -> Telling:
@@ -56,13 +56,21 @@ class FetcherSession:
         if by_id != self._by_id:
             self._by_id = by_id
             self._epoch = EPOCH_INITIAL
-        told, self._told = self._told, wanted
+        told, self.told = self.told, wanted
         if self._epoch == EPOCH_INITIAL:
             return Telling(self._session_id, EPOCH_INITIAL, list(wanted), [])
         changed = [key for key, said in wanted.items() if told.get(key) != said]
         return Telling(
             self._session_id, self._epoch, changed, [key for key in told if key not in wanted]
         )
+
+    def tell_again(self, some: Wanted) -> Telling:
+        """The same if nothing but `some` of what was told may have changed."""
+        told = self.told
+        changed = [key for key, said in some.items() if told[key] != said]
+        told.update(some)
+        all_anew = self._epoch == EPOCH_INITIAL
+        return Telling(self._session_id, self._epoch, list(told) if all_anew else changed, [])
 
     def answered(self, session_id: int) -> None:
         """The request was answered; 0: the leader keeps no session."""

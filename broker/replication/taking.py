@@ -3,10 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.messages.k01_fetch import PartitionData
+from odradek.protocol.primitives import INT64_MAX
 from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed
 from odradek.storage.following import UnexpectedOffset
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from ..node import Node
 
 log = logging.getLogger(__name__)
+
+REFUSED_MAX: Final = 10
+"""A leader that still has the same gap has verified it: its topic was compacted once, and its high
+watermark is not where it was then."""
 
 
 class UnexpectedStart(Exception):
@@ -74,11 +79,13 @@ class Taking:
         records, partition = data.records, following.partition
         assert isinstance(records, memoryview | bytes)
         records, position = memoryview(records), 0
+        insists = following.refusal_count >= REFUSED_MAX
+        gaps_before = INT64_MAX if insists else data.high_watermark
         while position < len(records):
             appended = partition.append_fetched(
                 records[position:],
                 wall_ms=self._clock.wall_ms(),
-                gaps_before=data.high_watermark,
+                gaps_before=gaps_before,
             )
             if not appended.size_bytes:
                 if not position:  # or the same would be asked for again at once
@@ -89,6 +96,8 @@ class Taking:
                 await self._slices.pause()
                 if not self._follows(following):
                     return False
+        if position:
+            following.refusal_count = 0
         return True
 
     async def flush(self) -> None:
@@ -99,6 +108,7 @@ class Taking:
             await asyncio.gather(*(flush(partition) for partition in due))
 
     def _report(self, following: Following, error: Exception) -> None:
+        following.refusal_count += 1
         is_news = following.is_news(str(error), self._clock.now_ms())
         level = logging.ERROR if is_news else logging.DEBUG
         log.log(level, "fetched batches refused log=%r error=%s", following.partition.log, error)

@@ -92,9 +92,10 @@ class SimFetcher(Fetcher):
 
     async def _once(self, wanted: list[Following]) -> None:
         try:
-            await self._round(wanted)
+            if not self._must_look or await self._choose(wanted):
+                await self._round()
         except PeerFailed:
-            self._session.failed()
+            self._failed()
 
 
 class Fetchers:
