@@ -37,7 +37,7 @@ class Writer(bytearray):
     @property
     def spliced_bytes(self) -> int:
         """Bytes that the splices add to those held here."""
-        return sum(len(thing) for _, thing in self.splices)
+        return sum([len(thing) for _, thing in self.splices])
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:

@@ -213,7 +213,7 @@ class ProducerState:
 
     def open_transaction_first_offset(self) -> int | None:
         """First offset of the earliest open transaction."""
-        return min(self._open_transactions.values(), default=None)
+        return min(self._open_transactions.values()) if self._open_transactions else None
 
     def expire(self, wall_ms: int, *, producer_id_expiration_ms: int) -> int:
         """Forget producers that were silent for so long and have no open transaction."""

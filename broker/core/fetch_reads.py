@@ -89,9 +89,9 @@ def read_all(
             read = read_as_follower(
                 fetch, find, left_bytes, replica, at_least_one=at_least_one, is_news=is_news
             )
-            if holds_back is not None:
+            if holds_back is not None and read.span is not None:
                 read = _held_back(read, holds_back)
-        if read.size_bytes:
+        if read.span is not None:
             left_bytes = max(0, left_bytes - read.size_bytes)
             at_least_one = False
         reads.append(read)
@@ -160,8 +160,10 @@ def read_as_follower(
     partition = None
     try:
         partition = find(fetch)
-        if fetch.settled_in is partition.state and _is_quiet(fetch, partition, replica):
-            return _read_quiet(fetch, partition, replica, is_news=is_news)
+        if fetch.settled_in is partition.state:
+            quiet = _read_quiet(fetch, partition, replica, is_news=is_news)
+            if quiet is not None:
+                return quiet
         partition.check_leader(fetch.current_leader_epoch)
         partition.check_follower(replica.replica_id, fetch.current_leader_epoch)
         log = partition.log
@@ -192,29 +194,28 @@ def read_as_follower(
         return Read(fetch, partition, code_of(error), failure=error)
 
 
-def _is_quiet(fetch: PartitionFetch, partition: Partition, replica: FetchingReplica) -> bool:
-    """Whether a follower that had all in this state is in sync, and still has and knows all."""
-    log = partition.log
-    return (
-        log.log_end_offset == fetch.fetch_offset
-        and log.high_watermark == fetch.told_high_watermark
-        and log.log_start_offset == fetch.told_log_start_offset
-        and replica.replica_id in partition.in_sync.isr
-        and replica.replica_id in partition.followers  # whoever uses the session
-    )
-
-
 def _read_quiet(
     fetch: PartitionFetch, partition: Partition, replica: FetchingReplica, *, is_news: bool
-) -> Read:
-    """Nearly all partitions of a session are, nearly always: so this is all that is done."""
+) -> Read | None:
+    """What is read for a follower in sync that had all in this state, and still has and knows all.
+
+    Nearly all partitions of a session are so, nearly always: so this is all that is done.
+    """
+    log, end_offset = partition.log, fetch.fetch_offset
+    if (
+        log.log_end_offset != end_offset
+        or log.high_watermark != fetch.told_high_watermark
+        or log.log_start_offset != fetch.told_log_start_offset
+        or replica.replica_id not in partition.in_sync.isr
+    ):
+        return None
+    follower = partition.followers.get(replica.replica_id)
+    if follower is None:  # whoever uses the session
+        return None
     if is_news:
-        end_offset = partition.log.log_end_offset
-        follower = partition.followers[replica.replica_id]
-        follower.fetched(replica, fetch.fetch_offset, fetch.log_start_offset, end_offset)
+        follower.fetched(replica, end_offset, fetch.log_start_offset, end_offset)
     read = fetch.quiet
     if not isinstance(read, Read) or read.partition is not partition:
-        log = partition.log
         read = fetch.quiet = Read(
             fetch,
             partition,
@@ -232,9 +233,9 @@ def is_quiet(read: Read) -> bool:
 
 
 def _held_back(read: Read, holds_back: HoldsBack) -> Read:
-    if read.span is None or read.partition is None or not holds_back(read.partition):
+    if read.partition is None or not holds_back(read.partition):
         return read
-    read.span.release()
+    release_all([read])
     return read._replace(span=None)
 
 
@@ -284,12 +285,16 @@ def _diverging_epoch(fetch: PartitionFetch, log: Log) -> tuple[int, int] | None:
 
     Raises: Refused.
     """
-    if fetch.last_fetched_epoch < 0:
+    last_epoch = fetch.last_fetched_epoch
+    if last_epoch < 0:
         return None
-    epoch, end_offset = log.end_offset_for_epoch(fetch.last_fetched_epoch)
+    is_in_log = log.log_start_offset <= fetch.fetch_offset <= log.log_end_offset
+    if is_in_log and last_epoch == log.epochs.latest:
+        return None  # nearly always
+    epoch, end_offset = log.end_offset_for_epoch(last_epoch)
     if UNKNOWN in (epoch, end_offset) or fetch.fetch_offset < log.log_start_offset:
         raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
-    diverges = epoch < fetch.last_fetched_epoch or end_offset < fetch.fetch_offset
+    diverges = epoch < last_epoch or end_offset < fetch.fetch_offset
     return (epoch, end_offset) if diverges else None
 
 

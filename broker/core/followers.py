@@ -91,10 +91,11 @@ class Follower:
         """It asks for what lies at `offset`: so far its log goes."""
         now_ms = by.now_ms
         if offset >= leader_end_offset:
-            self.caught_up_ms = max(self.caught_up_ms, now_ms)
-        elif offset >= self._fetch_end_offset:
-            self.caught_up_ms = max(self.caught_up_ms, self._fetched_ms)
-        self._fetch_end_offset = max(self._fetch_end_offset, leader_end_offset)
+            self.caught_up_ms = now_ms
+        elif offset >= self._fetch_end_offset and self._fetched_ms > self.caught_up_ms:
+            self.caught_up_ms = self._fetched_ms
+        if leader_end_offset > self._fetch_end_offset:
+            self._fetch_end_offset = leader_end_offset
         self._fetched_ms = now_ms
         self.broker_epoch = by.broker_epoch
         self.log_end_offset = offset

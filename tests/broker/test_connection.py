@@ -483,9 +483,9 @@ async def test_a_bug_in_a_handler_ends_one_connection(
         raise ZeroDivisionError
 
     good, bad = await broker.client(), await broker.client()
-    topic = await good.create_topic("t")
+    await good.create_topic("t")
     monkeypatch.setattr(broker.node.metadata, "topic_name", bug)
-    bad.send(fetch_request(topic.topic_id), 13)
+    bad.send(fetch_request(bytes(range(16))), 13)
     assert await bad.is_closed()
     assert "ZeroDivisionError" in caplog.text
     assert await is_served(good)
