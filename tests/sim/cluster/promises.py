@@ -216,6 +216,7 @@ class Promises:
             live = self._brokers[partition.node_id].metadata.brokers
             others = [other for other in state.isr if other in live and other != partition.node_id]
             assert not (others and its in self._suspect), f"{state} is led twice beside {others}"
+            self._suspect.discard(its)  # from here on it need not know
             self._split.add(its)
             self.holes += 1
         if not self.is_checked(state):
