@@ -162,14 +162,28 @@ class SegmentReader:
         if header.last_offset >= self._offset_limit:
             limit = self._offset_limit - 1
             return f"last offset {header.last_offset} where {limit} is the greatest", expected
-        if (
-            following_offset is not None
-            and following is not None
-            and self.next_offset <= following_offset <= header.last_offset
-            and self._crc_is_right(position + header.size_bytes, following)
-        ):
-            return f"base offset {offset} before a batch with {following_offset}", expected
+        if offset != self.next_offset:
+            successor = self._successor(position + header.size_bytes, header, following)
+            if successor is not None and self.next_offset <= successor <= header.last_offset:
+                return f"base offset {offset} before a batch with {successor}", expected
         return None, None
+
+    def _successor(
+        self, position: int, before: BatchHeader, header: BatchHeader | None
+    ) -> int | None:
+        """The base offset of the first good batch from `position` on, where a `header` stands.
+
+        None: there is none, or the header looks right behind the one `before` it.
+        """
+        if header is not None and self._fits(position, header):
+            if header.base_offset > before.last_offset:
+                return None
+            if self._crc_is_right(position, header):
+                return header.base_offset
+        for at in self._good_batches(position, self.position_end):
+            found = self._header(at)
+            return None if found is None else found.base_offset
+        return None
 
     # -- behind damage
 

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odradek.protocol.records import Record, build_batch
@@ -84,6 +84,7 @@ def test_large_batches_are_read_by_parts(path: Path, monkeypatch: pytest.MonkeyP
     faults=st.lists(st.tuples(st.integers(0, 9999), st.integers(0, 4)), min_size=1, max_size=3),
     seed=st.integers(0, 1 << 32),
 )
+@example(sizes=[74, 0, 64, 64, 135, 300], faults=[(261, 1), (6480, 1)], seed=134)
 def test_no_intact_batch_is_passed_over(
     tmp_path_factory: pytest.TempPathFactory,
     sizes: list[int],
