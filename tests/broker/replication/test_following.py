@@ -196,6 +196,20 @@ async def test_compaction_leaves_gaps(cluster: Cluster) -> None:
     assert cluster[2].partition().log.log_end_offset == 4_001
 
 
+@on_cluster(min_insync_replicas="2")
+async def test_a_gap_beyond_the_high_watermark_is_taken_in_the_end(cluster: Cluster) -> None:
+    """Of a topic that was compacted once, and whose high watermark waits for this very follower."""
+    await cluster[1].take(state_of(1, 0, [1], [1, 2]))
+    log = cluster[1].partition().log
+    for base_offset in (0, 9):
+        batch = altered(batch_of(b"v"), base_offset=base_offset, partition_leader_epoch=0)
+        log.append_as_follower(memoryview(batch), wall_ms=0)
+    await cluster.take(state_of(1, 1, [1], [1, 2]))
+    assert log.high_watermark == 0
+    await cluster.until_equal()
+    assert cluster[2].partition().log.log_end_offset == 10
+
+
 @on_cluster()
 async def test_a_topic_without_an_id_is_fetched_by_name(cluster: Cluster) -> None:
     await cluster.take(state_of(1, 0, [1, 2], [1, 2], topic_id=ZERO_UUID))
