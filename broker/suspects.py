@@ -123,7 +123,9 @@ class Suspects:
         has_role = served is not None and served.state.leader_epoch != UNKNOWN_EPOCH
         if not has_role and state.controller_epoch < controller_epoch:
             self._past_epochs[state.key] = state.leader_epoch
-        return state.leader_epoch <= self._past_epochs.get(state.key, UNKNOWN_EPOCH)
+        # Before the controller hears of that it may begin an epoch without electing anybody.
+        is_ceded = state.key in self._ceded
+        return is_ceded or state.leader_epoch <= self._past_epochs.get(state.key, UNKNOWN_EPOCH)
 
     def _is_replaceable(self, state: PartitionState, live: Container[int]) -> bool:
         return any(replica != self._broker_id and replica in live for replica in state.isr)

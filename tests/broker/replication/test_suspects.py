@@ -153,18 +153,19 @@ async def test_nobody_leads_twice_in_an_epoch(cluster: Cluster) -> None:
     broker = await restarted(cluster)
     asked: list[object] = []
     broker.replicas.on_log_dir_failed = asked.append
-    for state in (BOTH, BOTH, BOTH._replace(controller_epoch=2)):
+    later = BOTH._replace(leader_epoch=4, partition_epoch=4, controller_epoch=2)
+    for state in (BOTH, BOTH._replace(controller_epoch=2), later):
         refused = await told(broker, state, controller_epoch=2)
         assert refused == ErrorCode.KAFKA_STORAGE_ERROR
     assert not broker.partition().is_leader
     assert counted(broker) == (0, 3)
     suspects = broker.replicas.suspects
-    nobody = BOTH._replace(leader=-1, leader_epoch=4, partition_epoch=4, controller_epoch=2)
+    nobody = later._replace(leader=-1, leader_epoch=5, partition_epoch=5)
     for _ in range(3):
         suspects.told([nobody])
     await until(lambda: asked)
     assert await told(broker, nobody, controller_epoch=2) == ErrorCode.NONE, "it is there"
-    elected = nobody._replace(leader=1, leader_epoch=5, partition_epoch=5)
+    elected = nobody._replace(leader=1, leader_epoch=6, partition_epoch=6)
     assert await told(broker, elected, controller_epoch=2) == ErrorCode.NONE
     assert broker.partition().is_leader
     suspects.told([elected])
