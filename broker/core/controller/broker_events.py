@@ -64,7 +64,11 @@ def leader_and_isr_answered(
     if broker_id not in context.brokers:
         return
     before = context.offline_replicas.get(broker_id, set())
-    failed = {key for key, code in errors.items() if code == ErrorCode.KAFKA_STORAGE_ERROR}
+    failed = {
+        key
+        for key, code in errors.items()
+        if code == ErrorCode.KAFKA_STORAGE_ERROR and not _is_deleting(context, broker_id, key)
+    }
     served = {key for key, code in errors.items() if code == ErrorCode.NONE}
     now = {key for key in before - served | failed if broker_id in context.assignment(key).replicas}
     context.offline_replicas[broker_id] = now
@@ -78,6 +82,12 @@ def leader_and_isr_answered(
         yield from _tell_again(context, broker_id, back)
         yield from bring_online(context)
         yield from retry_deletions(context, sorted({topic for topic, _ in back}))
+
+
+def _is_deleting(context: Context, broker_id: int, key: TopicPartition) -> bool:
+    """Whether the answer to StopReplica counts by now, and what is said of a role comes late."""
+    status = context.replica_status.get(key, {}).get(broker_id)
+    return status in (ReplicaStatus.DELETION_STARTED, ReplicaStatus.DELETION_SUCCESSFUL)
 
 
 def _tell_again(

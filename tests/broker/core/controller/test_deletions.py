@@ -250,3 +250,13 @@ def test_who_has_no_replica_does_not_hold_a_deletion_up() -> None:
     assert not cluster.context.deletions_halted
     cluster.deliver()
     assert is_gone(cluster)
+
+
+def test_a_late_answer_about_a_role_does_not_halt_a_deletion() -> None:
+    cluster = started(1, 2)
+    cluster.delete("t")
+    late = {("t", 0): ErrorCode.KAFKA_STORAGE_ERROR}
+    cluster.run(procedures.leader_and_isr_answered(cluster.context, 1, late))
+    assert not cluster.context.deletions_halted
+    cluster.deliver()
+    assert is_gone(cluster)
