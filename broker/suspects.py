@@ -29,7 +29,7 @@ from odradek.storage.suspicion import NotePlan, Suspicion
 from .config import Config
 from .core.control_rules import UNKNOWN_EPOCH
 from .core.partition import Partition
-from .core.partition_state import NO_LEADER, PartitionState, TopicPartition
+from .core.partition_state import LEADER_IS_DELETED, NO_LEADER, PartitionState, TopicPartition
 from .counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED, Counters
 from .runtime import Runtime
 from .tasks import TaskSupervisor, to_the_end
@@ -78,6 +78,8 @@ class Suspects:
         """Those that have declined for others in sync, and have no role since."""
         self._past_epochs: dict[TopicPartition, int] = {}
         """Leader epochs in which they may have led before; no earlier one is theirs either."""
+        self._doomed: set[TopicPartition] = set()
+        """Of topics to be deleted: nobody else is elected, and who declines can't be deleted."""
         self._is_asking = self._must_ask = False
 
     def __contains__(self, key: TopicPartition) -> bool:
@@ -94,7 +96,7 @@ class Suspects:
         `controller_epoch`: that of the controller who says so, and `live` the brokers it knows.
         """
         is_lost = kept is None and not state.is_new and state.partition_epoch > 0
-        if not (is_lost or state.key in self):
+        if not (is_lost or state.key in self) or state.key in self._doomed:
             return True
         if self._may_have_led(state, controller_epoch) and self._is_replaceable(state, live):
             return self._cede(state, kept, _HAS_LED)
@@ -200,7 +202,12 @@ class Suspects:
 
     def _note_successor(self, state: PartitionState) -> None:
         """Who leads instead of a replica that has ceded; if nobody can it may be its turn."""
-        if state.leader == NO_LEADER and self._config.odradek_unclean_last_replica != WAIT:
+        is_doomed = state.leader == LEADER_IS_DELETED
+        if is_doomed:
+            self._doomed.add(state.key)
+        if is_doomed or (
+            state.leader == NO_LEADER and self._config.odradek_unclean_last_replica != WAIT
+        ):
             self._ceded.discard(state.key)
             self._must_ask = True
             self._ask_soon()
@@ -214,8 +221,12 @@ class Suspects:
     def forget(self, key: TopicPartition) -> None:
         """A replica is not suspect any more, or is not here any more."""
         self._seen_out.discard(key)
-        self._ceded.discard(key)
+        if key in self._ceded:  # it is gone: the controller believes that it could not be deleted
+            self._ceded.discard(key)
+            self._must_ask = True
+            self._ask_soon()
         self._past_epochs.pop(key, None)
+        self._doomed.discard(key)
         for data_dir in self._log_dirs.online:
             if key in data_dir.suspicion.suspects:
                 data_dir.suspicion.suspects.discard(key)

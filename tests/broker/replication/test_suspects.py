@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.core.partition_state import PartitionState
+from odradek.broker.core.partition_state import LEADER_IS_DELETED, PartitionState
 from odradek.broker.counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED
 from odradek.broker.roles import Roles
 from odradek.protocol.errors import ErrorCode
@@ -193,6 +193,19 @@ async def test_one_that_was_told_something_since_has_not_led(cluster: Cluster) -
     broker = await suspect(cluster)
     assert await told(broker, BOTH, controller_epoch=2) == ErrorCode.NONE
     assert broker.partition().is_leader
+
+
+@on_cluster()
+async def test_one_that_is_to_be_deleted_has_to_be_there(cluster: Cluster) -> None:
+    """The controller elects nobody for it, and deletes only what is online."""
+    broker = await restarted(cluster)
+    asked: list[object] = []
+    broker.replicas.on_log_dir_failed = asked.append
+    refused = await told(broker, BOTH, controller_epoch=2)
+    assert refused == ErrorCode.KAFKA_STORAGE_ERROR
+    broker.replicas.suspects.told([BOTH._replace(leader=LEADER_IS_DELETED)])
+    await until(lambda: asked)
+    assert await told(broker, BOTH, controller_epoch=2) == ErrorCode.NONE
 
 
 @on_cluster()
