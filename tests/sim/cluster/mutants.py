@@ -282,7 +282,7 @@ def _recover_torn_batches(patches: ExitStack) -> None:
         def __ne__(self, other: object) -> bool:
             return False
 
-    _put(patches, recovery, "iscsi", lambda data: Equal())
+    _put(patches, recovery, "iscsi", lambda data, *crc: Equal())
 
 
 @_mutant
