@@ -69,7 +69,9 @@ def leader_and_isr_answered(
         for key, code in errors.items()
         if code == ErrorCode.KAFKA_STORAGE_ERROR and not _is_deleting(context, broker_id, key)
     }
-    served = {key for key, code in errors.items() if code == ErrorCode.NONE}
+    # Stale is a role that was taken already, if the first answer was lost.
+    well = (ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH)
+    served = {key for key, code in errors.items() if code in well}
     now = {key for key in before - served | failed if broker_id in context.assignment(key).replicas}
     context.offline_replicas[broker_id] = now
     lost = sorted(now - before)

@@ -304,6 +304,10 @@ def test_a_replica_that_was_well_before_is_told_what_it_missed() -> None:
     cluster.run(procedures.leader_and_isr_answered(cluster.context, 1, well))
     cluster.deliver()
     assert cluster.told[1].replicas["t", 0].leader == 2
+    known = {("t", 0): ErrorCode.STALE_CONTROLLER_EPOCH}
+    for answer in (failed, known):  # it says so if the first answer was lost
+        cluster.run(procedures.leader_and_isr_answered(cluster.context, 1, answer))
+    assert not cluster.context.offline_replicas[1]
 
 
 def test_reads_are_never_empty() -> None:
