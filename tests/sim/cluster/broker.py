@@ -495,6 +495,20 @@ class SimBroker:
         self.files.failed.clear()
         if failed and with_loss:
             self._lose_power(failed)
+        self._remove_doubles(failed)
+
+    def _remove_doubles(self, mended: tuple[str, ...]) -> None:
+        """An operator removes from mended disks what was made anew on another one meanwhile.
+
+        With a log of that name on both no broker starts, neither ours nor Kafka's. That of a topic
+        that was deleted before comes back if the disk fails before the rename is safe, and then
+        the power does.
+        """
+        others = [path for path in self.files.paths if path not in mended]
+        anew = {name for path in others for name in self.files.directory_names(path)}
+        for path in mended:
+            for name in anew.intersection(self.files.directory_names(path)):
+                self.files.drop(f"{path}/{name}")
 
     def _lose_power(self, paths: tuple[str, ...]) -> None:
         """Tear what was not synced, and have it known which replicas have lost something."""
