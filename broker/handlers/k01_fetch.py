@@ -248,7 +248,6 @@ class _Answering:
         answer = FetchResponse(session_id=session_id, responses=list(topics.values()))
         if self._replica is not None:
             self._node.throttles.sent(reads, answer, self._call.version)
-        if self._replica is not None:
             self._note_given(reads, self._replica.replica_id)
         if self._call.version >= LEADERS_VERSION_FIRST:
             self._name_leaders(answer)
