@@ -76,6 +76,8 @@ class Suspects:
         self._is_writing = False
         self._ceded: set[TopicPartition] = set()
         """Those that have declined for others in sync, and have no role since."""
+        self._waiting: set[TopicPartition] = set()
+        """Those that have declined with nobody else in sync, and have no role since."""
         self._past_epochs: dict[TopicPartition, int] = {}
         """Leader epochs in which they may have led before; no earlier one is theirs either."""
         self._doomed: set[TopicPartition] = set()
@@ -112,6 +114,7 @@ class Suspects:
             return self._may(state, kept, because)
         if has_others:
             return self._cede(state, kept, f"{LAST_REPLICA}=wait")
+        self._waiting.add(state.key)
         return self._decline(state, kept, f"{LAST_REPLICA}=wait: {_WAITS}")
 
     def _may_have_led(self, state: PartitionState, controller_epoch: int) -> bool:
@@ -168,6 +171,7 @@ class Suspects:
     def role_taken(self, partition: Partition) -> None:
         """If it leads its log is the partition's from now on, whatever it lacks."""
         self._ceded.discard(partition.state.key)
+        self._waiting.discard(partition.state.key)
         if partition.is_leader:
             self.forget(partition.state.key)
 
@@ -193,7 +197,8 @@ class Suspects:
             key = state.key
             if key not in self:
                 continue
-            if key in self._ceded:
+            is_doomed = state.leader == LEADER_IS_DELETED and key in self._waiting
+            if key in self._ceded or is_doomed:
                 self._note_successor(state)
             if self._broker_id not in state.isr:
                 self._seen_out.add(key)
@@ -209,6 +214,7 @@ class Suspects:
             state.leader == NO_LEADER and self._config.odradek_unclean_last_replica != WAIT
         ):
             self._ceded.discard(state.key)
+            self._waiting.discard(state.key)
             self._must_ask = True
             self._ask_soon()
         elif state.leader not in (self._broker_id, NO_LEADER):
@@ -221,6 +227,7 @@ class Suspects:
     def forget(self, key: TopicPartition) -> None:
         """A replica is not suspect any more, or is not here any more."""
         self._seen_out.discard(key)
+        self._waiting.discard(key)
         if key in self._ceded:  # it is gone: the controller believes that it could not be deleted
             self._ceded.discard(key)
             self._must_ask = True

@@ -15,6 +15,7 @@ from .last_replicas import (
     accept_loss,
     check,
     cut,
+    data_dir,
     log_end,
     shrink_to_none,
     start,
@@ -151,3 +152,18 @@ def test_all_go_down_and_one_with_its_machine(tmp_path: Path) -> None:
         check(cluster, "t", 0, values(30))
         assert declined(cluster, "t", 0)
         until(lambda: ("t", 0) not in suspects(cluster, 0), "it has caught up")
+
+
+def test_a_topic_whose_last_replica_waits_can_be_deleted(cluster: Cluster) -> None:
+    """It counts as offline for as long as it declines, and nobody is elected for such a topic."""
+    create(cluster, "doomed", 1)
+    shrink_to_none(cluster, {"doomed": 1})
+    start_machine_anew(cluster, 0)
+    cut(cluster, 0, "doomed", 0, 25)
+    start(cluster, 1)
+    start(cluster, 0)
+    until(lambda: declined(cluster, "doomed", 0), "broker 0 declines")
+    admin.delete_topic(cluster, "doomed", wait=False)
+    start(cluster, 2)
+    until(lambda: not cluster.deletions(["doomed"]), "the topic is deleted")
+    until(lambda: not (data_dir(cluster, 0) / "doomed-0").exists(), "so is its log")

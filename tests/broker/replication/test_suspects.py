@@ -208,6 +208,23 @@ async def test_one_that_is_to_be_deleted_has_to_be_there(cluster: Cluster) -> No
     assert await told(broker, BOTH, controller_epoch=2) == ErrorCode.NONE
 
 
+@on_cluster(odradek_unclean_last_replica=WAIT)
+async def test_one_that_waits_does_so_no_more_if_it_is_to_be_deleted(cluster: Cluster) -> None:
+    broker = await restarted(cluster)
+    asked: list[object] = []
+    broker.replicas.on_log_dir_failed = asked.append
+    alone = BOTH._replace(isr=(1,))
+    assert await told(broker, alone) == ErrorCode.KAFKA_STORAGE_ERROR
+    suspects = broker.replicas.suspects
+    suspects.told([alone._replace(leader=-1, leader_epoch=4)])
+    assert not suspects._is_asking, "nobody else is there"
+    suspects.told([alone._replace(leader=LEADER_IS_DELETED)])
+    await until(lambda: asked)
+    suspects.told([alone._replace(leader=LEADER_IS_DELETED)])
+    assert not suspects._is_asking, "it has asked"
+    assert await told(broker, alone) == ErrorCode.NONE
+
+
 @on_cluster()
 async def test_one_whose_log_is_lost_does_not_lead_on(cluster: Cluster) -> None:
     """The others would cut all that they have."""
