@@ -22,6 +22,10 @@ COMPONENT_MARKERS: Final = ("java", "kcat", "spark", "wire", "network")
 PART_SECONDS: Final = pytest.StashKey[dict[str, float]]()
 PART_COUNTS: Final = pytest.StashKey[dict[str, int]]()
 
+# They are no test modules, but their asserts shall explain themselves all the same; here, since
+# tests of other rooms import them, too.
+pytest.register_assert_rewrite("tests.broker.client", "tests.broker.running")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("odradek-tests")
