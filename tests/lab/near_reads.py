@@ -49,7 +49,10 @@ from .waiting import until
 
 VECTORS: Final = Path(__file__).resolve().parents[1] / "vectors" / "near_reads.json"
 SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-SETTINGS: Final = {"replica.selector.class": SELECTOR}
+SETTINGS: Final = {
+    "replica.selector.class": SELECTOR,
+    "log.retention.ms": "-1",  # the records are of long ago
+}
 RACKS: Final = {broker: {"broker.rack": f"r{broker}"} for broker in range(3)}
 TOPIC: Final = "near"
 PAIR: Final = "pair"
