@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.protocol.primitives import INT64_MAX
 from odradek.protocol.records import BatchHeader, check_crc, iter_batches
 from odradek.protocol.records.batch import HEADER_SIZE_BYTES, MAGIC, read_header
 
+from .checkpoint import OFFSET_MAX
 from .errors import CorruptLog
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def append_as_follower(
             base_offset != log.log_end_offset
             or leader_epoch != log.epochs.latest
             or header.last_offset_delta < 0
+            or base_offset > OFFSET_MAX
         ):
             _check_unusual(log, header, batches[position_end:], gaps_before)
         log.append_as_is(batch, header, base_offset, leader_epoch, header.max_timestamp, wall_ms)
@@ -83,7 +84,8 @@ def _check_unusual(log: "Log", header: BatchHeader, rest: memoryview, gaps_befor
     base_offset, last_offset = header.base_offset, header.last_offset
     epoch, latest = header.partition_leader_epoch, log.epochs.latest
     is_gap = base_offset > log.log_end_offset
-    if base_offset < log.log_end_offset or header.last_offset_delta < 0 or last_offset == INT64_MAX:
+    is_possible = log.log_end_offset <= base_offset <= OFFSET_MAX
+    if not is_possible or header.last_offset_delta < 0:
         raise UnexpectedOffset(log, base_offset, last_offset)
     if 0 <= epoch < latest:
         raise UnexpectedEpoch(f"{log}: offset {base_offset} has epoch {epoch} after {latest}")

@@ -17,6 +17,7 @@ from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from odradek.storage.checkpoint import OFFSET_MAX
 from odradek.storage.errors import LogDirFailed, StorageError
 from odradek.storage.leader_epochs import UNDEFINED
 from odradek.storage.log import Log
@@ -172,7 +173,7 @@ class Repair:
                 asked = wanted.pop((answered.name, data.partition_index), None)
                 if asked is None or not self._follows(asked):
                     continue
-                if data.error_code != ErrorCode.NONE or data.offset < 0:
+                if data.error_code != ErrorCode.NONE or not 0 <= data.offset <= OFFSET_MAX:
                     self._delay(asked)
                 else:
                     found.append((asked, data.offset))

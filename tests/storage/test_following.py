@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from odradek.protocol.errors import BadChecksum
+from odradek.storage.checkpoint import OFFSET_MAX
 from odradek.storage.following import UnexpectedEpoch, UnexpectedOffset
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
@@ -134,3 +135,11 @@ def test_an_epoch_that_goes_back(tmp_path: Path, flipped: int, kept: int) -> Non
         log.append_as_follower(memoryview(batches), wall_ms=0)
     assert log.log_end_offset == kept
     assert all(epoch == 3 for epoch, _ in log.epochs.entries())
+
+
+def test_no_offset_is_beyond_what_a_segment_can_begin_with(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    log.restart_at(OFFSET_MAX)
+    with pytest.raises(UnexpectedOffset):
+        log.append_as_follower(fetched(OFFSET_MAX, OFFSET_MAX + 2), wall_ms=0)
+    assert log.log_end_offset == OFFSET_MAX + 2

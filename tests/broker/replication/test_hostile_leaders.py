@@ -32,6 +32,7 @@ from odradek.protocol.messages.k02_list_offsets import (
 from odradek.protocol.primitives import INT64_MAX
 from odradek.protocol.records import set_offset_and_epoch
 from odradek.protocol.schema import Message
+from odradek.storage.checkpoint import OFFSET_MAX
 from tests.broker.client import batch_of
 from tests.broker.running import until
 from tests.seeds import seeds
@@ -245,17 +246,45 @@ async def test_partitions_that_were_not_asked_for_are_passed_over(made: World) -
     await made.goes_on()
 
 
-@on_world(
-    lambda r: (
-        offsets(-1)
-        if isinstance(r, ListOffsetsRequest)
-        else fetched(data_of(error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
-    )
-)
-async def test_a_range_that_the_leader_does_not_have_either(made: World) -> None:
-    await made.asked(10)
-    assert made.log.log_end_offset == 1
-    await made.goes_on()
+@pytest.mark.parametrize("offset", [-1, OFFSET_MAX + 1, INT64_MAX])
+def test_a_range_that_the_leader_does_not_have_either(tmp_path: Path, offset: int) -> None:
+    async def main() -> None:
+        async with world(
+            tmp_path,
+            lambda r: (
+                offsets(offset)
+                if isinstance(r, ListOffsetsRequest)
+                else fetched(data_of(error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
+            ),
+        ) as made:
+            await made.asked(10)
+            assert (made.log.log_start_offset, made.log.log_end_offset) == (0, 1)
+            await made.goes_on()
+
+    asyncio.run(main())
+
+
+def test_offsets_come_to_an_end(tmp_path: Path) -> None:
+    """The last batch would leave no offset to go on with: it is not taken, the others are."""
+
+    async def answer(request: Message) -> Message:
+        if isinstance(request, ListOffsetsRequest):
+            return offsets(OFFSET_MAX)
+        at = asked_at(request, 1)
+        if at is None:
+            return await late(fetched())
+        if at < OFFSET_MAX:
+            return fetched(data_of(error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
+        return fetched(data_of(batch(at), high_watermark=at))
+
+    async def main() -> None:
+        async with world(tmp_path, answer) as made:
+            await until(lambda: made.log.log_end_offset == OFFSET_MAX + 1)
+            await made.asked(10)
+            assert made.log.log_end_offset == OFFSET_MAX + 1
+            await made.goes_on()
+
+    asyncio.run(main())
 
 
 def test_below_the_high_watermark_it_is_cut_all_the_same(
@@ -343,7 +372,7 @@ def test_mutated_answers(tmp_path: Path, seed: int) -> None:
 
     def answer(request: Message) -> Message:
         if isinstance(request, ListOffsetsRequest):
-            return offsets(rng.choice((1, 2, 3, INT64_MAX)))
+            return offsets(rng.choice((1, 2, 3, OFFSET_MAX, INT64_MAX - 1, INT64_MAX)))
         parts = []
         for index in (1, 2):
             at = asked_at(request, index)
