@@ -54,7 +54,6 @@ def handle(
     unkept: list[Unkept] = []
     acks_all = request.acks == -1
     refused = _refusal_of_all(request, call.version)
-    misses_leader = False
     for topic in request.topic_data:
         results = []
         for data in topic.partition_data:
@@ -63,13 +62,12 @@ def handle(
                 continue
             result = _append(node, call, topic.name, data, unkept, acks_all)
             results.append(result)
-            misses_leader |= result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                _name_leader(response, topic.name, result, call, node)
         if results:
             response.responses.append(
                 TopicProduceResponse(name=topic.name, partition_responses=results)
             )
-    if misses_leader:
-        _name_leaders(response, call, node)
     if request.acks != 0:
         return _promise(request, response, unkept, call, node) if unkept else response
     failed = [r for t in response.responses for r in t.partition_responses if r.error_code]
@@ -96,7 +94,7 @@ def _promise(
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER if served else node.code_for_absent(*key)
         result.error_code = code
         if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            _name_leaders(response, call, node)
+            _name_leader(response, key[0], result, call, node)
 
     return Promise(
         response,
@@ -192,16 +190,19 @@ def _append_to_leader(
     return result
 
 
-def _name_leaders(response: ProduceResponse, call: Call, node: Node) -> None:
+def _name_leader(
+    response: ProduceResponse,
+    topic: str,
+    result: PartitionProduceResponse,
+    call: Call,
+    node: Node,
+) -> None:
     """Tell a client that asked the wrong broker whom to ask."""
-    leaders = set()
-    for topic in response.responses:
-        for result in topic.partition_responses:
-            if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                leader, epoch = current_leader(node, topic.name, result.index)
-                result.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-                leaders.add(leader)
-    response.node_endpoints = endpoints(node, leaders, call.client.listener_name, NodeEndpoint)
+    leader, epoch = current_leader(node, topic, result.index)
+    result.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+    if all(known.node_id != leader for known in response.node_endpoints):
+        found = endpoints(node, (leader,), call.client.listener_name, NodeEndpoint)
+        response.node_endpoints += found
 
 
 def _unknown(node: Node, topic: str, index: int) -> PartitionProduceResponse:
