@@ -116,28 +116,19 @@ def read_one(
         if nearest is not None:
             preferred = nearest(partition, fetch.fetch_offset)
             if preferred is not None:
-                return _elsewhere(fetch, partition, preferred=preferred)
+                return _read_of(fetch, partition, preferred=preferred)
         log = partition.log
         diverging_epoch = _diverging_epoch(fetch, log)
         if diverging_epoch is not None:
-            return _elsewhere(fetch, partition, diverging_epoch=diverging_epoch)
-        last_stable_offset = log.last_stable_offset
+            return _read_of(fetch, partition, diverging_epoch=diverging_epoch)
         span = partition.read(
             fetch.fetch_offset,
             size_bytes_max=min(fetch.max_bytes, left_bytes),
-            offset_end=last_stable_offset if committed else log.high_watermark,
+            offset_end=log.last_stable_offset if committed else log.high_watermark,
             at_least_one=at_least_one,
         )
-        return Read(
-            fetch,
-            partition,
-            ErrorCode.NONE,
-            log.high_watermark,
-            last_stable_offset,
-            log.log_start_offset,
-            span,
-            _aborted(log, fetch.fetch_offset, span) if committed and span is not None else (),
-        )
+        aborted = () if span is None or not committed else _aborted(log, fetch.fetch_offset, span)
+        return _read_of(fetch, partition, span, aborted)
     except Refused as refused:
         return Read(fetch, partition, refused.code)
     except StorageError as error:
@@ -169,7 +160,7 @@ def read_as_follower(
         log = partition.log
         diverging_epoch = _diverging_epoch(fetch, log)
         if diverging_epoch is not None:
-            return _elsewhere(fetch, partition, diverging_epoch=diverging_epoch)
+            return _read_of(fetch, partition, diverging_epoch=diverging_epoch)
         span = partition.read(
             fetch.fetch_offset,
             size_bytes_max=min(fetch.max_bytes, left_bytes),
@@ -179,15 +170,7 @@ def read_as_follower(
         if is_news:
             partition.follower_fetched(replica, fetch.fetch_offset, fetch.log_start_offset)
         fetch.settled_in = partition.state if span is None else None
-        return Read(
-            fetch,
-            partition,
-            ErrorCode.NONE,
-            log.high_watermark,
-            log.last_stable_offset,
-            log.log_start_offset,
-            span,
-        )
+        return _read_of(fetch, partition, span)
     except Refused as refused:
         return Read(fetch, partition, refused.code)
     except StorageError as error:
@@ -216,14 +199,7 @@ def _read_quiet(
         follower.fetched(replica, end_offset, fetch.log_start_offset, end_offset)
     read = fetch.quiet
     if not isinstance(read, Read) or read.partition is not partition:
-        read = fetch.quiet = Read(
-            fetch,
-            partition,
-            ErrorCode.NONE,
-            log.high_watermark,
-            log.last_stable_offset,
-            log.log_start_offset,
-        )
+        read = fetch.quiet = _read_of(fetch, partition)
     return read
 
 
@@ -250,14 +226,16 @@ def check_reader(partition: Partition, fetch: PartitionFetch, *, at_any_replica:
         partition.check_leader(fetch.current_leader_epoch)
 
 
-def _elsewhere(
+def _read_of(
     fetch: PartitionFetch,
     partition: Partition,
+    span: Span | None = None,
+    aborted: Sequence[AbortedTransaction] = (),
     *,
     diverging_epoch: tuple[int, int] | None = None,
     preferred: int | None = None,
 ) -> Read:
-    """No records: they are to be read at another offset, or from another replica."""
+    """What can be answered: records, or where else they are to be read, or that there are none."""
     log = partition.log
     return Read(
         fetch,
@@ -266,6 +244,8 @@ def _elsewhere(
         log.high_watermark,
         log.last_stable_offset,
         log.log_start_offset,
+        span,
+        aborted,
         diverging_epoch=diverging_epoch,
         preferred=preferred,
     )
