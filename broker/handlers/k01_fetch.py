@@ -45,6 +45,7 @@ from ..core.followers import FetchingReplica
 from ..core.partition import Partition
 from ..core.waiters import Waiter
 from ..fetch_requests import begin_fetch, lookup_of, replica_of
+from ..fetch_topics import part_of
 from ..leader_hints import current_leader, endpoints
 from ..node import Node
 from ..parked_fetch import ParkedFetch
@@ -235,14 +236,7 @@ class _Answering:
                 has_news=_is_news(read),
             ):
                 continue
-            topic, _ = read.fetch.key
-            response = topics.get(topic)
-            if response is None:
-                response = topics[topic] = FetchableTopicResponse()
-                if isinstance(topic, str):
-                    response.topic = topic
-                else:
-                    response.topic_id = topic
+            response = part_of(topics, read.fetch.topic, FetchableTopicResponse)
             response.partitions.append(self._partition_data(read))
         session_id = fetch.finish(self._node.clock.now_ms())
         answer = FetchResponse(session_id=session_id, responses=list(topics.values()))

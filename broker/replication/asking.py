@@ -9,6 +9,7 @@ from odradek.protocol.messages.k01_fetch import (
 )
 
 from ..config import Config
+from ..fetch_topics import part_of
 from .session import Key, Telling, Wanted
 
 
@@ -33,15 +34,8 @@ def _topics(keys: list[Key], told: Wanted) -> list[FetchTopic]:
     topics: dict[str | bytes, FetchTopic] = {}
     for key in keys:
         name, index = key
-        topic = topics.get(name)
-        if topic is None:
-            topic = topics[name] = FetchTopic()
-            if isinstance(name, str):
-                topic.topic = name
-            else:
-                topic.topic_id = name
         epoch, offset, last_epoch, start_offset, bytes_max = told[key]
-        topic.partitions.append(
+        part_of(topics, name, FetchTopic).partitions.append(
             FetchPartition(
                 partition=index,
                 current_leader_epoch=epoch,
@@ -57,12 +51,5 @@ def _topics(keys: list[Key], told: Wanted) -> list[FetchTopic]:
 def _forgotten(keys: list[Key]) -> list[ForgottenTopic]:
     topics: dict[str | bytes, ForgottenTopic] = {}
     for name, index in keys:
-        topic = topics.get(name)
-        if topic is None:
-            topic = topics[name] = ForgottenTopic()
-            if isinstance(name, str):
-                topic.topic = name
-            else:
-                topic.topic_id = name
-        topic.partitions.append(index)
+        part_of(topics, name, ForgottenTopic).partitions.append(index)
     return list(topics.values())
