@@ -211,6 +211,14 @@ _RETRIABLE: Final = frozenset(
 )
 
 
+def error_name(code: int) -> str:
+    """Kafka's name of a code that a peer has sent, which may be none that we know."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
 class Refused(Exception):
     """A request, or one item of it, is refused with `code`; `message` is for people."""
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, error_name
 from odradek.protocol.messages.k01_fetch import FetchResponse, PartitionData
 from odradek.protocol.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from odradek.storage.log import Log
@@ -225,7 +225,7 @@ class Fetcher:
         """
         self._failed(code)
         if code not in SESSION_ERRORS or telling.is_full:
-            raise PeerFailed(f"broker {self._leader_id} refuses a Fetch: {_name_of(code)}")
+            raise PeerFailed(f"broker {self._leader_id} refuses a Fetch: {error_name(code)}")
 
     async def _take(self, response: FetchResponse) -> None:
         """Append first, as the records are gone with the next question; then repair.
@@ -246,7 +246,7 @@ class Fetcher:
                 self._answered.append(key)
                 if data.error_code:
                     usual = _UNTOLD if following.delayed_until_ms else _UNTOLD_AT_FIRST
-                    is_news = following.is_news(_name_of(data.error_code), self._clock.now_ms())
+                    is_news = following.is_news(error_name(data.error_code), self._clock.now_ms())
                     is_usual = data.error_code in usual or not is_news
                     failed.setdefault((data.error_code, is_usual), []).append(following.key)
                     self._not_given(following, data.error_code)
@@ -293,7 +293,7 @@ class Fetcher:
             logging.DEBUG if is_usual else logging.WARNING,
             "replicas not fetched leader=%d error=%s count=%d topic=%s partition=%d",
             self._leader_id,
-            _name_of(code),
+            error_name(code),
             len(keys),
             *keys[0],
         )
@@ -349,10 +349,3 @@ class Fetcher:
         is_said = self._trouble.begins(self._clock.now_ms())
         level = logging.WARNING if is_said else logging.DEBUG
         log.log(level, "leader %d not fetched from reason=%s", self._leader_id, trouble)
-
-
-def _name_of(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import error_name
 from odradek.protocol.messages.k56_alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -113,7 +113,7 @@ class IsrChanges:
         assert isinstance(response, AlterPartitionResponse)
         if response.error_code:
             if response.error_code != self._last_error:  # not for each try: they are many
-                log.warning("in-sync sets not changed error=%s", _name_of(response.error_code))
+                log.warning("in-sync sets not changed error=%s", error_name(response.error_code))
             self._last_error = response.error_code
             self._again(proposed)
             return True
@@ -178,7 +178,7 @@ class IsrChanges:
                 state.partition,
                 proposal.pending.isr,
                 proposal.isr,
-                _name_of(data.error_code),
+                error_name(data.error_code),
             )
             return partition.isr_refused(proposal, data.error_code)
         partition.isr_altered(proposal, data.isr, data.leader_epoch, data.partition_epoch)
@@ -212,10 +212,3 @@ def _say_changed(changed: Sequence[Changed]) -> None:
                 len(keys),
                 *keys[0],
             )
-
-
-def _name_of(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)
