@@ -66,9 +66,7 @@ class Replicas:
         """Is told which replicas went offline with a directory, if the broker goes on; has the
         controller say again who leads what."""
         self.counters = Counters()
-        self.suspects = Suspects(
-            self, log_dirs, self.counters, config, runtime, tasks, broker_id=broker_id
-        )
+        self.suspects = Suspects(self, config, runtime, tasks, broker_id=broker_id)
         self.deleting: set[Log] = set()
         """Logs whose old segments are being renamed, in a thread: they can't be moved now."""
         self.moving: set[Log] = set()

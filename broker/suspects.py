@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
-from odradek.storage.log_dirs import LogDirs
 from odradek.storage.suspicion import NotePlan, Suspicion
 
 from .config import Config
 from .core.control_rules import UNKNOWN_EPOCH
 from .core.partition import Partition
 from .core.partition_state import LEADER_IS_DELETED, NO_LEADER, PartitionState, TopicPartition
-from .counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED, Counters
+from .counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED
 from .runtime import Runtime
 from .tasks import TaskSupervisor, to_the_end
 
@@ -56,8 +55,6 @@ class Suspects:
     def __init__(
         self,
         replicas: "Replicas",
-        log_dirs: LogDirs,
-        counters: Counters,
         config: Config,
         runtime: Runtime,
         tasks: TaskSupervisor,
@@ -65,8 +62,8 @@ class Suspects:
         broker_id: int,
     ) -> None:
         self._replicas = replicas
-        self._log_dirs = log_dirs
-        self._counters = counters
+        self._log_dirs = replicas.log_dirs
+        self._counters = replicas.counters
         self._config = config
         self._runtime = runtime
         self._tasks = tasks

@@ -81,7 +81,7 @@ class SimReplicas(Replicas):
         self.logs = SimReplicaLogs(broker, self, runtime)
         commit = self.group_commit = SimCommit(broker)
         self.deletions = cast(Deletions, SimDeletions(broker, self))
-        self.suspects = SimSuspects(broker, self, log_dirs, runtime)
+        self.suspects = SimSuspects(broker, self, runtime)
         self.upkeep = Upkeep(broker, self, commit)
         self.must_checkpoint = cast(Any, SimpleNamespace(set=self.upkeep.begin))
 
@@ -103,13 +103,9 @@ class SimReplicas(Replicas):
 class SimSuspects(Suspects):
     """The real ones; the note is written by and by."""
 
-    def __init__(
-        self, broker: "SimBroker", replicas: SimReplicas, log_dirs: LogDirs, runtime: Runtime
-    ) -> None:
+    def __init__(self, broker: "SimBroker", replicas: SimReplicas, runtime: Runtime) -> None:
         super().__init__(
             replicas,
-            log_dirs,
-            replicas.counters,
             CONFIG,
             runtime,
             cast(TaskSupervisor, None),
