@@ -41,16 +41,14 @@ def waiting(context: Context) -> dict[TopicPartition, tuple[int, ...]]:
     sync any more: if there were others they are, and may be gone.
     """
     found = {}
-    for broker_id, keys in context.offline_replicas.items():
-        for key in keys if broker_id in context.live else ():
-            state = context.states.get(key)
-            if (
-                state is not None
-                and state.leader == NO_LEADER
-                and not context.is_to_be_deleted(key[0])
-            ):
-                replicas = context.assignment(key).replicas
-                found[key] = tuple(r for r in replicas if r in context.live)
+    live = context.live
+    offline = (keys for broker_id, keys in context.offline_replicas.items() if broker_id in live)
+    for key in sorted(set().union(*offline)):
+        state = context.states.get(key)
+        is_leaderless = state is not None and state.leader == NO_LEADER
+        if is_leaderless and not context.is_to_be_deleted(key[0]):
+            replicas = context.assignment(key).replicas
+            found[key] = tuple(r for r in replicas if r in live)
     return found
 
 
