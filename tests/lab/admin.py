@@ -153,7 +153,7 @@ def reassign(lab: Askable, targets: Mapping[tuple[str, int], Sequence[int] | Non
 
 
 def elect_preferred(lab: Askable, partitions: Mapping[str, Sequence[int]] | None) -> None:
-    """Let the first replica lead; None: wherever it does not."""
+    """Let the first replica lead; None: wherever it does not. It may be about to."""
     topics = None
     if partitions is not None:
         topics = [TopicPartitions(topic=t, partitions=list(p)) for t, p in partitions.items()]
@@ -162,4 +162,5 @@ def elect_preferred(lab: Askable, partitions: Mapping[str, Sequence[int]] | None
             election_type=PREFERRED, topic_partitions=topics, timeout_ms=TIMEOUT_MS
         ),
         2,
+        accepted=[ErrorCode.ELECTION_NOT_NEEDED],
     )
