@@ -1,15 +1,12 @@
 """A Fetch that waits: it is looked at again whenever one of its partitions has news."""
 
 import asyncio
-from collections.abc import Callable, Container, Sequence
-from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from odradek.protocol.messages.k01_fetch import FetchResponse
 
 from .core.fetch_reads import Read, release_all
-from .core.partition import Partition
-from .core.waiters import Waiter
+from .core.news import News
 from .eager_future import EagerFuture
 
 
@@ -19,14 +16,17 @@ class Reading(Protocol):
     def read(self) -> list[Read]:
         """Read every partition."""
 
-    def read_again(self, reads: list[Read], changed: Container[int]) -> list[Read]:
-        """As `reads`, but what has changed, by its number, and what gave records is read anew."""
+    def read_again(self, reads: list[Read]) -> list[Read]:
+        """As `reads`, but what has news, and what gave records, is read anew."""
 
     def is_enough(self, reads: list[Read]) -> bool:
         """Whether the answer need not wait."""
 
     def respond(self, reads: list[Read]) -> FetchResponse:
         """The answer."""
+
+    def end(self) -> None:
+        """Nothing is waited for any more."""
 
 
 class ParkedFetch(EagerFuture[FetchResponse]):
@@ -37,39 +37,26 @@ class ParkedFetch(EagerFuture[FetchResponse]):
     """
 
     def __init__(
-        self,
-        reading: Reading,
-        reads: list[Read],
-        waiters_of: Callable[[Partition], Sequence[set[Waiter]]],
-        *,
-        wait_s: float,
+        self, reading: Reading, reads: list[Read], news: News[Any], *, wait_s: float
     ) -> None:
-        """`reads` were not enough, and have been released."""
+        """`reads` were not enough, and have been released; `news` is of the same partitions."""
         loop = asyncio.get_running_loop()
         super().__init__(loop=loop)
         self._reading = reading
         self._reads = reads
-        self._changed: set[int] = set()
-        """Which of them are to be read again."""
+        self._news = news
         self._is_due = False
         self._deadline_s = loop.time() + wait_s
         self._timer = loop.call_at(self._deadline_s, self._look)
-        self._waiting: list[tuple[set[Waiter], Waiter]] = []
-        for number, read in enumerate(reads):
-            if read.partition is not None:
-                waiter = partial(self.note, number)
-                for waiters in waiters_of(read.partition):
-                    waiters.add(waiter)
-                    self._waiting.append((waiters, waiter))
+        news.listen(self._hear)
 
     def cancel(self, msg: object = None) -> bool:
         """Nobody wants it any more."""
         self._end()
         return super().cancel(msg)
 
-    def note(self, number: int) -> None:
-        """There is news of this partition."""
-        self._changed.add(number)
+    def _hear(self) -> None:
+        """There is news."""
         if not self._is_due:
             self._is_due = True
             self.get_loop().call_soon(self._look)
@@ -81,11 +68,10 @@ class ParkedFetch(EagerFuture[FetchResponse]):
             return
         try:
             is_over = self.get_loop().time() >= self._deadline_s
-            changed, self._changed = self._changed, set()
             if is_over:
                 self._reads = self._reading.read()
             else:
-                self._reads = self._reading.read_again(self._reads, changed)
+                self._reads = self._reading.read_again(self._reads)
             if not is_over and not self._reading.is_enough(self._reads):
                 release_all(self._reads)
                 return
@@ -99,6 +85,5 @@ class ParkedFetch(EagerFuture[FetchResponse]):
 
     def _end(self) -> None:
         self._timer.cancel()
-        waiting, self._waiting = self._waiting, []  # they know this, which would be a circle
-        for waiters, waiter in waiting:
-            waiters.discard(waiter)
+        self._news.leave(self._hear)  # it knows this, which would be a circle
+        self._reading.end()

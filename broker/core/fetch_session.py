@@ -23,7 +23,7 @@ How the Fetch handler uses it:
     else:
         fetch = sessions.begin(session_id, epoch, wanted, forgotten, ..., now_ms=...)
         if fetch.error: answer it, with session id 0 and no partition
-        read each of fetch.partitions; park the request and read again if need be
+        read each of fetch.due(now_ms); park the request and read again if need be
         if fetch.superseded: answer INVALID_FETCH_SESSION_EPOCH, with fetch.session_id
         answer those partitions for which fetch.include(...) is true
         with the session id fetch.finish(now_ms)
@@ -37,6 +37,7 @@ from typing import Final
 from odradek.protocol.errors import ErrorCode
 
 from .fetch_session_slots import SESSION_ID_NONE, FetchSession, Key, PartitionFetch, SessionSlots
+from .news import News
 
 __all__ = ["SESSION_ID_NONE", "FetchSessions", "Key", "PartitionFetch", "is_sessionless"]
 
@@ -62,9 +63,18 @@ class FetchContext:
 
     def __init__(self, partitions: list[PartitionFetch], error: ErrorCode = ErrorCode.NONE) -> None:
         self.partitions = partitions
-        """What to read, in this order."""
+        """All that is asked for."""
         self.error = error
         """If not NONE: the whole answer, with session id 0."""
+
+    def due(self, now_ms: int) -> list[PartitionFetch]:
+        """What of them is to be read now, in this order: all, unless their news is known."""
+        return self.partitions
+
+    @property
+    def news(self) -> News[Key] | None:
+        """That of a follower's session: it hears of what is read, and loses what has none."""
+        return None
 
     @property
     def session_id(self) -> int:
@@ -149,6 +159,13 @@ class IncrementalFetch(FetchContext):
         self.error = ErrorCode.NONE
         self._session = session
         self._epoch = session.epoch
+
+    def due(self, now_ms: int) -> list[PartitionFetch]:
+        return self._session.due(now_ms)
+
+    @property
+    def news(self) -> News[Key] | None:
+        return self._session.news
 
     @property
     def session_id(self) -> int:

@@ -11,10 +11,14 @@ Source: KIP-227, and traces of Kafka 3.9.2's session cache.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from .news import News
+
 SESSION_ID_NONE: Final = 0
 SESSION_ID_MAX: Final = (1 << 31) - 1
 EVICTION_MS: Final = 120_000
 DECLINE_MS: Final = 1_000
+LOOK_MS: Final = 100
+"""So often a follower's request has all of its session read, and not only what has news."""
 
 Key = tuple[str | bytes, int]
 """Topic (its name, or its id of 16 bytes) and partition."""
@@ -76,9 +80,11 @@ class FetchSession:
     """The partitions of one fetcher, in the order in which they are to be read."""
 
     __slots__ = (
+        "_look_at_ms",
         "created_ms",
         "epoch",
         "is_follower",
+        "news",
         "partitions",
         "session_id",
         "size",
@@ -106,6 +112,23 @@ class FetchSession:
         self.used_ms = now_ms
         self.size = len(self.partitions)
         """The partition count that the slots have counted."""
+        self.news: News[Key] | None = News() if is_follower else None
+        """Of its partitions: what is known to have nothing to give is looked at now and then."""
+        self._look_at_ms = now_ms
+
+    def due(self, now_ms: int) -> list[PartitionFetch]:
+        """What is to be read now, in this order."""
+        if self.news is not None:
+            self.news.begin()
+            if now_ms < self._look_at_ms:
+                return [self.partitions[key] for key in self.news.noted]
+            self._look_at_ms = now_ms + LOOK_MS
+        return list(self.partitions.values())
+
+    def end(self) -> None:
+        """It is closed."""
+        if self.news is not None:
+            self.news.end()
 
     def update(self, wanted: Iterable[PartitionFetch], forgotten: Iterable[Key]) -> None:
         """Take over what a request says; a partition that was known keeps its place."""
@@ -116,13 +139,19 @@ class FetchSession:
                 partition.told_high_watermark = known.told_high_watermark
                 partition.told_log_start_offset = known.told_log_start_offset
             partitions[partition.key] = partition
+            if self.news is not None:
+                self.news.noted[partition.key] = None
         for key in forgotten:
             partitions.pop(key, None)
+            if self.news is not None:
+                self.news.forget(key)
 
     def move_to_end(self, partition: PartitionFetch) -> None:
         """It had its turn."""
         if len(self.partitions) > 1:
             self.partitions[partition.key] = self.partitions.pop(partition.key)
+            if self.news is not None:
+                self.news.put_off(partition.key)
 
     def worth(self) -> Worth:
         """By which sessions are compared; the id only makes the order total."""
@@ -207,6 +236,7 @@ class SessionSlots:
         """Forget a session, if it exists."""
         session = self.sessions.pop(session_id, None)
         if session is not None:
+            session.end()
             self.partition_count -= session.size
             self._declined_until_ms = 0
 

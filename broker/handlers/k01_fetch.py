@@ -17,7 +17,8 @@ Followers name their replica id. They read up to the log end, and what they ask 
 how far they are: the high watermark moves, and who has caught up is proposed for the in-sync set.
 """
 
-from collections.abc import Awaitable, Container, Sequence
+from collections.abc import Awaitable, Sequence
+from typing import Any
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k01_fetch import (
@@ -42,6 +43,7 @@ from ..core.fetch_reads import (
 )
 from ..core.fetch_session import FetchContext, PartitionFetch
 from ..core.followers import FetchingReplica
+from ..core.news import News
 from ..core.partition import Partition
 from ..core.waiters import Waiter
 from ..fetch_requests import begin_fetch, lookup_of, replica_of
@@ -91,6 +93,7 @@ class _Answering:
         "_is_news",
         "_nearest",
         "_node",
+        "_numbered",
         "_replica",
         "_request",
     )
@@ -112,6 +115,8 @@ class _Answering:
         self._find = lookup_of(call, node, is_follower=replica is not None)
         self._at_any_replica = call.version >= ANY_REPLICA_VERSION_FIRST
         self._nearest = self._nearest_replica()
+        self._numbered: News[int] | None = None
+        """What is waited for, by its place among the reads, if no session knows it."""
         self._holds_back: HoldsBack | None = None
         if replica is not None:
             self._holds_back = node.throttles.holding_back(replica.replica_id)
@@ -124,11 +129,14 @@ class _Answering:
         return nearest.of(rack, self._call.client.listener_name)
 
     def read(self) -> list[Read]:
-        """Read every partition; the caller answers with the spans or releases them."""
-        return self._read(self._fetch.partitions)
+        """Read what is due; the caller answers with the spans or releases them."""
+        return self._read(self._fetch.due(self._node.clock.now_ms()))
 
-    def read_again(self, reads: list[Read], changed: Container[int]) -> list[Read]:
-        """As `reads`, but what has changed, by its number, and what gave records is read anew."""
+    def read_again(self, reads: list[Read]) -> list[Read]:
+        """As `reads`, but what has news, and what gave records, is read anew."""
+        if self._numbered is None:
+            return self.read()
+        changed, self._numbered.noted = self._numbered.noted, {}
         numbers = [n for n, read in enumerate(reads) if n in changed or read.span is not None]
         reads = reads.copy()
         for number, read in zip(
@@ -150,11 +158,16 @@ class _Answering:
             is_news=self._is_news,
             holds_back=self._holds_back,
         )
+        news = self._fetch.news
         for read in reads:
             if read.failure is not None:
                 self._node.replicas.note_failure(read.failure)
                 if read.partition is not None:
                     self._note_failure(read.partition, read.fetch.fetch_offset, read.failure)
+            if news is not None:
+                if read.partition is not None:
+                    news.watch(read.fetch.key, read.partition, self._waiters(read.partition))
+                news.keep(read.fetch.key, to_be_looked_at=not is_quiet(read))
         return reads
 
     def replica_has_fetched(self) -> None:
@@ -169,7 +182,7 @@ class _Answering:
 
     def is_enough(self, reads: list[Read]) -> bool:
         """Whether the answer need not wait."""
-        if self._request.max_wait_ms <= 0 or not reads:
+        if self._request.max_wait_ms <= 0 or not self._fetch.partitions:
             return True
         size_bytes = 0
         for read in reads:
@@ -185,11 +198,27 @@ class _Answering:
 
         `reads` were not enough, and have been released.
         """
-        parked = ParkedFetch(self, reads, self._waiters, wait_s=self._request.max_wait_ms / 1000)
+        news = self._fetch.news
+        if news is not None:
+            for read in reads:
+                if self._is_outdated(read):
+                    news.note(read.fetch.key)
+            return self._park(reads, news)
+        numbered = self._numbered = News()
         for number, read in enumerate(reads):
+            if read.partition is not None:
+                numbered.watch(number, read.partition, self._waiters(read.partition))
             if self._is_outdated(read):  # who heard of a high watermark may have appended there
-                parked.note(number)
-        return parked
+                numbered.note(number)
+        return self._park(reads, numbered)
+
+    def _park(self, reads: list[Read], news: News[Any]) -> ParkedFetch:
+        return ParkedFetch(self, reads, news, wait_s=self._request.max_wait_ms / 1000)
+
+    def end(self) -> None:
+        """Nothing is waited for any more."""
+        if self._numbered is not None:
+            self._numbered.end()
 
     def _waiters(self, partition: Partition) -> Sequence[set[Waiter]]:
         if self._replica is None:

@@ -3,12 +3,12 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import Container
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from odradek.broker.core.news import News
 from odradek.broker.core.waiters import Waiter, wake
 from odradek.broker.parked_fetch import ParkedFetch
 from odradek.protocol.messages.k01_fetch import FetchResponse
@@ -29,19 +29,26 @@ class Reading:
         self.breaks = False
 
     def park(self, wait_s: float = LONG_S) -> ParkedFetch:
-        def waiters_of(number: Any) -> list[set[Waiter]]:
-            return [self.news[number]]
+        self._news: News[int] = News()
+        for number, waiters in enumerate(self.news):
+            self._news.watch(number, waiters, [waiters])
+        return ParkedFetch(self, self.reads, self._news, wait_s=wait_s)
 
-        return ParkedFetch(self, self.reads, waiters_of, wait_s=wait_s)
+    def end(self) -> None:
+        self._news.end()
 
     def read(self) -> list[Any]:
-        return self.read_again(self.reads, range(len(self.reads)))
+        return self._look(set(range(len(self.reads))))
 
-    def read_again(self, reads: list[Any], changed: Container[int]) -> list[Any]:
-        self.looked.append({number for number in range(len(reads)) if number in changed})
+    def read_again(self, reads: list[Any]) -> list[Any]:
+        noted, self._news.noted = self._news.noted, {}
+        return self._look(set(noted))
+
+    def _look(self, numbers: set[int]) -> list[Any]:
+        self.looked.append(numbers)
         if self.breaks:
             raise ZeroDivisionError
-        return reads
+        return self.reads
 
     def is_enough(self, reads: list[Any]) -> bool:
         return self.has_enough
