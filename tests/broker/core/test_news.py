@@ -16,10 +16,10 @@ class Watched:
         self.news: News[str] = News()
         for name, waiters in self.waiters.items():
             self.news.watch(name, self, [waiters])
-        self.heard = 0
+        self.heard: list[None] = []
 
     def hear(self) -> None:
-        self.heard += 1
+        self.heard.append(None)
 
     def happens(self, *names: str) -> None:
         for name in names:
@@ -47,9 +47,9 @@ def test_who_listens_is_told_what_came_since_the_look() -> None:
     watched.news.listen(watched.hear)
     assert not watched.heard, "that is being looked at"
     watched.happens("b")
-    assert watched.heard == 1
+    assert len(watched.heard) == 1
     watched.news.listen(watched.hear)
-    assert watched.heard == 2, "at once"
+    assert len(watched.heard) == 2, "at once"
 
 
 def test_another_who_listens_is_not_cut_off() -> None:
@@ -58,10 +58,10 @@ def test_another_who_listens_is_not_cut_off() -> None:
     watched.news.listen(other.hear)
     watched.news.leave(watched.hear)
     watched.happens("a")
-    assert (watched.heard, other.heard) == (0, 1)
+    assert (len(watched.heard), len(other.heard)) == (0, 1)
     watched.news.leave(other.hear)
     watched.happens("a")
-    assert other.heard == 1
+    assert len(other.heard) == 1
 
 
 def test_another_partition_of_the_same_name_is_heard_instead() -> None:
