@@ -38,10 +38,14 @@ class ControlRequests:
 
     def __init__(self, node: "Node", session: Session) -> None:
         self.controller_epoch = 0
-        """Of the latest controller that was heard."""
+        """Of the latest controller that was heard, or heard of."""
         self._node = node
         self._session = session
         self._turn = asyncio.Lock()
+
+    def heard_of(self, controller_epoch: int) -> None:
+        """There is such a controller: no earlier one is to be listened to."""
+        self.controller_epoch = max(self.controller_epoch, controller_epoch)
 
     async def leader_and_isr(self, sender: Sender, states: Sequence[PartitionState]) -> Codes:
         """Lead and follow partitions; one code for each."""

@@ -6,6 +6,7 @@ under another broker epoch, reads and watches everything again, and is a candida
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Collection
 from typing import Final
@@ -15,7 +16,8 @@ from .cluster.links import BrokerLinks
 from .control import ControlRequests
 from .coordination import znodes
 from .coordination.current import CurrentSession
-from .coordination.interface import CoordinationError
+from .coordination.interface import CoordinationError, NoNode
+from .coordination.json_fields import MalformedZnode
 from .core.partition_state import TopicPartition
 from .core.topic_names import GROUP_OFFSETS_TOPIC
 from .membership import Membership
@@ -78,9 +80,20 @@ class Member:
         Raises: CannotJoin.
         """
         self._registration = registration
-        self._node.broker_epoch = await self._membership.register(registration)
+        await self._enter(registration)
         self._session.on_lost.append(self._lost)
         self._session.on_renewed.append(self._renew)
+
+    async def _enter(self, registration: znodes.BrokerRegistration) -> None:
+        """Be seen, and refuse whoever was controller before.
+
+        A controller that has not heard of its end yet would see a broker come that knows of no
+        other, and have it lead as it did in its earlier life.  Raises: CannotJoin.
+        """
+        with contextlib.suppress(NoNode, MalformedZnode):  # who stands for controller names it
+            data, _ = await self._session.get(znodes.CONTROLLER_EPOCH)
+            self._node.control.heard_of(znodes.decode_controller_epoch(data))
+        self._node.broker_epoch = await self._membership.register(registration)
 
     async def begin(self) -> None:
         """Take part: find the controller, or be it, and return when it has told this broker.
@@ -128,7 +141,7 @@ class Member:
 
     async def _renew(self) -> None:
         assert self._registration is not None
-        self._node.broker_epoch = await self._membership.register(self._registration)
+        await self._enter(self._registration)
         await self._node.dynamic_configs.renew()
         await self._node.controller.renewed()
 

@@ -3,14 +3,18 @@
 import asyncio
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from odradek.broker.control_messages import Sender
 from odradek.broker.coordination.embedded import EmbeddedStore
 from odradek.broker.coordination.interface import SessionExpired
+from odradek.broker.coordination.znodes import BrokerRegistration
 from odradek.broker.core.controller.requests import StoppedReplica
 from odradek.broker.core.partition_state import LEADER_IS_DELETED, NO_LEADER, REPLICAS_MAX
+from odradek.broker.membership import Membership
+from odradek.broker.node import Node
 from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
@@ -342,3 +346,33 @@ async def test_broken_settings_of_a_topic(broker: RunningBroker) -> None:
     await take_control(broker)
     await broker.session.create("/config/topics/t", b"{")
     assert await lead(broker, state()) == [OK], "it gets the broker's"
+
+
+def test_who_comes_knows_of_the_controllers_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has a successor may see this broker come, and must not be listened to."""
+    known: list[int] = []
+    register = Membership.register
+
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            assert broker.node.control.controller_epoch == len(known)
+
+    async def heard(self: Membership, registration: BrokerRegistration) -> int:
+        known.append(node.control.controller_epoch)
+        return await register(self, registration)
+
+    make_node = RunningBroker._make_node
+
+    async def made(self: RunningBroker, *arguments: Any) -> Node:
+        nonlocal node
+        node = await make_node(self, *arguments)
+        return node
+
+    node: Node
+    monkeypatch.setattr(Membership, "register", heard)
+    monkeypatch.setattr(RunningBroker, "_make_node", made)
+    for _ in range(3):
+        asyncio.run(main())
+    assert known == [0, 1, 2], "each start has a controller of its own"

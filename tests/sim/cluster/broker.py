@@ -280,6 +280,13 @@ class SimBroker:
     def _register(self) -> None:
         session = self.session
 
+        def read(store: ClusterStore, is_retry: bool) -> Any:
+            return store.controller_epoch
+
+        def heard(controller_epoch: Any) -> object:
+            self.control.heard_of(controller_epoch)
+            return again()
+
         def enter(store: ClusterStore, is_retry: bool) -> Any:
             assert session is not None
             return store.register(session, lambda other: other in self._sessions)
@@ -296,7 +303,7 @@ class SimBroker:
         def again() -> object:
             return self.op(enter, entered) if self.session is session else NOTHING
 
-        self.op(enter, entered)
+        self.op(read, heard)
 
     def _noticed(self, incarnation: int, what: str) -> object:
         if self.incarnation != incarnation:
