@@ -118,6 +118,8 @@ class Promises:
         """Replicas that have ever lost something."""
         self._led: dict[Id, int] = {}
         """The leader epoch in which a leader has lost something."""
+        self._led_by: dict[tuple[Id, int], int] = {}
+        """The latest epoch in which a broker has led."""
         self._suspect: set[Id] = set()
         """Those of them whose leader knows that it may have."""
         self._split: set[Id] = set()
@@ -178,7 +180,7 @@ class Promises:
             return
         if broker_id in found.isr:
             self._forgive(its, broker_id)
-        if broker_id == found.leader:
+        if broker_id == found.leader and self._led_by.get((its, broker_id)) == found.leader_epoch:
             self._led[its] = found.leader_epoch
             (self._suspect.add if with_machine else self._suspect.discard)(its)
 
@@ -215,10 +217,12 @@ class Promises:
             # No epoch tells its records from those that it had before.
             live = self._brokers[partition.node_id].metadata.brokers
             others = [other for other in state.isr if other in live and other != partition.node_id]
-            assert not (others and its in self._suspect), f"{state} is led twice beside {others}"
+            is_due = others and its in self._suspect and state.topic_id not in self.doomed
+            assert not is_due, f"{state} is led twice beside {others}"
             self._suspect.discard(its)  # from here on it need not know
             self._split.add(its)
             self.holes += 1
+        self._led_by[its, partition.node_id] = state.leader_epoch
         if not self.is_checked(state):
             return
         kept = self.kept(state)
