@@ -352,27 +352,24 @@ def test_who_comes_knows_of_the_controllers_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that has a successor may see this broker come, and must not be listened to."""
+    nodes: list[Node] = []
     known: list[int] = []
-    register = Membership.register
+    make_node, register = RunningBroker._make_node, Membership.register
+
+    async def made(self: RunningBroker, *arguments: Any) -> Node:
+        nodes.append(await make_node(self, *arguments))
+        return nodes[-1]
+
+    async def heard(self: Membership, registration: BrokerRegistration) -> int:
+        known.append(nodes[-1].control.controller_epoch)
+        return await register(self, registration)
 
     async def main() -> None:
         async with running(tmp_path) as broker:
             assert broker.node.control.controller_epoch == len(known)
 
-    async def heard(self: Membership, registration: BrokerRegistration) -> int:
-        known.append(node.control.controller_epoch)
-        return await register(self, registration)
-
-    make_node = RunningBroker._make_node
-
-    async def made(self: RunningBroker, *arguments: Any) -> Node:
-        nonlocal node
-        node = await make_node(self, *arguments)
-        return node
-
-    node: Node
-    monkeypatch.setattr(Membership, "register", heard)
     monkeypatch.setattr(RunningBroker, "_make_node", made)
+    monkeypatch.setattr(Membership, "register", heard)
     for _ in range(3):
         asyncio.run(main())
     assert known == [0, 1, 2], "each start has a controller of its own"
