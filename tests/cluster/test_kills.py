@@ -157,7 +157,7 @@ def kill_many(cluster: Cluster, kills: int) -> None:
     assert len(epochs) > kills
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_kills_under_churn(cluster: Cluster, tmp_path: Path) -> None:
     kill_many(cluster, 8)
     check_store(cluster, tmp_path)
