@@ -48,6 +48,7 @@ class Checkpoints(NamedTuple):
             recovery_point=recovery_point.get(key, 0),
             log_start_offset=(self.log_start or {}).get(key, 0),
             high_watermark=0 if is_copy else (self.high_watermark or {}).get(key, 0),
+            is_copy=is_copy,
         )
 
 

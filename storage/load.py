@@ -62,6 +62,8 @@ class LoadHints:
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0
+    is_copy: bool = False
+    """It is being moved here: whatever it lacks is where it comes from."""
 
 
 def create_log(
@@ -308,6 +310,7 @@ def _recover(
         config=config,
         recovery_point=hints.recovery_point,
         high_watermark=hints.high_watermark,
+        is_copy=hints.is_copy,
         report=report,
         on_progress=on_progress,
     )

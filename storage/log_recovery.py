@@ -37,6 +37,7 @@ class LogRecovery:
         "_directory",
         "_files",
         "_infos",
+        "_may_lack",
         "_on_progress",
         "doubted",
         "epochs",
@@ -57,13 +58,16 @@ class LogRecovery:
         config: LogConfig,
         recovery_point: int,
         high_watermark: int,
+        is_copy: bool = False,
         report: LoadReport,
         on_progress: Report | None = None,
     ) -> None:
+        """`is_copy`: what it lacks of the log that it is copied from is no loss."""
         self._files = files
         self._directory = directory
         self._infos = infos
         self._config = config
+        self._may_lack = config.compacts or is_copy
         self.recovery_point = recovery_point
         self.epochs: list[tuple[int, int]] = []
         self.log_end_offset = 0
@@ -127,7 +131,7 @@ class LogRecovery:
     def _note_missing(self, base_offset: int) -> None:
         """A power cut may take the end of a segment and leave the next one, which stays."""
         first = self.log_end_offset
-        if base_offset <= first or self._config.compacts:
+        if base_offset <= first or self._may_lack:
             return
         if self.report.gap_offset is None:
             self.report.gap_offset = first
@@ -151,7 +155,7 @@ class LogRecovery:
         """
         first_offset = segments.first_offset
         is_known = log_start_offset > 0 and recovery_point <= log_start_offset
-        if not (is_known and log_start_offset < first_offset) or self._config.compacts:
+        if not (is_known and log_start_offset < first_offset) or self._may_lack:
             return
         lost = max(0, min(first_offset, self.high_watermark) - log_start_offset)
         self.report.gap_offset = log_start_offset

@@ -1,6 +1,7 @@
 """The set of data directories: which are in use, where partitions go, what two of one name mean."""
 
 import errno
+import logging
 import struct
 import zlib
 from pathlib import Path
@@ -280,4 +281,31 @@ def test_an_end_without_records_is_reached(tmp_path: Path) -> None:
     assert copy.future.log_end_offset == 30
     assert append_values(copy.future, b"x") == 30
     assert contents(copy.future)[-1] == (30, b"x")
+    log_dirs.abandon()
+
+
+def test_a_copy_lacks_nothing_where_the_old_log_has_no_records(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its segments begin after its log start; a crash then is no loss, and nothing is cut."""
+    log_dirs = opened(tmp_path)
+    source = log_dirs.first.create_log("t", 0, topic_id=bytes(16), config=SMALL)
+    source.restart_at(10)
+    source.roll(30, WALL_MS)
+    source.high_watermark = source.log_end_offset = 30
+    source.log_start_offset = 10
+    name = future_directory("t", 0, bytes(16))
+    copy = Copy(source, log_dirs.online[1].create_future(source, name))
+    copy.skip_to_end(WALL_MS)
+    assert copy.future.log_start_offset < copy.future.segments.first_offset == 30
+    log_dirs.online[1].checkpoint_plan().run()
+    log_dirs.abandon()
+    with caplog.at_level(logging.ERROR):
+        log_dirs = opened(tmp_path)
+    assert not caplog.messages
+    found = log_dirs.find_future("t", 0)
+    assert found is not None
+    loaded = found[1].loaded
+    assert loaded is not None
+    assert loaded.gap_offset is None
     log_dirs.abandon()
