@@ -168,13 +168,23 @@ class Cluster(ABC):
             and ({*seen.isr} != {*seen.replicas} & running or seen.leader not in running)
         ]
 
+    def disputed(self, topic: str | None = None) -> list[str]:
+        """Partitions (of one topic) of which the views differ: not everyone has been told yet."""
+        views = self.partitions()
+        keys = {key for view in views for key in view if topic in (None, key[0])}
+        told = {key: [view.get(key) for view in views] for key in sorted(keys)}
+        return [f"{key[0]}-{key[1]} {seen}" for key, seen in told.items() if len({*seen}) > 1]
+
     def settle(self, topic: str | None = None, timeout_s: float = 30.0) -> None:
-        """Wait until all that run are registered and the ISRs (of one topic) are full."""
+        """Wait until all that run are registered, the ISRs (of one topic) full, and all agree."""
         missing: list[str] = []
 
         def settled() -> bool:
             live = self.live()
-            missing[:] = [f"live are {live}"] if live != self.running else self.out_of_sync(topic)
+            if live != self.running:
+                missing[:] = [f"live are {live}"]
+            else:
+                missing[:] = self.out_of_sync(topic) or self.disputed(topic)
             return not missing
 
         deadline = time.monotonic() + timeout_s
