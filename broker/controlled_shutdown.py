@@ -7,6 +7,7 @@ import asyncio
 import logging
 from typing import Final
 
+from odradek.protocol.errors import error_code
 from odradek.protocol.messages.k07_controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -15,7 +16,7 @@ from odradek.protocol.messages.k07_controlled_shutdown import (
 from .config import Config
 from .metadata import MetadataCache
 from .peers.controller_client import ControllerClient
-from .peers.peer import PeerFailed, code_of
+from .peers.peer import PeerFailed
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ async def _try(
         return "the controller does not answer"
     assert isinstance(answer, ControlledShutdownResponse)
     if answer.error_code:
-        return code_of(answer.error_code).name
+        return error_code(answer.error_code).name
     remaining = answer.remaining_partitions
     if not remaining:
         return None

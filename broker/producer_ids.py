@@ -12,11 +12,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.errors import ErrorCode, Refused, error_code
 from odradek.protocol.primitives import INT64_MAX
 from odradek.protocol.schema import Message
 
-from .peers.peer import PeerFailed, code_of
+from .peers.peer import PeerFailed
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ def allocator(
         answer = await ask(request, version)
         assert isinstance(answer, AllocateProducerIdsResponse)
         if answer.error_code:
-            raise Refused(code_of(answer.error_code))
+            raise Refused(error_code(answer.error_code))
         first, count = answer.producer_id_start, answer.producer_id_len
         if first < 0 or count <= 0 or first > INT64_MAX - count:
             raise Refused(

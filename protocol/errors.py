@@ -211,6 +211,14 @@ _RETRIABLE: Final = frozenset(
 )
 
 
+def error_code(number: int) -> ErrorCode:
+    """A code that a peer has sent, which may be newer than we are."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 def error_name(code: int) -> str:
     """Kafka's name of a code that a peer has sent, which may be none that we know."""
     try:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple, TypeVar
 
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, error_code
 from odradek.protocol.messages.k04_leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -247,11 +247,3 @@ def deletion_errors(request: StopReplicaRequest, response: StopReplicaResponse) 
     if refused:
         return dict.fromkeys(asked, refused)
     return {key: told[key] for key in asked if key in told}
-
-
-def error_code(number: int) -> ErrorCode:
-    """A code that came over the wire."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -6,7 +6,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from odradek.protocol.errors import ErrorCode, MalformedMessage
+from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import API_VERSIONS_KEY, encode_request, read_response_header
 from odradek.protocol.schema import Message
 
@@ -187,14 +187,6 @@ def _read_answer(
     if end != len(frame):
         raise MalformedMessage(f"{len(frame) - end} bytes follow the answer")
     return answer
-
-
-def code_of(number: int) -> ErrorCode:
-    """The error code that another broker has sent, which may be newer than we are."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @cache
