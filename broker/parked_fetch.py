@@ -1,11 +1,12 @@
 """A Fetch that waits: it is looked at again whenever one of its partitions has news."""
 
 import asyncio
-from typing import Any, Protocol
+from typing import Protocol
 
 from odradek.protocol.messages.k01_fetch import FetchResponse
 
 from .core.fetch_reads import Read, release_all
+from .core.fetch_session import Key
 from .core.news import News
 from .eager_future import EagerFuture
 
@@ -37,7 +38,7 @@ class ParkedFetch(EagerFuture[FetchResponse]):
     """
 
     def __init__(
-        self, reading: Reading, reads: list[Read], news: News[Any], *, wait_s: float
+        self, reading: Reading, reads: list[Read], news: News[Key], *, wait_s: float
     ) -> None:
         """`reads` were not enough, and have been released; `news` is of the same partitions."""
         loop = asyncio.get_running_loop()

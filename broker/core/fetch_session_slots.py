@@ -140,7 +140,7 @@ class FetchSession:
                 partition.told_log_start_offset = known.told_log_start_offset
             partitions[partition.key] = partition
             if self.news is not None:
-                self.news.noted[partition.key] = None
+                self.news.keep(partition.key, to_be_looked_at=True)
         for key in forgotten:
             partitions.pop(key, None)
             if self.news is not None:

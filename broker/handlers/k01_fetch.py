@@ -18,7 +18,6 @@ how far they are: the high watermark moves, and who has caught up is proposed fo
 """
 
 from collections.abc import Awaitable, Sequence
-from typing import Any
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k01_fetch import (
@@ -41,7 +40,7 @@ from ..core.fetch_reads import (
     read_all,
     release_all,
 )
-from ..core.fetch_session import FetchContext, PartitionFetch
+from ..core.fetch_session import FetchContext, Key, PartitionFetch
 from ..core.followers import FetchingReplica
 from ..core.news import News
 from ..core.partition import Partition
@@ -93,7 +92,7 @@ class _Answering:
         "_is_news",
         "_nearest",
         "_node",
-        "_numbered",
+        "_own_news",
         "_replica",
         "_request",
     )
@@ -115,8 +114,8 @@ class _Answering:
         self._find = lookup_of(call, node, is_follower=replica is not None)
         self._at_any_replica = call.version >= ANY_REPLICA_VERSION_FIRST
         self._nearest = self._nearest_replica()
-        self._numbered: News[int] | None = None
-        """What is waited for, by its place among the reads, if no session knows it."""
+        self._own_news: News[Key] | None = None
+        """Of what is waited for, if no session hears of it."""
         self._holds_back: HoldsBack | None = None
         if replica is not None:
             self._holds_back = node.throttles.holding_back(replica.replica_id)
@@ -134,10 +133,14 @@ class _Answering:
 
     def read_again(self, reads: list[Read]) -> list[Read]:
         """As `reads`, but what has news, and what gave records, is read anew."""
-        if self._numbered is None:
+        if self._own_news is None:
             return self.read()
-        changed, self._numbered.noted = self._numbered.noted, {}
-        numbers = [n for n, read in enumerate(reads) if n in changed or read.span is not None]
+        changed, self._own_news.noted = self._own_news.noted, {}
+        numbers = [
+            number
+            for number, read in enumerate(reads)
+            if read.fetch.key in changed or read.span is not None
+        ]
         reads = reads.copy()
         for number, read in zip(
             numbers, self._read([reads[number].fetch for number in numbers]), strict=True
@@ -165,8 +168,7 @@ class _Answering:
                 if read.partition is not None:
                     self._note_failure(read.partition, read.fetch.fetch_offset, read.failure)
             if news is not None:
-                if read.partition is not None:
-                    news.watch(read.fetch.key, read.partition, self._waiters(read.partition))
+                self._watch(news, read)
                 news.keep(read.fetch.key, to_be_looked_at=not is_quiet(read))
         return reads
 
@@ -199,26 +201,23 @@ class _Answering:
         `reads` were not enough, and have been released.
         """
         news = self._fetch.news
-        if news is not None:
+        if news is None:
+            news = self._own_news = News()
             for read in reads:
-                if self._is_outdated(read):
-                    news.note(read.fetch.key)
-            return self._park(reads, news)
-        numbered = self._numbered = News()
-        for number, read in enumerate(reads):
-            if read.partition is not None:
-                numbered.watch(number, read.partition, self._waiters(read.partition))
+                self._watch(news, read)
+        for read in reads:
             if self._is_outdated(read):  # who heard of a high watermark may have appended there
-                numbered.note(number)
-        return self._park(reads, numbered)
-
-    def _park(self, reads: list[Read], news: News[Any]) -> ParkedFetch:
+                news.note(read.fetch.key)
         return ParkedFetch(self, reads, news, wait_s=self._request.max_wait_ms / 1000)
 
     def end(self) -> None:
         """Nothing is waited for any more."""
-        if self._numbered is not None:
-            self._numbered.end()
+        if self._own_news is not None:
+            self._own_news.end()
+
+    def _watch(self, news: News[Key], read: Read) -> None:
+        if read.partition is not None:
+            news.watch(read.fetch.key, read.partition, self._waiters(read.partition))
 
     def _waiters(self, partition: Partition) -> Sequence[set[Waiter]]:
         if self._replica is None:

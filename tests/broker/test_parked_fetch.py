@@ -29,7 +29,7 @@ class Reading:
         self.breaks = False
 
     def park(self, wait_s: float = LONG_S) -> ParkedFetch:
-        self._news: News[int] = News()
+        self._news: News[Any] = News()
         for number, waiters in enumerate(self.news):
             self._news.watch(number, waiters, [waiters])
         return ParkedFetch(self, self.reads, self._news, wait_s=wait_s)

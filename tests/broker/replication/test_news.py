@@ -12,12 +12,8 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.core import fetch_session_slots
-from odradek.protocol.messages.k21_delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
 from tests.broker.client import Client, batch_of
+from tests.broker.requests import delete_records
 from tests.broker.running import until
 from tests.seeds import seeds
 
@@ -51,9 +47,9 @@ async def write(clients: Sequence[Client], rng: random.Random) -> None:
 async def delete(client: Client, leader: Replicating, partition: int) -> None:
     """All records, in all replicas: the follower says so with its next Fetch."""
     offset = leader.partition((TOPIC, partition)).log.high_watermark
-    asked = DeleteRecordsPartition(partition_index=partition, offset=offset)
-    topic = DeleteRecordsTopic(name=TOPIC, partitions=[asked])
-    await client.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=100), 2)
+    request = delete_records((TOPIC, partition, offset))
+    request.timeout_ms = 100
+    await client.ask(request, 2)
 
 
 async def lead_anew(cluster: Cluster, partition: int) -> None:
