@@ -10,7 +10,6 @@ import errno
 import logging
 import os
 import socket
-import struct
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.primitives import Writer
@@ -18,6 +17,7 @@ from odradek.storage.errors import LogDirFailed
 from odradek.storage.span import Span
 
 from .connection import Connection
+from .sockets import reset_on_close
 
 if TYPE_CHECKING:
     from .connections import Connections
@@ -28,7 +28,6 @@ SENDFILE_BYTES_MAX: Final = 4 << 20  # a wake-up; then other connections get the
 BLOCKED_RECEIVE_BYTES_MAX: Final = 1 << 16
 GATHERED_BYTES_MAX: Final = 1 << 16
 COPIED_SPANS_BYTES_MAX: Final = 1 << 16
-NO_LINGER: Final = struct.pack("ii", 1, 0)
 _GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ETIMEDOUT})
 
 
@@ -224,7 +223,7 @@ class PlainConnection(Connection):
         self._loop.add_reader(self._socket, self._on_readable)
 
     def _prepare_reset(self) -> None:
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        reset_on_close(self._socket)
 
     def _hang_up(self) -> None:
         self._loop.remove_reader(self._socket)

@@ -92,7 +92,11 @@ def leader_at_shutdown(
 
 
 def lose_replica(state: PartitionState, replica: int) -> Leadership:
-    """What is left when a replica goes offline: no leader if it led, the last in sync stays so."""
+    """What is left when a replica goes offline: no leader if it led, the last in sync stays so.
+
+    Who is still in sync after a reassignment has given him up can't be elected: he is no last one.
+    """
     left = tuple(other for other in state.isr if other != replica)
     leader = NO_LEADER if state.leader == replica else state.leader
-    return Leadership(leader, left or state.isr, state.is_recovering)
+    is_electable = any(other in state.replicas for other in left)
+    return Leadership(leader, left if is_electable else state.isr, state.is_recovering)

@@ -6,6 +6,7 @@ next answer.
 """
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Final
@@ -13,6 +14,8 @@ from typing import Final
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import FRAME_SIZE, frame_size
 from odradek.protocol.primitives import Writer
+
+from ..sockets import reset_on_close
 
 BUFFER_BYTES_MIN: Final = 1 << 16
 BUFFER_BYTES_KEPT: Final = 1 << 20
@@ -83,17 +86,29 @@ class PeerConnection(asyncio.BufferedProtocol):
             self._waiting = None
 
     def fail(self, reason: str) -> None:
-        """Hang up; who waits gets PeerFailed.  May be repeated."""
+        """Hang up; who waits gets PeerFailed, and what he asked is not delivered any more.
+
+        May be repeated.
+        """
         if self.failure:
             return
         self.failure = reason
         if self._watch is not None:
             self._watch.cancel()
         if self._transport is not None:
+            if self._waiting is not None:
+                self._drop_question(self._transport)
             self._transport.abort()
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(PeerFailed(reason))
         self._on_end()
+
+    def _drop_question(self, transport: asyncio.Transport) -> None:
+        """A request that has failed must not arrive after what is asked later, elsewhere."""
+        sock = transport.get_extra_info("socket")
+        if sock is not None:  # a simulator has none
+            with contextlib.suppress(OSError):  # it is closed already
+                reset_on_close(sock)
 
     def _look_at(self, moment_s: float) -> None:
         if self._watch is not None:

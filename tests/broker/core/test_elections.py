@@ -84,3 +84,12 @@ def test_a_replica_is_lost() -> None:
     assert lose_replica(_state(1, 1, 2), 2) == Leadership(1, (1,))
     assert lose_replica(_state(1, 1, 2), 1) == Leadership(NO_LEADER, (2,))
     assert lose_replica(_state(1, 1), 1) == Leadership(NO_LEADER, (1,))
+    assert lose_replica(_state(1, 1, 4), 4) == Leadership(1, (1,))
+
+
+def test_a_stranger_in_sync_is_not_the_last_one() -> None:
+    """A reassignment has given 4 up, and nobody has taken it out yet: it can't be elected."""
+    assert lose_replica(_state(1, 1, 4), 1) == Leadership(NO_LEADER, (1, 4))
+    assert leader_if_offline(_state(NO_LEADER, 1, 4), (1,), allow_unclean=False) == Leadership(
+        1, (1,)
+    )

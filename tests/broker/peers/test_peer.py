@@ -306,6 +306,33 @@ def test_silence() -> None:
     run(test())
 
 
+def test_a_question_that_failed_does_not_arrive_later() -> None:
+    """The system would go on to deliver it: an order of the controller could undo a later one."""
+
+    async def test() -> None:
+        heard = asyncio.Event()
+        ends: list[object] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await heard.wait()
+            try:
+                ends.append(await reader.read())
+            except ConnectionError as error:
+                ends.append(error)
+
+        server = Server(serve)
+        async with server.listening():
+            peer = peer_of(server.port, timeout_ms=50)
+            with pytest.raises(PeerFailed, match="did not answer in time"):
+                await ask_heartbeat(peer)
+            heard.set()
+            await until(lambda: ends, "still open")
+            assert isinstance(ends[0], ConnectionResetError)
+            peer.close()
+
+    run(test())
+
+
 def test_a_cancelled_question_ends_the_connection() -> None:
     async def test() -> None:
         asked = 0
