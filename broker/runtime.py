@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .jobs import Jobs
 
 OFFLOAD_THREADS_MAX = 4
+WRITE_THREADS_MAX = 4
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -51,7 +52,8 @@ class SystemClock:
 
 
 class Offload(Protocol):
-    """Run a blocking function away from the loop: fsync, unlink, a cold read, a SQLite commit.
+    """Run a blocking function away from the loop: fsync, unlink, a cold read, a SQLite commit, a
+    large write.
 
     Only for calls that release the GIL; Python-heavy work belongs into a child process.  The
     caller awaits the result at once: an implementation may start the call right away (threads) or
@@ -108,6 +110,9 @@ class Runtime:
     store_offload: Offload | None = None
     """The embedded store's own thread, so that no commit waits behind slow flushes of partitions.
     None: the store shares `offload`."""
+    write_offload: Offload | None = None
+    """Threads of those who follow, so that no replica falls behind for slow flushes and cold reads.
+    None: they share `offload`."""
     thread_times: Callable[[], "ThreadTimes"] = lambda: ThreadTimes(0, 0)
     """Those of the thread that asks."""
     boot_id: Callable[[], str | None] = lambda: None
@@ -128,13 +133,14 @@ class Runtime:
             files=RealFileSystem(open_files_max=_open_files_max()),
             jobs=ChildJobs(),
             store_offload=ThreadOffload("odradek-store", threads_max=1),
+            write_offload=ThreadOffload("odradek-write", threads_max=WRITE_THREADS_MAX),
             thread_times=_thread_times,
             boot_id=_boot_id,
         )
 
     def close(self) -> None:
         """End the threads that `system` may have started.  Blocks until they are idle."""
-        for offload in (self.offload, self.store_offload):
+        for offload in (self.offload, self.store_offload, self.write_offload):
             if isinstance(offload, ThreadOffload):
                 offload.close()
 

@@ -1,15 +1,23 @@
 """What a follower does with its log: it writes what its leader has, byte for byte."""
 
-from typing import TYPE_CHECKING, NamedTuple
+import contextlib
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.records import BatchHeader, check_crc, iter_batches
 from odradek.protocol.records.batch import HEADER_SIZE_BYTES, MAGIC, read_header
 
 from .checkpoint import OFFSET_MAX
 from .errors import CorruptLog
+from .staging import Staged, StagedBatch
 
 if TYPE_CHECKING:
     from .log import Log
+
+
+STAGED_BYTES_MIN: Final = 1 << 18
+"""A thread is worth its while for so much: what takes long is memory that nobody has used yet."""
+STAGED_BATCHES_MAX: Final = 256  # they are appended at once: some milliseconds
 
 
 class Appended(NamedTuple):
@@ -63,16 +71,73 @@ def append_as_follower(
         position_end = position + header.size_bytes
         batch = batches[position:position_end]
         check_crc(batch, header)
-        base_offset = header.base_offset
-        if (
-            base_offset != log.log_end_offset
-            or leader_epoch != log.epochs.latest
-            or header.last_offset_delta < 0
-            or base_offset > OFFSET_MAX
-        ):
+        if not _goes_on(header, log.log_end_offset, log.epochs.latest):
             _check_unusual(log, header, batches[position_end:], gaps_before)
-        log.append_as_is(batch, header, base_offset, leader_epoch, header.max_timestamp, wall_ms)
+        _append(log, batch, header, wall_ms)
     return Appended(offset_first, log.log_end_offset, position_end)
+
+
+def stage(log: "Log", batches: memoryview, *, epoch_max: int) -> Staged | None:
+    """The first of these batches, for a thread to write (`run`) and `append_staged` to take over.
+
+    None: they are few bytes, or small, or something about them is unusual, or the process has no
+    descriptor left. That is for `append_as_follower`, as is the rest.  Raises: LogDirFailed.
+    """
+    if len(batches) < STAGED_BYTES_MIN or log.epochs.latest > epoch_max:
+        return None
+    file = log.segments.active.file
+    room_bytes = log.config.segment_bytes - file.size_bytes
+    offset, position_end = log.log_end_offset, 0
+    found: list[StagedBatch] = []
+    with contextlib.suppress(MalformedMessage):
+        for position, header in iter_batches(batches):
+            goes_on = _goes_on(header, offset, log.epochs.latest)
+            if (
+                not goes_on
+                or position + header.size_bytes > room_bytes
+                or len(found) == STAGED_BATCHES_MAX
+            ):
+                break
+            offset, position_end = header.next_offset, position + header.size_bytes
+            found.append(StagedBatch(batches[position:position_end], header))
+    return file.stage(batches[:position_end], found) if position_end >= STAGED_BYTES_MIN else None
+
+
+def append_staged(log: "Log", staged: Staged, *, wall_ms: int) -> Appended:
+    """Append what was staged if it still goes on where the log ends, all of it at once.
+
+    Raises: MalformedMessage (a wrong checksum), DiskFull, LogDirFailed; the batches before the bad
+    one are kept.
+    """
+    offset_first, position_end = log.log_end_offset, 0
+    for batch, header in staged.batches:
+        if not _goes_on(header, log.log_end_offset, log.epochs.latest):
+            break
+        check_crc(batch, header)
+        _append(log, batch, header, wall_ms)
+        position_end += header.size_bytes
+    return Appended(offset_first, log.log_end_offset, position_end)
+
+
+def _append(log: "Log", batch: memoryview, header: BatchHeader, wall_ms: int) -> None:
+    log.append_as_is(
+        batch,
+        header,
+        header.base_offset,
+        header.partition_leader_epoch,
+        header.max_timestamp,
+        wall_ms,
+    )
+
+
+def _goes_on(header: BatchHeader, log_end_offset: int, latest_epoch: int) -> bool:
+    """Whether it is what nearly every batch is: the very next one, of the epoch of the last."""
+    return (
+        header.base_offset == log_end_offset
+        and header.partition_leader_epoch == latest_epoch
+        and header.last_offset_delta >= 0
+        and header.base_offset <= OFFSET_MAX
+    )
 
 
 def _check_unusual(log: "Log", header: BatchHeader, rest: memoryview, gaps_before: int) -> None:

@@ -122,13 +122,15 @@ def load_log(
     """
     report = LoadReport()
     infos = _list(files, directory)
-    _remove_unfinished(files, directory, infos)
+    may_lack = _remove_unfinished(files, directory, infos) or hints.is_copy
     segments = _open_segments(files, directory, infos, hints.log_start_offset)
     log_end_offset, recovery = None, None
     if hints.clean:
         log_end_offset = _check_clean(files, segments, infos, config, hints, report)
     if log_end_offset is None:
-        recovery = _recover(files, directory, segments, infos, config, hints, report, on_progress)
+        recovery = _recover(
+            files, directory, segments, infos, config, hints, report, on_progress, may_lack=may_lack
+        )
         log_end_offset, producers = recovery.log_end_offset, recovery.producers
     else:
         producers = rebuild_producers(files, directory, segments, log_end_offset, infos.values())
@@ -237,8 +239,12 @@ def impossible(info: FileInfo) -> str | None:
     return None
 
 
-def _remove_unfinished(files: FileSystem, directory: str, infos: dict[str, FileInfo]) -> None:
-    """Remove what deletions and atomic writes left half done; complete compactions."""
+def _remove_unfinished(files: FileSystem, directory: str, infos: dict[str, FileInfo]) -> bool:
+    """Remove what deletions and atomic writes left half done; complete compactions.
+
+    Whether there was one: then the cleaner was at work, whatever the topic's policy is by now.
+    """
+    was_compacting = any(name.endswith(SWAP_SUFFIX) for name in infos)
     complete_swaps(files, directory, infos)
     for name in list(infos):
         if name.endswith(_UNFINISHED_SUFFIXES):
@@ -250,6 +256,7 @@ def _remove_unfinished(files: FileSystem, directory: str, infos: dict[str, FileI
             name = f"{orphan:020d}{suffix}"
             files.unlink(f"{directory}/{name}")
             del infos[name]
+    return was_compacting
 
 
 def _open_segments(
@@ -300,6 +307,8 @@ def _recover(
     hints: LoadHints,
     report: LoadReport,
     on_progress: Report | None,
+    *,
+    may_lack: bool,
 ) -> LogRecovery:
     """Scan what lies above the recovery point; below it only look at the indexes."""
     report.is_recovered = True
@@ -310,13 +319,14 @@ def _recover(
         config=config,
         recovery_point=hints.recovery_point,
         high_watermark=hints.high_watermark,
-        is_copy=hints.is_copy,
+        may_lack=may_lack,
         report=report,
         on_progress=on_progress,
     )
     for segment in segments.before_offset(hints.recovery_point):
         next_base_offset = segments.next_base_offset(segment)
         check_indexes(files, segment, infos, config, report, offset_end=next_base_offset)
+    recovery.cut_finished(segments)
     recovery.run(segments)
     recovery.note_missing_start(
         segments,

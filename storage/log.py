@@ -18,7 +18,7 @@ from .cutting import discard, restart_at, truncate
 from .errors import BatchTooLarge, LogDirFailed, OffsetOutOfRange
 from .files import FileSystem
 from .flush import Flushing
-from .following import Appended, append_as_follower
+from .following import Appended, append_as_follower, append_staged, stage
 from .leader_epochs import LeaderEpochs
 from .load_report import LoadReport
 from .log_config import LogConfig
@@ -28,6 +28,7 @@ from .reader import Reader
 from .segment import Segment, create_segment
 from .segments import Segments
 from .span import Span
+from .staging import Staged
 from .timestamps import TimestampOffset, max_timestamp_offset, offset_for_timestamp
 from .txn_index import AbortedTransaction
 
@@ -178,6 +179,14 @@ class Log:
             epoch_max=epoch_max,
             gaps_before=gaps_before,
         )
+
+    def stage(self, batches: memoryview, *, epoch_max: int = INT32_MAX) -> Staged | None:
+        """Large batches of a leader, for a thread to write; see `following`."""
+        return stage(self, batches, epoch_max=epoch_max)
+
+    def append_staged(self, staged: Staged, *, wall_ms: int) -> Appended:
+        """Append what was staged; see `following`."""
+        return append_staged(self, staged, wall_ms=wall_ms)
 
     def append_as_is(
         self,

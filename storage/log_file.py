@@ -7,10 +7,11 @@ until the last reference goes, also when it was unlinked or renamed meanwhile.
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from .errors import DiskFull, LogDirFailed
+from .staging import Staged, StagedBatch
 
 if TYPE_CHECKING:
     from .files import RealFileSystem
@@ -55,6 +56,7 @@ class LogFile:
         "_descriptor",
         "_files",
         "_references",
+        "_staged",
         "path",
         "recently_used",
         "size_bytes",
@@ -66,6 +68,7 @@ class LogFile:
         self._descriptor = _CLOSED
         self._references = 0
         self._closing = False
+        self._staged: Staged | None = None
         self.path = path
         self.size_bytes = size_bytes
         self.recently_used = False
@@ -80,10 +83,12 @@ class LogFile:
         if descriptor < 0:
             descriptor = self.descriptor()
         position = self.size_bytes
+        if self._staged is not None and self._takes_over(data):
+            return position
         try:
             written = os.pwrite(descriptor, data, position)
             if written != len(data):
-                self._write_rest(descriptor, data, position, written)
+                self.write_all(descriptor, memoryview(data)[written:], position + written)
         except OSError as error:
             # What was written may be half a batch.  Should even the cut fail: writes go to a fixed
             # position, so the remains are outside the log, and recovery cuts them.
@@ -93,14 +98,51 @@ class LogFile:
         self.size_bytes = position + len(data)
         return position
 
-    def _write_rest(self, descriptor: int, data: Bytes, position: int, written: int) -> None:
-        """Go on after a short write, so that the next call names the true error (ENOSPC)."""
-        view = memoryview(data)
-        while written < len(view):
-            more = os.pwrite(descriptor, view[written:], position + written)
+    def write_all(self, descriptor: int, data: memoryview, position: int) -> None:
+        """Write it whole: after a short write the next call names the true error.  Raises: OSError.
+
+        May run in any thread, with a descriptor of the caller's.
+        """
+        written = 0
+        while written < len(data):
+            more = os.pwrite(descriptor, data[written:], position + written)
             if more <= 0:
                 raise OSError(errno.ENOSPC, "write made no progress", self.path)
             written += more
+
+    def stage(self, data: memoryview, batches: Sequence[StagedBatch]) -> Staged | None:
+        """`batches`, `data` together, for a thread to write past the end (`Staged.run`).
+
+        The same objects may then be appended at once. None: the process has no descriptor left for
+        it; an append needs none.  Raises: LogDirFailed.
+        """
+        self.drop_staged()
+        with contextlib.suppress(OSError):
+            self._staged = self._stage(data, batches)
+        return self._staged
+
+    def _stage(self, data: memoryview, batches: Sequence[StagedBatch]) -> Staged:
+        return Staged(self, data, batches)
+
+    def drop(self, staged: Staged) -> None:
+        """Drop it, unless it has been dropped."""
+        if self._staged is staged:
+            self.drop_staged()
+
+    def drop_staged(self) -> None:
+        """Have the file end where the log does; waits for a thread that writes."""
+        staged, self._staged = self._staged, None
+        if staged is not None:
+            staged.end()
+
+    def _takes_over(self, data: Bytes) -> bool:
+        """Whether it is written already; if not, what is staged has no place, and is dropped."""
+        assert self._staged is not None
+        if self._staged.is_next(data):
+            self.size_bytes += len(data)
+            return True
+        self.drop_staged()
+        return False
 
     def pread(self, size_bytes: int, position: int) -> bytes:
         """Read up to `size_bytes`; fewer at the end of the file.  Raises: LogDirFailed."""
@@ -130,6 +172,7 @@ class LogFile:
     def truncate(self, size_bytes: int) -> None:
         """Cut the file to its first `size_bytes`.  Raises: LogDirFailed."""
         descriptor = self.descriptor()
+        self.drop_staged()
         with guarded(self.path):
             os.ftruncate(descriptor, size_bytes)
         self.size_bytes = size_bytes
@@ -165,6 +208,13 @@ class LogFile:
         self._descriptor = self._files.open_descriptor(self)
         return self._descriptor
 
+    def duplicate(self) -> int:
+        """Another descriptor of the open file, for the caller to close.
+
+        Raises: LogDirFailed, OSError (there are too many).
+        """
+        return os.dup(self.descriptor())
+
     def ref(self) -> None:
         """Hold the descriptor open until `unref`.  Raises: LogDirFailed."""
         self.descriptor()
@@ -189,6 +239,7 @@ class LogFile:
 
     def close(self) -> None:
         """End the use of this file; the descriptor goes with the last reference."""
+        self.drop_staged()
         self._closing = True
         if self._references == 0:
             self._close_descriptor()

@@ -1,6 +1,7 @@
 """Recovery of a partition after an unclean stop: which segments to scan, from where, what to
 cut."""
 
+import contextlib
 import logging
 from typing import Final
 
@@ -58,16 +59,16 @@ class LogRecovery:
         config: LogConfig,
         recovery_point: int,
         high_watermark: int,
-        is_copy: bool = False,
+        may_lack: bool = False,
         report: LoadReport,
         on_progress: Report | None = None,
     ) -> None:
-        """`is_copy`: what it lacks of the log that it is copied from is no loss."""
+        """`may_lack`: what is missing was left out, by a copy or a compaction under way."""
         self._files = files
         self._directory = directory
         self._infos = infos
         self._config = config
-        self._may_lack = config.compacts or is_copy
+        self._may_lack = config.compacts or may_lack
         self.recovery_point = recovery_point
         self.epochs: list[tuple[int, int]] = []
         self.log_end_offset = 0
@@ -99,8 +100,35 @@ class LogRecovery:
             self.report.lost_committed, self.report.gap_offset = 0, None
             self._run(segments)
 
+    def cut_finished(self, segments: Segments) -> None:
+        """Cut the segment that ends at the recovery point there, and have it synced again.
+
+        A roll has cut off what was written beyond (`staging.py`), but that may be undone by a power
+        cut: if nothing was appended before it, no fsync came after it.  Call it before `run`.
+        Raises: LogDirFailed.
+        """
+        offset = self.recovery_point
+        finished = segments.before_offset(offset)
+        if not finished or segments.from_offset(offset)[0].base_offset != offset:
+            return
+        segment = finished[-1]
+        self.recovered.append(segment)
+        with contextlib.suppress(CorruptLog):  # what is damaged otherwise stays as it is
+            found = segment.find(offset - 1)
+            if found is None:
+                return
+            base_offset, position = found
+            if base_offset < offset:
+                position, next_offset = segment.batch_end(position)
+                if next_offset != offset:
+                    return
+            if position < segment.size_bytes:
+                segment.truncate(position, offset)
+
     def _run(self, segments: Segments) -> None:
         todo = segments.from_offset(self.recovery_point)
+        for segment in todo:  # a look at the snapshots may come to any of them
+            create_missing_indexes(self._files, segment, self._infos)
         start = self._scan_start(todo[0])
         # Snapshots above the recovery point may describe batches that were lost or rewritten.
         offsets = remove_snapshots_above(
@@ -184,7 +212,6 @@ class LogRecovery:
                 if ended is not None and ended.is_aborted:
                     segment.note_aborted(ended, producers)
 
-        create_missing_indexes(self._files, segment, self._infos)
         start.next_offset = self.log_end_offset
         if transaction_index_problem(segment, segments) is not None:
             self.doubted.append(segment)
@@ -247,7 +274,6 @@ class LogRecovery:
 
         The index may be zero-padded (Kafka preallocates) or shorter than it was (not synced).
         """
-        create_missing_indexes(self._files, segment, self._infos)
         start = ScanStart(next_offset=segment.base_offset)
         # No batch is as short as an entry: what is longer than the segment holds no more of use.
         entries = _read(segment.offset_index.file, segment.size_bytes)

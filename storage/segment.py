@@ -156,7 +156,8 @@ class Segment:
         self.txn_index.append(AbortedTransaction.of(ended, producers))
 
     def finish(self) -> None:
-        """Bring the indexes to their final form, on roll and close; not synced."""
+        """Bring the files to their final form, on roll and close; not synced."""
+        self.file.drop_staged()
         if self.prepared:
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.write_indexes()

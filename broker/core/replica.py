@@ -11,6 +11,7 @@ from odradek.protocol.primitives import INT64_MAX
 from odradek.storage.following import Appended
 from odradek.storage.log import Log
 from odradek.storage.span import Span
+from odradek.storage.staging import Staged
 
 from ..settings.topic_config import TopicConfig
 from .partition_state import PartitionState
@@ -81,9 +82,23 @@ class Replica:
             epoch_max=self.state.leader_epoch,
             gaps_before=gaps_before,
         )
+        self._note_fetched()
+        return appended
+
+    def stage_fetched(self, batches: memoryview) -> Staged | None:
+        """What is much of that, for a thread to write; None: it is not.  Raises: LogDirFailed."""
+        return self.log.stage(batches, epoch_max=self.state.leader_epoch)
+
+    def append_staged(self, staged: Staged, *, wall_ms: int) -> Appended:
+        """Append what was staged; raises as `append_fetched`."""
+        appended = self.log.append_staged(staged, wall_ms=wall_ms)
+        self._note_fetched()
+        return appended
+
+    def _note_fetched(self) -> None:
+        log = self.log
         if log.log_end_offset - log.flushing.recovery_point >= self.config.flush_messages:
             self._note_due()
-        return appended
 
     def take_offsets(self, high_watermark: int, log_start_offset: int) -> None:
         """Go with the leader's high watermark and log start, as far as the own log goes."""

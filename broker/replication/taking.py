@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import MalformedMessage
@@ -10,9 +11,11 @@ from odradek.protocol.messages.k01_fetch import PartitionData
 from odradek.protocol.primitives import INT64_MAX
 from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed
 from odradek.storage.following import UnexpectedOffset
+from odradek.storage.staging import Staged
 
 from ..core.partition import Partition
 from ..slices import Slices
+from ..tasks import to_the_end
 from .following import Following
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ class Taking:
 
     def __init__(self, node: "Node", follows: Callable[[Following], bool]) -> None:
         """`follows` is asked whether a partition is still to be written to."""
+        self._node = node
         self._replicas = node.replicas
         self._clock = node.clock
         self._follows = follows
@@ -81,6 +85,14 @@ class Taking:
         records, position = memoryview(records), 0
         insists = following.refusal_count >= REFUSED_MAX
         gaps_before = INT64_MAX if insists else data.high_watermark
+        staged = partition.stage_fetched(records)
+        if staged is not None:
+            with closing(staged):
+                await self._written(staged)
+                if not self._follows(following):
+                    return False
+                appended = partition.append_staged(staged, wall_ms=self._clock.wall_ms())
+                position = appended.size_bytes
         while position < len(records):
             appended = partition.append_fetched(
                 records[position:],
@@ -99,6 +111,11 @@ class Taking:
         if position:
             following.refusal_count = 0
         return True
+
+    async def _written(self, staged: Staged) -> None:
+        """Let a thread write it, to its end whatever happens here."""
+        runtime = self._node.runtime
+        await to_the_end((runtime.write_offload or runtime.offload)(staged.run))
 
     async def flush(self) -> None:
         """Make durable what is due: the next question tells the leader that it is there."""

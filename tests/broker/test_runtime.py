@@ -91,9 +91,10 @@ async def test_a_cancelled_wait_does_not_stop_the_function() -> None:
 async def test_the_system_runtime_ends_its_threads() -> None:
     others = set(threading.enumerate())
     runtime = Runtime.system()
-    assert runtime.store_offload is not None
+    assert runtime.store_offload is not None and runtime.write_offload is not None
     assert (await runtime.offload(name_of_thread, "")).startswith("odradek-offload")
     assert (await runtime.store_offload(name_of_thread, "")).startswith("odradek-store")
+    assert (await runtime.write_offload(name_of_thread, "")).startswith("odradek-write")
     assert 0 <= runtime.random.random() < 1
     runtime.close()
     assert set(threading.enumerate()) <= others

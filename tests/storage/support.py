@@ -1,5 +1,6 @@
 """What the tests of the log share: small batches, a log in a directory, a look at what it holds."""
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,7 @@ from odradek.storage.files import FileSystem, RealFileSystem
 from odradek.storage.load import LoadHints, create_log, load_log
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
+from odradek.storage.staging import Staged
 
 WALL_MS: Final = 1_700_000_000_000
 SMALL: Final = LogConfig(segment_bytes=1000, index_interval_bytes=100)
@@ -123,3 +125,17 @@ def contents(log: Log, *, size_bytes_max: int = 1 << 20) -> list[tuple[int, byte
 def files_of(directory: str) -> dict[str, bytes]:
     """Name and bytes of each file."""
     return {path.name: path.read_bytes() for path in sorted(Path(directory).iterdir())}
+
+
+def slow_staged(begun: threading.Event, go_on: threading.Event) -> type[Staged]:
+    """A `Staged` that says when it has begun to write, and waits until it may go on."""
+
+    class Slow(Staged):
+        __slots__ = ()
+
+        def _write(self, data: memoryview, position: int) -> None:
+            begun.set()
+            assert go_on.wait(60)
+            super()._write(data, position)
+
+    return Slow

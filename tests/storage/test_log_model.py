@@ -1,16 +1,20 @@
-"""A log against a plain list: append, read, truncate, roll, flush, stop cleanly, be killed."""
+"""A log against a plain list: append, stage, read, truncate, roll, flush, stop, be killed."""
 
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from odradek.protocol.records import iter_batches
+from odradek.storage import following
 from odradek.storage.load import LoadHints
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
+from odradek.storage.staging import Staged
+from tests.broker.batches import altered
 
 from .support import WALL_MS, append, batch_of, clean_hints, contents, new_log, reload
 
@@ -27,6 +31,9 @@ class LogMachine(RuleBasedStateMachine):
         self.batches: list[tuple[int, list[bytes], int, int]] = []
         self.leader_epoch = 0
         self.checkpointed = 0
+        self.staged: Staged | None = None
+        self.fetched: list[tuple[int, list[bytes], int, int]] = []
+        """What is staged, as `batches`."""
 
     def teardown(self) -> None:
         self.log.abandon()
@@ -47,6 +54,47 @@ class LogMachine(RuleBasedStateMachine):
         base_offset = append(self.log, batch, leader_epoch=self.leader_epoch)
         assert base_offset == self.end
         self.batches.append((base_offset, values, WALL_MS + timestamp, self.leader_epoch))
+
+    @precondition(lambda self: self.batches and self.staged is None)
+    @rule(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3), has_run=st.booleans())
+    def stage(self, sizes: list[int], has_run: bool) -> None:
+        """What a leader sent; a thread may have written it by the time that it is appended."""
+        fetched, offset, epoch = [], self.end, self.log.epochs.latest
+        for size in sizes:
+            fetched.append((offset, [b"fetched"] * size, WALL_MS, epoch))
+            offset += size
+        batches = [
+            altered(bytes(batch_of(values)), base_offset=base, partition_leader_epoch=epoch)
+            for base, values, _, _ in fetched
+        ]
+        with mock.patch.object(following, "STAGED_BYTES_MIN", 1):
+            self.staged = self.log.stage(memoryview(b"".join(batches)))
+        if self.staged is not None:
+            self.fetched = fetched[: len(self.staged.batches)]
+            if has_run:
+                self.staged.run()
+
+    @precondition(lambda self: self.staged is not None)
+    @rule(runs=st.booleans())
+    def append_staged(self, runs: bool) -> None:
+        assert self.staged is not None
+        if runs:
+            self.staged.run()
+        goes_on = (self.fetched[0][0], self.fetched[0][3]) == (self.end, self.log.epochs.latest)
+        taken = self.log.append_staged(self.staged, wall_ms=WALL_MS)
+        assert bool(taken.size_bytes) == goes_on
+        if goes_on:
+            self.batches += self.fetched
+        self.forget_staged()
+
+    @precondition(lambda self: self.staged is not None)
+    @rule()
+    def forget_staged(self) -> None:
+        assert self.staged is not None
+        self.staged.close()
+        self.staged = None
+        active = self.log.segments.active
+        assert Path(active.file.path).stat().st_size == active.size_bytes
 
     @precondition(lambda self: self.batches)
     @rule(data=st.data())

@@ -112,3 +112,17 @@ def test_where_records_are_missing_is_known(tmp_path: Path) -> None:
     assert again.loaded.gap_offset == hole.start
     assert again.truncate(hole.start) == hole.start
     again.abandon()
+
+
+def test_a_look_at_a_segment_that_the_power_cut_has_spoilt(tmp_path: Path) -> None:
+    """What a snapshot names is looked for up to a segment that has lost its index, too."""
+    log, hole = with_a_hole(tmp_path)
+    empty, spoilt = log.segments[3], log.segments[4]
+    size_bytes = Path(spoilt.file.path).stat().st_size
+    Path(empty.file.path).write_bytes(b"")
+    Path(spoilt.file.path).write_bytes(bytes(size_bytes))
+    Path(spoilt.time_index.file.path).unlink()
+    again = reload(log, LoadHints(clean=False, recovery_point=empty.base_offset + 1))
+    assert offsets(again) == list(range(hole.start))
+    append_values(again, b"goes on")
+    again.abandon()

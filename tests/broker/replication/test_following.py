@@ -1,24 +1,27 @@
 """A follower's log becomes its leader's, byte for byte, whatever it was before."""
 
 import asyncio
+import errno
+import os
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from odradek.broker.runtime import OFFLOAD_THREADS_MAX
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.k21_delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
+from odradek.protocol.messages.k21_delete_records import DeleteRecordsResponse
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.records import Codec
+from odradek.storage.staging import Staged
 from tests.broker.batches import altered
 from tests.broker.client import batch_of
+from tests.broker.requests import delete_records
 from tests.broker.running import until
+from tests.storage.support import slow_staged
 
 from .cluster import TOPIC, Cluster, replicating, state_of
 
@@ -47,6 +50,10 @@ def on_cluster(
 
 def write(path: str, data: bytes) -> None:
     Path(path).write_bytes(data)
+
+
+def read(path: str) -> bytes:
+    return Path(path).read_bytes()
 
 
 async def produce(cluster: Cluster, leader: int, *values: bytes, acks: int = 1) -> None:
@@ -153,9 +160,8 @@ async def test_deleted_records_are_deleted_on_followers(cluster: Cluster) -> Non
     client = await cluster[1].client()
 
     async def delete(offset: int, timeout_ms: int) -> tuple[int, int]:
-        asked = DeleteRecordsPartition(partition_index=0, offset=offset)
-        topic = DeleteRecordsTopic(name=TOPIC, partitions=[asked])
-        request = DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
+        request = delete_records((*KEY, offset))
+        request.timeout_ms = timeout_ms
         answer: DeleteRecordsResponse = await client.ask(request, 2)
         (result,) = answer.topics[0].partitions
         return result.low_watermark, result.error_code
@@ -284,4 +290,63 @@ async def test_a_batch_that_is_damaged_on_its_way(cluster: Cluster) -> None:
     log = cluster[2].partition().log
     await until(lambda: log.log_end_offset == 1)
     write(file.path, right)
+    await cluster.until_equal()
+
+
+@on_cluster()
+async def test_much_at_once(cluster: Cluster) -> None:
+    """A thread writes it before it is appended."""
+    await cluster[1].take(state_of(1, 0, [1], [1, 2]))
+    await produce(cluster, 1, b"a", *[b"%d" % number * 300_000 for number in range(9)])
+    with mock.patch.object(Staged, "run", autospec=True, side_effect=Staged.run) as run:
+        await cluster[2].take(state_of(1, 0, [1], [1, 2]))
+        await cluster.until_equal()
+    assert run.called
+
+
+@on_cluster()
+async def test_a_follower_leads_while_a_thread_writes(cluster: Cluster) -> None:
+    """What was written for the follower is no part of what it has as a leader."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", acks=-1)
+    await cluster.until_equal()
+    with mock.patch("odradek.storage.log_file.Staged", slow_staged(begun, go_on)):
+        await produce(cluster, 1, b"lost" * 100_000)
+        await until(begun.is_set)
+    await cluster[2].take(state_of(2, 1, [2], [1, 2]))
+    await cluster[1].take(state_of(2, 1, [2], [1, 2]))
+    go_on.set()
+    await produce(cluster, 2, b"b")
+    await cluster.until_equal()
+    log = cluster[2].partition().log
+    assert log.epochs.entries() == [(0, 0), (1, 1)]
+    assert b"lost" not in read(log.segments.active.file.path)
+
+
+@on_cluster()
+async def test_much_at_once_while_no_descriptor_is_left(cluster: Cluster) -> None:
+    """The file is open, so that it can still be appended to."""
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", acks=-1)
+    with mock.patch.object(os, "dup", side_effect=OSError(errno.EMFILE, "too many")) as dup:
+        await produce(cluster, 1, b"b" * 300_000, acks=-1)
+    assert dup.called
+    await cluster.until_equal()
+
+
+@on_cluster()
+async def test_much_at_once_while_all_flushes_hang(cluster: Cluster) -> None:
+    """Those of another directory, say: who is in sync stays so."""
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", acks=-1)
+    go_on = threading.Event()
+    hanging = [cluster[2].runtime.offload(go_on.wait, 60) for _ in range(OFFLOAD_THREADS_MAX)]
+    try:
+        async with asyncio.timeout(20):
+            await produce(cluster, 1, b"b" * 300_000, acks=-1)
+    finally:
+        go_on.set()
+        await asyncio.gather(*hanging)
     await cluster.until_equal()

@@ -7,13 +7,14 @@ directory any may be missing. Only an fsync of that very file or directory makes
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from odradek.storage.files import RealFileSystem
 from odradek.storage.log_file import Bytes, LogFile
+from odradek.storage.staging import Staged, StagedBatch
 
 ROOT: Final = 0
 
@@ -186,8 +187,15 @@ class RecordingLogFile(LogFile):
     def append(self, data: Bytes) -> int:
         self.descriptor()
         position = super().append(data)
-        self._disk.note(Write(self._inode, position, bytes(data)))
+        if self._staged is None:  # else the thread has written it
+            self.note(Write, position, bytes(data))
         return position
+
+    def _stage(self, data: memoryview, batches: Sequence[StagedBatch]) -> Staged:
+        return _RecordingStaged(self, data, batches)
+
+    def note(self, kind: "type[Write | Truncate]", *what: Any) -> None:
+        self._disk.note(kind(self._inode, *what))
 
     def truncate(self, size_bytes: int) -> None:
         super().truncate(size_bytes)
@@ -196,6 +204,22 @@ class RecordingLogFile(LogFile):
     def sync(self) -> None:
         super().sync()
         self._disk.note(Sync(self._inode))
+
+
+class _RecordingStaged(Staged):
+    """What is staged in such a file."""
+
+    __slots__ = ()
+    _file: RecordingLogFile
+
+    def _write(self, data: memoryview, position: int) -> None:
+        super()._write(data, position)
+        self._file.note(Write, position, bytes(data))
+
+    def _end(self, cut_to_bytes: int | None) -> None:
+        super()._end(cut_to_bytes)
+        if cut_to_bytes is not None:
+            self._file.note(Truncate, cut_to_bytes)
 
 
 @dataclass(slots=True)

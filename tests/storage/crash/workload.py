@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+from unittest import mock
 
-from odradek.protocol.records import iter_batches, read_header
+from odradek.protocol.records import iter_batches, read_header, set_offset_and_epoch
+from odradek.storage import following
 from odradek.storage.data_dir import DataDir
 from odradek.storage.files import FileSystem
 from odradek.storage.log import Log
@@ -18,6 +20,7 @@ from odradek.storage.retention import (
     removed,
     start_plan,
 )
+from odradek.storage.staging import Staged
 from tests.storage.support import WALL_MS, batch_of
 
 from .disk import RecordingFiles
@@ -64,6 +67,7 @@ class Life:
         self._appended: dict[Key, dict[int, bytes]] = {key: {} for key in KEYS}
         self._epoch = 0
         self._sequence = 0
+        self._staged: tuple[Key, Log, Staged] | None = None
         self._directory = open_directory(path, self.files)
         for topic, partition in KEYS:
             plan = self._directory.create_plan(
@@ -78,6 +82,8 @@ class Life:
         doings = [
             *[self._append] * 8,
             *[self._append_and_flush] * 8,
+            *[self._stage] * 3,
+            *[self._append_staged] * 3,
             self._checkpoint,
             self._checkpoint,
             self._move_start,
@@ -119,6 +125,46 @@ class Life:
             self._appended[key][base_offset] = bytes(batch)
             self.ever[key].setdefault(base_offset, set()).add(bytes(batch))
             log.high_watermark = log.log_end_offset
+
+    def _stage(self) -> None:
+        """A thread writes what a leader has sent; whatever comes next, it is not appended yet."""
+        key, log = self._log()
+        offset, epoch = log.log_end_offset, log.epochs.latest
+        batches = []
+        for base_offset in range(offset, offset + 2 * self._chance.randrange(1, 4), 2):
+            values = [self._chance.randbytes(self._chance.randrange(60)) for _ in range(2)]
+            batch = batch_of(values, timestamp=WALL_MS + self._chance.randrange(DAY_MS))
+            set_offset_and_epoch(batch, base_offset, epoch)
+            self.ever[key].setdefault(base_offset, set()).add(bytes(batch))
+            batches.append(bytes(batch))
+        with mock.patch.object(following, "STAGED_BYTES_MIN", 1):
+            staged = log.stage(memoryview(b"".join(batches)))
+        if staged is not None:
+            staged.run()
+            self._staged = key, log, staged
+
+    def _append_staged(self) -> None:
+        if self._staged is None:
+            return
+        key, log, staged = self._staged
+        self._staged = None
+        if self._directory.logs[key] is log:
+            end = log.append_staged(staged, wall_ms=WALL_MS).offset_end
+            for batch, header in staged.batches:
+                if header.base_offset < end and self._took(log, header.base_offset, batch, end):
+                    self._appended[key][header.base_offset] = bytes(batch)
+            log.high_watermark = log.log_end_offset
+        staged.close()
+
+    def _took(self, log: Log, base_offset: int, batch: memoryview, end: int) -> bool:
+        """Whether it is this one that is in the log; another may have come before it."""
+        if base_offset < log.log_start_offset:
+            return False
+        span = log.read(base_offset, size_bytes_max=1, offset_end=end)
+        assert span is not None
+        data = span.read()
+        span.release()
+        return bytes(data) == bytes(batch)
 
     def _append_and_flush(self) -> None:
         self._append()
