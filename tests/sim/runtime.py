@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar, TypeVarTuple
 
 from odradek.broker.jobs import InlineJobs
-from odradek.broker.runtime import OFFLOAD_THREADS_MAX, Runtime
+from odradek.broker.runtime import OFFLOAD_THREADS_MAX, WRITE_THREADS_MAX, Runtime
 from odradek.storage.files import FileSystem
 
 from .loop import SimLoop
@@ -103,4 +103,5 @@ def sim_runtime(loop: SimLoop, node: Node, clock: SimClock, files: FileSystem) -
         random=random.Random(loop.random.random()),
         files=files,
         store_offload=SimOffload(loop, node, threads_max=1),
+        write_offload=SimOffload(loop, node, threads_max=WRITE_THREADS_MAX),
     )

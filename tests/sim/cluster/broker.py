@@ -180,6 +180,7 @@ class SimBroker:
         session = self.session
         self.is_up = False
         self.incarnation += 1
+        self.files.lives += 1
         self.files.fuse = None
         if self.reign is not None:
             self.reign.end()

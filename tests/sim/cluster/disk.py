@@ -8,13 +8,16 @@ not mended by replication.) When only the process is killed everything stays, up
 was in the middle of. A disk that has failed answers nothing.
 """
 
+import contextlib
+import errno
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, cast
 
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.files import FileInfo, FileLock, RealFileSystem
 from odradek.storage.log_file import Bytes, LogFile
+from odradek.storage.staging import Staged, StagedBatch
 
 from .world import Killed
 
@@ -134,6 +137,8 @@ class MemoryFiles:
         """Paths of disks that answer nothing."""
         self.fuse: Callable[[], Killed | None] | None = None
         """Asked before each change; the process may be killed in the middle of it."""
+        self.lives = 0
+        """So many processes have died: what one of them has begun does not go on."""
         self._directories = {path: Directory() for path in paths}
 
     # The faults.
@@ -188,7 +193,10 @@ class MemoryFiles:
             for disk in self.failed:
                 if path.startswith(disk):
                     raise LogDirFailed(f"{path}: Input/output error", path)
-        return self.fuse() if changes and self.fuse is not None else None
+        killed = self.fuse() if changes and self.fuse is not None else None
+        if killed is not None:
+            self.lives += 1
+        return killed
 
     def _place(self, path: str) -> tuple[Directory | None, str]:
         parent, _, name = path.rpartition("/")
@@ -336,36 +344,48 @@ class MemoryFiles:
 class MemoryLogFile(LogFile):
     """A file that is found by its path at first use."""
 
-    __slots__ = ("_disk", "_file")
+    __slots__ = ("_file", "disk")
 
     def __init__(self, disk: MemoryFiles, path: str, size_bytes: int) -> None:
         super().__init__(cast(RealFileSystem, None), path, size_bytes)
-        self._disk = disk
+        self.disk = disk
         self._file: Any = None
 
     def descriptor(self) -> int:
         if self._file is None:
             if self._closing:
                 raise LogDirFailed(f"{self.path}: used after close", self.path)
-            self._file = self._disk.file(self.path)
+            self._file = self.disk.file(self.path)
         return 0
 
     def _close_descriptor(self) -> None:
         self._file = None
 
-    def append(self, data: Bytes) -> int:
-        killed = self._disk.before(self.path)
+    def duplicate(self) -> int:
         self.descriptor()
+        return -1
+
+    def _stage(self, data: memoryview, batches: Sequence[StagedBatch]) -> Staged:
+        return _MemoryStaged(self, data, batches)
+
+    def append(self, data: Bytes) -> int:
         position = self.size_bytes
+        if self._staged is not None and self._takes_over(data):
+            return position
+        self.write(position, data)
+        self.size_bytes = position + len(data)
+        return position
+
+    def write(self, position: int, data: Bytes) -> None:
+        killed = self.disk.before(self.path)
+        self.descriptor()
         if killed is not None:
             self._file.write(position, killed.part(data))
             raise killed
         self._file.write(position, bytes(data))
-        self.size_bytes = position + len(data)
-        return position
 
     def pread(self, size_bytes: int, position: int) -> bytes:
-        self._disk.before(self.path, changes=False)
+        self.disk.before(self.path, changes=False)
         self.descriptor()
         return bytes(self._file.content[position : position + size_bytes])
 
@@ -375,15 +395,49 @@ class MemoryLogFile(LogFile):
         return len(data)
 
     def truncate(self, size_bytes: int) -> None:
-        killed = self._disk.before(self.path)
+        self.drop_staged()
+        self.cut(size_bytes)
+        self.size_bytes = size_bytes
+
+    def cut(self, size_bytes: int) -> None:
+        killed = self.disk.before(self.path)
         if killed is not None:
             raise killed
         self.descriptor()
         if len(self._file.content) != size_bytes:
             self._file.cut(size_bytes)
-        self.size_bytes = size_bytes
 
     def sync(self) -> None:
-        self._disk.before(self.path, changes=False)
+        self.disk.before(self.path, changes=False)
         self.descriptor()
         self._file.sync()
+
+
+class _MemoryStaged(Staged):
+    """What is staged in such a file."""
+
+    __slots__ = ("_lives",)
+    _file: MemoryLogFile
+
+    def __init__(
+        self, file: MemoryLogFile, data: memoryview, batches: Sequence[StagedBatch]
+    ) -> None:
+        super().__init__(file, data, batches)
+        self._lives = file.disk.lives
+
+    def _write(self, data: memoryview, position: int) -> None:
+        with _as_os_error():
+            self._file.write(position, data)
+
+    def _end(self, cut_to_bytes: int | None) -> None:
+        if cut_to_bytes is not None and self._file.disk.lives == self._lives:
+            with _as_os_error():
+                self._file.cut(cut_to_bytes)
+
+
+@contextlib.contextmanager
+def _as_os_error() -> Iterator[None]:
+    try:
+        yield
+    except LogDirFailed as failed:
+        raise OSError(errno.EIO, str(failed)) from failed

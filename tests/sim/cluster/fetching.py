@@ -36,12 +36,14 @@ from odradek.protocol.messages.k02_list_offsets import (
 from odradek.storage.errors import StorageError
 from odradek.storage.log import Log
 
+from .replicas import Writing
 from .world import NOTHING
 
 if TYPE_CHECKING:
     from .broker import SimBroker
 
 POLL_MS: Final = 120
+WRITE_MS: Final = 50
 TIMEOUT_MS: Final = 400
 LAG_MAX_MS: Final = 900
 ANSWER_BYTES_MAX: Final = 1500
@@ -136,11 +138,15 @@ class Fetchers:
         self, fetcher: SimFetcher, coroutine: Coroutine[Any, Any, None], before: Asked | None
     ) -> object:
         try:
-            asked: Asked = coroutine.send(None)
+            asked: Asked | Writing | None = coroutine.send(None)
         except StopIteration:
             fetcher.is_busy = False
             return self._check(fetcher)
         broker = self._broker
+        if asked is None:  # its slice is over
+            return broker.soon(0, lambda: self._go_on(fetcher, coroutine, None))
+        if isinstance(asked, Writing):
+            return self._write(fetcher, coroutine, asked)
         target = broker.others[fetcher.leader_id]
         losses = broker.loss_count
 
@@ -165,9 +171,23 @@ class Fetchers:
 
         broker.world.ask(broker, target, handle, answered, failed, TIMEOUT_MS)
 
+    def _write(
+        self, fetcher: SimFetcher, coroutine: Coroutine[Any, Any, None], writing: Writing
+    ) -> object:
+        """By and by; and it is known later still."""
+        soon, random = self._broker.soon, self._broker.world.random
+
+        def write() -> object:
+            writing.run()
+            soon(random.randrange(WRITE_MS), lambda: self._go_on(fetcher, coroutine, None))
+            return NOTHING
+
+        soon(random.randrange(WRITE_MS), write)
+        return None
+
     def _check(self, fetcher: SimFetcher) -> object:
         for following in fetcher.followed.values():
-            if following.is_current:
+            if following.is_current and following.lag is not None:  # it was given an answer
                 self._broker.promises.replica(following.partition)
 
 

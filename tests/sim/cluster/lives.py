@@ -3,14 +3,19 @@
 import contextlib
 import logging
 from collections.abc import Iterable, Iterator
+from typing import Final
 from unittest import mock
 
 from odradek.broker.replication import fetcher
+from odradek.storage import following
 
 from .checks import Transitions
 from .cluster import CRASHES_MIN, EVENTS_MIN, Outcome, SimCluster
 from .isr_steps import IsrSteps
 from .replicas import SimTaking
+
+STAGED_BYTES_MIN: Final = 1
+"""Whatever goes on where the log ends."""
 
 
 @contextlib.contextmanager
@@ -19,7 +24,10 @@ def simulated() -> Iterator[None]:
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # it takes half of the time
     try:
-        with mock.patch.object(fetcher, "Taking", SimTaking):
+        with (
+            mock.patch.object(fetcher, "Taking", SimTaking),
+            mock.patch.object(following, "STAGED_BYTES_MIN", STAGED_BYTES_MIN),
+        ):
             yield
     finally:
         logging.disable(disabled)

@@ -31,6 +31,7 @@ from odradek.storage import recovery
 from odradek.storage.data_dir import DataDir
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log import Log
+from odradek.storage.staging import Staged
 
 from .store import ClusterStore
 
@@ -110,6 +111,18 @@ def _ask_for_more_than_there_is(patches: ExitStack) -> None:
         return epoch, offset + 1, *others
 
     before = _put(patches, Fetcher, "_said", said)
+
+
+@_mutant
+def _let_a_thread_write_on(patches: ExitStack) -> None:
+    """What is written ahead of an append is written also if somebody else has come before it."""
+    _put(patches, Staged, "end", _nothing)
+
+
+@_mutant
+def _take_over_whatever_is_written(patches: ExitStack) -> None:
+    """Any append takes what a thread has written for its own."""
+    _put(patches, Staged, "is_next", lambda self, data: next(self._written, None) is not None)
 
 
 @_mutant

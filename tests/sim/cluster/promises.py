@@ -282,7 +282,11 @@ class Promises:
         )
 
     def acknowledged(self, partition: Partition, offset_end: int, min_isr: int) -> None:
-        """A client hears that acks=all was fulfilled."""
+        """A client hears that acks=all was fulfilled.
+
+        A broker that a reassignment has given up may have deleted what it had before the leader
+        knows.
+        """
         state = partition.state
         its = state.topic_id, state.partition
         if not self.is_checked(state) or state.leader_epoch < self._hole_epochs.get(its, 0):
@@ -290,10 +294,12 @@ class Promises:
         kept = self.kept(state)
         assert kept.offset_end >= offset_end, f"{offset_end} is answered and not committed: {state}"
         data = kept.data[: kept.position_of[offset_end]]
+        replicas = self._store.topics[state.topic].partitions[state.partition].replicas
         holders = [
             broker_id
             for broker_id in state.replicas
             if (its, broker_id) in self._lossy
+            or broker_id not in replicas
             or (self._brokers[broker_id].raw_log(state) or b"").startswith(data)
         ]
         assert len(holders) >= min_isr, f"only {holders} hold what was to be at {min_isr}: {state}"

@@ -4,7 +4,7 @@ What the broker has threads and tasks for happens here by and by: fsyncs, checkp
 Between their beginning and their end anything may happen.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -25,6 +25,7 @@ from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
 from odradek.storage.log_dirs import LogDirs
 from odradek.storage.plans import CheckpointPlan, FlushPlan
+from odradek.storage.staging import Staged
 
 from .world import NOTHING
 
@@ -233,8 +234,21 @@ class SimCommit(GroupCommit):
         return True
 
 
+class Writing:
+    """A thread's work that a coroutine waits for."""
+
+    def __init__(self, staged: Staged) -> None:
+        self.run = staged.run
+
+    def __await__(self) -> Generator["Writing", None, None]:
+        yield self
+
+
 class SimTaking(Taking):
-    """Flushes one after the other."""
+    """Writes and flushes one after the other."""
+
+    async def _written(self, staged: Staged) -> None:
+        await Writing(staged)
 
     async def flush(self) -> None:
         for partition in self._due:
