@@ -100,17 +100,19 @@ def in_sync(run: Run, topic: str) -> list[int]:
     return list(partition["isr"])
 
 
+def unthrottle(run: Run) -> None:
+    """Let go on what would take hours."""
+    rates = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+    changes = [word for rate in rates for word in ("--delete", rate)]
+    for broker in range(3):
+        run("configs", "alter", "--broker", str(broker), *changes)
+
+
 def test_what_is_throttled_is_slow_and_nothing_else(run: Run, tmp_path: Path) -> None:
     plans = {topic: written(run, topic, tmp_path, [0, 1, 2]) for topic in ("slow", "quick")}
-
-    def seconds(topic: str) -> float:
-        start_s = time.monotonic()
-        until(lambda: len(in_sync(run, topic)) == 3)
-        return time.monotonic() - start_s
-
-    rates = "--throttle", "1M", "--replica-alter-log-dirs-throttle", "2M"
+    rates = "--throttle", "1K", "--replica-alter-log-dirs-throttle", "2M"
     run("reassign", "execute", plans["slow"], *rates)
-    rate = str(1 << 20)
+    rate = str(1 << 10)
     of_brokers = {
         "leader.replication.throttled.rate": rate,
         "follower.replication.throttled.rate": rate,
@@ -125,12 +127,16 @@ def test_what_is_throttled_is_slow_and_nothing_else(run: Run, tmp_path: Path) ->
     )
     assert configs(run, "slow") == set_
     run("reassign", "execute", plans["quick"])
-    assert seconds("quick") < 1.5
+    until(lambda: len(in_sync(run, "quick")) == 3)
     run("reassign", "status", plans["quick"])  # another is being moved yet
     assert configs(run, "slow") == set_
-    assert 1 < seconds("slow") < 8
+    assert len(in_sync(run, "slow")) == 2
+    unthrottle(run)
+    until(lambda: len(in_sync(run, "slow")) == 3)
+    kept = configs(run, "slow")
+    assert kept["--topic slow"] == of_topic
     run("reassign", "status", plans["slow"], "--preserve-throttles")
-    assert configs(run, "slow") == set_
+    assert configs(run, "slow") == kept
     until(lambda: "done" in run("reassign", "status", plans["slow"]))
     assert not any(configs(run, "slow").values())
     run("topics", "delete", *plans)
@@ -145,10 +151,7 @@ def test_a_throttle_is_taken_away_from_what_waits(run: Run, tmp_path: Path) -> N
         if end:
             run("reassign", "cancel", *end)
         else:
-            for broker in range(3):
-                rates = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-                changes = [word for rate in rates for word in ("--delete", rate)]
-                run("configs", "alter", "--broker", str(broker), *changes)
+            unthrottle(run)
             until(lambda: len(in_sync(run, "raised")) == 3)
             until(lambda: "done" in run("reassign", "status", plan))  # noqa: B023
         assert not any(configs(run, topic).values())
@@ -170,17 +173,18 @@ def test_kafka_s_own_tool(run: Run, brokers: Broker, tmp_path: Path) -> None:
             timeout=DEADLINE_S,
         ).stdout
 
-    rates = "--throttle", str(1 << 20), "--replica-alter-log-dirs-throttle", "5"
+    rates = "--throttle", "1000", "--replica-alter-log-dirs-throttle", "5"
     assert "Successfully started partition reassignment for moved-0" in tool("--execute", *rates)
     assert configs(run, "moved")["--topic moved"] == {
         "leader.replication.throttled.replicas": "0:0,0:1",
         "follower.replication.throttled.replicas": "0:2",
     }
     assert configs(run, "moved")["--broker 2"] == dict.fromkeys(
-        ("leader.replication.throttled.rate", "follower.replication.throttled.rate"), str(1 << 20)
+        ("leader.replication.throttled.rate", "follower.replication.throttled.rate"), "1000"
     )
     assert "moved-0 is still in progress" in tool("--verify")
     assert any(configs(run, "moved").values())
+    unthrottle(run)
     until(lambda: not json.loads(run("reassign", "status", "--json")))
     assert "moved-0 is completed" in tool("--verify")
     assert not any(configs(run, "moved").values())

@@ -56,7 +56,7 @@ class Progress:
         fresh.replace(self._path)
 
     def __str__(self) -> str:
-        counts = " ".join(f"{name}={value:g}" for name, value in self._kept["sums"].items())
+        counts = " ".join(f"{name}={value:,.10g}" for name, value in self._kept["sums"].items())
         seeds = f" seeds={self._kept['seeds']}" if self._kept["seeds"] else ""
         commits = ",".join(self._kept["commits"]) or "none"
         return f"{self.name}: {self.done}/{self.planned} {counts}{seeds} commits={commits}"
@@ -91,7 +91,7 @@ def lines(part: str = "", folder: Path = FOLDER) -> list[str]:
     for path in sorted(folder.glob(f"{part}*.json")):
         kept = json.loads(path.read_text())
         day = time.strftime("%Y-%m-%d", time.gmtime(path.stat().st_mtime))
-        counts = ", ".join(f"{value:g} {name}" for name, value in kept["sums"].items())
+        counts = ", ".join(f"{value:,.10g} {name}" for name, value in kept["sums"].items())
         seeds = f"; seeds {kept['seeds']}" if kept["seeds"] else ""
         result = "passed" if kept["done"] >= kept["planned"] else "to be continued"
         found.append(

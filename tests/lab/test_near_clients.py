@@ -138,9 +138,9 @@ def read_all(
     return {client: now - before[client] for client, now in received(lab, readers).items()}
 
 
-def kill_near(lab: Cluster, readers: Sequence[Reader], parts: int) -> None:
-    """Kill the near broker when everybody has begun with the next part."""
-    until(lambda: all(r.count > parts * PART for r in readers), "everybody reads", 60)
+def kill_near(lab: Cluster, readers: Sequence[Reader]) -> None:
+    """Kill the near broker when everybody has begun with the second part."""
+    until(lambda: all(r.count > PART for r in readers), "everybody reads", 60)
     lab.kill(NEAR)
 
 
@@ -161,7 +161,7 @@ def test_all_read_near_and_through_a_death(tmp_path: Path) -> None:
         with reading(lab) as readers:
             for client, counts in read_all(lab, readers, 1).items():
                 assert share(counts, NEAR) >= 0.9, (client, counts)
-            killing = threading.Thread(target=kill_near, args=[lab, readers, 1])
+            killing = threading.Thread(target=kill_near, args=[lab, readers])
             killing.start()
             for client, counts in read_all(lab, readers, 2, killing.join).items():
                 assert counts[LEADER], (client, counts)

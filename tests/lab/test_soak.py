@@ -13,9 +13,9 @@ def test_a_run_goes_on_where_it_was_ended(tmp_path: Path) -> None:
     assert "2/5: 100 acknowledged; seeds [7] | to be continued |" in lines("cuts", tmp_path)[0]
     with Progress("cuts", 5, tmp_path) as second:
         assert (second.done, second.left) == (2, 3)
-        second.add(3, seed=8, acknowledged=50)
+        second.add(3, seed=8, acknowledged=1_000_050)
         assert second.left == 0
-    assert "5/5: 150 acknowledged; seeds [7, 8] | passed |" in lines("cuts", tmp_path)[0]
+    assert "5/5: 1,000,150 acknowledged; seeds [7, 8] | passed |" in lines("cuts", tmp_path)[0]
     assert lines("kills", tmp_path) == []
 
 
