@@ -6,8 +6,9 @@ out with fewer records than asked for.
 """
 
 import difflib
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -24,6 +25,7 @@ COMMANDS: Final = {
     "produce": "Write records to a topic.",
     "consume": "Read records of a topic.",
     "log": "Read, check and repair the files of a data directory.",
+    "pipeline": "Archive, replay, audit and compute on topics with Spark.",
     "zookeeper": "Look at the nodes in ZooKeeper or in an embedded store.",
     "export-zookeeper": "Let Apache Kafka take over a stopped broker.",
     "import-zookeeper": "Take over a stopped broker of Apache Kafka.",
@@ -33,38 +35,51 @@ EPILOG: Final = "Commands with -b work against any Kafka broker, those with --da
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is called."""
+    """A group that knows its commands by name and imports one when it is called.
+
+    `table` has a line of help for each; `prefix` is what the names of their modules begin with.
+    """
+
+    def __init__(self, *, table: Mapping[str, str], prefix: str = "", **rest: Any) -> None:
+        super().__init__(**rest)
+        self.table = table
+        self.prefix = prefix
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of `COMMANDS`."""
-        return list(COMMANDS)
+        """The names, in the order of the table."""
+        return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command in the module of the same name."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self.table:
             return None
         name = cmd_name.replace("-", "_")
-        command = getattr(import_module(f"odradek.cli.{name}"), name)
+        command = getattr(import_module(f"odradek.cli.{self.prefix}{name}"), name)
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of commands, without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(self.table.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click's, but an unknown name is answered with the nearest ones."""
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], COMMANDS)
+        if args[0] not in self.table and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], self.table)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, "-V", "--version", message="odradek %(version)s")
 def main() -> None:
     """Odradek, a broker that speaks Kafka's wire protocol."""

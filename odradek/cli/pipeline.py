@@ -1,0 +1,67 @@
+"""`odradek pipeline`: jobs on PySpark, each in a module of its own, imported when it is called."""
+
+import logging
+from typing import Any, Final
+
+import click
+
+from odradek.pipeline.errors import PipelineError, explainable, explained, reason
+
+from . import LazyGroup
+from .errors import CommandError
+
+# One line a job: `odradek pipeline NAME` is the function NAME of odradek/cli/pipeline_NAME.py.
+JOBS: Final = {
+    "archive": "Land topics in Parquet files, each record exactly once.",
+    "compact": "Make few large files of an archive's small ones.",
+    "replay": "Bring an archive back into a topic.",
+    "audit": "Compare broker, archive and a second topic.",
+    "rollup": "Aggregate a topic in windows, as a YAML file says.",
+    "mirror": "Copy topics to another cluster.",
+    "generate": "Write a realistic load to a topic.",
+    "checkpoint": "Show a checkpoint's offsets against the log's.",
+}
+EPILOG: Final = (
+    "Jobs run on the pyspark that is installed (pip install 'odradek[spark]'), here or on the "
+    "cluster that --master names. Exit codes: 0 done, 1 a comparison found differences, 2 the job "
+    "could not run."
+)
+
+log = logging.getLogger(__name__)
+
+
+class JobFailed(CommandError):
+    """One sentence on stderr and exit code 2."""
+
+    exit_code = 2
+
+
+class JobGroup(LazyGroup):
+    """The jobs; whatever files, Spark and its JVM raise is one sentence."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click's, with exit code 2 for what a job cannot do."""
+        try:
+            with explained():
+                return super().invoke(ctx)
+        except PipelineError as error:
+            raise JobFailed(str(error)) from error
+        except BrokenPipeError:  # nobody reads what is printed
+            raise
+        except explainable() as error:
+            # Not exit code 1, which says that a comparison found differences.
+            log.debug("job failed", exc_info=error)
+            raise JobFailed(
+                f"the job stopped: {reason(error)} (--log-level debug shows where)"
+            ) from error
+
+
+@click.group(
+    cls=JobGroup,
+    table=JOBS,
+    prefix="pipeline_",
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},  # also without `odradek` before it
+)
+def pipeline() -> None:
+    """Archive, replay, audit and compute on topics with Spark."""

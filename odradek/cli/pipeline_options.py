@@ -1,0 +1,169 @@
+"""Options that jobs share: which Spark, which brokers, which topics, and how a stream is run."""
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Final
+
+import click
+
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.kafka import Kafka
+from odradek.pipeline.properties import read_properties
+from odradek.pipeline.session import SparkOptions
+
+from .logs import FORMATS, LEVELS, set_up_logging
+from .options import parse_pairs
+
+Job = Callable[..., None]
+
+once_option: Final = click.option(
+    "--once", is_flag=True, help="Take what is there now and end (availableNow)."
+)
+fail_on_data_loss_option: Final = click.option(
+    "--fail-on-data-loss/--no-fail-on-data-loss",
+    default=True,
+    show_default=True,
+    help="Whether to stop when offsets are gone that were not read yet.",
+)
+
+
+def command_config_option(of: str = "", name: str = "--command-config") -> Callable[[Job], Job]:
+    """A file of properties; `of` says of which cluster, if a job knows two."""
+    return click.option(
+        name,
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help=f"Properties of Kafka's clients{of}, such as security.protocol.",
+    )
+
+
+def spark_options(job: Job) -> Job:
+    """Give a job --master, --conf, --jars as one argument `spark`, and the options of the log."""
+
+    @click.option(
+        "--master", metavar="URL", help="local[*] (the default), spark://…, yarn, k8s://…"
+    )
+    @click.option(
+        "--conf",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=parse_pairs,
+        help="A setting of Spark; may be repeated.",
+    )
+    @click.option(
+        "--jars",
+        metavar="JAR,…",
+        default="",
+        help="Spark's Kafka connector and what it needs, instead of a download; globs are fine.",
+    )
+    @click.option("--log-format", type=click.Choice(FORMATS), default="plain", show_default=True)
+    @click.option(
+        "--log-level",
+        type=click.Choice(LEVELS),
+        help="The default is info; warning where stderr is a terminal, which shows progress.",
+    )
+    @functools.wraps(job)
+    def with_spark(
+        master: str | None,
+        conf: dict[str, str],
+        jars: str,
+        log_format: str,
+        log_level: str | None,
+        **rest: object,
+    ) -> None:
+        set_up_logging(log_format, log_level or ("warning" if sys.stderr.isatty() else "info"))
+        paths = tuple(path for path in jars.split(",") if path)
+        job(spark=SparkOptions(master, conf, paths), **rest)
+
+    return with_spark
+
+
+def kafka_options(job: Job) -> Job:
+    """Give a job --bootstrap-servers and --command-config as one argument `kafka`."""
+
+    @click.option(
+        "-b",
+        "--bootstrap-servers",
+        metavar="HOST:PORT,…",
+        envvar="ODRADEK_BOOTSTRAP_SERVERS",
+        default="localhost:9092",
+        show_default=True,
+        show_envvar=True,
+        help="A broker of the cluster, or several.",
+    )
+    @command_config_option()
+    @functools.wraps(job)
+    def with_kafka(bootstrap_servers: str, command_config: str | None, **rest: object) -> None:
+        job(kafka=kafka_of(bootstrap_servers, command_config), **rest)
+
+    return with_kafka
+
+
+def topics_options(job: Job) -> Job:
+    """Give a job `topics` and `topics_pattern`, of which exactly one is there."""
+
+    @click.option("--topics", metavar="T,U", help="The topics.")
+    @click.option(
+        "--topics-pattern", metavar="REGEX", help="All topics whose whole names it matches."
+    )
+    @functools.wraps(job)
+    def with_topics(topics: str | None, topics_pattern: str | None, **rest: object) -> None:
+        if (topics is None) == (topics_pattern is None):
+            raise click.UsageError("give either --topics or --topics-pattern")
+        names = () if topics is None else topic_names(topics)
+        job(topics=names, topics_pattern=topics_pattern, **rest)
+
+    return with_topics
+
+
+def stream_options(job: Job) -> Job:
+    """Give a job `once` and `trigger`, of which at most one is there, and `query_name`."""
+
+    @once_option
+    @click.option(
+        "--trigger", metavar="INTERVAL", help='How often, as in "10 seconds"; else always.'
+    )
+    @click.option(
+        "--query-name", metavar="NAME", help="Of the query; the group spark-NAME shows its lag."
+    )
+    @functools.wraps(job)
+    def with_stream(once: bool, trigger: str | None, **rest: object) -> None:
+        if once and trigger is not None:
+            raise click.UsageError("--once has no --trigger")
+        job(once=once, trigger=trigger, **rest)
+
+    return with_stream
+
+
+def copy_options(job: Job) -> Job:
+    """Give a job that copies records `name`, `restart` and `compression`."""
+
+    @click.option(
+        "--name", default="", metavar="NAME", help="Of this copy, if there are several of a topic."
+    )
+    @click.option(
+        "--restart", is_flag=True, help="Copy all of it again, whatever was copied before."
+    )
+    @click.option(
+        "--compression", type=click.Choice(("none", "gzip")), default="none", show_default=True
+    )
+    @functools.wraps(job)
+    def with_copy(compression: str, **rest: object) -> None:
+        job(compression=None if compression == "none" else compression, **rest)
+
+    return with_copy
+
+
+def kafka_of(bootstrap_servers: str, command_config: str | None) -> Kafka:
+    """A cluster as two options name it.  Raises: PipelineError."""
+    properties = read_properties(command_config) if command_config else {}
+    return Kafka(bootstrap_servers, properties)
+
+
+def topic_names(text: str) -> list[str]:
+    """The names in `T,U`, each once.  Raises: PipelineError."""
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise PipelineError(f"{text!r} names no topic: give it as T or T,U")
+    return names

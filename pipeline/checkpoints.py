@@ -1,0 +1,240 @@
+"""What the checkpoint of a streaming query says: which topics, which offsets, which batch.
+
+Spark writes `offsets/N` when it has planned batch N and `commits/N` when that has ended.  A start
+runs the newest planned batch again if it has not ended: from where the one before ended.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+from .errors import PipelineError
+from .files import FileStatus
+from .kafka import Kafka
+from .offsets import Offsets, TopicPartition, offsets_of
+
+State = Literal["ok", "gone", "beyond the end", "no such partition"]
+
+VERSION: Final = "v1"
+NOTHING: Final = "-"
+"""What stands for a source that no offset is known of yet."""
+
+
+class Folder(Protocol):
+    """`Files` or `LocalFiles`."""
+
+    uri: str
+
+    def exists(self, path: str = "") -> bool:
+        """Whether a file or folder is there."""
+
+    def read(self, path: str) -> bytes:
+        """All of a file."""
+
+    def list(self, path: str = "", *, recursive: bool = False) -> list[FileStatus]:
+        """The files of a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The newest batch of a checkpoint."""
+
+    batch_id: int
+    """The newest batch that was planned."""
+    committed_batch_id: int | None
+    """The newest batch that ended."""
+    offsets: Offsets
+    """Where the newest planned batch ends: topic, partition, offset (exclusive)."""
+    committed_offsets: Offsets
+    """Where the newest ended batch ends, and a start goes on; the query's very start if none."""
+    watermark_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetLogEntry:
+    """What Spark writes of a batch before it runs it."""
+
+    offsets: Offsets
+    """Where the batch ends: topic, partition, offset (exclusive)."""
+    watermark_ms: int
+    """Of the records before the batch; 0: there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A partition of a checkpoint against its log."""
+
+    topic: str
+    partition: int
+    offset: int
+    """What a start reads next."""
+    start: int | None
+    """The log start offset; None: the partition is not there."""
+    end: int | None
+    state: State
+    lost: int
+    """How many offsets retention took away before they were read."""
+
+    @property
+    def lag(self) -> int | None:
+        """What is still to be read."""
+        if self.start is None or self.end is None:
+            return None
+        return max(0, self.end - max(self.offset, self.start))
+
+
+def read_checkpoint(files: Folder) -> Checkpoint | None:
+    """What a checkpoint folder holds; None: no batch was planned yet.  Raises: PipelineError."""
+    planned = _batches(files, "offsets")
+    if not planned:
+        if not files.exists("offsets") and _is_of_others(files):
+            raise PipelineError(
+                f"{files.uri} is no checkpoint: it has no folder `offsets`; give the job's"
+                f" checkpoint folder"
+            )
+        return None
+    ended = _batches(files, "commits")
+    newest = read_offset_log(files, planned[-1])
+    committed = next((batch for batch in reversed(ended) if batch in planned), None)
+    if committed is None:
+        committed_offsets = read_initial_offsets(files)
+    else:
+        committed_offsets = read_offset_log(files, committed).offsets
+    return Checkpoint(
+        planned[-1], committed, newest.offsets, committed_offsets, newest.watermark_ms or None
+    )
+
+
+def read_offset_log(files: Folder, batch_id: int) -> OffsetLogEntry:
+    """What a checkpoint says of a batch that was planned.  Raises: PipelineError."""
+    where = f"{files.uri}/offsets/{batch_id}"
+    lines = files.read(f"offsets/{batch_id}").decode(errors="replace").splitlines()
+    if len(lines) < 2 or lines[0] != VERSION:
+        raise PipelineError(
+            f"{where} is not as Spark 3.5 and 4.0 write it ({(lines or ['empty'])[0]!r}):"
+            f" if it is damaged, begin with another checkpoint (an archive goes on without any)"
+        )
+    merged: Offsets = {}
+    try:
+        metadata = json.loads(lines[1]) if lines[1].strip() else {}
+        for line in lines[2:]:
+            if line != NOTHING:
+                _merge(merged, offsets_of(json.loads(line)))
+    except ValueError as error:
+        raise PipelineError(
+            f"{where} is damaged ({error}): begin with another checkpoint (an archive goes on"
+            " without any)"
+        ) from error
+    return OffsetLogEntry(merged, metadata.get("batchWatermarkMs") or 0)
+
+
+def read_initial_offsets(files: Folder) -> Offsets:
+    """Where the query began: what each source noted at its first start."""
+    merged: Offsets = {}
+    for file in files.list("sources", recursive=True):
+        if not file.path.endswith("/0"):
+            continue
+        # Spark 2.1 expected a zero byte in front, and it is still written.
+        lines = files.read(file.path).lstrip(b"\0").decode(errors="replace").splitlines()
+        if len(lines) == 2 and lines[0] == VERSION:
+            _merge(merged, offsets_of(json.loads(lines[1])))
+    return merged
+
+
+def check_topics(checkpoint: Checkpoint, topics: Sequence[str], where: str) -> None:
+    """Refuse a checkpoint that belongs to other topics.  Raises: PipelineError.
+
+    More topics than it has are fine: they are read from their starting offsets.
+    """
+    others = sorted(checkpoint.offsets.keys() - set(topics))
+    if others:
+        raise PipelineError(
+            f"the checkpoint {where} is of topic {', '.join(others)}, which this job does not"
+            f" read: give this job a checkpoint of its own, or the same topics as before"
+        )
+
+
+def check_start(
+    files: Folder, kafka: Kafka, topics: Sequence[str], *, fail_on_data_loss: bool = True
+) -> None:
+    """Refuse to start a query that would stop for what its checkpoint says.
+
+    That are other topics, and records that are gone before they were read, which Spark's
+    failOnDataLoss would find later and in other words.  Raises: PipelineError.
+    """
+    checkpoint = read_checkpoint(files)
+    if checkpoint is None:
+        return
+    check_topics(checkpoint, topics, files.uri)
+    if not fail_on_data_loss:
+        return
+    starts = {topic: kafka.earliest(topic) for topic in checkpoint.committed_offsets}
+    ends = {topic: kafka.latest(topic) for topic in checkpoint.committed_offsets}
+    for position in positions(checkpoint, starts, ends):
+        if position.state != "ok":
+            raise PipelineError(_loss(position, files.uri, kafka.bootstrap_servers))
+
+
+def _loss(position: Position, where: str, servers: str) -> str:
+    name = TopicPartition(position.topic, position.partition)
+    if position.state == "gone":
+        what = (
+            f"{position.lost} offsets of {name} from {position.offset} on were removed (retention)"
+            f" before the job read them"
+        )
+    elif position.state == "beyond the end":
+        what = (
+            f"{name} ends at {position.end}, before the {position.offset} that the checkpoint"
+            f" {where} goes on at: the topic was made anew, or lost records"
+        )
+    else:
+        what = f"{name}, which the checkpoint {where} reads, is not there any more"
+    return (
+        f"{what}; failOnDataLoss stops the job so that nobody misses records unknowingly:"
+        f" look at `odradek pipeline checkpoint {where} -b {servers}`, then go on without them"
+        f" by --no-fail-on-data-loss, or begin with another checkpoint"
+    )
+
+
+def positions(checkpoint: Checkpoint, starts: Offsets, ends: Offsets) -> list[Position]:
+    """Each partition of the checkpoint, in order, against the logs' starts and ends."""
+    return [
+        _position(topic, partition, offset, starts.get(topic, {}), ends.get(topic, {}))
+        for topic, partitions in sorted(checkpoint.committed_offsets.items())
+        for partition, offset in sorted(partitions.items())
+    ]
+
+
+def _position(
+    topic: str, partition: int, offset: int, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> Position:
+    start, end = starts.get(partition), ends.get(partition)
+    state: State = "ok"
+    lost = 0
+    if start is None or end is None:
+        state = "no such partition"
+    elif offset < start:
+        state, lost = "gone", start - offset
+    elif offset > end:
+        state = "beyond the end"
+    return Position(topic, partition, offset, start, end, state, lost)
+
+
+def _is_of_others(files: Folder) -> bool:
+    """Whether a folder holds what Spark did not write: `metadata` is there before `offsets` is."""
+    names = (file.path.rpartition("/")[2] for file in files.list(recursive=True))
+    return any(name != "metadata" and not name.startswith(".") for name in names)
+
+
+def _batches(files: Folder, folder: str) -> list[int]:
+    names = (file.path.rpartition("/")[2] for file in files.list(folder))
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def _merge(merged: Offsets, more: Offsets) -> None:
+    """Two sources may read the same partition; the one that is behind counts."""
+    for topic, partitions in more.items():
+        there = merged.setdefault(topic, {})
+        for partition, offset in partitions.items():
+            there[partition] = min(offset, there.get(partition, offset))

@@ -1,0 +1,38 @@
+"""What Spark's kafka source and sink are told."""
+
+from collections.abc import Sequence
+
+from .kafka import Kafka
+
+
+def source_options(kafka: Kafka) -> dict[str, str]:
+    """What Spark's kafka source and sink need to reach the cluster (`kafka.` options only)."""
+    options = {f"kafka.{name}": value for name, value in kafka.properties.items()}
+    return {**options, "kafka.bootstrap.servers": kafka.bootstrap_servers}
+
+
+def reading_options(
+    kafka: Kafka, *, isolation_level: str, fail_on_data_loss: bool
+) -> dict[str, str]:
+    """What Spark's kafka source needs to read records whole, but for topics and offsets."""
+    return {
+        **source_options(kafka),
+        "kafka.isolation.level": isolation_level,
+        "includeHeaders": "true",
+        "failOnDataLoss": str(fail_on_data_loss).lower(),
+    }
+
+
+def stream_options(
+    topics: Sequence[str],
+    *,
+    pattern: str | None = None,
+    starting_offsets: str,
+    max_offsets_per_trigger: int | None,
+) -> dict[str, str]:
+    """What a stream needs beside these: its topics (or Java's `pattern`), and where to begin."""
+    subscription = ("subscribePattern", pattern) if pattern else ("subscribe", ",".join(topics))
+    options = dict([subscription, ("startingOffsets", starting_offsets)])
+    if max_offsets_per_trigger is not None:
+        options["maxOffsetsPerTrigger"] = str(max_offsets_per_trigger)
+    return options

@@ -1,0 +1,46 @@
+"""Files of this machine, read without starting a Spark."""
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from .errors import PipelineError
+from .files import FileStatus
+
+
+def local_path(uri: str) -> Path | None:
+    """The path that a URI names on this machine; None: it is elsewhere."""
+    parts = urlsplit(uri)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    return Path(uri).expanduser() if not parts.scheme else None
+
+
+class LocalFiles:
+    """A folder and what is below it: the reading half of `Files`."""
+
+    def __init__(self, root: Path) -> None:
+        self.uri = str(root)
+        self._root = root
+
+    def exists(self, path: str = "") -> bool:
+        """Whether a file or folder is there."""
+        return (self._root / path).exists()
+
+    def read(self, path: str) -> bytes:
+        """All of a file.  Raises: PipelineError."""
+        try:
+            return (self._root / path).read_bytes()
+        except OSError as error:
+            raise PipelineError(f"cannot read {self._root / path}: {error.strerror}") from error
+
+    def list(self, path: str = "", *, recursive: bool = False) -> list[FileStatus]:
+        """The files of a folder, sorted; none if it is not there.  Folders are no files."""
+        found = (self._root / path).glob("**/*" if recursive else "*")
+        return sorted(
+            (
+                FileStatus(str(file.relative_to(self._root)), file.stat().st_size)
+                for file in found
+                if file.is_file()
+            ),
+            key=lambda status: status.path,
+        )

@@ -1,0 +1,45 @@
+"""Offsets by topic and partition, as Spark's Kafka source takes them and writes them down."""
+
+import json
+from typing import Final, NamedTuple
+
+Offsets = dict[str, dict[int, int]]
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+"""These stand for offsets in Spark's JSON."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def parse_offsets(text: str) -> Offsets:
+    """Of the JSON {"topic": {"0": 23}}.  Raises: ValueError for anything else."""
+    document = json.loads(text)
+    if not _is_by_topic(document):
+        raise ValueError('offsets are written as {"topic": {"0": 23}}')
+    try:
+        return offsets_of(document)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+
+
+def offsets_of(document: object) -> Offsets:
+    """Of such JSON that is parsed already; of a source that is not Kafka's: none."""
+    if not isinstance(document, dict) or not _is_by_topic(document):
+        return {}
+    return {
+        topic: {int(partition): int(offset) for partition, offset in partitions.items()}
+        for topic, partitions in document.items()
+    }
+
+
+def _is_by_topic(document: object) -> bool:
+    return isinstance(document, dict) and all(isinstance(v, dict) for v in document.values())

@@ -1,0 +1,132 @@
+"""What a streaming query tells of each batch, as a line for the log and one for the terminal."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TextIO
+
+from .offsets import Offsets, TopicPartition, offsets_of
+
+PARTITIONS_SHOWN: Final = 4
+_CLEAR_LINE: Final = "\r\x1b[K"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch of a query, or the news that there was nothing to do."""
+
+    query: str | None
+    batch_id: int
+    records: int
+    records_per_s: float
+    duration_ms: int
+    ends: Offsets
+    """Where the batch ends, of sources that are Kafka's."""
+    latest: Offsets
+    """Where the logs ended when it was planned."""
+    watermark: str | None
+
+    def lags(self) -> dict[str, int]:
+        """How far each partition, as `topic-0`, is behind its log; those at the end left out."""
+        lags = {}
+        for topic, partitions in self.latest.items():
+            for partition, latest in partitions.items():
+                end = self.ends.get(topic, {}).get(partition)
+                if end is not None and latest > end:
+                    lags[str(TopicPartition(topic, partition))] = latest - end
+        return lags
+
+
+def parse_progress(text: str) -> Batch:
+    """Spark's JSON of a StreamingQueryProgress."""
+    progress = json.loads(text)
+    sources = [s for s in progress["sources"] if str(s.get("description")).startswith("Kafka")]
+    ends = _offsets(sources, "endOffset")
+    rows = progress["numInputRows"]
+    records = min(rows, _span(_offsets(sources, "startOffset"), ends, rows))
+    duration_ms = progress.get("durationMs", {}).get("triggerExecution", 0)
+    return Batch(
+        query=progress.get("name"),
+        batch_id=progress["batchId"],
+        records=records,
+        records_per_s=records * 1000 / duration_ms if duration_ms else 0.0,
+        duration_ms=duration_ms,
+        ends=ends,
+        latest=_offsets(sources, "latestOffset"),
+        watermark=(progress.get("eventTime") or {}).get("watermark"),
+    )
+
+
+def log_line(batch: Batch) -> str:
+    """The metrics of a batch."""
+    return (
+        f"batch query={batch.query} batch={batch.batch_id} records={batch.records}"
+        f" records_per_s={batch.records_per_s:.0f} duration_ms={batch.duration_ms}"
+        f" lag={sum(batch.lags().values())} watermark={batch.watermark or '-'}"
+    )
+
+
+def status_line(batch: Batch, records: int, width: int) -> str:
+    """What the terminal shows after a batch; `records` is the sum since the start."""
+    lags = sorted(batch.lags().items(), key=lambda lag: (-lag[1], lag[0]))
+    parts = [
+        f"{batch.query}: batch {batch.batch_id}",
+        f"{records:,} records",
+        f"{batch.records_per_s:,.0f}/s",
+        f"lag {sum(lag for _, lag in lags):,}",
+    ]
+    if lags:
+        worst = [f"{name} {lag:,}" for name, lag in lags[:PARTITIONS_SHOWN]]
+        more = [f"and {len(lags) - len(worst)} more"] if len(lags) > len(worst) else []
+        parts[-1] += f" ({', '.join(worst + more)})"
+    if batch.watermark:
+        parts.append(f"watermark {batch.watermark}")
+    line = ", ".join(parts)
+    return line if len(line) < width else f"{line[: max(0, width - 2)]}…"
+
+
+class StatusLine:
+    """One line at the foot of a terminal that is written over; nothing where there is none."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stderr
+        self._shown = self._out.isatty()
+
+    def show(self, line: str) -> None:
+        """Replace the line."""
+        if self._shown:
+            self._out.write(_CLEAR_LINE + line)
+            self._out.flush()
+
+    def end(self) -> None:
+        """Leave the last line where it is, and go below it."""
+        if self._shown:
+            self._out.write("\n")
+            self._out.flush()
+
+
+def _span(starts: Offsets, ends: Offsets, unknown: int) -> int:
+    """How many offsets lie in a batch.
+
+    Spark counts a row each time that it is read, which a foreachBatch may do more than once; but
+    no more records than offsets were there.  The first batch does not say where it begins.
+    """
+    if not starts or not ends:
+        return unknown
+    return sum(
+        end - starts.get(topic, {}).get(partition, 0)
+        for topic, partitions in ends.items()
+        for partition, end in partitions.items()
+    )
+
+
+def _offsets(sources: list[Mapping[str, Any]], name: str) -> Offsets:
+    merged: Offsets = {}
+    for source in sources:
+        # Python's JSON of a query has offsets as text, the JVM's as objects.
+        found = source.get(name)
+        document = json.loads(found) if isinstance(found, str) else found
+        for topic, partitions in offsets_of(document).items():
+            merged.setdefault(topic, {}).update(partitions)
+    return merged

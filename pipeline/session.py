@@ -1,0 +1,185 @@
+"""How a Spark session is started: the one place that knows connectors, defaults and versions."""
+
+import logging
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from .errors import PipelineError, explained
+from .installation import Installation, check_java, find_installation, needs_download
+from .settings import (
+    DEFAULT_MASTER,
+    check_master,
+    defaults_for,
+    expanded,
+    listed,
+    user_settings,
+)
+from .spark_types import SparkSession
+
+CONNECT_TIMEOUT_S: Final = 5
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """What the user asked of Spark."""
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    jars: Sequence[str] = ()
+
+    def with_defaults(self, conf: Mapping[str, str]) -> "SparkOptions":
+        """The same with settings that a job needs: only --conf wins over them."""
+        return replace(self, conf={**conf, **self.conf})
+
+
+def start(app: str, options: SparkOptions, *, needs_kafka: bool = True) -> SparkSession:
+    """A session whose Kafka connector fits it.  Raises: PipelineError.
+
+    --conf wins over the user's spark-defaults, which win over what is set here for a laptop.
+    """
+    pyspark = _import_pyspark()
+    spark = find_installation(_spark_home(), pyspark.__version__)
+    settings = settings_for(
+        spark,
+        _user_settings(spark.home),
+        options,
+        needs_kafka=needs_kafka,
+        cores=os.cpu_count() or 1,
+        memory_bytes=_memory_bytes(),
+    )
+    if pyspark.SparkContext._gateway is None:
+        _check_before_launch(spark, settings["spark.master"])
+    if settings["spark.master"].startswith("local"):
+        # Else the workers take whatever `python3` is on the path.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    _quieten_pyspark()
+    builder = pyspark.sql.SparkSession.builder.appName(app)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with explained():
+        session = builder.getOrCreate()
+    if "spark.log.level" in settings and "spark.log.level" not in options.conf:
+        _quieten(session)
+    log.info("spark started version=%s master=%s", spark.version, settings["spark.master"])
+    return session
+
+
+def has_executors(spark: SparkSession) -> bool:
+    """Whether tasks run in other processes than the driver's, which may be lost or elsewhere."""
+    master = str(spark.sparkContext.master)
+    return master.startswith("local-cluster") or not master.startswith("local")
+
+
+def _quieten_pyspark() -> None:
+    """PySpark and py4j log with tracebacks what they raise, and what we say in a sentence."""
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    # What a batch raises crosses py4j.
+    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL + 1)
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:  # Spark 3.5
+        return
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _quieten(session: SparkSession) -> None:
+    """What stops a query is said by the job, in one sentence instead of the JVM's trace."""
+    log4j = session.sparkContext._jvm.org.apache.logging.log4j
+    for package in ("streaming", "streaming.runtime"):  # before and since Spark 4.1
+        name = f"org.apache.spark.sql.execution.{package}.MicroBatchExecution"
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+
+
+def settings_for(
+    spark: Installation,
+    user: Mapping[str, str],
+    options: SparkOptions,
+    *,
+    needs_kafka: bool,
+    cores: int,
+    memory_bytes: int,
+) -> dict[str, str]:
+    """All that is told to the session's builder; `user` is what Spark reads by itself.
+
+    Raises: PipelineError.
+    """
+    user = {**user, **options.conf}
+    if options.master:
+        user["spark.master"] = options.master
+    master = user.get("spark.master", DEFAULT_MASTER)
+    defaults = defaults_for(master, cores, memory_bytes)
+    settings = {name: value for name, value in defaults.items() if name not in user}
+    settings.update(options.conf)
+    settings["spark.master"] = master
+    jars = [*listed(user.get("spark.jars")), *expanded(list(options.jars))]
+    if jars:
+        settings["spark.jars"] = ",".join(jars)
+    packages = listed(user.get("spark.jars.packages"))
+    if needs_kafka and needs_download(spark, jars, packages):
+        settings["spark.jars.packages"] = ",".join([*packages, spark.package])
+        log.info("connector package=%s (downloaded once; --jars is the way without)", spark.package)
+    return settings
+
+
+def _user_settings(home: Path) -> dict[str, str]:
+    """What the user has set outside of our command line."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return user_settings(home, os.environ)
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # spark-submit has read it all, into its JVM's properties
+    return dict(SparkConf().getAll())
+
+
+def _check_before_launch(spark: Installation, master: str) -> None:
+    """What would otherwise fail late, or in the JVM's words."""
+    check_master(master, os.environ)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return
+    check_java(spark, os.environ)
+    if master.startswith("spark://"):
+        _check_standalone(master)
+
+
+def _check_standalone(master: str) -> None:
+    """Spark itself would try for a minute."""
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
+        except (OSError, ValueError, OverflowError):
+            continue
+        return
+    raise PipelineError(
+        f"no Spark master answers at {master}: start one"
+        f" (spark-class org.apache.spark.deploy.master.Master), or check --master"
+    )
+
+
+def _spark_home() -> Path:
+    from pyspark.find_spark_home import _find_spark_home
+
+    return Path(_find_spark_home())
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _import_pyspark() -> Any:
+    try:
+        import pyspark
+        import pyspark.sql
+    except ImportError as error:
+        raise PipelineError(
+            f"the jobs need PySpark: pip install 'odradek[spark]' ({error})"
+        ) from error
+    return pyspark

@@ -1,0 +1,108 @@
+"""Spark's settings: the user's own from every place, and ours for what is left open."""
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from glob import glob
+from pathlib import Path
+from typing import Final
+
+from .errors import PipelineError
+from .properties import read_properties
+
+DEFAULT_MASTER: Final = "local[*]"
+MASTERS: Final = re.compile(r"local(\[[^\]]+\])?|local-cluster\[.+\]|spark://.+|yarn|k8s://.+")
+DRIVER_MEMORY_MIB_MIN: Final = 1024
+DRIVER_MEMORY_MIB_MAX: Final = 4096
+# Options of spark-submit that people put into PYSPARK_SUBMIT_ARGS, and the settings they stand for.
+_SUBMIT_OPTIONS: Final = {
+    "--master": "spark.master",
+    "--jars": "spark.jars",
+    "--packages": "spark.jars.packages",
+    "--driver-memory": "spark.driver.memory",
+    "--executor-memory": "spark.executor.memory",
+}
+_EVERYWHERE: Final = {
+    "spark.sql.session.timeZone": "UTC",  # dates must not depend on who runs the job
+    "spark.ui.showConsoleProgress": "false",  # the jobs show their own
+    "spark.log.level": "ERROR",  # what Kafka's clients warn of is none of the user's business
+}
+
+
+def user_settings(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """spark-defaults.conf, then PYSPARK_SUBMIT_ARGS over it.  Raises: PipelineError."""
+    folder = Path(environ.get("SPARK_CONF_DIR") or home / "conf")
+    defaults = folder / "spark-defaults.conf"
+    settings = read_properties(str(defaults)) if defaults.exists() else {}
+    settings.update(submit_settings(environ.get("PYSPARK_SUBMIT_ARGS", "")))
+    return settings
+
+
+def submit_settings(text: str) -> dict[str, str]:
+    """The settings among spark-submit's arguments."""
+    settings: dict[str, str] = {}
+    arguments = iter(shlex.split(text))
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if name in ("--conf", "-c", *_SUBMIT_OPTIONS):
+            value = value if equals else next(arguments, "")
+            if name in _SUBMIT_OPTIONS:
+                settings[_SUBMIT_OPTIONS[name]] = value
+            else:
+                key, _, setting = value.partition("=")
+                settings[key] = setting
+    return settings
+
+
+def check_master(master: str, environ: Mapping[str, str]) -> None:
+    """Refuse what is no master.  Raises: PipelineError."""
+    if not MASTERS.fullmatch(master):
+        raise PipelineError(
+            f"--master {master} is none of local[N], local[*], spark://HOST:PORT, yarn, k8s://URL"
+        )
+    if master == "yarn" and not (environ.get("HADOOP_CONF_DIR") or environ.get("YARN_CONF_DIR")):
+        raise PipelineError(
+            "--master yarn needs HADOOP_CONF_DIR or YARN_CONF_DIR: set it to the folder with"
+            " core-site.xml and yarn-site.xml"
+        )
+
+
+def defaults_for(master: str, cores: int, memory_bytes: int) -> dict[str, str]:
+    """What suits a master; on a cluster its administrators know better, and little is set."""
+    if not master.startswith("local"):
+        return dict(_EVERYWHERE)
+    mib = min(max(memory_bytes // 4 // 2**20, DRIVER_MEMORY_MIB_MIN), DRIVER_MEMORY_MIB_MAX)
+    return {
+        **_EVERYWHERE,
+        "spark.driver.memory": f"{mib}m",
+        "spark.driver.host": "127.0.0.1",  # a laptop's own name often resolves to nothing
+        "spark.sql.shuffle.partitions": str(local_cores(master, cores)),
+    }
+
+
+def local_cores(master: str, cores: int) -> int:
+    """How many tasks run at a time in `local[N]`, `local[*]` or `local`."""
+    found = re.match(r"local(?:\[(\d+|\*))?", master)
+    if found is None or found[1] is None:
+        return 1
+    return cores if found[1] == "*" else int(found[1])
+
+
+def expanded(jars: list[str]) -> list[str]:
+    """Paths of jars with globs resolved; URIs as they are.  Raises: PipelineError."""
+    found: list[str] = []
+    for jar in jars:
+        if "://" in jar:
+            found.append(jar)
+            continue
+        paths = sorted(glob(os.path.expanduser(jar.removeprefix("file:"))))
+        if not paths:
+            raise PipelineError(f"--jars {jar}: there is no such file")
+        found += paths
+    return found
+
+
+def listed(text: str | None) -> list[str]:
+    """The parts of `a,b`; none of nothing."""
+    return [part.strip() for part in (text or "").split(",") if part.strip()]

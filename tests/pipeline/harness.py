@@ -1,0 +1,159 @@
+"""How the pipeline's tests run Spark: commands in processes of their own, and one warm Spark."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tests.spark.child import SparkChild
+from tests.spark.environment import ROOT, Spark
+
+MASTER: Final = "local[2]"
+RUN_TIMEOUT_S: Final = 240
+WAIT_TIMEOUT_S: Final = 240
+"""A Spark may have to start first."""
+POLL_S: Final = 0.02
+
+
+class Result(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+def eventually(
+    condition: Callable[[], object],
+    shown: Callable[[], object] = str,
+    *,
+    timeout_s: float = WAIT_TIMEOUT_S,
+) -> None:
+    """Return once a condition holds; `shown` is what a test that waits too long says."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {shown()}"
+        time.sleep(POLL_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """`python -m odradek pipeline …` with the interpreter of one Spark, in a process of its own."""
+
+    spark: Spark
+
+    def line(
+        self,
+        *arguments: str,
+        conf: Mapping[str, str] = {},
+        master: str = MASTER,
+        jars: Sequence[Path] = (),
+    ) -> list[str]:
+        """The command line: a small Spark, the cached connector unless other jars are given."""
+        paths = jars or self.spark.connector_jars()
+        line = [str(self.spark.python), "-m", "odradek", "pipeline", *arguments]
+        line += ["--master", master, "--jars", ",".join(map(str, paths))]
+        for name, value in {**self.spark.small, **conf}.items():
+            line += ["--conf", f"{name}={value}"]
+        return line
+
+    def run(
+        self,
+        *arguments: str,
+        timeout_s: float = RUN_TIMEOUT_S,
+        env: Mapping[str, str] = {},
+        **rest: Any,
+    ) -> Result:
+        """Run a command to its end."""
+        done = subprocess.run(
+            self.line(*arguments, **rest),
+            env=environment(env),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def start(
+        self, *arguments: str, output: Path, env: Mapping[str, str] = {}, **rest: Any
+    ) -> "RunningCommand":
+        """Start a command; what it prints goes to the file `output`."""
+        return RunningCommand(self.line(*arguments, **rest), output, env)
+
+
+class RunningCommand:
+    """A command and its JVM, in a process group of their own."""
+
+    def __init__(self, line: list[str], output: Path, env: Mapping[str, str] = {}) -> None:
+        self.output = output
+        with output.open("ab") as printed:
+            self.popen = subprocess.Popen(
+                line,
+                env=environment(env),
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def printed(self) -> str:
+        """What it has printed so far."""
+        return self.output.read_text(errors="replace")
+
+    def wait_until(self, condition: Callable[[], object]) -> None:
+        """Return once a condition holds while the command runs."""
+
+        def holds() -> object:
+            assert self.popen.poll() is None, self.printed
+            return condition()
+
+        eventually(holds, lambda: self.printed)
+
+    def stop(self, timeout_s: float = 60) -> int:
+        """SIGTERM to the job, as `kill` and Docker do; its exit code."""
+        self.popen.send_signal(signal.SIGTERM)
+        return self.popen.wait(timeout_s)
+
+    def kill(self) -> None:
+        """SIGKILL to job, JVM and Python workers at once."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        self.popen.wait()
+
+
+class WarmSpark(SparkChild):
+    """One Spark in a process (worker.py) that runs commands and checks without a new JVM each."""
+
+    def __init__(
+        self,
+        spark: Spark,
+        directory: Path,
+        *,
+        master: str = MASTER,
+        conf: Mapping[str, str] = {},
+        env: Mapping[str, str] = {},
+    ) -> None:
+        jars = [str(jar) for jar in spark.connector_jars()]
+        options = json.dumps({"master": master, "conf": {**spark.small, **conf}, "jars": jars})
+        super().__init__(spark, directory, "tests.pipeline.worker", options, environment(env))
+
+    def run(self, job: str, /, **arguments: object) -> Any:
+        """Call `package.module.function(spark, **arguments)` there.  Raises: JobFailed."""
+        return self.ask({"job": job, "arguments": arguments})
+
+    def command(self, *arguments: str) -> Result:
+        """`odradek pipeline …` in that process.  Raises: JobFailed for a traceback."""
+        return Result(**self.ask({"command": arguments}))
+
+
+def environment(more: Mapping[str, str] = {}) -> dict[str, str]:
+    """What the children get: this checkout, and nothing of Spark that the machine has set."""
+    kept = {name: value for name, value in os.environ.items() if "SPARK_" not in name}
+    return {**kept, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1", **more}

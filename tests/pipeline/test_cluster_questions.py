@@ -1,0 +1,135 @@
+"""What the jobs ask of brokers, on a real one."""
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer
+
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.kafka import Kafka
+from odradek.pipeline.kafka_source import source_options
+from odradek.pipeline.topic_settings import TopicSettings, ask_settings
+from odradek.pipeline.writing import open_topic
+from tests.pipeline.conftest import NewTopicName
+from tests.wire.servers import Server
+
+pytestmark = pytest.mark.wire
+
+
+@pytest.fixture
+def kafka(server: Server) -> Iterator[Kafka]:
+    cluster = Kafka(server.bootstrap_servers)
+    yield cluster
+    cluster.close()
+
+
+def test_topics_are_found_by_name_and_pattern(kafka: Kafka, new_topic: NewTopicName) -> None:
+    first, second = new_topic("found.a"), new_topic("found.b", partitions=2)
+    assert kafka.topics([second, first]) == [first, second]
+    assert kafka.topics(pattern=r"found\..*") == [first, second]
+    assert "__consumer_offsets" not in kafka.topics(pattern=".*")
+    assert kafka.partitions(second) == 2
+    assert kafka.exists(first)
+    assert not kafka.exists("found")
+
+
+def test_the_ends_of_logs_are_told(kafka: Kafka, server: Server, new_topic: NewTopicName) -> None:
+    topic = new_topic("timed")
+    producer = KafkaProducer(bootstrap_servers=server.bootstrap_servers)
+    for _ in range(10):
+        producer.send(topic, b"x", partition=1)
+    producer.close()
+    assert kafka.earliest(topic) == {0: 0, 1: 0, 2: 0}
+    assert kafka.latest(topic) == {0: 0, 1: 10, 2: 0}
+
+
+def test_a_topic_is_made_with_its_settings(kafka: Kafka) -> None:
+    kafka.create_topic("made-here", 4, {"retention.ms": "7000"})
+    assert kafka.partitions("made-here") == 4
+    assert kafka.topic_config("made-here") == {"retention.ms": "7000"}
+
+
+def test_offsets_are_committed_for_a_group_without_members(
+    kafka: Kafka, new_topic: NewTopicName
+) -> None:
+    topic = new_topic("lagging")
+    assert kafka.committed("spark-x", [topic]) == {}
+    kafka.commit("spark-x", {topic: {0: 3, 2: 4}})
+    kafka.commit("spark-x", {})
+    assert kafka.committed("spark-x", [topic]) == {topic: {0: 3, 2: 4}}
+    assert kafka.committed("spark-x", ["other"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (lambda kafka: kafka.topics(["here-not"]), "there is no topic here-not at "),
+        (lambda kafka: kafka.latest("here-not"), "odradek topics create here-not"),
+        (lambda kafka: kafka.topic_config("here-not"), "there is no topic here-not"),
+        (lambda kafka: kafka.topics(pattern="("), "is not a pattern for topics"),
+        (lambda kafka: kafka.topics(pattern="here-not.*"), "no topic at .* matches"),
+        (lambda kafka: kafka.create_topic("a/b", 1), "a/b cannot be created: .*(may hold|invalid)"),
+        (
+            lambda kafka: kafka.create_topic("ab", 1, {"foo": "1"}),
+            "(no topic config named '|Unknown topic config name: )foo",
+        ),
+    ],
+)
+def test_what_is_refused_is_one_sentence(
+    kafka: Kafka, question: Callable[[Kafka], object], said: str
+) -> None:
+    with pytest.raises(PipelineError, match=said):
+        question(kafka)
+
+
+class Reserved:
+    """An admin client of a user who may not see a topic's settings."""
+
+    def describe_topics(self, names: object = None) -> list[dict[str, Any]]:
+        topic_id = "00000000-0000-0000-0000-000000000001"
+        return [{"name": "t", "error_code": 0, "topic_id": topic_id, "partitions": [{}, {}]}]
+
+    def describe_configs(self, resources: object, config_filter: str = "modified") -> Any:
+        hidden = SimpleNamespace(resource_type=2, resource_name="t", configs=[], error_code=29)
+        answers = [SimpleNamespace(results=[hidden])]
+        return KafkaAdminClient._describe_configs_process_responses(answers, config_filter)
+
+
+def test_settings_that_may_not_be_read_are_not_taken_for_none() -> None:
+    kafka = Kafka("there:9092")
+    kafka._admin = Reserved()
+    says = "the settings of t at there:9092 may not be read: allow the user of the job DESCRIBE_CON"
+    with pytest.raises(PipelineError, match=says):
+        kafka.topic_config("t")
+    with pytest.raises(PipelineError, match=says):
+        kafka.setting("t", "max.message.bytes")
+    hidden = ask_settings(kafka, "t")
+    assert hidden == TopicSettings(2, None, "AAAAAAAAAAAAAAAAAAAAAQ")
+    with pytest.raises(PipelineError, match=r"u is not there, .* whose settings are hidden"):
+        open_topic(kafka, "u", hidden)
+    assert open_topic(kafka, "t", hidden) == 2
+
+
+def test_a_broker_that_comes_back_is_asked_again(
+    own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.pipeline.kafka.CONNECT_TIMEOUT_MS", 300)
+    own_server.start()
+    kafka = Kafka(own_server.bootstrap_servers)
+    kafka.create_topic("kept", 1)
+    own_server.kill()
+    with pytest.raises(PipelineError, match="no broker answers at"):
+        kafka.latest("kept")
+    own_server.start()
+    assert kafka.latest("kept") == {0: 0}
+    kafka.close()
+
+
+def test_spark_is_told_of_servers_and_properties() -> None:
+    kafka = Kafka("a:1,b:2", {"security.protocol": "SSL"})
+    assert source_options(kafka) == {
+        "kafka.bootstrap.servers": "a:1,b:2",
+        "kafka.security.protocol": "SSL",
+    }
