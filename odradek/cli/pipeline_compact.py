@@ -1,0 +1,35 @@
+"""`odradek pipeline compact`: few large files of an archive's small ones."""
+
+import click
+
+from odradek.pipeline.archive import DEFAULTS, claim
+from odradek.pipeline.archive_files import TARGET_BYTES
+from odradek.pipeline.archive_files import compact as run_compact
+from odradek.pipeline.files import Files
+from odradek.pipeline.manifest import Archive
+from odradek.pipeline.session import SparkOptions, start
+
+from .pipeline_options import spark_options
+
+
+@click.command()
+@click.option("--archive", "folder", metavar="DIR", required=True, help="What archive wrote.")
+@click.option(
+    "--target-bytes",
+    type=click.IntRange(1),
+    default=TARGET_BYTES,
+    show_default=True,
+    help="About how large files become; larger ones stay.",
+)
+@spark_options
+def compact(spark: SparkOptions, folder: str, target_bytes: int) -> None:
+    """Make few large files of an archive's small ones.
+
+    Takes the archive over from a job that writes to it: that one stops. Each folder changes whole
+    or not at all; while one does, readers of plain Parquet may see its records twice.
+    """
+    session = start("odradek compact", spark.with_defaults(DEFAULTS), needs_kafka=False)
+    files = Files(session, folder)
+    about = Archive(files).about()
+    done = run_compact(session, claim(files), about, target_bytes)
+    click.echo(f"{done.files_before} files became {done.files_after}: {folder}")

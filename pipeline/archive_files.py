@@ -1,0 +1,88 @@
+"""Few large files of an archive's many small ones.
+
+Each folder is rewritten by a commit of its own, which a crash leaves whole or undone. Who reads by
+the manifest sees each record once at any time, or fails because a file is gone. Who reads plain
+Parquet while a folder is swapped may see its records twice: compact when nobody does.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from .archive_commits import ArchiveWriter
+from .archive_writing import staged_files
+from .errors import PipelineError
+from .manifest import About, ArchivedFile, Commit, schema
+from .spark_types import SparkSession
+
+TARGET_BYTES: Final = 128 * 1024 * 1024
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction did."""
+
+    files_before: int = 0
+    files_after: int = 0
+
+
+def groups(commits: Sequence[Commit], target_bytes: int) -> dict[str, list[list[ArchivedFile]]]:
+    """By folder, the files that become one: in the archive's order, at most `target_bytes` each."""
+    folders: dict[str, list[list[ArchivedFile]]] = {}
+    for commit in commits:
+        for file in commit.files:
+            if file.size_bytes >= target_bytes:
+                continue
+            bins = folders.setdefault(file.path.rpartition("/")[0], [[]])
+            if sum(other.size_bytes for other in bins[-1]) + file.size_bytes > target_bytes:
+                bins.append([])
+            bins[-1].append(file)
+    worthwhile = {
+        folder: [group for group in bins if len(group) > 1] for folder, bins in folders.items()
+    }
+    return {folder: bins for folder, bins in sorted(worthwhile.items()) if bins}
+
+
+def compact(
+    spark: SparkSession, writer: ArchiveWriter, about: About, target_bytes: int
+) -> Compacted:
+    """Rewrite small files, folder by folder.  Raises: PipelineError."""
+    before = after = 0
+    for folder, bins in groups(writer.commits, target_bytes).items():
+        old = [file for group in bins for file in group]
+        new = _rewrite(spark, writer, about, folder, bins)
+        log.info("compacted folder=%s files=%d into=%d", folder, len(old), new)
+        before += len(old)
+        after += new
+    if before:
+        writer.write_snapshot()
+    return Compacted(before, after)
+
+
+def _rewrite(
+    spark: SparkSession,
+    writer: ArchiveWriter,
+    about: About,
+    folder: str,
+    bins: Sequence[Sequence[ArchivedFile]],
+) -> int:
+    """How many files there are now.  Raises: PipelineError."""
+    staging = writer.stage()
+    target = writer.files.absolute(f"{staging}/{folder}")
+    order = [name for name in ("partition", "offset") if name not in about.partition_by]
+    for group in bins:
+        paths = [writer.files.absolute(file.path) for file in group]
+        rows = spark.read.schema(schema(without=about.partition_by)).parquet(*paths)
+        rows.coalesce(1).sortWithinPartitions(*order).write.mode("append").parquet(target)
+    staged = staged_files(spark, writer.files, staging, None)
+    expected = sum(file.records for group in bins for file in group)
+    if sum(file.records for file in staged) != expected:
+        raise PipelineError(
+            f"{writer.files.absolute(folder)} holds {sum(file.records for file in staged)} records "
+            f"where its commits say {expected}: its files were changed, and were left as they are"
+        )
+    writer.commit(staging, staged, removed=[file.path for group in bins for file in group])
+    return len(staged)

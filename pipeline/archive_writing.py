@@ -1,0 +1,129 @@
+"""Records into staged Parquet files by Spark, and what of them can be read back."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import unquote
+
+from .archive_commits import StagedFile
+from .errors import PipelineError
+from .files import Files
+from .manifest import COLUMNS, OffsetRange
+from .offsets import TopicPartition
+from .spark_types import DataFrame, SparkSession
+
+_SECONDS: Final = "unix_seconds(timestamp)"
+MADE: Final = {
+    "date": f"date_from_unix_date(int(({_SECONDS} - pmod({_SECONDS}, 86400)) div 86400))",
+    "hour": f"int(pmod({_SECONDS}, 86400) div 3600)",
+}
+"""Columns of folders, in UTC whatever spark.sql.session.timeZone is: it may change between runs."""
+
+
+def only(frame: DataFrame, asked: Sequence[OffsetRange], parts: Sequence[OffsetRange]) -> DataFrame:
+    """A batch without the offsets that are archived already."""
+    if list(asked) == list(parts):
+        return frame
+    from pyspark.sql import functions as f
+
+    ranges = f.lit(False)
+    for part in parts:
+        ranges |= (
+            (f.col("topic") == part.topic)
+            & (f.col("partition") == part.partition)
+            & (f.col("offset") >= part.start_offset)
+        )
+    return frame.where(ranges)
+
+
+def write_records(frame: DataFrame, target: str, partition_by: Sequence[str]) -> None:
+    """Write Parquet files, in each the records of a partition in their order."""
+    from pyspark.sql import functions as f
+
+    made = [f.expr(MADE[name]).alias(name) for name in partition_by if name in MADE]
+    columns = [*COLUMNS, *made]
+    ordered = dict.fromkeys((*partition_by, "partition", "offset"))
+    rows = frame.select(*columns).sortWithinPartitions(*ordered)
+    rows.write.mode("append").partitionBy(*partition_by).parquet(target)
+
+
+def staged_files(
+    spark: SparkSession, files: Files, folder: str, parts: Sequence[OffsetRange] | None
+) -> list[StagedFile]:
+    """What Spark has written, read back: each offset was asked for, and none came twice.
+
+    Raises: PipelineError.
+    """
+    found = {
+        status.path: status.size_bytes
+        for status in files.list(folder, recursive=True)
+        if status.path.endswith(".parquet")
+    }
+    if not found:
+        return []
+    rows = _counted(spark, files.absolute(folder))
+    if parts is not None:
+        _check_counts(rows, parts)
+    records: dict[tuple[str, str], int] = {}
+    for row in rows:
+        path = folder + unquote(row["file"]).rpartition(folder)[2]
+        records[path, row["topic"]] = records.get((path, row["topic"]), 0) + row["records"]
+    return [
+        StagedFile(path, topic, count, found[path])
+        for (path, topic), count in sorted(records.items())
+    ]
+
+
+def check_complete(
+    batch: DataFrame, staged: Sequence[StagedFile], parts: Sequence[OffsetRange], place: str
+) -> None:
+    """Whether all that Spark has read is in the staged files.
+
+    An executor that has a disk of its own in the folder's place writes what nobody will find, and
+    Spark is content.  Raises: PipelineError.
+    """
+    found = sum(file.records for file in staged)
+    if found == sum(part.end_offset - part.start_offset for part in parts):
+        return
+    # Transactions and compaction leave gaps as well: only Kafka can tell.
+    expected = batch.count()
+    if found < expected:
+        raise PipelineError(
+            f"of {expected} records that Spark wrote only {found} are in {place}: its executors do "
+            "not share the folder with the driver; give one that is the same on every machine "
+            "(hdfs://…, s3a://…, a shared disk), the batch was not archived"
+        )
+
+
+def _counted(spark: SparkSession, target: str) -> list[Any]:
+    from pyspark.sql import functions as f
+
+    # The types of columns that folders are named by are not to be guessed.
+    rows = spark.read.schema("topic string, partition int, offset bigint").parquet(target)
+    return list(
+        rows.groupBy(f.input_file_name().alias("file"), "topic", "partition")
+        .agg(
+            f.count("offset").alias("records"),
+            f.min("offset").alias("first"),
+            f.max("offset").alias("last"),
+        )
+        .collect()
+    )
+
+
+def _check_counts(rows: Sequence[Any], parts: Sequence[OffsetRange]) -> None:
+    by_partition = {part.topic_partition: part for part in parts}
+    counts = dict.fromkeys(by_partition, 0)
+    for row in rows:
+        key = TopicPartition(row["topic"], row["partition"])
+        part = by_partition.get(key)
+        if part is None or row["first"] < part.start_offset or row["last"] >= part.end_offset:
+            raise PipelineError(
+                f"Spark wrote offsets {row['first']} to {row['last']} of {key}, which "
+                f"were not asked for ({part}): the batch was not archived; start the job again"
+            )
+        counts[key] += row["records"]
+        if counts[key] > part.end_offset - part.start_offset:
+            raise PipelineError(
+                f"Spark wrote offsets of {key} twice: the batch was not archived; "
+                "start the job again"
+            )

@@ -1,0 +1,273 @@
+"""What an archive holds: commits, in the order in which they became part of it.
+
+`DIR/_odradek/commits/` has a JSON file for each: the offset ranges that were asked of Kafka and the
+Parquet files with what came. Only what a commit names is in the archive. Now and then a snapshot,
+one commit in the place of all before it, spares a reader the rest.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from .documents import document_of
+from .errors import PipelineError
+from .files import Files
+from .kafka import ISOLATION_LEVELS
+from .offsets import TopicPartition
+from .spark_types import DataFrame, SparkSession
+
+VERSION: Final = 1
+ROOM: Final = "_odradek"
+"""Everything that is no record; Spark's readers pass over names that begin like this."""
+ABOUT: Final = f"{ROOM}/archive.json"
+COMMITS: Final = f"{ROOM}/commits"
+SUFFIX: Final = ".json"
+SNAPSHOT: Final = ".snapshot.json"
+COLUMNS: Final = {
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key: string, value: binary>>",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
+"""Those of Spark's Kafka source, and their types."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """Offsets of one partition, as asked of Kafka: there may be fewer records."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    """Not in the range."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Whose offsets they are."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedFile:
+    """One Parquet file."""
+
+    path: str
+    """Below the archive's folder."""
+    topic: str
+    records: int
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What became part of the archive at once."""
+
+    number: int
+    ranges: tuple[OffsetRange, ...]
+    files: tuple[ArchivedFile, ...]
+    removed: tuple[str, ...] = ()
+    """Paths of earlier commits' files whose records `files` hold now, after a compaction."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written."""
+        return {"version": VERSION, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Commit":
+        """As it was written.  Raises: KeyError, TypeError."""
+        return cls(
+            document["number"],
+            tuple(OffsetRange(**fields) for fields in document["ranges"]),
+            tuple(ArchivedFile(**fields) for fields in document["files"]),
+            tuple(document["removed"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What an archive is from its first day to its last."""
+
+    partition_by: tuple[str, ...] = ("topic", "date")
+    isolation_level: str = ISOLATION_LEVELS[0]
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written."""
+        return {"version": VERSION, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "About":
+        """As it was written.  Raises: KeyError, TypeError."""
+        return cls(tuple(document["partition_by"]), document["isolation_level"])
+
+
+class Archive:
+    """An archive, to be read."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+
+    def about(self) -> About:
+        """What was decided when it was begun.  Raises: PipelineError, also if there is none."""
+        about = read_about(self.files)
+        if about is None:
+            raise PipelineError(
+                f"{self.files.absolute()} is no archive: give the folder that odradek pipeline "
+                "archive wrote with --to"
+            )
+        return about
+
+    def commits(self) -> list[Commit]:
+        """All commits in order; of their files only those that are still there.
+
+        Raises: PipelineError, also if there is no archive.
+        """
+        self.about()
+        return read_commits(self.files)
+
+    def topics(self) -> list[str]:
+        """The topics of which it holds offsets, sorted."""
+        return sorted({asked.topic for asked in self.ranges()})
+
+    def ranges(self, topics: Collection[str] | None = None) -> list[OffsetRange]:
+        """The archived offsets, sorted; ranges that touch are one."""
+        return [
+            asked
+            for asked in all_ranges(self.commits())
+            if asked.start_offset < asked.end_offset
+            if topics is None or asked.topic in topics
+        ]
+
+    def records(self, topic: str) -> int:
+        """How many records of a topic it holds."""
+        files = (file for commit in self.commits() for file in commit.files)
+        return sum(file.records for file in files if file.topic == topic)
+
+    def ends(self) -> dict[TopicPartition, int]:
+        """The offset after the last archived one, by topic and partition."""
+        return ends(self.commits())
+
+    @property
+    def isolation_level(self) -> str:
+        """Kafka's isolation.level by which it is filled."""
+        return self.about().isolation_level
+
+    def read(self, spark: SparkSession, topics: Collection[str] | None = None) -> DataFrame:
+        """The records of committed files, in the columns of Spark's Kafka source."""
+        committed = (file for commit in self.commits() for file in commit.files)
+        wanted = [file for file in committed if topics is None or file.topic in topics]
+        return read_records(spark, self.files, wanted)
+
+
+def read_records(spark: SparkSession, files: Files, some: Sequence[ArchivedFile]) -> DataFrame:
+    """The records of some files of an archive, in the columns of Spark's Kafka source."""
+    if not some:
+        return spark.createDataFrame([], schema())
+    paths = [files.absolute(file.path) for file in some]
+    reader = spark.read.schema(schema()).option("basePath", files.absolute())
+    return reader.parquet(*paths).select(*COLUMNS)
+
+
+def schema(*, without: Collection[str] = ()) -> str:
+    """The columns of an archive as Spark takes them; those it is partitioned by are in no file."""
+    return ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items() if name not in without)
+
+
+# -- files that hold it
+
+
+def commit_path(number: int, suffix: str = SUFFIX) -> str:
+    """Where a commit is, or a snapshot of it and all before it."""
+    return f"{COMMITS}/{number:020d}{suffix}"
+
+
+def read_about(files: Files) -> About | None:
+    """None if this is no archive.  Raises: PipelineError."""
+    if not files.exists(ABOUT):
+        return None
+    with document_of(files, ABOUT, VERSION) as document:
+        return About.from_json(document)
+
+
+def read_commits(files: Files) -> list[Commit]:
+    """All from the newest snapshot on, in order; only live files.  Raises: PipelineError."""
+    names = [status.path.rpartition("/")[2] for status in files.list(COMMITS)]
+    numbered = [(int(name[:20]), name[20:]) for name in names if name[:20].isdecimal()]
+    newest = max((number for number, suffix in numbered if suffix == SNAPSHOT), default=-1)
+    later = sorted(number for number, suffix in numbered if suffix == SUFFIX and number > newest)
+    for expected, number in enumerate(later, newest + 1):
+        if number != expected:
+            raise PipelineError(
+                f"the archive {files.absolute()} is damaged: {commit_path(expected)} is not there, "
+                "though later commits are; restore the file"
+            )
+    commits = [] if newest < 0 else [read_commit(files, commit_path(newest, SNAPSHOT))]
+    return live([*commits, *(read_commit(files, commit_path(number)) for number in later)])
+
+
+def read_commit(files: Files, path: str) -> Commit:
+    """One commit.  Raises: PipelineError."""
+    with document_of(files, path, VERSION) as document:
+        return Commit.from_json(document)
+
+
+# -- what follows from commits
+
+
+def live(commits: Sequence[Commit]) -> list[Commit]:
+    """The same commits without the files that later ones removed."""
+    removed = {path for commit in commits for path in commit.removed}
+    if not removed:
+        return list(commits)
+    return [
+        replace(commit, files=tuple(file for file in commit.files if file.path not in removed))
+        for commit in commits
+    ]
+
+
+def snapshot(commits: Sequence[Commit]) -> Commit:
+    """One commit in the place of all of them."""
+    files = tuple(file for commit in live(commits) for file in commit.files)
+    return Commit(commits[-1].number, tuple(all_ranges(commits)), files)
+
+
+def all_ranges(commits: Iterable[Commit]) -> list[OffsetRange]:
+    """The offsets of all commits, merged.  Raises: PipelineError if two hold the same offset."""
+    try:
+        return merged(asked for commit in commits for asked in commit.ranges)
+    except ValueError as error:
+        raise PipelineError(f"the archive is damaged, {error}") from error
+
+
+def merged(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+    """Sorted, and those that touch made one.  Raises: ValueError if any overlap."""
+    result: list[OffsetRange] = []
+    for asked in sorted(ranges):
+        last = result[-1] if result else None
+        if (
+            last is None
+            or last.topic_partition != asked.topic_partition
+            or last.end_offset < asked.start_offset
+        ):
+            result.append(asked)
+        elif last.end_offset == asked.start_offset:
+            result[-1] = replace(last, end_offset=asked.end_offset)
+        else:
+            raise ValueError(
+                f"offset {asked.start_offset} of {asked.topic_partition} was committed twice"
+            )
+    return result
+
+
+def ends(commits: Iterable[Commit]) -> dict[TopicPartition, int]:
+    """The offset after the last archived one, by topic and partition."""
+    found: dict[TopicPartition, int] = {}
+    for commit in commits:
+        for asked in commit.ranges:
+            key = asked.topic_partition
+            found[key] = max(asked.end_offset, found.get(key, 0))
+    return found

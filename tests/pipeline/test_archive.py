@@ -1,0 +1,233 @@
+"""Topics into an archive and back by readers of every kind, and what a job refuses to do."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.pipeline.conftest import NewTopicName
+from tests.pipeline.filling import PARTITIONS, fill
+from tests.pipeline.harness import Result, WarmSpark, eventually
+from tests.wire.servers import Server
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+JOBS = "tests.pipeline.archive_jobs"
+
+
+class Archiving:
+    """The command with a warm Spark on one folder."""
+
+    def __init__(self, spark: WarmSpark, server: Server, directory: Path) -> None:
+        self.spark = spark
+        self.servers = server.bootstrap_servers
+        self.directory = directory
+
+    def run(self, topics: str, *arguments: str, to: Path | None = None) -> Result:
+        folder = str(to or self.directory)
+        servers = ("--bootstrap-servers", self.servers)
+        line = ("archive", *servers, "--topics", topics, "--to", folder, "--once", *arguments)
+        return self.spark.command(*line)
+
+    def archive(self, topics: str, *arguments: str) -> str:
+        done = self.run(topics, *arguments)
+        assert done.code == 0, done.stderr
+        return done.stdout
+
+    def refused(self, topics: str, *arguments: str, to: Path | None = None) -> str:
+        done = self.run(topics, *arguments, to=to)
+        assert done.code == 2, done
+        assert done.stderr.splitlines()[-1].startswith("Error: "), done.stderr
+        return done.stderr.splitlines()[-1]
+
+    def differences(self, topic: str) -> dict[str, Any]:
+        """Rows that only Kafka has, only the archive, only its folder; and how many there are."""
+        found: dict[str, Any] = self.spark.run(
+            f"{JOBS}.differences", servers=self.servers, topic=topic, directory=str(self.directory)
+        )
+        return found
+
+    def files(self) -> list[Path]:
+        return sorted(self.directory.glob("topic=*/**/*.parquet"))
+
+
+def same(rows: int) -> dict[str, Any]:
+    return {"rows": rows, "kafka": 0, "archive": 0, "folder": 0}
+
+
+def test_each_record_once_over_runs_lost_checkpoints_and_compaction(
+    warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
+) -> None:
+    archiving = Archiving(warm_spark, server, tmp_path / "archive")
+    topic = new_topic("archived", partitions=PARTITIONS)
+    fill(server.bootstrap_servers, topic, 10_000)
+    said = archiving.archive(topic, "--max-offsets-per-trigger", "4000")
+    assert said.startswith("10000 records archived in 3 commits")
+    assert archiving.differences(topic) == same(10_000)
+    assert {file.parent.name for file in archiving.files()} == {
+        "date=2026-01-01",
+        "date=2026-01-02",
+    }
+
+    assert archiving.archive(topic).startswith("0 records archived in 0 commits")
+    checkpoint = tmp_path / "archive" / "_odradek" / "checkpoint"
+    checkpoint.rename(tmp_path / "lost")
+    fill(server.bootstrap_servers, topic, 500, first=10_000)
+    assert archiving.archive(topic).startswith("500 records archived in 1 commits")
+
+    before = archiving.files()
+    done = warm_spark.command("compact", "--archive", str(archiving.directory))
+    assert done.code == 0, done.stderr
+    assert len(archiving.files()) == 2 < len(before)
+    assert archiving.differences(topic) == same(10_500)
+    assert archiving.archive(topic, "--compact").startswith("0 records archived")
+
+    # A checkpoint from before: what Spark repeats is not archived again.
+    checkpoint.rename(tmp_path / "newer")
+    (tmp_path / "lost").rename(checkpoint)
+    assert archiving.archive(topic).startswith("0 records archived in 0 commits")
+    assert archiving.differences(topic) == same(10_500)
+
+
+@pytest.mark.every_release
+def test_a_batch_is_sorted_once(warm_spark: WarmSpark, tmp_path: Path) -> None:
+    assert warm_spark.run(f"{JOBS}.sorts_of_a_batch", directory=str(tmp_path / "batch")) == 1
+
+
+@pytest.mark.every_release
+def test_a_commit_is_on_the_disk_step_by_step(warm_spark: WarmSpark, tmp_path: Path) -> None:
+    synced = warm_spark.run(f"{JOBS}.syncs_of_a_commit", directory=str(tmp_path / "archive"))
+    wanted = [
+        r"_odradek/staging/.*/part-[^/]*\.parquet",
+        r"_odradek/staging/.*/\.part-[^/]*\.parquet\.crc",
+        r"_odradek/staging/.*-_intent",
+        r"topic=t/date=1970-01-01",
+        r"topic=t",
+        r"_odradek/commits/\.odradek-[^/]*\.json",
+        r"_odradek/commits",
+    ]
+    left = iter(synced)
+    for pattern in wanted:
+        assert any(re.fullmatch(pattern, path) for path in left), (pattern, synced)
+
+
+@pytest.mark.every_release
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Pacific/Auckland"])
+def test_a_day_is_the_same_day_in_every_time_zone(
+    warm_spark: WarmSpark, tmp_path: Path, zone: str
+) -> None:
+    times = {
+        "date=1969-12-31/hour=23": [-1],
+        "date=1970-01-01/hour=0": [0, 3_599_999],
+        "date=2025-12-31/hour=23": [1_767_225_599_999],
+        "date=2026-01-01/hour=0": [1_767_225_600_000],
+        "date=+294247-01-10/hour=4": [9_223_372_036_854_775],
+    }
+    folders = warm_spark.run(
+        f"{JOBS}.folders_of_times",
+        directory=str(tmp_path / "archive"),
+        zone=zone,
+        times_ms=[ms for some in times.values() for ms in some],
+    )
+    assert folders == times
+
+
+def test_topics_by_pattern_in_folders_as_asked(
+    warm_spark_4_0: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
+) -> None:
+    archiving = Archiving(warm_spark_4_0, server, tmp_path / "archive")
+    one, other = new_topic("pattern.a", partitions=PARTITIONS), new_topic("pattern.b")
+    for topic, count in ((one, 800), (other, 0)):
+        fill(server.bootstrap_servers, topic, count)
+    line = (
+        *("archive", "--bootstrap-servers", server.bootstrap_servers, "--once"),
+        *("--topics-pattern", r"pattern\..*", "--to", str(archiving.directory)),
+    )
+    done = warm_spark_4_0.command(*line, "--partition-by", "topic,partition,date,hour")
+    assert done.code == 0, done.stderr
+    assert archiving.differences(one) == same(800)
+    assert archiving.directory / f"topic={one}" / "partition=0" / "date=2026-01-01" / "hour=0" in {
+        file.parent for file in archiving.files()
+    }
+    compacted = warm_spark_4_0.command("compact", "--archive", str(archiving.directory))
+    assert compacted.stdout.startswith("0 files became 0"), compacted
+    refused = archiving.refused(f"{one},{other}", "--partition-by", "topic")
+    assert "is partitioned by topic,partition,date,hour: leave --partition-by away" in refused
+
+    fill(server.bootstrap_servers, other, 3)
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    admin.delete_topics([one])[one].result(30)
+    eventually(lambda: one not in admin.list_topics(timeout=10).topics, timeout_s=30)
+    lost = warm_spark_4_0.command(*line)
+    assert (lost.code, f"{one} was deleted from the cluster" in lost.stderr) == (2, True), lost
+    done = warm_spark_4_0.command(*line, "--no-fail-on-data-loss")
+    assert done.stdout.startswith("3 records archived in 1 commits"), done
+
+
+def test_a_topic_that_comes_while_its_pattern_is_archived(
+    warm_spark_4_0: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
+) -> None:
+    first = new_topic("coming.a", partitions=PARTITIONS)
+    fill(server.bootstrap_servers, first, 400)
+    folder = str(tmp_path / "archive")
+    kept = warm_spark_4_0.run(
+        f"{JOBS}.topic_appears",
+        servers=server.bootstrap_servers,
+        directory=folder,
+        pattern=r"coming\..*",
+        topic="coming.later",
+        records=7,
+    )
+    assert kept == [first, "coming.later"]
+    archiving = Archiving(warm_spark_4_0, server, tmp_path / "archive")
+    assert archiving.differences("coming.later") == same(7)
+
+
+def test_what_is_refused(
+    warm_spark_4_0: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
+) -> None:
+    archiving = Archiving(warm_spark_4_0, server, tmp_path / "archive")
+    topic, other = new_topic("refused", partitions=PARTITIONS), new_topic("other")
+    fill(server.bootstrap_servers, topic, 400)
+    archiving.archive(topic)
+    commits = sorted((archiving.directory / "_odradek" / "commits").iterdir())
+
+    assert f"is an archive of {topic}, and not of {other} only" in archiving.refused(other)
+    elsewhere = tmp_path / "elsewhere"
+    checkpoint = archiving.directory / "_odradek" / "checkpoint"
+    said = archiving.refused(other, "--checkpoint", str(checkpoint), to=elsewhere)
+    assert f"is of topic {topic}, which this job does not read" in said
+    said = archiving.refused(topic, "--checkpoint", str(checkpoint), to=tmp_path / "empty")
+    assert f"offset 100 of {topic}-0, but the archive" in said, said
+    assert "has none of it" in said
+    assert not list(elsewhere.rglob("*.json")), "what was refused has begun no archive"
+
+    strange = tmp_path / "strange"
+    strange.mkdir()
+    (strange / "notes.txt").write_text("mine")
+    assert "holds notes.txt: give an empty folder" in archiving.refused(topic, to=strange)
+    assert "notes.txt/archive" in archiving.refused(topic, to=strange / "notes.txt" / "archive")
+    assert "missing-topic" in archiving.refused("missing-topic")
+
+    eaten = f"offsets 100 to 104 of {topic}-0 are no longer in the cluster (retention removed them)"
+    fill(server.bootstrap_servers, topic, 400)
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    part = TopicPartition(topic, 0, 105)
+    admin.delete_records([part])[part].result(30)
+    assert eaten in archiving.refused(topic)
+    assert sorted((archiving.directory / "_odradek" / "commits").iterdir()) == commits
+    assert archiving.archive(topic, "--no-fail-on-data-loss").startswith("395 records")
+
+    overtaken = warm_spark_4_0.run(f"{JOBS}.overtaken", directory=str(archiving.directory))
+    assert "another job has taken over the archive" in overtaken
+    assert archiving.run(topic).code == 0
+
+    admin.delete_topics([topic])[topic].result(30)
+    eventually(lambda: topic not in admin.list_topics(timeout=10).topics, timeout_s=30)
+    admin.create_topics([NewTopic(topic, PARTITIONS)])[topic].result(30)
+    assert "this is another topic of that name" in archiving.refused(topic)
+    fill(server.bootstrap_servers, topic, 1200)
+    assert f"{topic} was made anew since it was archived" in archiving.refused(topic)
