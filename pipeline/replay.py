@@ -1,0 +1,212 @@
+"""Bring an archived topic back into a topic: exactly once, in order, resumable (see `writing`)."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from .copy_progress import check_room
+from .copy_task import NO_TIME_MS
+from .errors import PipelineError
+from .files import Files
+from .kafka import Kafka
+from .manifest import Archive
+from .marks import check_name
+from .placing import Route
+from .replay_plan import (
+    EVERYTHING,
+    Spans,
+    Wanted,
+    chunk_size,
+    chunks,
+    offsets_per_record,
+    rates,
+    shares,
+    spans_of,
+)
+from .spark_types import DataFrame, SparkSession
+from .stop_signals import stop_signals
+from .topic_settings import TopicSettings, ask_settings, read_settings
+from .writing import Copy, open_topic, retention_warning, totals
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What to bring back, and how."""
+
+    topic: str
+    to_topic: str
+    wanted: Wanted = EVERYTHING
+    keep_partitions: bool = False
+    rate: float | None = None
+    """Records per second."""
+    name: str = ""
+    restart: bool = False
+    compression: str | None = None
+
+
+@dataclass(slots=True)
+class Done:
+    """What a replay has done."""
+
+    written: int = 0
+    skipped: int = 0
+    """They were there already, from a run that was killed."""
+    oldest_ms: int = NO_TIME_MS
+    chunks: int = 0
+    stopped: bool = False
+    """A signal came before the end."""
+
+
+def replay(
+    spark: SparkSession,
+    archive_uri: str,
+    target: Kafka,
+    job: Replay,
+    *,
+    source: Kafka | None = None,
+    report: Callable[[str], None] = lambda line: None,
+) -> Done:
+    """Copy; what was copied before, by the same job, is not copied again.
+
+    `source`: the cluster that says how many partitions and which settings a missing target gets;
+    else the archive says it.  `report` gets a line of progress for each chunk.
+    Raises: PipelineError, and what Spark raises.
+    """
+    check_name(job.name)
+    archive = Archive(Files(spark, archive_uri))
+    ranges = archive.ranges([job.topic])
+    if not ranges:
+        held = ", ".join(archive.topics()) or "nothing"
+        raise PipelineError(f"the archive {archive_uri} has no topic {job.topic}: it holds {held}")
+    spans = spans_of(ranges, job.wanted)
+    route = _open_target(archive, target, source, job, spans)
+    check_room(route, {p: end for p, (_, end) in spans.items()})
+    copy = Copy(spark, target, asked=_asked(job, archive), compression=job.compression)
+    way = copy.open(route, restart=job.restart)
+    records = archive.read(spark, [job.topic])
+    size = int(chunk_size(job.rate) * offsets_per_record(ranges, archive.records(job.topic)))
+    plan = list(chunks(spans, way.progress.done, size))
+    done = Done()
+    warned = False
+    with stop_signals() as stop:
+        for number, chunk in enumerate(plan, 1):
+            if stop.is_set():
+                done.stopped = True
+                break
+            _copy_chunk(copy, records, job, chunk, done)
+            warned = warned or _warn(target, job, done, report)
+            report(f"chunk {number} of {len(plan)}, {done.written} records written")
+    copy.close()
+    return done
+
+
+def _copy_chunk(copy: Copy, records: DataFrame, job: Replay, chunk: Spans, done: Done) -> None:
+    started_s = time.monotonic()
+    tasks = shares(chunk, copy.spark.sparkContext.defaultParallelism)
+    limits = {(job.topic, p): rate for p, rate in rates(chunk, tasks, job.rate).items()}
+    wanted = _between(records, chunk, job.wanted)
+    tallies = copy.write(_in_tasks(copy.spark, wanted, tasks), limits)
+    copy.advance(job.topic, {p: end for p, (_, end) in chunk.items()})
+    written, skipped = totals(tallies)
+    done.written += written
+    done.skipped += skipped
+    done.chunks += 1
+    oldest = [tally.oldest_ms for tally in tallies.values()]
+    done.oldest_ms = min([done.oldest_ms, *oldest])
+    elapsed_s = time.monotonic() - started_s
+    log.info(
+        "chunk replayed topic=%s target=%s written=%d skipped=%d seconds=%.1f records_per_s=%.0f",
+        job.topic, job.to_topic, written, skipped, elapsed_s, written / max(elapsed_s, 1e-9),
+    )  # fmt: skip
+
+
+def _warn(target: Kafka, job: Replay, done: Done, report: Callable[[str], None]) -> bool:
+    """Say it if what is written will not stay; whether it was said."""
+    warning = retention_warning(target, job.to_topic, done.oldest_ms)
+    if warning is not None:
+        report(f"warning: {warning}")
+    return warning is not None
+
+
+def _open_target(
+    archive: Archive, target: Kafka, source: Kafka | None, job: Replay, spans: Spans
+) -> Route:
+    if target.exists(job.to_topic):
+        partitions = target.partitions(job.to_topic)
+    else:
+        like = _settings(archive, target, source, job.topic, spans)
+        partitions = open_topic(target, job.to_topic, like)
+    route = Route(job.topic, job.to_topic, partitions, job.keep_partitions, job.name)
+    if job.keep_partitions:
+        route.place(max(spans), None)
+    return route
+
+
+def _settings(
+    archive: Archive, target: Kafka, source: Kafka | None, topic: str, spans: Spans
+) -> TopicSettings:
+    """What the source is like: it knows best, then the archive."""
+    if source is not None:
+        return ask_settings(source, topic)
+    kept = read_settings(archive.files, topic)
+    if kept is not None:
+        return kept
+    if target.exists(topic):
+        return ask_settings(target, topic)
+    return TopicSettings(max(spans) + 1, {})
+
+
+def _asked(job: Replay, archive: Archive) -> object:
+    """What another run must ask for, too, to go on where this one ended."""
+    wanted = asdict(job.wanted)
+    del wanted["ending_offsets"]  # more may have been archived since
+    # Another archive's topic of that name has other records at the same offsets.
+    which = {"archive": archive.files.uri, "keep_partitions": job.keep_partitions}
+    return {"job": "replay", **which, **wanted}
+
+
+def _between(records: DataFrame, chunk: Spans, wanted: Wanted) -> DataFrame:
+    from functools import reduce
+    from operator import or_
+
+    from pyspark.sql import functions as f
+
+    column = f.col
+    conditions = [
+        (column("partition") == p) & (column("offset") >= start) & (column("offset") < end)
+        for p, (start, end) in chunk.items()
+    ]
+    # The outer bounds can be checked against Parquet's statistics without the partition.
+    lowest = min(start for start, _ in chunk.values())
+    highest = max(end for _, end in chunk.values())
+    records = records.where((column("offset") >= lowest) & (column("offset") < highest))
+    records = records.where(reduce(or_, conditions))
+    time = column("timestamp")
+    if wanted.starting_ms is not None:
+        records = records.where(time >= f.timestamp_millis(f.lit(wanted.starting_ms)))
+    if wanted.ending_ms is not None:
+        records = records.where(time < f.timestamp_millis(f.lit(wanted.ending_ms)))
+    return records
+
+
+def _in_tasks(spark: SparkSession, records: DataFrame, tasks: Sequence[Sequence[int]]) -> DataFrame:
+    """Each source partition in one task, sorted; each task with the partitions meant for it."""
+    from pyspark.sql import functions as f
+
+    seeds = _seeds(spark, len(tasks))
+    seed_of = {p: seeds[number] for number, task in enumerate(tasks) for p in task}
+    by_partition = f.array(*[f.lit(seed_of.get(p, 0)) for p in range(max(seed_of) + 1)])
+    seed = f.element_at(by_partition, f.col("partition") + 1)
+    spread = records.withColumn("_task", seed).repartition(len(tasks), "_task")
+    return spread.sortWithinPartitions("offset", "partition")
+
+
+def _seeds(spark: SparkSession, tasks: int) -> list[int]:
+    """A number for each task that Spark's hash partitioning sends to a task of its own."""
+    numbers = spark.range(100 + 40 * tasks).selectExpr("cast(id as int) as id")
+    rows = numbers.selectExpr("id", f"pmod(hash(id), {tasks}) as task").collect()
+    found: Mapping[int, int] = {row.task: row.id for row in rows}
+    return [found[task] for task in range(tasks)]
