@@ -1,0 +1,172 @@
+"""`odradek pipeline audit`: are broker, archive and copy the same?"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from odradek.pipeline.audit import AuditJob, CopiedTopic
+from odradek.pipeline.audit import audit as run_audit
+from odradek.pipeline.audit_page import page
+from odradek.pipeline.audit_report import Report, sentences, table, to_json
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.kafka import ISOLATION_LEVELS, Kafka
+from odradek.pipeline.session import SparkOptions, start
+
+from .pipeline_options import (
+    command_config_option,
+    kafka_of,
+    kafka_options,
+    spark_options,
+    topic_names,
+)
+from .tables import show_table
+
+DIFFERENT = 1
+
+
+@click.command()
+@kafka_options
+@click.option("--topics", metavar="T,…", required=True, help="What was archived or copied.")
+@click.option("--archive", metavar="DIR", help="A folder that `pipeline archive` filled.")
+@click.option(
+    "--against-topic",
+    metavar="U",
+    help="A topic into which T was replayed or mirrored; with --archive it is compared with that.",
+)
+@click.option(
+    "--against-bootstrap-servers", metavar="HOST:PORT,…", help="Where U is, if not where T is."
+)
+@command_config_option(" for U's cluster", "--against-command-config")
+@click.option(
+    "--against-name",
+    metavar="NAME",
+    help="Only the copy that was made with --name NAME, if U holds several of T.",
+)
+@click.option(
+    "--isolation-level",
+    type=click.Choice(ISOLATION_LEVELS),
+    help="How to read T; by default as the archive did, else as --command-config says.",
+)
+@click.option("--strict", is_flag=True, help="What retention or compaction removed differs, too.")
+@click.option(
+    "--allow-lag",
+    is_flag=True,
+    help="What lies before the first or after the last offset of archive or U is no difference.",
+)
+@click.option(
+    "--range-size",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Offsets in a range; by default the longest partition has about 64 ranges.",
+)
+@click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON; - is stdout.")
+@click.option("--html", "html_file", metavar="FILE", help="Write the report as a page with plots.")
+@spark_options
+def audit(
+    kafka: Kafka,
+    topics: str,
+    archive: str | None,
+    against_topic: str | None,
+    against_bootstrap_servers: str | None,
+    against_command_config: str | None,
+    against_name: str | None,
+    isolation_level: str | None,
+    strict: bool,
+    allow_lag: bool,
+    range_size: int | None,
+    json_file: str | None,
+    html_file: str | None,
+    spark: SparkOptions,
+) -> None:
+    """Compare a topic with its archive and with a topic it was copied to.
+
+    Counts, missing and doubled records, order and checksums, for each partition and range of
+    offsets. Records of U are compared by the offsets that they came from. Offsets that neither
+    side has are no gaps. What retention or compaction removed is no difference unless --strict.
+
+    Exit codes: 0 equal, 1 different, 2 could not run.
+    """
+    job = AuditJob(
+        kafka=kafka,
+        topics=topic_names(topics),
+        archive=archive,
+        copy=_copy(
+            kafka, against_topic, against_bootstrap_servers, against_command_config, against_name
+        ),
+        isolation_level=isolation_level,
+        strict=strict,
+        allow_lag=allow_lag,
+        range_size=range_size,
+    )
+    _check(job)
+    for file in (json_file, html_file):
+        _check_writable(file)
+    kafka.topics(job.topics)  # before Spark is started, which takes longer
+    session = start("odradek audit", spark)
+    report = run_audit(session, job, now_ms=time.time_ns() // 1_000_000)
+    _show(report, json_file, html_file)
+    sys.exit(DIFFERENT if report.differs else 0)
+
+
+def _copy(
+    kafka: Kafka,
+    topic: str | None,
+    bootstrap_servers: str | None,
+    command_config: str | None,
+    name: str | None,
+) -> CopiedTopic | None:
+    if command_config is not None and bootstrap_servers is None:
+        raise PipelineError("--against-command-config needs --against-bootstrap-servers")
+    if topic is None:
+        for option, value in (("bootstrap-servers", bootstrap_servers), ("name", name)):
+            if value is not None:
+                raise PipelineError(f"--against-{option} needs --against-topic")
+        return None
+    if bootstrap_servers is not None:
+        kafka = kafka_of(bootstrap_servers, command_config)
+    return CopiedTopic(kafka, topic, name)
+
+
+def _check(job: AuditJob) -> None:
+    if job.archive is None and job.copy is None:
+        raise PipelineError("nothing to compare with: give --archive, --against-topic or both")
+    if job.copy is None:
+        return
+    is_itself = job.copy.kafka is job.kafka and job.copy.topic in job.topics
+    if is_itself:
+        raise PipelineError(f"--against-topic {job.copy.topic} is itself one of --topics")
+
+
+def _check_writable(name: str | None) -> None:
+    """Refuse before the work what could not be written after it."""
+    if name is None or name == "-":
+        return
+    folder = Path(name).absolute().parent
+    if not folder.is_dir() or Path(name).is_dir():
+        raise PipelineError(f"{name} cannot be written: give a file in a folder that is there")
+
+
+def _show(report: Report, json_file: str | None, html_file: str | None) -> None:
+    document = json.dumps(to_json(report), indent=2, ensure_ascii=False)
+    if json_file == "-":
+        click.echo(document)
+    else:
+        for comparison in report.comparisons:
+            show_table(*table(comparison))
+            click.echo()
+        for sentence in sentences(report):
+            click.echo(sentence)
+    if json_file and json_file != "-":
+        _write(json_file, document + "\n")
+    if html_file:
+        _write(html_file, page(report))
+
+
+def _write(name: str, text: str) -> None:
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise PipelineError(f"{name} cannot be written: {error.strerror}") from error

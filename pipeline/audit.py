@@ -1,0 +1,316 @@
+"""The audit: is what lies in broker, archive and copy the same?
+
+Each side is read up to a point that is fixed before: first the copy's, then the archive's, then
+the broker's, so that what is written meanwhile makes no difference.  If retention moves a log's
+start during the audit, it begins again.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from .audit_archive import ArchiveState, archive_state
+from .audit_compare import (
+    NEVER,
+    Comparison,
+    Digest,
+    PartitionResult,
+    Place,
+    Side,
+    What,
+    compare,
+    range_size,
+    suspects,
+    together,
+)
+from .audit_report import ARCHIVE, BROKER, COPY, Note, Report
+from .audit_rows import (
+    Bounded,
+    Span,
+    broker_records,
+    copied_rows,
+    digests,
+    look_closer,
+    source_rows,
+)
+from .errors import PipelineError
+from .files import Files
+from .kafka import Kafka
+from .marks import HEADER
+from .offsets import TopicPartition
+from .spark_types import SparkSession
+
+ATTEMPTS_MAX: Final = 3
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedTopic:
+    """A topic into which the audited one was replayed or mirrored."""
+
+    kafka: Kafka
+    topic: str
+    name: str | None = None
+    """Of the job that made it, if only its records are to be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditJob:
+    """What is to be audited, against an archive, a copy or both."""
+
+    kafka: Kafka
+    topics: Sequence[str]
+    archive: str | None = None
+    copy: CopiedTopic | None = None
+    strict: bool = False
+    """Count what retention or compaction removed as a difference."""
+    allow_lag: bool = False
+    """Do not count what lies before the first or after the last that archive and copy hold."""
+    isolation_level: str | None = None
+    """How to read the topics; by default as the archive did."""
+    range_size: int | None = None
+
+
+class _Moved(Exception):
+    """Retention has removed records during the audit."""
+
+
+def audit(spark: SparkSession, job: AuditJob, *, now_ms: int) -> Report:
+    """Read all sides and compare them.  Raises: PipelineError."""
+    job.kafka.topics(job.topics)
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            return _attempt(spark, job, now_ms)
+        except _Moved as moved:
+            log.info("audit begins again attempt=%d reason=%s", attempt, moved)
+    raise PipelineError(
+        f"retention removed records of {', '.join(job.topics)} during each of"
+        f" {ATTEMPTS_MAX} attempts: raise retention.ms or retention.bytes for the audit"
+    )
+
+
+def _attempt(spark: SparkSession, job: AuditJob, now_ms: int) -> Report:
+    # In this order: what is a copy never ends after what it was copied from.
+    copied = _span(job.copy.kafka, [job.copy.topic]) if job.copy else None
+    archive = _archive_state(spark, job)
+    kafka = _reader(job, archive)
+    live = _span(kafka, job.topics)
+    if archive is not None:
+        _check_archived(archive, live)
+    size = job.range_size or range_size(_lengths(live, archive))
+    notes = list(archive.notes) if archive else []
+    log.info("audit topics=%s range_size=%d", ",".join(job.topics), size)
+
+    broker = _broker(spark, kafka, live, size, strict=job.strict)
+    source = broker
+    comparisons = []
+    if archive is not None:
+        source = _archive(spark, archive, job, size)
+        notes += archive.check_counts(_counts(source.side))
+        comparisons.append(_compare(broker, source, size, types=True))
+    if job.copy is not None and copied is not None:
+        copy, unmarked = _copy(spark, job, job.copy, copied, source.side, size)
+        comparison = _compare(source, copy, size, types=False)
+        comparisons.append(comparison)
+        notes += _copy_notes(job, job.copy, copied, comparison, unmarked)
+    _check_starts(kafka, live)
+    if job.copy is not None and copied is not None:
+        _check_starts(job.copy.kafka, copied)
+    return Report(
+        topics=tuple(job.topics),
+        names=_names(job),
+        range_size=size,
+        strict=job.strict,
+        comparisons=tuple(comparisons),
+        notes=tuple(notes),
+        made_ms=now_ms,
+    )
+
+
+# -- the sides
+
+
+def _broker(spark: SparkSession, kafka: Kafka, span: Span, size: int, *, strict: bool) -> Bounded:
+    records = broker_records(spark, kafka, span)
+    found, _ = digests(source_rows(records), size)
+    compacted = {key.topic for key in span.starts if _is_compacted(kafka, key.topic)}
+    starts = {
+        key: span.ends[key] if key.topic in compacted else start
+        for key, start in span.starts.items()
+    }
+    return Bounded(
+        Side(BROKER, found, starts, span.ends, early_differs=strict),
+        lambda places: source_rows(broker_records(spark, kafka, span.within(places, size))),
+    )
+
+
+def _archive(spark: SparkSession, state: ArchiveState, job: AuditJob, size: int) -> Bounded:
+    rows = source_rows(state.read(spark))
+    with state.readable():
+        found, _ = digests(rows, size)
+    differs = not job.allow_lag
+    side = Side(
+        ARCHIVE, found, state.starts, state.ends, early_differs=differs, late_differs=differs
+    )
+    return Bounded(side, lambda _: rows)
+
+
+def _copy(
+    spark: SparkSession, job: AuditJob, copy: CopiedTopic, span: Span, source: Side, size: int
+) -> tuple[Bounded, int]:
+    rows = copied_rows(broker_records(spark, copy.kafka, span), copy.name)
+    everything, unmarked = digests(rows, size)
+    found = {place: one for place, one in everything.items() if place.topic in job.topics}
+    whole = _whole(found)
+    keys = source.ends.keys() | whole.keys()
+    ends = {key: whole[key].offset_last + 1 if key in whole else 0 for key in keys}
+    starts: dict[TopicPartition, int] = {}
+    if _is_compacted(copy.kafka, copy.topic):
+        starts = ends
+    elif any(span.starts.values()):
+        starts = {key: whole[key].offset_first if key in whole else NEVER for key in keys}
+    elif job.allow_lag:
+        starts = {key: digest.offset_first for key, digest in whole.items()}
+    side = Side(
+        COPY,
+        found,
+        starts,
+        ends,
+        early_differs=job.strict,
+        late_differs=not job.allow_lag,
+    )
+    return Bounded(side, lambda _: rows), unmarked
+
+
+def _compare(left: Bounded, right: Bounded, size: int, *, types: bool) -> Comparison:
+    places = suspects(left.side, right.side, types=types)
+    log.info(
+        "compared %s with %s, ranges that differ: %d", left.side.name, right.side.name, len(places)
+    )
+    findings, examples = look_closer(left, right, places, size, types=types)
+    return compare(left.side, right.side, findings, examples, size=size)
+
+
+# -- what is known of them beforehand
+
+
+def _archive_state(spark: SparkSession, job: AuditJob) -> ArchiveState | None:
+    if job.archive is None:
+        return None
+    return archive_state(Files(spark, job.archive), job.topics, strict=job.strict)
+
+
+def _check_archived(archive: ArchiveState, live: Span) -> None:
+    archived = {key.topic for key in archive.starts}
+    for topic in sorted({key.topic for key, end in live.ends.items() if end > 0} - archived):
+        raise PipelineError(
+            f"the archive {archive.files.absolute()} holds nothing of topic {topic}: give another"
+            " --archive, or archive the topic first"
+        )
+
+
+def _reader(job: AuditJob, archive: ArchiveState | None) -> Kafka:
+    """The cluster, read as the archive was filled: with aborted transactions or without."""
+    level = job.isolation_level or (archive.isolation_level if archive else None)
+    if level is None:
+        return job.kafka
+    properties = {**job.kafka.properties, "isolation.level": level}
+    return Kafka(job.kafka.bootstrap_servers, properties)
+
+
+def _span(kafka: Kafka, topics: Sequence[str]) -> Span:
+    starts: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, int] = {}
+    for topic in topics:
+        latest, earliest = kafka.latest(topic), kafka.earliest(topic)
+        for partition, end in latest.items():
+            key = TopicPartition(topic, partition)
+            starts[key] = earliest[partition]
+            ends[key] = max(end, earliest[partition])
+    return Span(starts, ends)
+
+
+def _lengths(live: Span, archive: ArchiveState | None) -> Iterator[int]:
+    for key, end in live.ends.items():
+        first = live.starts[key]
+        if archive is not None:
+            first = min(first, archive.starts.get(key, first))
+        yield end - first
+
+
+def _is_compacted(kafka: Kafka, topic: str) -> bool:
+    return "compact" in kafka.setting(topic, "cleanup.policy")
+
+
+def _check_starts(kafka: Kafka, span: Span) -> None:
+    for topic in {key.topic for key in span.starts}:
+        for partition, start in kafka.earliest(topic).items():
+            key = TopicPartition(topic, partition)
+            before = span.starts.get(key, start)
+            if start != before:
+                raise _Moved(f"{key} began at {before}, now at {start}")
+
+
+# -- what is said of them
+
+
+def _copy_notes(
+    job: AuditJob, copy: CopiedTopic, span: Span, comparison: Comparison, unmarked: int
+) -> Iterator[Note]:
+    if unmarked:
+        yield Note(
+            f"{unmarked:,} records of {copy.topic} do not say where they came from: replay and"
+            f" mirror put the header {HEADER} on every record",
+            differs=True,
+        )
+    removed_max = sum(span.starts.values())
+    removed = sum(part.counts.get((What.REMOVED, COPY), 0) for part in comparison.partitions)
+    may_be_less = job.allow_lag or _is_compacted(copy.kafka, copy.topic)
+    if removed > removed_max and not may_be_less:
+        yield Note(
+            f"{removed:,} records are not in {copy.topic} any more, but no more than"
+            f" {removed_max:,} can have been removed from it by retention",
+            differs=True,
+        )
+    if copy.kafka.setting(copy.topic, "message.timestamp.type") == "LogAppendTime":
+        yield Note(
+            f"{copy.topic} has message.timestamp.type=LogAppendTime, so its records have other"
+            " timestamps than their sources"
+        )
+    spread = [part.partition for part in comparison.partitions if _is_spread(part)]
+    if spread:
+        names = ", ".join(map(str, spread))
+        yield Note(
+            f"the records of {names} lie in several partitions of {copy.topic}: in each of them"
+            " their order was compared, between them there is none"
+        )
+
+
+def _is_spread(part: PartitionResult) -> bool:
+    return part.right is not None and len(part.right.targets) > 1
+
+
+def _names(job: AuditJob) -> dict[str, str]:
+    names = {BROKER: f"{','.join(job.topics)} at {job.kafka.bootstrap_servers}"}
+    if job.archive is not None:
+        names[ARCHIVE] = job.archive
+    if job.copy is not None:
+        names[COPY] = f"{job.copy.topic} at {job.copy.kafka.bootstrap_servers}"
+    return names
+
+
+def _whole(found: Mapping[Place, Digest]) -> dict[TopicPartition, Digest]:
+    by_partition: dict[TopicPartition, list[Digest]] = defaultdict(list)
+    for place, digest in found.items():
+        by_partition[place.topic_partition].append(digest)
+    return {key: one for key, parts in by_partition.items() if (one := together(parts))}
+
+
+def _counts(side: Side) -> dict[str, int]:
+    counts: dict[str, int] = defaultdict(int)
+    for place, digest in side.digests.items():
+        counts[place.topic] += digest.count
+    return counts

@@ -1,0 +1,346 @@
+"""What an audit concludes from counts and checksums: pure, Spark has counted and summed before.
+
+A *side* is what is compared: the broker's topic, its archive, or a topic that was written from
+one of them.  Offsets are always those of the source: of a copied record, the offset it came from.
+The offsets of each partition are cut into ranges of equal size, and each side gives a digest of
+each range.  Where two digests are not the same, the records themselves are compared (`Finding`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from .offsets import TopicPartition
+
+RANGES_PER_PARTITION: Final = 64
+RANGE_SIZE_MIN: Final = 1000
+NEVER: Final = 2**63 - 1
+"""An offset that no record has."""
+
+
+class Place(NamedTuple):
+    """One range of offsets: `start` and as many as the audit's ranges have."""
+
+    topic: str
+    partition: int
+    start: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Whose offsets they are."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class Checksum(NamedTuple):
+    """A checksum of records in any order: 64 bits exclusive-or, and a sum of 32 bits each.
+
+    Exclusive-or alone would not see a record that came twice.
+    """
+
+    xor: int = 0
+    total: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.xor & 0xFFFF_FFFF_FFFF_FFFF:016x}{self.total & 0xFFFF_FFFF_FFFF_FFFF:016x}"
+
+    def with_(self, other: "Checksum") -> "Checksum":
+        """The checksum of both together."""
+        return Checksum(self.xor ^ other.xor, self.total + other.total)
+
+
+NO_RECORDS: Final = Checksum()
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """The records of one side in one range."""
+
+    count: int
+    offset_first: int
+    offset_last: int
+    content: Checksum
+    """Of key, value, headers and timestamp: the same if records have changed places."""
+    placed: Checksum
+    """Of the same together with the offset."""
+    types: Checksum = NO_RECORDS
+    """Of offset and timestamp type, which a copy need not keep."""
+    disordered: int = 0
+    """How many records of a copy lie behind one that should follow them."""
+    targets: frozenset[int] = frozenset()
+    """Into which partitions the records were copied."""
+
+    def same(self, other: "Digest", *, types: bool) -> bool:
+        """Whether both hold the same records at the same offsets."""
+        return (self.count, self.placed) == (other.count, other.placed) and (
+            not types or self.types == other.types
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the things that are compared."""
+
+    name: str
+    digests: Mapping[Place, Digest]
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """What lies below is not expected here (retention; all of a compacted topic)."""
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """What lies here or above has not arrived yet."""
+    early_differs: bool = False
+    """Whether what lies below `starts` makes a difference when another side has it."""
+    late_differs: bool = True
+    """The same for `ends`."""
+
+
+class What(StrEnum):
+    """What can be found out about a record."""
+
+    MISSING = "missing"
+    REMOVED = "removed"
+    LATE = "late"
+    DOUBLED = "doubled"
+    CHANGED = "changed"
+    MOVED = "moved"
+    DISORDERED = "disordered"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with some records of one range."""
+
+    place: Place
+    what: What
+    side: str
+    """Where it was seen; "" if it is between both."""
+    count: int
+    offset_first: int
+    offset_last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One offset at which something was found."""
+
+    place: Place
+    offset: int
+    what: What
+    side: str
+
+
+@dataclass(frozen=True, slots=True)
+class RangeResult:
+    """One range on both sides."""
+
+    place: Place
+    end: int
+    left: Digest | None
+    right: Digest | None
+    findings: tuple[Finding, ...]
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """One partition on both sides."""
+
+    partition: TopicPartition
+    left: Digest | None
+    right: Digest | None
+    counts: Mapping[tuple[What, str], int]
+    absent_count: int
+    """Offsets between the first and the last record that neither side has: no gaps."""
+    ranges: tuple[RangeResult, ...]
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What became of two sides."""
+
+    left: str
+    right: str
+    partitions: tuple[PartitionResult, ...]
+    examples: tuple[Example, ...] = ()
+    """The first offsets at which something was found."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything is not as it should be."""
+        return any(partition.differs for partition in self.partitions)
+
+    def findings(self) -> Iterator[tuple[Finding, bool]]:
+        """All that was found, and whether each is a difference."""
+        for partition in self.partitions:
+            for part in partition.ranges:
+                for finding in part.findings:
+                    yield finding, part.differs
+
+
+def range_size(spans: Iterable[int]) -> int:
+    """A round number of offsets, so that the longest partition has about 64 ranges."""
+    wanted = max(RANGE_SIZE_MIN, -(-max(spans, default=0) // RANGES_PER_PARTITION))
+    power = int(10 ** (len(str(wanted)) - 1))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= wanted)
+
+
+def suspects(left: Side, right: Side, *, types: bool) -> set[Place]:
+    """The ranges whose records have to be looked at one by one."""
+    places = left.digests.keys() | right.digests.keys()
+    return {
+        place
+        for place in places
+        if not _same(left.digests.get(place), right.digests.get(place), types=types)
+    }
+
+
+def compare(
+    left: Side,
+    right: Side,
+    findings: Iterable[Finding],
+    examples: Iterable[Example] = (),
+    *,
+    size: int,
+) -> Comparison:
+    """The result for two sides, given what was found in their suspect ranges."""
+    found: dict[Place, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        found[finding.place].append(finding)
+    for finding in _disorder(left, right):
+        found[finding.place].append(finding)
+    ranges: dict[TopicPartition, list[RangeResult]] = defaultdict(list)
+    for place in sorted(left.digests.keys() | right.digests.keys()):
+        result = _range(place, left, right, found[place], size=size)
+        ranges[place.topic_partition].append(result)
+    for partition in left.starts.keys() | right.starts.keys():
+        ranges[partition] += []
+    return Comparison(
+        left.name,
+        right.name,
+        tuple(_partition(key, tuple(ranges[key]), left, right) for key in sorted(ranges)),
+        tuple(_example(example, left, right) for example in examples),
+    )
+
+
+def together(digests: Iterable[Digest | None]) -> Digest | None:
+    """One digest of several ranges; None if there are no records."""
+    present = [digest for digest in digests if digest is not None]
+    if not present:
+        return None
+    content = placed = types = NO_RECORDS
+    for digest in present:
+        content = content.with_(digest.content)
+        placed = placed.with_(digest.placed)
+        types = types.with_(digest.types)
+    return Digest(
+        count=sum(digest.count for digest in present),
+        offset_first=min(digest.offset_first for digest in present),
+        offset_last=max(digest.offset_last for digest in present),
+        content=content,
+        placed=placed,
+        types=types,
+        disordered=sum(digest.disordered for digest in present),
+        targets=frozenset[int]().union(*(digest.targets for digest in present)),
+    )
+
+
+def _same(left: Digest | None, right: Digest | None, *, types: bool) -> bool:
+    return left is not None and right is not None and left.same(right, types=types)
+
+
+def _disorder(*sides: Side) -> Iterator[Finding]:
+    for side in sides:
+        for place, digest in side.digests.items():
+            if digest.disordered:
+                yield Finding(
+                    place,
+                    What.DISORDERED,
+                    side.name,
+                    digest.disordered,
+                    digest.offset_first,
+                    digest.offset_last,
+                )
+
+
+def _range(
+    place: Place, left: Side, right: Side, found: list[Finding], *, size: int
+) -> RangeResult:
+    if _moved(place, left, right):
+        found = [
+            replace(finding, what=What.MOVED) if finding.what is What.CHANGED else finding
+            for finding in found
+        ]
+    return RangeResult(
+        place,
+        place.start + size,
+        left.digests.get(place),
+        right.digests.get(place),
+        tuple(sorted(found, key=lambda finding: (finding.what, finding.side))),
+        any(_is_difference(finding, left, right) for finding in found),
+    )
+
+
+def _example(example: Example, left: Side, right: Side) -> Example:
+    if example.what is What.CHANGED and _moved(example.place, left, right):
+        return replace(example, what=What.MOVED)
+    return example
+
+
+def _moved(place: Place, left: Side, right: Side) -> bool:
+    """Whether both have the same records there: what looks changed has changed places."""
+    ours, theirs = left.digests.get(place), right.digests.get(place)
+    return (
+        ours is not None
+        and theirs is not None
+        and ours.content == theirs.content
+        and ours.placed != theirs.placed
+    )
+
+
+def _is_difference(finding: Finding, left: Side, right: Side) -> bool:
+    side = left if finding.side == left.name else right
+    match finding.what:
+        case What.REMOVED:
+            return side.early_differs
+        case What.LATE:
+            return side.late_differs
+        case _:
+            return True
+
+
+def _partition(
+    partition: TopicPartition, ranges: tuple[RangeResult, ...], left: Side, right: Side
+) -> PartitionResult:
+    counts: dict[tuple[What, str], int] = defaultdict(int)
+    for part in ranges:
+        for finding in part.findings:
+            counts[finding.what, finding.side] += finding.count
+    ours = together(part.left for part in ranges)
+    theirs = together(part.right for part in ranges)
+    return PartitionResult(
+        partition,
+        ours,
+        theirs,
+        dict(counts),
+        _absent(ours, theirs, counts, left.name),
+        ranges,
+        any(part.differs for part in ranges),
+    )
+
+
+def _absent(
+    ours: Digest | None,
+    theirs: Digest | None,
+    counts: Mapping[tuple[What, str], int],
+    left: str,
+) -> int:
+    """The span of both less the offsets that one of them has."""
+    either = [digest for digest in (ours, theirs) if digest is not None]
+    if not either:
+        return 0
+    first = min(digest.offset_first for digest in either)
+    last = max(digest.offset_last for digest in either)
+    distinct = (ours.count if ours else 0) - counts.get((What.DOUBLED, left), 0)
+    not_ours = (What.MISSING, What.REMOVED, What.LATE)
+    return last - first + 1 - distinct - sum(counts.get((what, left), 0) for what in not_ours)

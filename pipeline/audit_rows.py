@@ -1,0 +1,296 @@
+"""The Spark side of an audit: records to checksums, checksums to digests, rows that differ.
+
+All expressions run in the JVM.  One scan of each side gives its digests, and only a row for each
+range of offsets is shuffled, unless the order of a copy has to be looked at.  Only ranges whose
+digests differ are read once more and joined by offset.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .audit_compare import NEVER, Checksum, Digest, Example, Finding, Place, Side, What
+from .kafka import Kafka
+from .kafka_source import source_options
+from .marks import with_source
+from .offsets import TopicPartition
+from .spark_types import DataFrame, Row, SparkSession
+
+# xxhash64 passes over nulls, so each field that can be null is preceded by whether it is. No
+# headers and null headers are the same: Kafka does not know the difference.
+CONTENT: Final = (
+    "xxhash64(isnull(key), key, isnull(value), value, unix_micros(timestamp),"
+    " transform(headers, header -> struct(header.key, isnull(header.value), header.value)))"
+)
+EXAMPLES_MAX: Final = 20
+_CHECKSUMS: Final = ("content", "placed", "types")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The offsets to read of each partition; the ends are not read."""
+
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+
+    def within(self, places: Collection[Place], size: int) -> "Span":
+        """No more than some ranges need."""
+        wanted: dict[TopicPartition, list[int]] = defaultdict(list)
+        for topic, partition, start in places:
+            wanted[TopicPartition(topic, partition)].append(start)
+        starts, ends = dict(self.starts), dict(self.ends)
+        for key, end in self.ends.items():
+            if key in wanted:
+                starts[key] = min(end, max(starts[key], min(wanted[key])))
+                ends[key] = max(starts[key], min(end, max(wanted[key]) + size))
+            else:
+                starts[key] = end
+        return Span(starts, ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """A side, and how to get the rows of some of its ranges (or more)."""
+
+    side: Side
+    rows: Callable[[Collection[Place]], DataFrame]
+
+
+def broker_records(spark: SparkSession, kafka: Kafka, span: Span) -> DataFrame:
+    """The records of some offsets of topics, in the columns of Spark's Kafka source."""
+    return (
+        spark.read.format("kafka")
+        .options(**source_options(kafka))
+        .option("subscribe", ",".join(sorted({key.topic for key in span.starts})))
+        .option("startingOffsets", _as_json(span.starts))
+        .option("endingOffsets", _as_json(span.ends))
+        .option("includeHeaders", "true")
+        # What retention takes meanwhile is noticed by the log's start, which is read again.
+        .option("failOnDataLoss", "false")
+        .load()
+    )
+
+
+def source_rows(records: DataFrame) -> DataFrame:
+    """What is compared of each record at its own offset: checksums and the timestamp type."""
+    return records.selectExpr(
+        "topic",
+        "partition",
+        "offset",
+        f"{CONTENT} AS content",
+        "timestampType AS type",
+        "false AS behind",
+        "CAST(NULL AS INT) AS target",
+    )
+
+
+def copied_rows(records: DataFrame, name: str | None = None) -> DataFrame:
+    """The same of copies, at the offsets that their marks name; nulls for records without one.
+
+    With a name, only the records of the job of that name ("": of none).  A record is *behind* if
+    a later one of its source partition stands before it.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    marked = with_source(records)
+    if name is not None:
+        is_wanted = f.coalesce("source_name", f.lit("")) == name
+        marked = marked.where(f.col("source_topic").isNull() | is_wanted)
+    copied = marked.selectExpr(
+        "source_topic AS topic",
+        "source_partition AS partition",
+        "source_offset AS offset",
+        f"{CONTENT} AS content",
+        "timestampType AS type",
+        "partition AS target",
+        "offset AS target_offset",
+    )
+    before = Window.partitionBy("target", "topic", "partition").orderBy("target_offset")
+    behind = f.lag("offset").over(before) > f.col("offset")
+    return copied.withColumn("behind", f.coalesce(behind, f.lit(False)))
+
+
+def digests(rows: DataFrame, size: int) -> tuple[dict[Place, Digest], int]:
+    """A digest of each range of `size` offsets, and how many records are of no place."""
+    from pyspark.sql import functions as f
+
+    checked = rows.withColumns(
+        {
+            "start": _range_start(size),
+            "placed": f.expr("xxhash64(offset, content)"),
+            "types": f.expr("xxhash64(offset, type)"),
+        }
+    )
+    sums = [
+        sum_
+        for name in _CHECKSUMS
+        for sum_ in (
+            f.expr(f"bit_xor({name})").alias(f"{name}_xor"),
+            f.expr(f"sum(shiftrightunsigned({name}, 32))").alias(f"{name}_total"),
+        )
+    ]
+    ranges = checked.groupBy("topic", "partition", "start").agg(
+        f.count(f.lit(1)).alias("records"),
+        f.min("offset").alias("first"),
+        f.max("offset").alias("last"),
+        f.expr("count_if(behind)").alias("disordered"),
+        f.collect_set("target").alias("targets"),
+        *sums,
+    )
+    collected = ranges.collect()
+    return {
+        Place(row.topic, row.partition, row.start): _digest(row)
+        for row in collected
+        if row.topic is not None
+    }, sum(row.records for row in collected if row.topic is None)
+
+
+def look_closer(
+    left: Bounded, right: Bounded, places: Collection[Place], size: int, *, types: bool
+) -> tuple[list[Finding], list[Example]]:
+    """What is different in some ranges, and the first offsets at which it is."""
+    if not places:
+        return [], []
+    differences = _differences(left, right, places, size, types=types).persist()
+    try:
+        findings = [_finding(row) for row in _totals(differences).collect()]
+        wanted = differences.where("what NOT IN ('removed', 'late')")
+        first = wanted.orderBy("topic", "partition", "offset", "what").limit(EXAMPLES_MAX)
+        return findings, [_example(row) for row in first.collect()]
+    finally:
+        differences.unpersist()
+
+
+def _differences(
+    left: Bounded, right: Bounded, places: Collection[Place], size: int, *, types: bool
+) -> DataFrame:
+    """A row for each offset and each thing that is wrong with it."""
+    from pyspark.sql import functions as f
+
+    left_rows, right_rows = left.rows(places), right.rows(places)
+    spark = left_rows.sparkSession
+    suspects = spark.createDataFrame(sorted(places), "topic STRING, partition INT, start BIGINT")
+    bounds = spark.createDataFrame(
+        list(_bounds(left.side, right.side, places)),
+        "topic STRING, partition INT,"
+        " left_start BIGINT, left_end BIGINT, right_start BIGINT, right_end BIGINT",
+    )
+    both = (
+        _by_offset(left_rows, "left", suspects, size, types=types)
+        .join(
+            _by_offset(right_rows, "right", suspects, size, types=types),
+            ["topic", "partition", "start", "offset"],
+            "full_outer",
+        )
+        .join(f.broadcast(bounds), ["topic", "partition"])
+    )
+    found = both.withColumn("found", f.explode(f.expr(_found(left.side.name, right.side.name))))
+    return found.selectExpr("topic", "partition", "start", "offset", "found.*")
+
+
+def _by_offset(
+    rows: DataFrame, side: str, suspects: DataFrame, size: int, *, types: bool
+) -> DataFrame:
+    """How often each offset is there, and the least and the greatest checksum."""
+    from pyspark.sql import functions as f
+
+    record = "xxhash64(content, type)" if types else "content"
+    places = ["topic", "partition", "start"]
+    return (
+        rows.withColumns({"start": _range_start(size), "record": f.expr(record)})
+        .join(f.broadcast(suspects), places, "left_semi")
+        .groupBy(*places, "offset")
+        .agg(
+            f.count(f.lit(1)).alias(f"{side}_count"),
+            f.min("record").alias(f"{side}_least"),
+            f.max("record").alias(f"{side}_greatest"),
+        )
+    )
+
+
+def _found(left: str, right: str) -> str:
+    """SQL: all that is wrong with an offset, as structs of what, side and how many."""
+    cases = []
+    for name, side in ((left, "left"), (right, "right")):
+        absent = (
+            f"CASE WHEN offset < {side}_start THEN '{What.REMOVED}'"
+            f" WHEN offset >= {side}_end THEN '{What.LATE}' ELSE '{What.MISSING}' END"
+        )
+        cases += [
+            f"IF({side}_count IS NULL, {_struct(absent, name, '1L')}, NULL)",
+            f"IF({side}_count > 1,"
+            f" {_struct(repr(str(What.DOUBLED)), name, f'{side}_count - 1')}, NULL)",
+        ]
+    differ = "left_least != right_least OR left_greatest != right_greatest"
+    cases.append(f"IF({differ}, {_struct(repr(str(What.CHANGED)), '', '1L')}, NULL)")
+    return f"filter(array({', '.join(cases)}), one -> one IS NOT NULL)"
+
+
+def _struct(what: str, side: str, count: str) -> str:
+    return f"named_struct('what', {what}, 'side', '{side}', 'records', {count})"
+
+
+def _totals(differences: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    return differences.groupBy("topic", "partition", "start", "what", "side").agg(
+        f.sum("records").alias("records"),
+        f.min("offset").alias("first"),
+        f.max("offset").alias("last"),
+    )
+
+
+def _bounds(
+    left: Side, right: Side, places: Collection[Place]
+) -> Iterator[tuple[str, int, int, int, int, int]]:
+    for topic, partition in sorted({(place.topic, place.partition) for place in places}):
+        key = TopicPartition(topic, partition)
+        yield (
+            topic,
+            partition,
+            left.starts.get(key, 0),
+            left.ends.get(key, NEVER),
+            right.starts.get(key, 0),
+            right.ends.get(key, NEVER),
+        )
+
+
+def _range_start(size: int) -> Any:
+    from pyspark.sql import functions as f
+
+    return f.expr(f"offset - pmod(offset, {size})")
+
+
+def _digest(row: Row) -> Digest:
+    sums = {
+        name: Checksum(row[f"{name}_xor"] or 0, row[f"{name}_total"] or 0) for name in _CHECKSUMS
+    }
+    return Digest(
+        count=row.records,
+        offset_first=row.first,
+        offset_last=row.last,
+        disordered=row.disordered,
+        targets=frozenset(row.targets),
+        **sums,
+    )
+
+
+def _finding(row: Row) -> Finding:
+    place = Place(row.topic, row.partition, row.start)
+    return Finding(place, What(row.what), row.side, row.records, row.first, row.last)
+
+
+def _example(row: Row) -> Example:
+    place = Place(row.topic, row.partition, row.start)
+    return Example(place, row.offset, What(row.what), row.side)
+
+
+def _as_json(offsets: Mapping[TopicPartition, int]) -> str:
+    """As Spark's Kafka source takes offsets."""
+    by_topic: dict[str, dict[str, int]] = defaultdict(dict)
+    for (topic, partition), offset in offsets.items():
+        by_topic[topic][str(partition)] = offset
+    return json.dumps(by_topic)
