@@ -1,0 +1,117 @@
+"""`odradek pipeline generate`: a realistic load for demos and benchmarks."""
+
+import time
+from typing import Final
+
+import click
+
+from odradek.pipeline.events import KINDS, START_MS, Shape
+from odradek.pipeline.generate import (
+    Load,
+    Written,
+    check_topic,
+    generate_with_spark,
+)
+from odradek.pipeline.generate import generate as write
+from odradek.pipeline.kafka import Kafka
+from odradek.pipeline.session import SparkOptions
+from odradek.pipeline.stop_signals import stop_signals
+from odradek.pipeline.times import iso, parse_time
+
+from .pipeline_options import kafka_options, spark_options
+from .progress import progress
+
+SHARE: Final = click.FloatRange(0, 1)
+USUAL: Final = Shape()
+
+
+@click.command()
+@click.option("--topic", required=True, metavar="T", help="Where to write.")
+@click.option("--kind", type=click.Choice(list(KINDS)), default="orders", show_default=True)
+@click.option("--records", type=click.IntRange(1), metavar="N", help="Without it: until stopped.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    metavar="R",
+    help="Records a second; without it as fast as they are taken.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="The same, the same records.")
+@click.option("--partitions", type=click.IntRange(1), metavar="N", help="Create the topic with N.")
+@click.option(
+    "--start",
+    metavar="TIME|now",
+    default=iso(START_MS),
+    show_default=True,
+    help="The first event's time. `now` makes other records each time.",
+)
+@click.option(
+    "--events-per-second",
+    type=click.FloatRange(0, min_open=True),
+    default=USUAL.events_per_second,
+    show_default=True,
+    metavar="E",
+    help="Events in a second of event time, however fast they are written.",
+)
+@click.option("--late", type=SHARE, default=USUAL.late, show_default=True, metavar="0-1")
+@click.option("--duplicate", type=SHARE, default=USUAL.duplicate, show_default=True, metavar="0-1")
+@click.option("--malformed", type=SHARE, default=USUAL.malformed, show_default=True, metavar="0-1")
+@click.option(
+    "--event-timestamps",
+    is_flag=True,
+    help="Give records the event's time as timestamp, not that of writing.",
+)
+@kafka_options
+@spark_options
+def generate(
+    topic: str,
+    kind: str,
+    records: int | None,
+    rate: float | None,
+    seed: int,
+    partitions: int | None,
+    start: str,
+    events_per_second: float,
+    late: float,
+    duplicate: float,
+    malformed: float,
+    event_timestamps: bool,
+    kafka: Kafka,
+    spark: SparkOptions,
+) -> None:
+    """Write orders, clicks or sensor readings, some of them late, repeated or malformed.
+
+    The same options make the same keys, values and headers, byte for byte. One producer writes
+    them in order; with --master Spark does, in parallel and in no order.
+    """
+    if (spark.conf or spark.jars) and spark.master is None:
+        raise click.UsageError("--conf and --jars are of use with --master only")
+    if event_timestamps and spark.master is not None:
+        raise click.UsageError("Spark's Kafka sink sets no timestamps: no --event-timestamps here")
+    if late + duplicate + malformed > 1:
+        raise click.UsageError("--late, --duplicate and --malformed are more than 1 together")
+    start_ms = int(time.time() * 1000) if start == "now" else parse_time(start, "--start")
+    shape = Shape(start_ms, events_per_second, late, duplicate, malformed)
+    load = Load(topic, kind, seed, records, rate, shape, event_timestamps)
+    check_topic(kafka, topic, partitions)
+    with stop_signals() as stop, progress("records", total=records) as advance:
+        if spark.master is None:
+            written = write(load, kafka, stop, advance)
+        else:
+            written = generate_with_spark(load, kafka, spark, stop, advance)
+    click.echo(summary(load, written))
+
+
+def summary(load: Load, written: Written) -> str:
+    """What was done, in a line."""
+    rate = written.records / written.elapsed_s if written.elapsed_s else 0
+    text = (
+        f"{written.records:,} {load.kind} in {written.elapsed_s:.1f} s ({rate:,.0f}/s)"
+        f" to {load.topic}"
+    )
+    if not written.faults:
+        return text
+    faults = written.faults
+    return (
+        f"{text}: {faults['late']:,} late, {faults['duplicate']:,} repeated,"
+        f" {faults['malformed']:,} malformed"
+    )

@@ -1,0 +1,73 @@
+"""`odradek pipeline rollup`: aggregate a topic in windows, as a YAML file says."""
+
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.kafka import Kafka
+from odradek.pipeline.rollup import run_rollup
+from odradek.pipeline.rollup_books import Noted
+from odradek.pipeline.rollup_reading import read_spec
+from odradek.pipeline.rollup_spec import Rollup
+from odradek.pipeline.session import SparkOptions
+
+from .pipeline_options import fail_on_data_loss_option, kafka_options, once_option, spark_options
+
+
+@click.command()
+@click.option(
+    "--spec",
+    "spec_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="What to read, to compute and to write; docs/rollup-example.yaml shows every key.",
+)
+@once_option
+@fail_on_data_loss_option
+@kafka_options
+@spark_options
+def rollup(
+    spec_file: Path, once: bool, fail_on_data_loss: bool, kafka: Kafka, spark: SparkOptions
+) -> None:
+    """Aggregate a topic in windows, as a YAML file says.
+
+    Late and bad records are counted, bad ones go to the topic of dead letters. Parquet rows are
+    exactly once, also if the job is killed; a topic gets each window at least once, under a key by
+    which compaction keeps the result.
+    """
+    spec = read_spec(_text_of(spec_file), str(spec_file))
+    noted = run_rollup(
+        spec, _kafka_of(spec, kafka), spark, once=once, fail_on_data_loss=fail_on_data_loss
+    )
+    if noted is None:
+        click.echo(f"{spec.name}: no records yet")
+    else:
+        click.echo(_summary(spec, noted))
+
+
+def _text_of(spec_file: Path) -> str:
+    try:
+        return spec_file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PipelineError(f"{spec_file} cannot be read as text in UTF-8: {error}") from error
+
+
+def _kafka_of(spec: Rollup, kafka: Kafka) -> Kafka:
+    """The cluster that the spec names, unless the command line does."""
+    source = click.get_current_context().get_parameter_source("bootstrap_servers")
+    if spec.source.bootstrap_servers is None or source is ParameterSource.COMMANDLINE:
+        return kafka
+    return Kafka(spec.source.bootstrap_servers, kafka.properties)
+
+
+def _summary(spec: Rollup, noted: Noted) -> str:
+    total = noted.total
+    letters = "" if spec.dead_letters is None else f" (in {spec.dead_letters})"
+    partly = f", {total.partly_late:,} late for some windows" if total.partly_late else ""
+    return (
+        f"{spec.name}: {total.records:,} records, {total.late:,} late{partly},"
+        f" {total.bad:,} bad{letters}; {noted.rows:,} rows written"
+    )

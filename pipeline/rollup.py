@@ -1,0 +1,137 @@
+"""A windowed aggregation of a topic, as a YAML file says: the job from start to stop."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from .checkpoints import check_start
+from .errors import PipelineError
+from .files import Files
+from .kafka import Kafka
+from .kafka_source import reading_options, source_options, stream_options
+from .rollup_batch import BatchWriter
+from .rollup_books import TIME_ZONE, Books, Noted
+from .rollup_parquet import ParquetFolder
+from .rollup_parse import parsed
+from .rollup_spec import Rollup, types_of
+from .rollup_windows import aggregated
+from .running import run_stream
+from .session import SparkOptions, start
+from .spark_types import DataStreamWriter, SparkSession
+
+CHAINED: Final = "spark.sql.streaming.statefulOperator.allowMultiple"
+DEFAULTS: Final = {
+    TIME_ZONE: "UTC",  # times without a zone, and the dates of folders
+    "spark.sql.ansi.enabled": "false",  # one division by zero must not stop the job for good
+}
+
+
+def run_rollup(
+    spec: Rollup,
+    kafka: Kafka,
+    options: SparkOptions,
+    *,
+    once: bool,
+    fail_on_data_loss: bool = True,
+) -> Noted | None:
+    """Run until what is there is done (`once`) or until it is stopped.
+
+    The newest batch of the checkpoint, whose totals are those of all runs; None: there was nothing.
+    Raises: PipelineError.
+    """
+    topics = check_topics(spec, kafka)
+    spark = start(spec.name, options.with_defaults(DEFAULTS))
+    check_measures(spark, spec)
+    writer = BatchWriter(
+        spec,
+        open_books(spark, spec),
+        open_parquet(spark, spec),
+        reading=reading_options(
+            kafka,
+            isolation_level=spec.source.isolation_level,
+            fail_on_data_loss=fail_on_data_loss,
+        ),
+        writing=source_options(kafka),
+        chained=spark.conf.get(CHAINED, "true").lower() == "true",
+    )
+    writer.open()
+    if writer.books.files.exists("offsets"):  # else it only holds what we have just noted
+        check_start(writer.books.files, kafka, topics, fail_on_data_loss=fail_on_data_loss)
+    create_outputs(spec, kafka, kafka.partitions(topics[0]))
+    run_stream(
+        lambda: stream(spark, spec, writer),
+        once=once,
+        trigger=spec.trigger,
+        name=spec.name,
+        kafka=kafka,
+    )
+    return writer.noted
+
+
+def stream(spark: SparkSession, spec: Rollup, writer: BatchWriter) -> DataStreamWriter:
+    """The stream that has Spark do it."""
+    source = spec.source
+    begin = stream_options(
+        source.topics,
+        pattern=source.topics_pattern,
+        starting_offsets=source.starting_offsets,
+        max_offsets_per_trigger=source.max_offsets_per_trigger,
+    )
+    records = spark.readStream.format("kafka").options(**writer.reading, **begin).load()
+    return (
+        aggregated(parsed(records, spec), spec)
+        .writeStream.outputMode(spec.output.mode)
+        .option("checkpointLocation", writer.books.files.absolute())
+        .foreachBatch(writer)
+    )
+
+
+def check_topics(spec: Rollup, kafka: Kafka) -> list[str]:
+    """The topics that are read.  Raises: PipelineError."""
+    topics = kafka.topics(spec.source.topics, pattern=spec.source.topics_pattern)
+    written = {spec.output.topic, spec.dead_letters} & set(topics)
+    if written:
+        raise PipelineError(
+            f"{spec.name} would read what it writes: {', '.join(sorted(map(str, written)))}"
+        )
+    return topics
+
+
+def check_measures(spark: SparkSession, spec: Rollup) -> None:
+    """Have Spark analyse each measure alone, so that what it refuses has a line."""
+    from pyspark.errors import AnalysisException
+
+    fields = types_of(spec.schema).items()
+    nulls = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in fields)
+    for measure in spec.measures:
+        try:
+            spark.sql(f"SELECT {nulls}").selectExpr(measure.expression)
+        except AnalysisException as error:
+            first_line = str(error).strip().split("\n")[0]
+            raise measure.entry.error(f"Spark can't use this: {first_line}") from error
+
+
+def open_books(spark: SparkSession, spec: Rollup) -> Books:
+    """The notes beside the checkpoint.  Raises: PipelineError."""
+    books = Books(Files(spark, spec.checkpoint), spark.conf.get(TIME_ZONE))
+    books.files.check_writable()
+    return books
+
+
+def open_parquet(spark: SparkSession, spec: Rollup) -> ParquetFolder | None:
+    """The folder that is written, if there is one.  Raises: PipelineError."""
+    if spec.output.parquet is None:
+        return None
+    parquet = ParquetFolder(Files(spark, spec.output.parquet))
+    parquet.files.check_writable()
+    return parquet
+
+
+def create_outputs(spec: Rollup, kafka: Kafka, partitions: int) -> None:
+    """Create the topics that are written, if they are not there: the result's is compacted."""
+    wanted: dict[str | None, Mapping[str, str]] = {
+        spec.output.topic: {"cleanup.policy": "compact"},
+        spec.dead_letters: {},
+    }
+    for topic, config in wanted.items():
+        if topic is not None and not kafka.exists(topic):
+            kafka.create_topic(topic, partitions, config)

@@ -1,0 +1,143 @@
+"""What a rollup notes beside its checkpoint: whose it is, and what became of every record.
+
+`CHECKPOINT/odradek/rollup.json` says which spec the checkpoint belongs to, and
+`CHECKPOINT/odradek/batches/N.json` what batch N counted and what all batches up to it did. A batch
+that is run again after a kill has the same offsets and watermark and writes the same file again.
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from .checkpoints import read_initial_offsets, read_offset_log
+from .documents import document_of, encode
+from .errors import PipelineError
+from .files import Files
+from .offsets import Offsets
+from .rollup_spec import Rollup
+from .rollup_windows import Counts
+
+VERSION: Final = 1
+OWNER: Final = "odradek/rollup.json"
+BATCHES: Final = "odradek/batches"
+TIME_ZONE: Final = "spark.sql.session.timeZone"
+BATCHES_KEPT: Final = 100
+"""As many as Spark keeps of its own (spark.sql.streaming.minBatchesToRetain)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What Spark has written of a batch before it runs it."""
+
+    start: Offsets
+    """Topic, partition, offset; a partition that is new in this batch has none."""
+    end: Offsets
+    watermark_ms: int
+    """The watermark before the batch's own records: what closes windows in it."""
+    late_watermark_ms: int
+    """The watermark of the batch before: what tells late records in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The newest batch of the books."""
+
+    batch_id: int
+    total: Counts
+    rows: int
+
+
+class Books:
+    """The notes beside one checkpoint.  Everything raises PipelineError."""
+
+    def __init__(self, checkpoint: Files, time_zone: str = "UTC") -> None:
+        """`time_zone` is the session's: of dates, and of times that name none."""
+        self.files = checkpoint
+        self._time_zone = time_zone
+
+    def open(self, spec: Rollup) -> str:
+        """The id of the checkpoint; it is made on the first start, and refused to other specs."""
+        meaning = {**meaning_of(spec), TIME_ZONE: self._time_zone}
+        if not self.files.exists(OWNER):
+            if self.files.exists("offsets"):
+                raise PipelineError(
+                    f"{self.files.uri} is the checkpoint of another query:"
+                    " give the rollup one of its own"
+                )
+            identity = uuid.uuid4().hex
+            self.files.write(OWNER, encode({"version": VERSION, "id": identity, "spec": meaning}))
+            return identity
+        with document_of(self.files, OWNER, VERSION) as owner:
+            identity, before = str(owner["id"]), dict(owner["spec"])
+        differing = [key for key in meaning if before.get(key) != meaning[key]]
+        if differing:
+            what = "that setting" if differing == [TIME_ZONE] else "the spec"
+            raise PipelineError(
+                f"the checkpoint {self.files.uri} was made with another"
+                f" {' and '.join(f'`{key}`' for key in differing)}: put {what} back,"
+                " or give it a new name, checkpoint and output"
+            )
+        return identity
+
+    def planned(self, batch_id: int, *, chained: bool) -> Planned:
+        """What Spark's checkpoint says of a batch.
+
+        `chained` is spark.sql.streaming.statefulOperator.allowMultiple (Spark's default): records
+        are late by the watermark of the batch before.  Source: WatermarkPropagator.scala.
+        """
+        batch = read_offset_log(self.files, batch_id)
+        if batch_id == 0:
+            start, before_ms = read_initial_offsets(self.files), 0
+        else:
+            before = read_offset_log(self.files, batch_id - 1)
+            start, before_ms = before.offsets, before.watermark_ms
+        late_ms = before_ms if chained else batch.watermark_ms
+        return Planned(start, batch.offsets, batch.watermark_ms, late_ms)
+
+    def note(self, batch_id: int, counts: Counts, rows: int) -> Noted:
+        """Note a batch; what all batches up to it did."""
+        total, total_rows = counts, rows
+        if batch_id > 0:
+            before = self._read(batch_id - 1)
+            total, total_rows = before.total + counts, before.rows + rows
+        document = {
+            "version": VERSION,
+            "batch": {**asdict(counts), "rows": rows},
+            "total": {**asdict(total), "rows": total_rows},
+        }
+        self.files.write(_path(batch_id), encode(document), overwrite=True)
+        if batch_id >= BATCHES_KEPT:
+            self.files.delete(_path(batch_id - BATCHES_KEPT))
+        return Noted(batch_id, total, total_rows)
+
+    def newest(self) -> Noted | None:
+        """The newest batch that was noted."""
+        names = (file.path.rpartition("/")[2] for file in self.files.list(BATCHES))
+        # A note that was not finished has a name of its own.
+        noted = [int(name.removesuffix(".json")) for name in names if name[0].isdecimal()]
+        return self._read(max(noted)) if noted else None
+
+    def _read(self, batch_id: int) -> Noted:
+        with document_of(self.files, _path(batch_id), VERSION) as document:
+            total = dict(document["total"])
+            rows = total.pop("rows")
+            return Noted(batch_id, Counts(**total), rows)
+
+
+def meaning_of(spec: Rollup) -> Mapping[str, Any]:
+    """What may not change while a checkpoint lives; delays, triggers and sizes of batches may."""
+    return {
+        "name": spec.name,
+        "source": [*spec.source.topics, spec.source.topics_pattern, spec.source.isolation_level],
+        "schema": asdict(spec.schema) | {"fields": [asdict(one) for one in spec.schema.fields]},
+        "event_time": spec.event_time.field,
+        "window": asdict(spec.window),
+        "key": list(spec.key),
+        "measures": {one.name: one.expression for one in spec.measures},
+        "output": asdict(spec.output),
+    }
+
+
+def _path(batch_id: int) -> str:
+    return f"{BATCHES}/{batch_id:010d}.json"

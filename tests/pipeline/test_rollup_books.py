@@ -1,0 +1,160 @@
+"""What a rollup notes beside its checkpoint, on a file system of this test."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.rollup_batch import advanced, picked
+from odradek.pipeline.rollup_books import BATCHES, BATCHES_KEPT, Books, Planned
+from odradek.pipeline.rollup_parquet import STAGING, ParquetFolder
+from odradek.pipeline.rollup_reading import read_spec
+from odradek.pipeline.rollup_spec import Rollup
+from odradek.pipeline.rollup_windows import Counts
+from tests.pipeline.memory_files import MemoryFiles
+
+SPEC = """\
+name: totals
+source: {topics: orders}
+schema: {format: json, fields: {cents: bigint, at: timestamp}}
+event_time: at
+watermark: 10 minutes
+window: 5 minutes
+measures: {orders: count}
+output: {topic: totals}
+checkpoint: /tmp/totals
+"""
+
+
+def memory(files: Mapping[str, str] = {}) -> MemoryFiles:
+    return MemoryFiles({path: text.encode() for path, text in files.items()})
+
+
+def spec(old: str = "", new: str = "") -> Rollup:
+    return read_spec(SPEC.replace(old, new), "totals.yaml")
+
+
+def offset_log(watermark_ms: int, offsets: Any) -> str:
+    metadata = {"batchWatermarkMs": watermark_ms, "batchTimestampMs": 1, "conf": {}}
+    return f"v1\n{json.dumps(metadata)}\n{json.dumps(offsets)}"
+
+
+def test_a_batch_is_what_spark_planned() -> None:
+    files = memory(
+        {
+            "sources/0/0": '\0v1\n{"t":{"0":5}}',
+            "offsets/0": offset_log(0, {"t": {"0": 9}}),
+            "offsets/1": offset_log(700, {"t": {"0": 12, "1": 4}}),
+            "offsets/2": offset_log(900, {"t": {"0": 12, "1": 4}}),
+        }
+    )
+    first = Books(files).planned(0, chained=True)
+    assert first == Planned({"t": {0: 5}}, {"t": {0: 9}}, 0, 0)
+    second = Books(files).planned(1, chained=True)
+    assert second == Planned({"t": {0: 9}}, {"t": {0: 12, 1: 4}}, 700, 0)
+    assert Books(files).planned(2, chained=True).late_watermark_ms == 700
+    assert Books(files).planned(2, chained=False).late_watermark_ms == 900
+    assert advanced(second) == {"t": [0, 1]}
+    assert picked(second.start, advanced(second)) == {"t": {0: 9, 1: -2}}
+    assert advanced(Books(files).planned(2, chained=True)) == {}
+
+
+def test_another_offset_log_is_refused() -> None:
+    with pytest.raises(PipelineError, match=r"is not as Spark 3\.5 and 4\.0 write it"):
+        Books(memory({"offsets/0": "v2\n{}\n{}"})).planned(0, chained=True)
+
+
+def test_totals_are_those_of_all_batches_and_a_batch_counts_once() -> None:
+    files = memory()
+    noting = Books(files)
+    assert noting.newest() is None
+    noting.note(0, Counts(10, 1, 2, 0), rows=3)
+    for _ in range(2):  # as after a kill between note and commit
+        noted = noting.note(1, Counts(5, 0, 1, 1), rows=4)
+    assert (noted.total, noted.rows) == (Counts(15, 1, 3, 1), 7)
+    assert noting.newest() == noted
+
+
+def test_a_note_that_a_kill_left_half_written_is_none() -> None:
+    files = memory({f"{BATCHES}/.odradek-5ac1-0000000000.json": "{"})
+    assert Books(files).newest() is None
+    noted = Books(files).note(0, Counts(10, 1, 2, 0), rows=3)
+    assert Books(files).newest() == noted
+
+
+@pytest.mark.parametrize("data", [b"{", b"{}", b'{"version": 2}'])
+def test_a_note_that_nobody_can_read_is_named(data: bytes) -> None:
+    files = memory()
+    Books(files).note(0, Counts(1), rows=1)
+    files.content[f"{BATCHES}/0000000000.json"] = data
+    with pytest.raises(PipelineError, match=r"batches/0000000000\.json cannot be read"):
+        Books(files).newest()
+
+
+def test_old_notes_go() -> None:
+    files = memory()
+    for batch in range(BATCHES_KEPT + 5):
+        noted = Books(files).note(batch, Counts(1), rows=1)
+    assert noted.total.records == BATCHES_KEPT + 5
+    assert len(files.content) == BATCHES_KEPT
+
+
+def test_a_checkpoint_belongs_to_its_spec() -> None:
+    files = memory()
+    owner = Books(files).open(spec())
+    assert Books(files).open(spec()) == owner
+    assert Books(files).open(spec("10 minutes", "1 hour")) == owner
+    assert Books(files).open(spec("checkpoint", "trigger: 1 minute\ncheckpoint")) == owner
+    for old, new, key in (
+        ("window: 5", "window: 6", "window"),
+        ("orders: count", "orders: sum(cents)", "measures"),
+        ("topics: orders", "topics: other", "source"),
+        ("bigint", "int", "schema"),
+        ("output: {topic: totals}", "output: {topic: totals, mode: update}", "output"),
+    ):
+        with pytest.raises(PipelineError, match=f"was made with another `{key}`: put the spec"):
+            Books(files).open(spec(old, new))
+
+
+def test_a_checkpoint_keeps_its_time_zone() -> None:
+    files = memory()
+    identity = Books(files, "Asia/Tokyo").open(spec())
+    assert Books(files, "Asia/Tokyo").open(spec()) == identity
+    with pytest.raises(
+        PipelineError,
+        match=r"was made with another `spark\.sql\.session\.timeZone`: put that setting back",
+    ):
+        Books(files).open(spec())
+
+
+def test_the_checkpoint_of_another_query_is_refused() -> None:
+    with pytest.raises(PipelineError, match="is the checkpoint of another query"):
+        Books(memory({"offsets/0": "v1"})).open(spec())
+
+
+def test_a_folder_of_parquet_belongs_to_its_checkpoint() -> None:
+    folder = ParquetFolder(memory())
+    folder.open("a")
+    folder.open("a")
+    with pytest.raises(PipelineError, match="holds the rows of another checkpoint"):
+        folder.open("b")
+    ParquetFolder(memory({".odradek-1c0d-.odradek-check-2e": ""})).open("a")
+    with pytest.raises(PipelineError, match="is not empty and not a rollup's"):
+        ParquetFolder(memory({"date=2026-01-01/a.parquet": ""})).open("a")
+
+
+def test_two_jobs_that_write_a_batch_at_once_place_it_once() -> None:
+    files = memory(
+        {
+            f"{STAGING}/{job}/{path}": job
+            for job in ("a", "b")
+            for path in (f"date=2026-01-01/part-{job}.parquet", "_SUCCESS")
+        }
+    )
+    folder = ParquetFolder(files)
+    assert folder.place(f"{STAGING}/b", 7) == folder.place(f"{STAGING}/a", 7) == 1
+    placed = [path for path in files.content if not path.startswith(STAGING)]
+    assert placed == ["date=2026-01-01/rollup-0000000007-0.parquet"]
+    assert folder.place(f"{STAGING}/gone", 7) == 0
