@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).parent.parent
-ROOMS: Final = ("broker", "protocol", "storage", "odradek", "benchmarks")
+ROOMS: Final = ("broker", "pipeline", "protocol", "storage", "odradek", "benchmarks")
 FILE_LINES_MAX: Final = 400
 TEST_FILE_LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 70

@@ -69,7 +69,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_ships_the_package_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert tops == {"odradek", "_odradek_pytest.py"}
+    assert tops == {"odradek", "_odradek_pytest.py", "pyspark_odradek.py"}
     for room in ROOMS:
         assert f"odradek/{room}/__init__.py" in names
     assert "odradek/py.typed" in names

@@ -1,0 +1,212 @@
+"""The batches of a range of offsets, each checked; what is damaged is told and passed over.
+
+The checksum covers neither offset nor length: these must rise and lead to the next batch.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from odradek.protocol.primitives import INT32_MAX
+from odradek.protocol.records import BatchHeader, crc32c
+from odradek.protocol.records.batch import (
+    ATTRIBUTES_POSITION,
+    HEADER,
+    HEADER_SIZE_BYTES,
+    LENGTH_MIN,
+    LENGTH_OVERHEAD_BYTES,
+    MAGIC,
+)
+from odradek.storage.log_file import LogFile
+from odradek.storage.recovery import ScanStart, scan_segment
+from odradek.storage.resync import Doubtful, find_valid_batch
+
+from .log_view import LogView, SegmentView
+
+PIECE_BYTES: Final = 4 << 20
+RECORDS_BYTES_MAX: Final = 1 << 30
+"""Of a batch once it is decompressed: Arrow counts bytes in 31 bits."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Bytes of a segment that are no valid batches, and the offsets that they held; half-open."""
+
+    path: str
+    position: int
+    position_end: int
+    offset_first: int
+    offset_end: int
+    problem: str
+
+
+class Batch(NamedTuple):
+    """A whole batch with a right checksum: where it lies in a piece of its file, and in the file.
+
+    Batches that follow each other share pieces.
+    """
+
+    header: BatchHeader
+    piece: bytes
+    at: int
+    path: str
+    position: int
+
+    @property
+    def data(self) -> memoryview:
+        """The batch's bytes."""
+        return memoryview(self.piece)[self.at : self.at + self.header.size_bytes]
+
+
+OnDamage = Callable[[Damage], None]
+
+
+def pass_over(damage: Damage) -> None:
+    """For those who only look around: the read itself reports it."""
+
+
+def read_batches(
+    view: LogView, offset_start: int, offset_end: int | None, on_damage: OnDamage
+) -> Iterator[Batch]:
+    """The batches with offsets in [start, end), control batches too; None: to the end of the log.
+
+    The first and the last may reach out of the range.  Raises: UnsupportedFormat, LogDirFailed.
+    """
+    for segment in view.from_offset(offset_start):
+        if offset_end is not None and segment.base_offset >= offset_end:
+            return
+        yield from _SegmentReader(segment, offset_start, offset_end, on_damage).batches()
+
+
+class _SegmentReader:
+    """Reads one segment in large pieces."""
+
+    def __init__(
+        self, segment: SegmentView, offset_start: int, offset_end: int | None, on_damage: OnDamage
+    ) -> None:
+        self._segment = segment
+        self._file: LogFile = segment.file
+        self._segment_end = (
+            segment.base_offset + INT32_MAX + 1
+            if segment.offset_end is None
+            else segment.offset_end
+        )
+        self._is_active = segment.offset_end is None
+        self._start = offset_start
+        self._end = self._segment_end if offset_end is None else offset_end
+        self._has_end = offset_end is not None
+        self._on_damage = on_damage
+        self._next_offset, self._position = segment.floor(offset_start)
+        self._piece = b""
+        self._piece_position = 0
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield what is good, from the first batch that ends at the start or after it."""
+        file = self._file
+        while self._position < file.size_bytes and self._next_offset < self._end:
+            at = self._at(HEADER_SIZE_BYTES)
+            problem, fields = self._read_header(at)
+            if problem is None:
+                offset, length, _, _, crc, _, delta = fields[:7]
+                if offset >= self._end:
+                    return
+                size_bytes, next_offset = length + LENGTH_OVERHEAD_BYTES, offset + delta + 1
+                is_wanted = next_offset > self._start
+                if is_wanted:
+                    at = self._at(size_bytes)
+                    problem = self._check(at, size_bytes, crc)
+            if problem is None:
+                if is_wanted:
+                    header = tuple.__new__(BatchHeader, fields)
+                    yield Batch(header, self._piece, at, file.path, self._position)
+                self._position += size_bytes
+                self._next_offset = next_offset
+            elif not self._skip_damage(problem):
+                return
+
+    def _at(self, size_bytes: int) -> int:
+        """Where the position lies in the piece, which has so many bytes more, as the file has."""
+        at = self._position - self._piece_position
+        if at < 0 or at + size_bytes > len(self._piece):
+            wanted = max(PIECE_BYTES, size_bytes)
+            left = self._file.size_bytes - self._position
+            self._piece = self._file.pread(min(wanted, left), self._position)
+            self._piece_position, at = self._position, 0
+        return at
+
+    def _read_header(self, at: int) -> tuple[str | None, tuple[int, ...]]:
+        """What is wrong with the header, if anything is, and its fields."""
+        if at + HEADER_SIZE_BYTES > len(self._piece):
+            return "the file ends inside a batch header", ()
+        fields = HEADER.unpack_from(self._piece, at)
+        offset, length, _, magic, _, _, delta = fields[:7]
+        if length < LENGTH_MIN or magic != MAGIC:
+            return f"a bad batch header (length {length}, magic {magic})", fields
+        end = self._position + length + LENGTH_OVERHEAD_BYTES
+        if end > self._file.size_bytes:
+            return "the file ends inside a batch", fields
+        if offset != self._next_offset or delta < 0:
+            if offset < self._next_offset or delta < 0 or offset + delta >= self._segment_end:
+                return f"offset {offset} where {self._next_offset} was expected", fields
+            following = self._peek(end)
+            if len(following) == HEADER_SIZE_BYTES:
+                base_offset = HEADER.unpack(following)[0]
+                if self._next_offset <= base_offset <= offset + delta:
+                    return f"offset {offset} before {base_offset}", fields
+        return None, fields
+
+    def _peek(self, position: int) -> bytes:
+        at = position - self._piece_position
+        if at + HEADER_SIZE_BYTES <= len(self._piece):
+            return self._piece[at : at + HEADER_SIZE_BYTES]
+        return self._file.pread(HEADER_SIZE_BYTES, position)
+
+    def _check(self, at: int, size_bytes: int, crc: int) -> str | None:
+        """What is wrong with the batch, if anything is."""
+        data = memoryview(self._piece)[at + ATTRIBUTES_POSITION : at + size_bytes]
+        if len(data) < size_bytes - ATTRIBUTES_POSITION:
+            return "the file ends inside a batch"
+        return None if crc32c(data) == crc else "a wrong checksum"
+
+    def _skip_damage(self, problem: str | None) -> bool:
+        """Go on at the next good batch; whether there is one.  Raises: UnsupportedFormat."""
+        _refuse_old_format(self._file, self._position)
+        try:
+            found = find_valid_batch(
+                self._file,
+                self._position + 1,
+                offset_first=self._next_offset,
+                offset_end=self._segment_end,
+                chained=True,
+            )
+        except Doubtful:
+            found = None
+        if found is None and self._is_active and not self._has_end:
+            return False  # the end of the log: a batch that is being written, or a torn one
+        position_end = self._file.size_bytes if found is None else found.position
+        offset_end = self._segment_end if found is None else found.base_offset
+        self._tell(position_end, offset_end, problem or "")
+        if found is None:
+            return False
+        self._position, self._next_offset = found
+        return True
+
+    def _tell(self, position_end: int, offset_end: int, problem: str) -> None:
+        """Report the damage here, as far as it lies in the range: the rest is another reader's."""
+        if offset_end <= self._start:
+            return
+        if self._has_end and offset_end > self._end:
+            position = self._segment.position_of(self._end)
+            if position is not None and self._position < position < position_end:
+                position_end, offset_end = position, self._end
+        first = self._next_offset
+        self._on_damage(
+            Damage(self._file.path, self._position, position_end, first, offset_end, problem)
+        )
+
+
+def _refuse_old_format(file: LogFile, position: int) -> None:
+    """Valid messages of formats 0 and 1 are no damage.  Raises: UnsupportedFormat."""
+    header = file.pread(HEADER_SIZE_BYTES, position)
+    if len(header) > 16 and header[16] in (0, 1):
+        scan_segment(file, 0, ScanStart(position), index_interval_bytes=1 << 12)

@@ -1,0 +1,179 @@
+"""`odradek pipeline` without a Spark: what is refused, and how."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from odradek.cli import main
+from odradek.cli.pipeline import JOBS
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.kafka import Kafka
+from odradek.pipeline.replay import Done
+from tests.pipeline.conftest import NewTopicName
+from tests.wire.servers import Server
+
+ROOT = Path(__file__).resolve().parents[2]
+NOWHERE = "127.0.0.1:1"
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["pipeline", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.exit_code, " ".join(result.output.split())
+
+
+def test_the_jobs_are_listed_without_importing_any() -> None:
+    code, said = run("-h")
+    assert code == 0
+    for name, help_line in JOBS.items():
+        assert f"{name} {help_line}" in said
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_each_job_has_help_and_takes_a_master(job: str) -> None:
+    code, said = run(job, "--help")
+    assert code == 0
+    for option in ("--master", "--conf", "--jars"):
+        assert option in said
+
+
+def test_an_unknown_job_is_answered_with_a_near_one() -> None:
+    code, said = run("archiv")
+    assert code == 2
+    assert "Did you mean archive?" in said
+
+
+def test_a_setting_that_is_none_is_refused(tmp_path: Path) -> None:
+    code, said = run("checkpoint", str(tmp_path), "--conf", "spark.x")
+    assert code == 2
+    assert "'spark.x' is not NAME=VALUE" in said
+
+
+def test_the_source_of_a_replay_has_properties_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Kafka | None] = []
+    monkeypatch.setattr("odradek.cli.pipeline_replay.start", lambda *_: None)
+
+    def replay(*_: object, source: Kafka | None, **__: object) -> Done:
+        told.append(source)
+        return Done()
+
+    monkeypatch.setattr("odradek.cli.pipeline_replay.run_replay", replay)
+    config = tmp_path / "source.properties"
+    config.write_text("security.protocol=SSL\n")
+    line = ("replay", "--archive", "a", "--topic", "t", "--to-topic", "u")
+    given = ("--source-command-config", str(config))
+    assert run(*line, *given)[1] == (
+        "Error: --source-command-config needs --source-bootstrap-servers"
+    )
+    assert run(*line, *given, "--source-bootstrap-servers", "h:1")[0] == 0
+    (source,) = told
+    assert source is not None
+    assert (source.bootstrap_servers, source.properties) == ("h:1", {"security.protocol": "SSL"})
+
+
+def test_nobody_at_the_address_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.pipeline.kafka.CONNECT_TIMEOUT_MS", 200)
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text('v1\n{}\n{"t":{"0":1}}')
+    (tmp_path / "sources" / "0").mkdir(parents=True)
+    (tmp_path / "sources" / "0" / "0").write_text('\0v1\n{"t":{"0":0}}')
+    code, said = run("checkpoint", str(tmp_path), "-b", "127.0.0.1:1")
+    assert code == 2
+    assert said.startswith("Error: no broker answers at 127.0.0.1:1: check --bootstrap-servers")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("archive", "-b", NOWHERE, "--topics", "t", "--to", "a"),
+        ("audit", "-b", NOWHERE, "--topics", "t", "--archive", "a"),
+        ("generate", "-b", NOWHERE, "--topic", "t", "--kind", "orders", "--records", "1"),
+        ("mirror", "--from", NOWHERE, "--to", "h:1", "--topics", "t"),
+        ("rollup", "-b", NOWHERE, "--spec", "docs/rollup-example.yaml"),
+    ],
+    ids=lambda line: line[0],
+)
+def test_nobody_at_the_address_is_said_before_spark_starts(
+    line: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.pipeline.kafka.CONNECT_TIMEOUT_MS", 200)
+    monkeypatch.chdir(ROOT)
+    code, said = run(*line)
+    assert code == 2
+    assert said.startswith(f"Error: no broker answers at {NOWHERE}: check ")
+
+
+@pytest.mark.wire
+def test_nobody_where_a_mirror_is_to_write(
+    server: Server, new_topic: NewTopicName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.pipeline.kafka.CONNECT_TIMEOUT_MS", 500)
+    monkeypatch.setattr("odradek.cli.pipeline_mirror.start", lambda *_: None)
+    topic = new_topic("unmirrored")
+    code, said = run(
+        "mirror", "--from", server.bootstrap_servers, "--to", NOWHERE, "--topics", topic
+    )
+    assert (code, f"no broker answers at {NOWHERE}" in said) == (2, True), said
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("job", ["archive", "audit", "mirror"])
+def test_a_topic_that_is_not_there_is_said_before_spark_starts(job: str, server: Server) -> None:
+    there = server.bootstrap_servers
+    where = {
+        "archive": ("-b", there, "--to", "a"),
+        "audit": ("-b", there, "--archive", "a"),
+        "mirror": ("--from", there, "--to", "h:1"),
+    }
+    code, said = run(job, "--topics", "nowhere", *where[job])
+    assert code == 2
+    assert said.startswith(f"Error: there is no topic nowhere at {there}: check the name, or creat")
+
+
+@pytest.mark.parametrize(("folder", "said"), [("", "no batch was planned"), ("x", "is no folder")])
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path, folder: str, said: str) -> None:
+    code, answer = run("checkpoint", str(tmp_path / folder))
+    assert code == 2
+    assert said in answer
+
+
+def test_whatever_can_be_explained_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("odradek.cli.pipeline_checkpoint._folder", full)
+    code, said = run("checkpoint", "/x")
+    assert code == 2
+    assert said.startswith("Error: the disk is full")
+
+    def strange(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("odradek.cli.pipeline_checkpoint._folder", strange)
+    code, said = run("checkpoint", "/x")
+    assert code == 2, "1 says that something is different"
+    assert said.startswith("Error: the job stopped: OSError: [Errno 5] Input/output error (--log-")
+
+    def broken(*_: object) -> None:
+        raise PipelineError("two\nlines")
+
+    monkeypatch.setattr("odradek.cli.pipeline_checkpoint._folder", broken)
+    assert run("checkpoint", "/x") == (2, "Error: two lines")
+
+
+def test_the_room_imports_no_spark() -> None:
+    modules = [path.stem for path in (ROOT / "pipeline").glob("*.py") if path.stem != "__init__"]
+    lines = [f"import odradek.pipeline.{name}" for name in modules]
+    lines += [
+        "import sys",
+        "assert 'pyspark' not in sys.modules",
+        "assert 'kafka' not in sys.modules",
+    ]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, cwd=ROOT)
