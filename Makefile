@@ -1,6 +1,7 @@
 # Odradek: every target makes the virtual environment it needs. `make help` lists them.
 # A Debian-like machine with Python >= 3.11, a JDK and git is enough; as root, missing
-# packages (python3-venv, maven, kcat, iproute2, nftables, a JDK) are installed through apt-get.
+# packages (python3-venv, maven, kcat, iproute2, nftables, chromium-headless-shell, a JDK) are
+# installed through apt-get.
 
 SHELL       := /bin/bash
 PYTHON      ?= python3
@@ -16,7 +17,7 @@ MINUTES     ?= 120
 PYTEST      := $(BIN)/python -m pytest
 # Unit tests need no disk: in memory they take half the time.
 IN_MEMORY   := $(shell [ -w /dev/shm ] && [ "$$(df --output=avail /dev/shm | tail -1)" -gt 2000000 ] && echo TMPDIR=/dev/shm)
-NEEDS_JAVA  := java or kcat or spark or wire or soak
+NEEDS_JAVA  := java or kcat or spark or chromium or wire or soak
 
 .DEFAULT_GOAL := help
 .PHONY: help run fmt check unit test soak bench demo docs sim clean tools jars spark
@@ -58,8 +59,9 @@ SOAK_zombies := tests/lab/test_zombies.py
 SOAK_rolling := tests/lab/test_rolling.py
 SOAK_sim     := tests/sim/cluster
 SOAK_steady  := tests/lab/test_steady.py
-soak: $(VENV)/.dev tools jars ## the large counts: PART=kills|cuts|zombies|rolling|sim|steady, or all
-	$(if $(PART),$(if $(SOAK_$(PART)),,$(error PART is kills, cuts, zombies, rolling, sim or steady)))
+SOAK_archive := tests/pipeline tests/spark
+soak: $(VENV)/.dev tools jars spark ## the large counts: PART=kills|cuts|zombies|rolling|sim|steady|archive, or all
+	$(if $(PART),$(if $(SOAK_$(PART)),,$(error PART is kills, cuts, zombies, rolling, sim, steady or archive)))
 	@ODRADEK_REQUIRE=all MINUTES=$(MINUTES) RESTART=$(RESTART) \
 	$(PYTEST) -q -m soak --part-times --timeout=10800 $(SOAK_$(PART)); status=$$?; \
 	$(BIN)/python -m tests.lab.soak $(PART); exit $$status
@@ -67,8 +69,8 @@ soak: $(VENV)/.dev tools jars ## the large counts: PART=kills|cuts|zombies|rolli
 bench: $(VENV)/.dev jars spark ## compare with Apache Kafka, in one run
 	$(BIN)/python -m benchmarks
 
-demo: $(SPARK_4_0)/.made ## Spark reads from a broker, end to end
-	$(SPARK_4_0)/bin/python -m tests.spark.demo
+demo: $(SPARK_4_0)/.made ## a broker, a load, an archive, a rollup and an audit with plots
+	$(SPARK_4_0)/bin/python -m tests.pipeline.demo
 
 docs: $(VENV)/.dev ## regenerate docs/configuration.md
 	$(BIN)/python -m odradek.broker.settings.docs > docs/configuration.md.new
@@ -94,8 +96,8 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@ $(VENV)/.runtime
 
-tools: ## Java, Maven, kcat, ip and nft, from the distribution if they are missing
-	.ci/packages java maven kcat ip nft
+tools: ## Java, Maven, kcat, ip, nft and Chromium, from the distribution if they are missing
+	.ci/packages java maven kcat ip nft chromium
 
 jars: $(VENV)/.dev tools ## Apache Kafka's jars, into .cache/jars
 	$(BIN)/python -m tests.kafka.jars
@@ -103,12 +105,14 @@ jars: $(VENV)/.dev tools ## Apache Kafka's jars, into .cache/jars
 spark: $(SPARK_3_5)/.made $(SPARK_4_0)/.made ## one environment per tested Spark, and its connector
 	$(SPARK_4_0)/bin/python -m tests.spark.prepare
 
-# Spark's own environments: two releases of pyspark cannot share one.
-$(SPARK_3_5)/.made: SPARK_VERSION := 3.5.7
-$(SPARK_4_0)/.made: SPARK_VERSION := 4.0.0
+# Spark's own environments: two releases of pyspark cannot share one, and neither says how new the
+# libraries may be that it was made with. pip is not quiet: half a gigabyte is to come, and the
+# first `make demo` shows how it comes.
+$(SPARK_3_5)/.made: SPARK := 'pyspark[sql]==3.5.7' 'pandas<3' 'pyarrow<21' 'numpy<2'
+$(SPARK_4_0)/.made: SPARK := 'pyspark[sql]==4.0.0' 'pandas<3' 'pyarrow<21'
 $(SPARK_3_5)/.made $(SPARK_4_0)/.made: pyproject.toml
 	.ci/packages venv java
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --upgrade pip
-	$(@D)/bin/python -m pip install --quiet -e '.[test]' 'pyspark==$(SPARK_VERSION)'
+	$(@D)/bin/python -m pip install -e '.[test,spark]' $(SPARK)
 	touch $@

@@ -1,6 +1,6 @@
-"""What all tests share: which components must be present, and how long each part takes.
+"""What all tests share: components that must be present, releases of Spark, how long parts take.
 
-A test marked `java`, `kcat` or `spark` is skipped where that component is missing. With
+A test marked `java`, `kcat`, `spark` or `chromium` is skipped where that is missing. With
 ODRADEK_REQUIRE=all (`make test`, CI) nothing marked so may be skipped: the skip is a failure.
 """
 
@@ -15,10 +15,13 @@ import pytest
 
 from tests.kafka import jars
 from tests.lab import network
+from tests.pipeline.chromium import find_chromium
+from tests.spark.environment import RELEASES, Spark
+from tests.spark.releases import leave_repeats_to_soak, present
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGETS: Final = ("odradek", "kafka-3.9", "kafka-4.3")
-COMPONENT_MARKERS: Final = ("java", "kcat", "spark", "wire", "network")
+COMPONENT_MARKERS: Final = ("java", "kcat", "spark", "wire", "network", "chromium")
 PART_SECONDS: Final = pytest.StashKey[dict[str, float]]()
 PART_COUNTS: Final = pytest.StashKey[dict[str, int]]()
 
@@ -45,6 +48,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[PART_COUNTS] = defaultdict(int)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    leave_repeats_to_soak(items)
+
+
+@pytest.fixture(scope="session", params=list(RELEASES))
+def release(request: pytest.FixtureRequest) -> Spark:
+    """Each tested release of Spark; in `make test` the newest one, unless `every_release`."""
+    return present(request.param)
+
+
 def require_all() -> bool:
     """Whether a missing component is a failure."""
     return os.environ.get("ODRADEK_REQUIRE") == "all"
@@ -61,6 +74,8 @@ def missing_component(item: pytest.Item) -> str | None:
         return "kcat is not installed"
     if item.get_closest_marker("network") and (reason := network.missing()):
         return reason
+    if item.get_closest_marker("chromium") and find_chromium() is None:
+        return "Chromium is not installed (chromium-headless-shell)"
     if item.get_closest_marker("spark") and shutil.which("java") is None:
         return "Java is not installed"
     return None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.spark.environment import RELEASES
+from tests.spark.environment import Spark
 from tests.spark.session import SparkSession
 from tests.wire.servers import Server, make_server
 
@@ -39,14 +39,9 @@ def server(
         broker.close()
 
 
-@pytest.fixture(scope="session", params=list(RELEASES))
-def start_spark(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> StartSpark:
+@pytest.fixture(scope="session")
+def start_spark(release: Spark, tmp_path_factory: pytest.TempPathFactory) -> StartSpark:
     """A function that starts a Spark session of the release under test; the caller ends it."""
-    release = RELEASES[request.param]
-    if reason := release.missing():
-        pytest.skip(reason)
     return lambda: SparkSession(release, tmp_path_factory.mktemp("spark"))
 
 

@@ -2,9 +2,13 @@
 
 Spark's own resolver does it, as for any user who sets `spark.jars.packages`, but once: later
 sessions take the jars from `.cache/spark` and start without looking at any repository.
+
+The newest release's classes are also written down as its JVM maps them into memory.  Of the older
+one the tests start two JVMs only, which would not gain what the writing costs.
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,7 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.spark.environment import CACHE, RELEASES, ROOT, STAMP, Spark
+from tests.spark.environment import CACHE, JVM_OPTIONS, RELEASES, ROOT, STAMP, Spark
 
 
 class ConnectorMissing(Exception):
@@ -35,6 +39,33 @@ def fetch(spark: Spark) -> list[Path]:
     return spark.connector_jars()
 
 
+def write_classes(spark: Spark) -> bool:
+    """Write Spark's classes down for this Java, unless that is done; whether they are there."""
+    key = spark.classes.with_suffix(".key")
+    wanted = f"{_java_version()}\n{(spark.home / 'jars').stat().st_mtime_ns}\n{JVM_OPTIONS}\n"
+    if spark.classes.exists() and key.exists() and key.read_text() == wanted:
+        return True
+    fresh = spark.classes.with_suffix(".fresh")
+    fresh.unlink(missing_ok=True)
+    options = f"{JVM_OPTIONS} {shlex.quote(f'-XX:ArchiveClassesAtExit={fresh}')}"
+    command = [str(spark.python), "-m", "tests.spark.jobs.classes", options]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    if not fresh.exists():
+        print(done.stderr[-1000:], file=sys.stderr)
+        return False
+    fresh.rename(spark.classes)
+    key.write_text(wanted)
+    return True
+
+
+def _java_version() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else "java"
+    return subprocess.run([java, "-version"], capture_output=True, text=True).stderr
+
+
 def _resolve(spark: Spark, ivy_dir: Path) -> None:
     command = [str(spark.python), "-m", "tests.spark.jobs.resolve", str(ivy_dir), spark.package]
     done = subprocess.run(
@@ -52,17 +83,21 @@ def _resolve(spark: Spark, ivy_dir: Path) -> None:
 
 def main(names: Sequence[str]) -> int:
     """Fetch the named connectors, or all; print one line each."""
+    newest = next(iter(RELEASES))
     for name in names or RELEASES:
         if name not in RELEASES:
             print(f"unknown release {name}; there are {', '.join(RELEASES)}", file=sys.stderr)
             return 2
+        spark = RELEASES[name]
         try:
-            jars = fetch(RELEASES[name])
+            jars = fetch(spark)
+            if name == newest and not write_classes(spark):
+                print(f"spark {spark.version}: its classes cannot be mapped, JVMs start slowly")
         except (ConnectorMissing, OSError) as error:
             print(error, file=sys.stderr)
             return 1
-        where = os.path.relpath(RELEASES[name].connector_dir)
-        print(f"spark {RELEASES[name].version}: {len(jars)} connector jars in {where}")
+        where = os.path.relpath(spark.connector_dir)
+        print(f"spark {spark.version}: {len(jars)} connector jars in {where}")
     return 0
 
 

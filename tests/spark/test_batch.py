@@ -7,15 +7,17 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
+from tests.spark.child import JobFailed
 from tests.spark.conftest import NewTopicName
 from tests.spark.rows import assert_exactly, assert_gapless, total
-from tests.spark.session import JobFailed, SparkSession
+from tests.spark.session import SparkSession
 from tests.wire.servers import Server
 
 ROW_COUNT = 100_000
 TIME_START_MS = 1_700_000_000_000
 TIME_STEP_MS = 1_000
 TIMED_COUNT = 500
+AT_ONCE = {"fetchOffset.retryIntervalMs": "10"}  # Spark asks three times before it gives up
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +63,7 @@ def _read(
     return {(line["topic"], line["partition"]): (line["first"], line["last"]) for line in summary}
 
 
+@pytest.mark.every_release
 def test_spark_reads_what_spark_wrote(spark: SparkSession, server: Server, written: str) -> None:
     summary = spark.run(
         "batch.read", servers=server.bootstrap_servers, options={"subscribe": written}
@@ -160,6 +163,7 @@ def test_a_pattern_subscribes_to_matching_topics_only(
     assert total(summary, "count") == 200
 
 
+@pytest.mark.every_release
 def test_one_time_for_all_partitions(spark: SparkSession, server: Server, timed: str) -> None:
     read = _read(
         spark,
@@ -186,10 +190,11 @@ def test_a_time_for_each_partition(spark: SparkSession, server: Server, timed: s
     assert read == {(timed, 0): (0, 9), (timed, 1): (250, TIMED_COUNT - 1)}
 
 
+@pytest.mark.every_release
 def test_a_time_after_the_last_record(spark: SparkSession, server: Server, timed: str) -> None:
     after_ms = TIME_START_MS + TIMED_COUNT * TIME_STEP_MS
     with pytest.raises(JobFailed, match=r"(?i)no offset matched"):
-        _read(spark, server, subscribe=timed, startingTimestamp=after_ms)
+        _read(spark, server, subscribe=timed, startingTimestamp=after_ms, **AT_ONCE)
     assert not _read(
         spark,
         server,
@@ -199,6 +204,7 @@ def test_a_time_after_the_last_record(spark: SparkSession, server: Server, timed
     )
 
 
+@pytest.mark.every_release
 def test_an_unknown_topic_is_an_error_and_is_not_made(spark: SparkSession, server: Server) -> None:
     with pytest.raises(JobFailed, match="UnknownTopicOrPartition"):
         _read(spark, server, subscribe="nobody-made-this")
@@ -206,6 +212,7 @@ def test_an_unknown_topic_is_an_error_and_is_not_made(spark: SparkSession, serve
         _read(spark, server, subscribe="nobody-made-this")
 
 
+@pytest.mark.every_release
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_compressed_by_spark(
     codec: str, spark: SparkSession, server: Server, new_topic: NewTopicName
@@ -224,6 +231,7 @@ def test_compressed_by_spark(
     assert_exactly(summary, 1_000)
 
 
+@pytest.mark.every_release
 def test_every_field_arrives(spark: SparkSession, server: Server, new_topic: NewTopicName) -> None:
     topic = new_topic("fields", partitions=1)
     producer = Producer({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})

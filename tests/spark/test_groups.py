@@ -14,7 +14,7 @@ ROW_COUNT = 1_000
 DEPRECATED = {"spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true"}
 
 
-@pytest.mark.parametrize("start_spark", ["4.0"], indirect=True, scope="session")
+@pytest.mark.parametrize("release", ["4.0"], indirect=True, scope="session")
 def test_offsets_are_found_by_a_group(
     spark: SparkSession, server: Server, new_topic: NewTopicName, tmp_path: Path
 ) -> None:

@@ -3,13 +3,15 @@
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.spark.conftest import NewTopicName, StartSpark
 from tests.spark.rows import assert_exactly, assert_gapless
 from tests.spark.session import SparkSession
 from tests.wire.servers import Server
 
 KILLED_ROW_COUNT = 30_000
-KILLED_BATCH_ROWS = 1_000
+KILLED_BATCH_ROWS = 250  # so many batches that it is killed in the middle however late
 KILL_AFTER_BATCHES = 3
 
 
@@ -17,6 +19,7 @@ def _write(spark: SparkSession, server: Server, topic: str, count: int) -> None:
     spark.run("batch.write", servers=server.bootstrap_servers, topic=topic, count=count, options={})
 
 
+@pytest.mark.every_release
 def test_available_now_takes_what_there_is_once(
     spark: SparkSession, server: Server, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
@@ -60,6 +63,7 @@ def test_a_processing_time_trigger_follows_the_topic(
         assert_gapless(line)
 
 
+@pytest.mark.every_release
 def test_a_stream_into_another_topic(
     spark: SparkSession, server: Server, new_topic: NewTopicName, tmp_path: Path
 ) -> None:

@@ -15,20 +15,22 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from tests.spark.environment import RELEASES
 
-def session(jars: str) -> SparkSession:
-    """A small local Spark with its Kafka connector."""
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("odradek-tests")
-        .config("spark.jars", jars)
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "1g")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
+
+def session(name: str) -> SparkSession:
+    """A small local Spark of a release, with its Kafka connector."""
+    release = RELEASES[name]
+    conf = {
+        **release.small,
+        "spark.jars": ",".join(map(str, release.connector_jars())),
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("odradek-tests")
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 def run(spark: SparkSession, request: dict[str, object]) -> dict[str, object]:
@@ -54,10 +56,10 @@ def configured(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
             spark.conf.unset(name)
 
 
-def main(answers: int, jars: str) -> None:
+def main(answers: int, release: str) -> None:
     """Serve until stdin ends."""
     with os.fdopen(answers, "w") as out:
-        spark = session(jars)
+        spark = session(release)
         print(json.dumps({"value": spark.version}), file=out, flush=True)
         for line in sys.stdin:
             print(json.dumps(run(spark, json.loads(line))), file=out, flush=True)
