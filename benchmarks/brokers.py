@@ -59,9 +59,15 @@ class RunningBroker:
     """One broker process, ready to serve."""
 
     def __init__(
-        self, kind: Kind, address: Address, process: subprocess.Popen[bytes], ready_s: float
+        self,
+        kind: Kind,
+        address: Address,
+        process: subprocess.Popen[bytes],
+        ready_s: float,
+        data_dir: Path,
     ) -> None:
         assert process.stdout is not None
+        self.data_dir = data_dir
         self.kind = kind
         self.address = address
         self.process = process
@@ -117,16 +123,19 @@ def start_kafka(directory: Path, *, env: dict[str, str] | None = None) -> Runnin
     """Apache Kafka 4.3.1 in KRaft mode.  Raises: StartFailed."""
     kafka = BenchKafka(directory)
     process, _, ready_s = _launch(kafka.prepare(), KAFKA_READY, directory, env)
-    return RunningBroker(Kind.KAFKA, Address(kafka.host, kafka.port), process, ready_s)
+    address = Address(kafka.host, kafka.port)
+    return RunningBroker(Kind.KAFKA, address, process, ready_s, directory / "data")
 
 
 def start_odradek(directory: Path, *, env: dict[str, str] | None = None) -> RunningBroker:
     """Odradek as `odradek serve` starts it.  Raises: StartFailed."""
     directory.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "odradek", "serve", "--data-dir", str(directory / "data")]
+    data_dir = directory / "data"
+    command = [sys.executable, "-m", "odradek", "serve", "--data-dir", str(data_dir)]
     command += ["--listen", "127.0.0.1:0"]
     process, ready, ready_s = _launch(command, ODRADEK_READY, directory, env)
-    return RunningBroker(Kind.ODRADEK, Address.parse(ready[1].decode()), process, ready_s)
+    address = Address.parse(ready[1].decode())
+    return RunningBroker(Kind.ODRADEK, address, process, ready_s, data_dir)
 
 
 def start(kind: Kind, directory: Path) -> RunningBroker:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from .brokers import Kind, RunningBroker
+from .spread import Spread
 from .topics import Filling
 
 Better = Literal["higher", "lower"]
@@ -40,6 +41,7 @@ MEGABYTES: Final = Unit("MB", 1e-6, 1)
 MB_PER_S: Final = Unit("MB/s", 1e-6, 0)
 PER_S: Final = Unit("1/s", 1.0, 0)
 CPU_S_PER_GB: Final = Unit("s/GB", 1.0, 2)
+TIMES: Final = Unit("x", 1.0, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,9 @@ class Stage(Protocol):
 
     def filled(self, kind: Kind) -> Filling:
         """A topic of the shared broker with 1 KiB records in batches of 16 KiB."""
+
+    def spread(self, kind: Kind, value_size_bytes: int) -> Spread:
+        """A topic of the shared broker with as many bytes, in four partitions, with keys."""
 
     def new_topic(self, kind: Kind) -> str:
         """A fresh topic of the shared broker, deleted after the sample."""

@@ -7,9 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import Self
 
-from . import brokers, topics
+from . import brokers, spread, topics
 from .brokers import Kind, RunningBroker
 from .measure import Scale
+from .spread import Spread
 from .topics import Filling
 
 
@@ -27,6 +28,7 @@ class RunStage:
         self._numbers = itertools.count(1)
         self._brokers: dict[Kind, RunningBroker] = {}
         self._fillings: dict[Kind, Filling] = {}
+        self._spreads: dict[tuple[Kind, int], Spread] = {}
         self._topics: list[tuple[RunningBroker, str]] = []
         self._directories: list[Path] = []
 
@@ -59,6 +61,19 @@ class RunStage:
             )
             os.sync()
         return self._fillings[kind]
+
+    def spread(self, kind: Kind, value_size_bytes: int) -> Spread:
+        """A topic for Spark, written when first asked for."""
+        key = kind, value_size_bytes
+        if key not in self._spreads:
+            self._spreads[key] = spread.fill(
+                self.broker(kind).address,
+                f"spread-{value_size_bytes}",
+                records=self._scale.fill_bytes // value_size_bytes,
+                value_size_bytes=value_size_bytes,
+            )
+            os.sync()
+        return self._spreads[key]
 
     def new_topic(self, kind: Kind) -> str:
         """A topic that lives until `settle`."""

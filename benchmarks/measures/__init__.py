@@ -15,8 +15,10 @@ from .memory import Memory
 from .one_record import OneRecord
 from .raw_fetch import RawFetch
 from .ready import Ready
-from .replication import Replication
+from .replication import CatchUp, Replication
+from .spark_archive import SparkArchive
 from .spark_read import SparkRead
+from .spark_segments import SparkSegments
 
 
 def all_measures() -> list[Measure]:
@@ -26,6 +28,8 @@ def all_measures() -> list[Measure]:
         Memory(),
         Replication(Layout.PROCESSES),
         Replication(Layout.ONE_PROCESS),
+        CatchUp(Layout.PROCESSES),
+        CatchUp(Layout.ONE_PROCESS),
         JavaProduce(BATCHES_128K),
         JavaProduce(DEFAULTS),
         JavaConsume(),
@@ -35,6 +39,9 @@ def all_measures() -> list[Measure]:
         OneRecord(depth=1),
         OneRecord(depth=16),
         SparkRead(),
+        SparkSegments(100, "spark_segments_100b", "Spark reads 100-byte values"),
+        SparkSegments(1024, "spark_segments_1k", "Spark reads 1 KiB values"),
+        SparkArchive(),
     ]
 
 
