@@ -81,6 +81,10 @@ class Cluster(ABC):
         self._start(broker)
         self.down.discard(broker)
 
+    def start_alone(self, broker: int) -> None:
+        """As `start`, but never wait until it is in sync: others may have to start first."""
+        self.start(broker)
+
     def stop(self, broker: int) -> None:
         """A controlled shutdown."""
         self.down.add(broker)
@@ -236,7 +240,6 @@ class Embedded(Cluster):
         self._brokers.start(broker)
 
     def start_alone(self, broker: int) -> None:
-        """Start one that is down, and do not wait until it is in sync."""
         self._brokers.start(broker, in_sync=False)
         self.down.discard(broker)
 

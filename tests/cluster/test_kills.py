@@ -80,7 +80,7 @@ class Killer:
         cluster.kill(other, expire=True)
         cluster.kill(controller, expire=True)
         self._led(killed_s, killed_s)
-        cluster.start(other)
+        cluster.start_alone(other)  # the last one in sync may be the controller
         cluster.start(controller)
 
     def pause_controller(self) -> None:
