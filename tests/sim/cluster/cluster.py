@@ -25,6 +25,7 @@ TOPICS: Final = ("a", "b", "c")
 EVENTS_MIN: Final = 1000
 CRASHES_MIN: Final = 3
 CALM_MAX_MS: Final = 60_000
+STORM_MAX_MS: Final = 3_600_000
 
 
 class Outcome(NamedTuple):
@@ -109,6 +110,7 @@ class SimCluster:
         world.after(20, self._write)
         world.after(20, self._read)
         while self._is_storm:
+            assert world.time_ms < STORM_MAX_MS, "nothing happens any more"
             world.step()
         self._calm_down()
         deadline_ms = world.time_ms + CALM_MAX_MS
@@ -175,7 +177,8 @@ class SimCluster:
 
     def _enrich(self) -> object:
         if self.store.controller_epoch < 2:
-            return self._unseat()
+            # If nobody is the first one any more, nobody may be there to be the second.
+            return self._unseat() if self.store.controller is not None else self._start()
         if not self.cuts:
             return self._cut()
         self._crash()
