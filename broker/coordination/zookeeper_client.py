@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 HOLD_S: Final = 5.0
 """How long kazoo's thread waits at most until the loop has dropped what was the session's."""
 STOP_S: Final = 5.0
+TRIES_IN_A_SESSION: Final = 2
+"""So many servers may stay silent before the session expires."""
 
 
 class States(Protocol):
@@ -55,7 +57,7 @@ class SessionClient:
         options: dict[str, Any],
     ) -> None:
         self.hosts = hosts
-        self.handler = LoopHandler(tls)
+        self.handler = LoopHandler(tls, handshake_s=timeout_ms / 1000 / TRIES_IN_A_SESSION)
         self._states = states
         self._released = self.handler.event_object()
         self._is_stopping = False

@@ -27,13 +27,18 @@ NO_CONNECTION: Final = 0
 
 
 class LoopHandler:
-    """An `IHandler` of kazoo for one client and the running loop; speaks TLS if it has `tls`."""
+    """An `IHandler` of kazoo for one client and the running loop; speaks TLS if it has `tls`.
+
+    A server has `handshake_s` to take up the session. One that is just starting may take a
+    connection and never say a word; kazoo itself would wait until the session has expired.
+    """
 
     name = "asyncio_handler"
     timeout_exception = KazooTimeoutError
 
-    def __init__(self, tls: "SSLContext | None" = None) -> None:
+    def __init__(self, tls: "SSLContext | None" = None, *, handshake_s: float) -> None:
         self._tls = tls
+        self._handshake_s = handshake_s
         self._loop = asyncio.get_running_loop()
         threads = SequentialThreadingHandler()  # never started: it makes locks and threads
         self.sleep_func = threads.sleep_func
@@ -70,7 +75,7 @@ class LoopHandler:
         self, address: tuple[str, int], *, hostname: str, timeout: float, **_: Any
     ) -> socket.socket:
         """Connect; kazoo's own would leave the socket open if the handshake fails."""
-        connection = socket.create_connection(address, timeout)
+        connection = socket.create_connection(address, min(timeout, self._handshake_s))
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._tls is not None:
@@ -87,6 +92,8 @@ class LoopHandler:
         decrypted = [end for end in reading if getattr(end, "pending", int)()]
         if decrypted:  # by TLS, ahead of kazoo's reading: nothing more need come from the wire
             return decrypted, [], []
+        if self.connection == NO_CONNECTION and timeout is not None:
+            timeout = min(timeout, self._handshake_s)
         poll = select.poll()
         by_fd = {}
         for events, sockets in ((select.POLLIN, reading), (select.POLLOUT, writing)):

@@ -48,6 +48,9 @@ TICK_TIME_MS: Final = 500
 REQUEST_TIMEOUT_MS: Final = 5000
 DELIVERY_TIMEOUT_MS: Final = 120_000
 LAB_SESSION_TIMEOUT_S: Final = 30.0
+# A ZooKeeper that is just starting may take a connection and never answer there. kazoo gives each
+# server that it is told of its share of the session to answer in.
+HANDSHAKES: Final = 15
 ASK_TIMEOUT_S: Final = 30.0
 # After an outage of ZooKeeper the laboratory's own connection needs a moment, too, but no more.
 OFTEN: Final = {"max_tries": -1, "delay": 0.1, "max_delay": 0.5}
@@ -234,7 +237,7 @@ class Cluster:
         """The laboratory's own session, opened when it is first used."""
         if self._client is None:
             self._client = KazooClient(
-                self.zookeeper.address,
+                ",".join([self.zookeeper.address] * HANDSHAKES),
                 timeout=LAB_SESSION_TIMEOUT_S,
                 connection_retry=OFTEN,
                 command_retry=PATIENTLY,

@@ -19,6 +19,8 @@ class Proxy:
         """Cleared: what the server says is read and lost with the connection."""
         self.answers.set()
         self.cuts = 0
+        self.has_lost = asyncio.Event()
+        """An answer."""
 
     @property
     def address(self) -> str:
@@ -69,6 +71,8 @@ class Proxy:
             while data := await source.read(65536):
                 if not is_answer or self.answers.is_set():
                     target.write(data)
+                else:
+                    self.has_lost.set()
         for writer in ends:
             writer.transport.abort()
         self._writers -= ends

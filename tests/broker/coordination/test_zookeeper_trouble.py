@@ -82,6 +82,18 @@ async def scene(server: ZooKeeper, in_flight_max: int = 100) -> AsyncIterator[Sc
 
 
 @asynchronous
+async def test_a_session_outlives_a_server_that_stays_silent(server: ZooKeeper) -> None:
+    """As one does that is just starting: it takes a connection, and never answers there."""
+    async with scene(server) as at:
+        at.proxy.answers.clear()
+        at.proxy.cut()
+        await at.proxy.has_lost.wait()
+        at.proxy.answers.set()
+        assert await at.session.exists("/") is not None
+        assert at.ends == []
+
+
+@asynchronous
 async def test_a_create_whose_answer_is_lost(server: ZooKeeper) -> None:
     async with scene(server) as at:
 
