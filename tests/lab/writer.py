@@ -8,6 +8,7 @@ import itertools
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -15,6 +16,9 @@ from tests.wire.clients import librdkafka
 
 from .background import Background
 from .cluster import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS
+
+BATCH_BYTES: Final = 16_384
+"""What gathers while nobody leads must still fit into the small segments of tests."""
 
 
 class Writer(Background):
@@ -32,6 +36,7 @@ class Writer(Background):
             "enable.idempotence": True,
             "request.timeout.ms": REQUEST_TIMEOUT_MS,
             "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
+            "batch.size": BATCH_BYTES,
             "log_level": 0,
         }
         self._producer = Producer(librdkafka(servers, **settings))
