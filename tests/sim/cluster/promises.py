@@ -3,9 +3,10 @@
 A record below the high watermark of a leader is a promise: from then on every member of the
 in-sync set that the store knows has it on its disks, byte for byte, and every leader to come. Only
 a machine that crashes may take it away from a member (what was not synced is lost); such a member
-is *forgiven* until it leaves the in-sync set, and if it is elected before, records are lost for
-good. That is the hole which ZooKeeper mode has: nobody tells the controller that a broker has come
-back with less. A member that joins by a fetch from before its loss is forgiven likewise.
+is *forgiven* until it leaves the in-sync set or has again what its leader remembers of it, and if
+it is elected before, records are lost for good. That is the hole which ZooKeeper mode has: nobody
+tells the controller that a broker has come back with less. A member that joins by a fetch from
+before its loss is forgiven likewise.
 """
 
 import functools
@@ -202,8 +203,30 @@ class Promises:
                     f"broker {broker_id} is in sync and lacks what is committed: {state} "
                     f"has {len(raw or b'')} of {len(kept.data)} bytes, {kept.marks[-3:]}"
                 )
-            elif has_all and self._world.time_ms > forgiven.since_ms + STALE_MS:
+            elif (
+                raw is not None
+                and has_all
+                and self._world.time_ms > forgiven.since_ms + STALE_MS
+                and not self._is_overrated(state, broker_id, raw)
+            ):
                 del self._forgiven[its, broker_id]
+
+    def _is_overrated(self, state: PartitionState, broker_id: int, raw: bytes) -> bool:
+        """Whether a leader remembers that a member with this log had more.
+
+        Until the member fetches again the leader may commit all of that, in Kafka as here.
+        """
+        for leader in self._brokers.values():
+            partition = leader.replicas.partitions.get(state.key) if leader.is_up else None
+            if partition is None or partition.state.topic_id != state.topic_id:
+                continue
+            follower = partition.followers.get(broker_id)
+            if follower is not None:
+                led = leader.raw_log(state) or b""
+                ends = [p for _, end, p in batches(led, 0) if end <= follower.log_end_offset]
+                if ends and not raw.startswith(led[: ends[-1]]):
+                    return True
+        return False
 
     # What leaders and followers do.
 
