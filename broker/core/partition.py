@@ -78,11 +78,14 @@ class Partition(Replica):
         return True
 
     def _take(self, state: PartitionState, now_ms: int, *, is_new_epoch: bool) -> None:
-        was_leader, self.state = self.is_leader, state
+        was_leader, known, self.state = self.is_leader, self.state, state
         self.is_leader = state.leader == self.node_id
         if self.is_leader:
             if is_new_epoch or not was_leader:
-                self._begin_epoch(now_ms, is_new_leader=not was_leader)
+                # In an epoch that was not heard of another may have led, and followers cut their
+                # logs for it. Kafka believes them to have what they had.
+                has_led_on = was_leader and state.leader_epoch == known.leader_epoch + 1
+                self._begin_epoch(now_ms, is_new_leader=not has_led_on)
             self._take_replicas(state.replicas)
             self._commit(state.isr)
             self._advance_high_watermark()

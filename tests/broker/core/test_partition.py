@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.config import load_config
+from odradek.broker.core.followers import FetchingReplica
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import NO_LEADER, PartitionState
 from odradek.protocol.errors import ErrorCode, Refused
@@ -96,6 +97,22 @@ def test_an_older_decision_is_ignored(tmp_path: Path) -> None:
     partition.become(STATE._replace(leader=2, leader_epoch=4), 0)
     assert partition.is_leader
     assert partition.state.leader_epoch == 5
+
+
+@pytest.mark.parametrize(("leader_epoch", "known"), [(6, 1), (7, 0)])
+def test_followers_have_what_they_had_if_nobody_else_led(
+    tmp_path: Path, leader_epoch: int, known: int
+) -> None:
+    """Of epoch 6 a leader may not hear: a follower may have cut its log for the leader of then."""
+    partition = partition_of(tmp_path, isr=(1, 2, 3), replicas=(1, 2, 3))
+    append(partition, b"a")
+    by = FetchingReplica(2, is_alive=True, now_ms=0, lag_max_ms=10_000)
+    partition.follower_fetched(by, 1, 0)
+    assert partition.log.high_watermark == 0, "3 has not fetched"
+    partition.become(partition.state._replace(leader_epoch=leader_epoch, isr=(1, 2)), 0)
+    assert partition.log.high_watermark == known
+    partition.follower_fetched(by, 1, 0)
+    assert partition.log.high_watermark == 1
 
 
 @pytest.mark.parametrize("what", ["append", "become"])
