@@ -8,7 +8,7 @@ waits hears of it as of any partition that is gone: nothing is flushed a second 
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
 from odradek.storage.errors import LogDirFailed
@@ -70,6 +70,10 @@ class GroupCommit:
             ended.set_result(None)
         partition.flushed(self._clock.now_ms())
         return True
+
+    async def flush_all(self, partitions: Iterable[Partition]) -> list[bool]:
+        """The same with several logs at once."""
+        return await asyncio.gather(*(self.flush(partition) for partition in partitions))
 
     @contextlib.asynccontextmanager
     async def hold(self, kept: Log) -> AsyncIterator[None]:

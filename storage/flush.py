@@ -27,6 +27,7 @@ class Flushing:
     """The flush state of one log."""
 
     __slots__ = (
+        "_cut_unsynced",
         "_directory",
         "_files",
         "_flush_snapshots",
@@ -46,6 +47,7 @@ class Flushing:
     def __init__(self, files: FileSystem, directory: str, recovery_point: int) -> None:
         self._files = files
         self._directory = directory
+        self._cut_unsynced = False
         self._generation = 0
         self._rolled: tuple[Segment, ...] = ()
         self._snapshot_bytes = 0
@@ -117,7 +119,8 @@ class Flushing:
         A full disk does not keep what is in the log from being made safe: the producers can be
         recovered from it, and index entries are written later.  Raises: LogDirFailed.
         """
-        if self.recovery_point >= log.log_end_offset and not self._rolled:
+        is_safe = self.recovery_point >= log.log_end_offset
+        if is_safe and not (self._rolled or self._cut_unsynced):
             return None
         self._snapshot_bytes += self.unflushed_bytes
         if self._snapshot_bytes >= SNAPSHOT_INTERVAL_BYTES:
@@ -208,6 +211,7 @@ class Flushing:
         )
         # From here on the plan answers for these; if it fails the whole directory goes offline.
         self._rolled = self._unsynced_snapshots = ()
+        self._cut_unsynced = False
         if self.directory_unsynced or paths:
             self._name_unsynced = False
         self.directory_unsynced = self.id_unsynced = log.epochs.unsynced = False
@@ -228,7 +232,7 @@ class Flushing:
         self._flush_snapshots = _up_to(self._flush_snapshots, log_end_offset)
         self._unsynced_snapshots = _up_to(self._unsynced_snapshots, log_end_offset)
         self.snapshot_offset = -1
-        self.directory_unsynced = True
+        self.directory_unsynced = self._cut_unsynced = True
 
     def replaced(self, gone: list[Segment]) -> None:
         """Segments were compacted: what took their place is synced."""

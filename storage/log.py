@@ -315,7 +315,8 @@ class Log:
 
         A batch is removed as a whole, so the new end may lie below `offset`. The caller must
         write a checkpoint before the next append: the recovery point on disk may lie beyond the
-        new end. Raises: CorruptLog, LogDirFailed.
+        new end; and before that run a `flush_plan`, if other batches are to come where these were.
+        Raises: CorruptLog, LogDirFailed.
         """
         return truncate(self, offset)
 

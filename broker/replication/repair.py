@@ -1,7 +1,9 @@
 """Bringing a follower's log into line with its leader's: cutting its end, or beginning it anew.
 
-A cut waits for threads that rename the log's files. After it nothing is appended before the
-checkpoints are written again: those on disk may say that more is safe than there is.
+A cut waits for threads that rename the log's files. After it nothing is appended before it is safe:
+if the power went, a part of what was cut could be there before what came after it, and no leader
+epoch would tell. Then the checkpoints are written again: those on disk may say that more is safe
+than there is.
 """
 
 import asyncio
@@ -59,7 +61,7 @@ class Repair:
         delay: Callable[[Following], None],
         cut_logs: set[Log],
     ) -> None:
-        """`cut_logs`, shared by all: those that were cut since the checkpoints were written."""
+        """`cut_logs`, shared by all: those that were cut since they were made safe."""
         self._cut_logs = cut_logs
         self._replicas = node.replicas
         self._broker_id = node.broker_id
@@ -103,8 +105,9 @@ class Repair:
             return
         without_epoch = [f for f in unready if f.partition.log.epochs.latest < 0]
         await self._cut([Cut(f, f.partition.log.high_watermark) for f in without_epoch])
-        cut_logs = self._cut_logs.intersection(f.partition.log for f in unready)
-        if cut_logs:
+        cut = [f.partition for f in unready if f.partition.log in self._cut_logs]
+        if cut:
+            flushed = await self._replicas.group_commit.flush_all(cut)
             try:
                 await self._replicas.checkpoint()
             except LogDirFailed as error:
@@ -112,7 +115,9 @@ class Repair:
                 for following in unready:
                     self._delay(following)
                 return
-            self._cut_logs -= cut_logs
+            self._cut_logs.difference_update(
+                p.log for p, is_safe in zip(cut, flushed, strict=True) if is_safe
+            )
         for following in unready:
             following.is_prepared = True
 

@@ -1,6 +1,5 @@
 """Taking in what a leader has sent: in slices, so that 10 MiB of small batches stall nobody."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import closing
@@ -119,10 +118,9 @@ class Taking:
 
     async def flush(self) -> None:
         """Make durable what is due: the next question tells the leader that it is there."""
-        flush = self._replicas.group_commit.flush
         due = [partition for partition in self._due if partition.awaits_flush]
         if due:
-            await asyncio.gather(*(flush(partition) for partition in due))
+            await self._replicas.group_commit.flush_all(due)
 
     def _report(self, following: Following, error: Exception) -> None:
         following.refusal_count += 1

@@ -184,3 +184,26 @@ def test_nothing_new_makes_no_plan(tmp_path: Path) -> None:
     log.flushed(plan)
     assert log.flush_plan() is None
     data_dir.abandon()
+
+
+def test_a_cut_is_safe_once_it_is_flushed(tmp_path: Path) -> None:
+    """Also if all that is left was safe before."""
+    root, left = tmp_path / "data", tmp_path / "left"
+    files = PowerCutFiles()
+    data_dir = opened(root, files)
+    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    for number in range(3):
+        append(log, batch_of([b"%d" % number]))
+    for offset in (3, 1):
+        log.truncate(offset)
+        plan = log.flush_plan()
+        assert plan is not None
+        plan.run()
+        log.flushed(plan)
+        assert log.flush_plan() is None
+        data_dir.checkpoint()
+    files.cut_power(root, left)
+    again = opened(left, RealFileSystem())
+    assert contents(again.logs["t", 0]) == [(0, b"0")]
+    again.abandon()
+    data_dir.abandon()

@@ -16,6 +16,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k21_delete_records import DeleteRecordsResponse
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.records import Codec
+from odradek.storage.following import Appended
+from odradek.storage.log import Log
 from odradek.storage.staging import Staged
 from tests.broker.batches import altered
 from tests.broker.client import batch_of
@@ -97,6 +99,27 @@ async def test_leaders_take_turns(cluster: Cluster) -> None:
         assert b"lost" not in cluster[1].bytes_of()
     entries = [broker.partition().log.epochs.entries() for broker in cluster.brokers.values()]
     assert entries == [[(0, 0), *((turn, turn + 1) for turn in range(1, 7))]] * 3
+
+
+@on_cluster()
+async def test_a_cut_is_safe_before_anything_follows_it(cluster: Cluster) -> None:
+    """Or, when the power goes, what was cut might be there before what came after it."""
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", acks=-1)
+    await cluster[2].take(state_of(2, 1, [2], [1, 2]))
+    await produce(cluster, 1, b"lost")
+    await produce(cluster, 2, b"b")
+    safe = []
+
+    def note(log: Log, *args: Any, **options: Any) -> Appended:
+        safe.append(log.recovery_point)
+        return append(log, *args, **options)
+
+    append = Log.append_as_follower
+    with mock.patch.object(Log, "append_as_follower", note):
+        await cluster[1].take(state_of(2, 1, [2], [1, 2]))
+        await cluster.until_equal()
+    assert safe == [1]
 
 
 @on_cluster()

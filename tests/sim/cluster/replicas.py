@@ -233,6 +233,10 @@ class SimCommit(GroupCommit):
             partition.flushed(self._broker.world.time_ms)
         return True
 
+    async def flush_all(self, partitions: Iterable[Partition]) -> list[bool]:
+        """One after the other."""
+        return [await self.flush(partition) for partition in partitions]
+
 
 class Writing:
     """A thread's work that a coroutine waits for."""
@@ -245,15 +249,10 @@ class Writing:
 
 
 class SimTaking(Taking):
-    """Writes and flushes one after the other."""
+    """Writes by and by."""
 
     async def _written(self, staged: Staged) -> None:
         await Writing(staged)
-
-    async def flush(self) -> None:
-        for partition in self._due:
-            if partition.awaits_flush:
-                await self._replicas.group_commit.flush(partition)
 
 
 class Upkeep:
