@@ -7,6 +7,9 @@ is *forgiven* until it leaves the in-sync set or has again what its leader remem
 it is elected before, records are lost for good. That is the hole which ZooKeeper mode has: nobody
 tells the controller that a broker has come back with less. A member that joins by a fetch from
 before its loss is forgiven likewise.
+
+A leader that writes the in-sync set itself may take in a replica that a reassignment has given up
+and deleted; until the controller has raised the leader epoch it is a member that is no replica.
 """
 
 import functools
@@ -194,7 +197,10 @@ class Promises:
         kept = self._kept.get(its)
         if kept is None or not kept.data:
             return
+        replicas = self._store.topics[state.topic].partitions[state.partition].replicas
         for broker_id in state.isr:
+            if broker_id not in replicas:  # nobody elects it
+                continue
             raw = self._brokers[broker_id].raw_log(state)
             has_all = raw is not None and raw.startswith(kept.data)
             forgiven = self._forgiven.get((its, broker_id))
