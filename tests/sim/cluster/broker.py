@@ -557,6 +557,17 @@ class SimBroker:
                     best = raw
         return best
 
+    def log_bytes(self, state: PartitionState) -> bytes | None:
+        """The same, without what a living process has staged past the end of the log.
+
+        That is not the log's before it is appended, and is cut off if another role comes first.
+        """
+        raw = self.raw_log(state)
+        partition = self.replicas.partitions.get(state.key) if self.is_up else None
+        if raw is None or partition is None or partition.log.topic_id != state.topic_id:
+            return raw
+        return raw[: partition.log.size_bytes]
+
     def drop_failed(self, key: TopicPartition) -> None:
         """An operator removes from failed disks what is made anew on another."""
         for path in self.files.failed:

@@ -201,7 +201,7 @@ class Promises:
         for broker_id in state.isr:
             if broker_id not in replicas:  # nobody elects it
                 continue
-            raw = self._brokers[broker_id].raw_log(state)
+            raw = self._brokers[broker_id].log_bytes(state)
             has_all = raw is not None and raw.startswith(kept.data)
             forgiven = self._forgiven.get((its, broker_id))
             if forgiven is None:
@@ -228,7 +228,7 @@ class Promises:
                 continue
             follower = partition.followers.get(broker_id)
             if follower is not None:
-                led = leader.raw_log(state) or b""
+                led = leader.log_bytes(state) or b""
                 ends = [p for _, end, p in batches(led, 0) if end <= follower.log_end_offset]
                 if ends and not raw.startswith(led[: ends[-1]]):
                     return True
@@ -255,7 +255,7 @@ class Promises:
         if not self.is_checked(state):
             return
         kept = self.kept(state)
-        raw = self._brokers[partition.node_id].raw_log(state) or b""
+        raw = self._brokers[partition.node_id].log_bytes(state) or b""
         if not raw.startswith(kept.data[: kept.due(state.leader_epoch)]):
             stored = self._store.states.get(state.key)
             assert stored is None or stored.leader_epoch >= state.leader_epoch
@@ -280,7 +280,7 @@ class Promises:
         high_watermark = partition.log.high_watermark
         if high_watermark <= kept.offset_end:
             return
-        raw = self._brokers[partition.node_id].raw_log(state) or b""
+        raw = self._brokers[partition.node_id].log_bytes(state) or b""
         assert raw.startswith(kept.data), f"a leader commits other records: {state}"
         kept.add(raw, high_watermark, state.leader_epoch)
         stored = self._store.states.get(state.key)
@@ -305,7 +305,7 @@ class Promises:
             f"broker {partition.node_id} believes in {high_watermark}, committed is "
             f"{kept.offset_end}: {state}"
         )
-        raw = self._brokers[partition.node_id].raw_log(state) or b""
+        raw = self._brokers[partition.node_id].log_bytes(state) or b""
         assert raw[:position] == kept.data[:position], (
             f"the log of broker {partition.node_id} differs below {high_watermark}: {state}"
         )
@@ -329,7 +329,7 @@ class Promises:
             for broker_id in state.replicas
             if (its, broker_id) in self._lossy
             or broker_id not in replicas
-            or (self._brokers[broker_id].raw_log(state) or b"").startswith(data)
+            or (self._brokers[broker_id].log_bytes(state) or b"").startswith(data)
         ]
         assert len(holders) >= min_isr, f"only {holders} hold what was to be at {min_isr}: {state}"
 
