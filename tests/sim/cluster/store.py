@@ -211,9 +211,10 @@ class ClusterStore(Store):
         self.fire("topics")
 
     def add_partition(self, topic: str, replicas: tuple[int, ...]) -> object:
-        """One more."""
+        """One more; of a topic that is being deleted some may have gone already."""
         node = self.topics[topic]
-        partitions = {**node.partitions, len(node.partitions): ReplicaAssignment(replicas)}
+        number = max(node.partitions, default=-1) + 1
+        partitions = {**node.partitions, number: ReplicaAssignment(replicas)}
         self.topics[topic] = TopicNode(node.topic_id, partitions)
         self.fire(f"topic {topic}")
 
