@@ -45,7 +45,7 @@ class Copy:
         self.source = source
         self.future = future
         self._generation = source.generation
-        if self._must_restart():
+        if self._must_restart() or self._has_parted():
             self.restart()
         elif future.recovery_point < future.log_end_offset:
             self._cut_to_durable()
@@ -65,6 +65,12 @@ class Copy:
             or future.log_end_offset < source.log_start_offset
             or future.log_end_offset == future.segments.first_offset
         )
+
+    def _has_parted(self) -> bool:
+        """Whether the old log was cut in the last run, and appended to, where the copy goes on."""
+        epoch = self.future.epochs.latest
+        shared = self.source.end_offset_for_epoch(epoch)
+        return epoch >= 0 and (shared[0] != epoch or shared[1] < self.future.log_end_offset)
 
     def _cut_to_durable(self) -> None:
         """Copy again what a power cut may have taken parts of, which the old log has as a whole."""

@@ -42,6 +42,12 @@ def with_log(path: Path, name: str, count: int, *, marked: bool = False) -> None
         (path / name / "t-0" / MARKER).touch()
 
 
+def copy_all(copy: Copy) -> None:
+    while (span := copy.next_span(200)) is not None:
+        copy.append(span.read(), WALL_MS)
+        span.release()
+
+
 def served(log_dirs: LogDirs) -> Log:
     log = log_dirs.find("t", 0)
     assert log is not None
@@ -308,4 +314,26 @@ def test_a_copy_lacks_nothing_where_the_old_log_has_no_records(
     loaded = found[1].loaded
     assert loaded is not None
     assert loaded.gap_offset is None
+    log_dirs.abandon()
+
+
+def test_a_copy_is_begun_anew_if_the_log_was_cut_before_a_restart(tmp_path: Path) -> None:
+    """It has grown longer than the copy since, so that their ends tell nothing."""
+    log_dirs = opened(tmp_path)
+    log = log_dirs.first.create_log("t", 0, topic_id=bytes(16), config=SMALL)
+    for number in range(6):
+        append_values(log, b"%d" % number)
+    _, other = log_dirs.online
+    future = other.create_future(log, future_directory("t", 0, b"f" * 16))
+    copy_all(Copy(log, future))
+    log.truncate(3)
+    for number in range(5):
+        append_values(log, b"later %d" % number, leader_epoch=1)
+    log_dirs.close()
+    log_dirs = opened(tmp_path)
+    found = log_dirs.find_future("t", 0)
+    assert found is not None
+    copy = Copy(served(log_dirs), found[1])
+    copy_all(copy)
+    assert contents(copy.future) == contents(copy.source)
     log_dirs.abandon()
