@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
+from odradek.storage.plans import FlushPlan
 
 from .core.partition import Partition
 from .runtime import Runtime
@@ -57,7 +58,7 @@ class GroupCommit:
         try:
             plan = kept.flush_plan()
             if plan is not None:
-                await to_the_end(self._offload(plan.run))
+                await self._run(plan)
                 kept.flushed(plan)
                 self.flushed_bytes += plan.size_bytes
         except LogDirFailed as error:
@@ -70,6 +71,17 @@ class GroupCommit:
             ended.set_result(None)
         partition.flushed(self._clock.now_ms())
         return True
+
+    async def _run(self, plan: FlushPlan) -> None:
+        """Raises: LogDirFailed."""
+        running = asyncio.ensure_future(self._offload(plan.run))
+        try:
+            await to_the_end(running)
+        except asyncio.CancelledError:  # if it failed, too, nobody else would hear of it
+            error = None if running.cancelled() else running.exception()
+            if isinstance(error, LogDirFailed):
+                self._replicas.take_offline(error)
+            raise
 
     async def flush_all(self, partitions: Iterable[Partition]) -> list[bool]:
         """The same with several logs at once."""

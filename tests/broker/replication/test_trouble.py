@@ -104,6 +104,27 @@ async def test_nothing_is_appended_between_a_cut_and_the_checkpoints(cluster: Cl
 
 
 @on_cluster()
+async def test_a_flush_that_fails_when_nobody_waits_any_more(cluster: Cluster) -> None:
+    """As that of a fetcher that has ended; a second fsync would say that all is well."""
+    await cluster.take(*BOTH)
+    await produce_to_both(cluster, acks=-1)
+    replica, go_on = cluster[1], threading.Event()
+
+    def hold(operation: str) -> None:
+        assert operation != "sync" or go_on.wait(20)
+
+    replica.files.before = hold
+    replica.files.where, replica.files.faults = "/second/", {"sync": BROKEN}
+    flush = asyncio.create_task(replica.replicas.group_commit.flush(replica.partition(OTHER)))
+    await asyncio.sleep(0.05)
+    flush.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await flush
+    assert replica.replicas.offline == {OTHER}
+
+
+@on_cluster()
 async def test_a_swap_of_segments_is_waited_for(cluster: Cluster) -> None:
     await cluster[2].take(state_of(2, 0, [2], [1, 2]))
     await produce(cluster, 2, b"other")
