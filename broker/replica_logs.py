@@ -250,6 +250,7 @@ class ReplicaLogs:
         if kept is None:
             return
         await self.until_unused(kept)
+        self._replicas.cut_logs.discard(kept)
         data_dir = log_dirs.of(kept.directory)
         if data_dir is None or data_dir.logs.get(key) is not kept:
             return
@@ -261,6 +262,7 @@ class ReplicaLogs:
             self._replicas.renewals.set_aside(key, directory)
 
     def _remove(self, kept: Log) -> None:
+        self._replicas.cut_logs.discard(kept)
         data_dir, key = self._replicas.log_dirs.of(kept.directory), (kept.topic, kept.partition)
         if data_dir is None:  # it has failed meanwhile
             return

@@ -75,6 +75,8 @@ class Replicas:
         """Logs that are being compacted: their old segments stay for so long."""
         self.on_given_up: list[Callable[[Log], None]] = []
         """Told of a log that is to be deleted or moved away: whoever works on it shall stop."""
+        self.cut_logs: set[Log] = set()
+        """Logs that were cut since they were made safe (`make_cuts_safe`)."""
         self.swapping: set[Log] = set()
         """Those of them whose old files are being renamed, in a thread: they can't be cut now."""
         self.is_offline = False
@@ -198,6 +200,20 @@ class Replicas:
         self.checkpoint_waiters.append(written)
         self.must_checkpoint.set()
         await written
+
+    async def make_cuts_safe(self, partitions: Iterable[Partition]) -> None:
+        """Flush those logs that were cut; then have the checkpoints written.
+
+        Only after that anything may be appended.  Raises: DiskFull, LogDirFailed.
+        """
+        cut = [(p, p.log, p.log.generation) for p in partitions if p.log in self.cut_logs]
+        if not cut:
+            return
+        flushed = await self.group_commit.flush_all(partition for partition, *_ in cut)
+        await self.checkpoint()
+        for (_, kept, generation), is_safe in zip(cut, flushed, strict=True):
+            if is_safe and kept.generation == generation:  # else it was cut again meanwhile
+                self.cut_logs.discard(kept)
 
     def note_failure(self, error: StorageError) -> None:
         """Storage could not do what a client asked for; a failed disk takes its replicas along."""

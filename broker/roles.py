@@ -133,9 +133,11 @@ class Roles:
     async def _take(self, states: Sequence[PartitionState]) -> None:
         replicas = self._replicas
         missing: list[PartitionState] = []
+        await self._make_cuts_safe(states)
         for state in states:
             if state.key in self._renewed:
                 await self._set_aside(state.key)
+            await self._make_cuts_safe([state])
             partition = replicas.partitions.get(state.key)
             if state.key in replicas.offline:  # by now
                 pass
@@ -160,6 +162,21 @@ class Roles:
             if state.key in self._declined:
                 replicas.suspects.add(state.key, "its log is lost")
         self._flush()
+
+    async def _make_cuts_safe(self, states: Iterable[PartitionState]) -> None:
+        """Of those that are to lead: they may have been cut just now, to follow another."""
+        replicas = self._replicas
+        keys = [state.key for state in states if state.leader == self._broker_id]
+        try:
+            while cut := [
+                partition
+                for key in keys
+                if (partition := replicas.partitions.get(key)) is not None
+                and partition.log in replicas.cut_logs
+            ]:
+                await replicas.make_cuts_safe(cut)
+        except LogDirFailed as error:
+            replicas.note_failure(error)
 
     async def _set_aside(self, key: TopicPartition) -> None:
         self._replicas.stop_serving([key])

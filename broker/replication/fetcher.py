@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from odradek.protocol.errors import ErrorCode, error_name
 from odradek.protocol.messages.k01_fetch import FetchResponse, PartitionData
 from odradek.protocol.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from odradek.storage.log import Log
 
 from ..core.partition_state import TopicPartition
 from ..peers.addresses import Peers
@@ -57,7 +56,6 @@ class Fetcher:
         index: int,
         *,
         broker_epoch: Callable[[], int],
-        cut_logs: set[Log],
     ) -> None:
         self.followed: dict[TopicPartition, Following] = {}
         self._node = node
@@ -80,7 +78,7 @@ class Fetcher:
         self._changed = asyncio.Event()
         self._trouble = Trouble()
         self._hasty_count = 0
-        self._repair = Repair(node, self.follows, self.delay, cut_logs)
+        self._repair = Repair(node, self.follows, self.delay)
         self._throttles = node.throttles
 
     # Told by the replicator.

@@ -59,10 +59,7 @@ class Repair:
         node: "Node",
         follows: Callable[[Following], bool],
         delay: Callable[[Following], None],
-        cut_logs: set[Log],
     ) -> None:
-        """`cut_logs`, shared by all: those that were cut since they were made safe."""
-        self._cut_logs = cut_logs
         self._replicas = node.replicas
         self._broker_id = node.broker_id
         self._clock = node.clock
@@ -105,19 +102,13 @@ class Repair:
             return
         without_epoch = [f for f in unready if f.partition.log.epochs.latest < 0]
         await self._cut([Cut(f, f.partition.log.high_watermark) for f in without_epoch])
-        cut = [f.partition for f in unready if f.partition.log in self._cut_logs]
-        if cut:
-            flushed = await self._replicas.group_commit.flush_all(cut)
-            try:
-                await self._replicas.checkpoint()
-            except LogDirFailed as error:
-                self._replicas.note_failure(error)
-                for following in unready:
-                    self._delay(following)
-                return
-            self._cut_logs.difference_update(
-                p.log for p, is_safe in zip(cut, flushed, strict=True) if is_safe
-            )
+        try:
+            await self._replicas.make_cuts_safe(f.partition for f in unready)
+        except LogDirFailed as error:
+            self._replicas.note_failure(error)
+            for following in unready:
+                self._delay(following)
+            return
         for following in unready:
             following.is_prepared = True
 
@@ -206,7 +197,7 @@ class Repair:
             if is_same and cut.epoch != UNDEFINED:
                 self._delay(following)  # or the same would be answered at once, again and again
             if kept.generation != generation:
-                self._cut_logs.add(kept)
+                self._replicas.cut_logs.add(kept)
                 self._replicas.must_checkpoint.set()
             await slices.step()
 

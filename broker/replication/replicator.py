@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from odradek.storage.log import Log
-
 from ..core.partition import Partition
 from ..core.partition_state import TopicPartition
 from ..peers.addresses import Peers
@@ -45,7 +43,6 @@ class Replicator:
         self._fetchers: dict[FetcherId, tuple[Fetcher, asyncio.Task[None]]] = {}
         self._controller = controller
         self._assigned: dict[TopicPartition, FetcherId] = {}
-        self._cut_logs: set[Log] = set()
         self._isr_changes: IsrChanges | None = None
 
     # Told by LeaderAndIsr, UpdateMetadata, StopReplica.
@@ -121,7 +118,6 @@ class Replicator:
             leader_id,
             index,
             broker_epoch=self._broker_epoch,
-            cut_logs=self._cut_logs,
         )
         task = self._tasks.spawn(fetcher.run(), f"fetch from {leader_id} ({index})")
         self._fetchers[fetcher_id] = fetcher, task

@@ -123,6 +123,57 @@ async def test_a_cut_is_safe_before_anything_follows_it(cluster: Cluster) -> Non
 
 
 @on_cluster()
+async def test_a_cut_is_safe_before_its_log_leads(cluster: Cluster) -> None:
+    """The leader that it was cut for may go before that is so."""
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", acks=-1)
+    await cluster[2].take(state_of(2, 1, [2], [1, 2]))
+    await produce(cluster, 1, b"lost")
+    go_on = threading.Event()
+    replica = cluster[1]
+
+    def hold(operation: str) -> None:
+        assert operation != "sync" or go_on.wait(20)
+
+    replica.files.before = hold
+    await replica.take(state_of(2, 1, [2], [1, 2]))
+    log = replica.partition().log
+    await until(lambda: log.log_end_offset == 1)
+    asyncio.get_running_loop().call_later(0.1, go_on.set)
+    await replica.take(state_of(1, 2, [1], [1, 2]))
+    assert (replica.partition().is_leader, log.recovery_point) == (True, 1)
+    assert not replica.replicas.cut_logs
+
+
+@on_cluster()
+async def test_a_log_that_is_cut_again_is_not_safe_yet(cluster: Cluster) -> None:
+    """What made it safe before may end only now."""
+    await cluster.take(state_of(1, 0, [1], [1, 2]))
+    await produce(cluster, 1, b"a")
+    replicas, log = cluster[1].replicas, cluster[1].partition().log
+    replicas.cut_logs.add(log)
+
+    async def cut_again() -> None:
+        log.truncate(0)
+
+    with mock.patch.object(replicas, "checkpoint", cut_again):
+        await replicas.make_cuts_safe([cluster[1].partition()])
+    assert replicas.cut_logs == {log}
+    await replicas.make_cuts_safe([cluster[1].partition()])
+    assert not replicas.cut_logs
+
+
+@on_cluster()
+async def test_a_cut_log_that_is_deleted_is_forgotten(cluster: Cluster) -> None:
+    await cluster.take(state_of(1, 0, [1], [1, 2]))
+    replicas = cluster[1].replicas
+    replicas.cut_logs.add(cluster[1].partition().log)
+    replicas.stop_serving([KEY])
+    await replicas.logs.delete(KEY)
+    assert not replicas.cut_logs
+
+
+@on_cluster()
 async def test_an_epoch_in_which_nothing_was_written(cluster: Cluster) -> None:
     """1 led epoch 2 without a word; the leader of epoch 3 has never heard of that."""
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))

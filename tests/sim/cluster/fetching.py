@@ -34,7 +34,6 @@ from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsTopicResponse,
 )
 from odradek.storage.errors import StorageError
-from odradek.storage.log import Log
 
 from .replicas import Writing
 from .world import NOTHING
@@ -66,7 +65,7 @@ class Asked:
 class SimFetcher(Fetcher):
     """The real one; its rounds are begun from outside."""
 
-    def __init__(self, broker: "SimBroker", leader_id: int, cut_logs: set[Log]) -> None:
+    def __init__(self, broker: "SimBroker", leader_id: int) -> None:
         node = cast(Node, broker.node)
         versions = cast(Any, SimpleNamespace(fetch=None, fetch_by_name=None, list_offsets=None))
         super().__init__(
@@ -76,7 +75,6 @@ class SimFetcher(Fetcher):
             leader_id,
             0,
             broker_epoch=lambda: broker.broker_epoch,
-            cut_logs=cut_logs,
         )
         self.leader_id = leader_id
         self.is_busy = False
@@ -106,7 +104,6 @@ class Fetchers:
     def __init__(self, broker: "SimBroker") -> None:
         self._broker = broker
         self._fetchers: dict[int, SimFetcher] = {}
-        self._cut_logs: set[Log] = set()
 
     def follow(self, key: TopicPartition, partition: Partition) -> None:
         """A replica has a role: it may follow."""
@@ -115,7 +112,7 @@ class Fetchers:
         if not partition.is_leader and leader != NO_LEADER:
             fetcher = self._fetchers.get(leader)
             if fetcher is None:
-                fetcher = self._fetchers[leader] = SimFetcher(self._broker, leader, self._cut_logs)
+                fetcher = self._fetchers[leader] = SimFetcher(self._broker, leader)
             fetcher.follow([Following(key, partition)])
 
     def forget(self, key: TopicPartition) -> None:
