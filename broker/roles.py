@@ -166,6 +166,8 @@ class Roles:
     async def _make_cuts_safe(self, states: Iterable[PartitionState]) -> None:
         """Of those that are to lead: they may have been cut just now, to follow another."""
         replicas = self._replicas
+        if not replicas.cut_logs:  # as nearly always, and there may be thousands of states
+            return
         keys = [state.key for state in states if state.leader == self._broker_id]
         try:
             while cut := [
