@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.kafka import jars
 from tests.lab import network
@@ -24,6 +25,13 @@ TARGETS: Final = ("odradek", "kafka-3.9", "kafka-4.3")
 COMPONENT_MARKERS: Final = ("java", "kcat", "spark", "wire", "network", "chromium")
 PART_SECONDS: Final = pytest.StashKey[dict[str, float]]()
 PART_COUNTS: Final = pytest.StashKey[dict[str, int]]()
+
+# A machine that stops for a moment is no finding: by default an example has 200 ms, and the first
+# ten of them a second to be drawn in. Before the test modules, whose own settings build on it.
+settings.register_profile(
+    "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any-machine")
 
 # They are no test modules, but their asserts shall explain themselves all the same; here, since
 # tests of other rooms import them, too.
