@@ -133,11 +133,9 @@ def kill_job(job: RunningCommand) -> None:
 
 def kill_driver(job: RunningCommand) -> None:
     """Spark's JVM: the job ends by itself, with one sentence."""
-    (java,) = (
-        child
-        for child in psutil.Process(job.popen.pid).children(recursive=True)
-        if child.name() == "java"
-    )
+    # Its only child; the JVM's own, such as a chmod, come and go while one looks at them.
+    (java,) = psutil.Process(job.popen.pid).children()
+    assert java.name() == "java"
     java.kill()
     assert job.popen.wait(STEP_TIMEOUT_S) == 2, job.printed
     assert job.printed.splitlines()[-1].startswith("Error: Spark's JVM has ended"), job.printed
