@@ -227,7 +227,8 @@ def test_what_is_refused(
 
     admin.delete_topics([topic])[topic].result(30)
     eventually(lambda: topic not in admin.list_topics(timeout=10).topics, timeout_s=30)
-    admin.create_topics([NewTopic(topic, PARTITIONS)])[topic].result(30)
+    anew = NewTopic(topic, PARTITIONS, config={"retention.ms": "-1"})  # its records are old
+    admin.create_topics([anew])[topic].result(30)
     assert "this is another topic of that name" in archiving.refused(topic)
     fill(server.bootstrap_servers, topic, 1200)
     assert f"{topic} was made anew since it was archived" in archiving.refused(topic)
