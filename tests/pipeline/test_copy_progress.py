@@ -147,17 +147,19 @@ def test_a_broker_that_is_killed_delays_a_copy(own_server: Server) -> None:
     own_server.start()
     servers = own_server.bootstrap_servers
     store = ProgressStore(servers)
-    store.create_topic("u", 2)
+    store.create_topic("u", 2, {"retention.ms": "-1"})  # its records are of 1970
     route = Route("t", "u", 2, keep_partitions=False)
     store.save(route, Progress("asked", "owner", BEGINS))
     store.close()
     task = task_of(own_server, Lane(route, 1 << 20))
     lease = Lease(task)
     everything = [Record("t", 0, n, n, b"k%d" % (n % 7), b"v" * 4000, []) for n in range(3000)]
-    restarts = []
+    restarts: list[threading.Thread] = []
     with writing(task, lease) as writer:
         for record in everything:
             if record.offset in (500, 1500, 2500):
+                for thread in restarts:
+                    thread.join()  # one broker is started at a time
                 restarts.append(threading.Thread(target=restart))
                 restarts[-1].start()
             writer.write(record)
