@@ -258,8 +258,8 @@ def test_nothing_is_sent_without_a_lease_not_even_again() -> None:
     [batch] = accumulator.drain(cluster, where, REQUEST_BYTES_MAX)[1]
     with pytest.raises(KafkaTimeoutError):
         accumulator.await_flush_completion(timeout=0)
-    later = time.monotonic() + 1
     accumulator.reenqueue(batch)
+    later = time.monotonic() + 1  # than the pause behind a failed attempt
     assert accumulator.ready(cluster, now=later)[0] == where  # nobody has to flush
     lease.is_held = False
     assert accumulator.ready(cluster, now=later)[0] == set()
