@@ -108,6 +108,15 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, which stands still unless a test moves it: who sleeps for a second looks again."""
+    now = [100.0]
+    clock = SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0])
+    monkeypatch.setattr(writing, "time", clock)
+    return now
+
+
+@pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(store: Store, route: Route, begins: Mapping[int, int], claimed_at_s: float) -> Written:
         tails = {p: store.marks[p][begin:] for p, begin in begins.items()}
@@ -203,12 +212,9 @@ def test_of_two_that_start_together_one_goes_on_behind_the_other() -> None:
     assert (found.closed, found.begins, found.done) == (True, {0: 9, 1: 0}, {0: 9})
 
 
-def test_a_job_that_was_asleep_between_look_and_commit_looks_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_job_that_was_asleep_between_look_and_commit_looks_again(now: list[float]) -> None:
     """Meanwhile another one has claimed the copy and written; the commit takes it back."""
-    store, now = Store(), [100.0]
-    monkeypatch.setattr("odradek.pipeline.writing.time.time", lambda: now[0])
+    store = Store()
     sleeper, other = new_copy(store), new_copy(store)
     sleeper.open(ROUTE)
     write(sleeper, store, [Row("t", 0, 7, 7)])
@@ -263,21 +269,17 @@ class SlowReader:
 
 
 def test_what_comes_while_a_broken_chunk_is_read_is_read_too(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, now: list[float]
 ) -> None:
     """The reading alone takes longer than a replaced job goes on writing."""
-    now = [100.0]
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _: None)
     monkeypatch.setattr(copy_progress, "time", clock)
     monkeypatch.setattr(copy_progress, "_Reader", lambda *_: SlowReader(now))
     assert copy_progress.written_since(Store(), ROUTE, {0: 0, 1: 0}, now[0]) == {(0, 0): 7}
 
 
-def test_a_restart_that_was_asleep_while_it_settled_looks_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    store, now = Store(), [100.0]
-    monkeypatch.setattr("odradek.pipeline.writing.time.time", lambda: now[0])
+def test_a_restart_that_was_asleep_while_it_settled_looks_again(now: list[float]) -> None:
+    store = Store()
     old, new, other = new_copy(store), new_copy(store), new_copy(store)
     old.open(ROUTE)
     new.open(ROUTE, restart=True)
