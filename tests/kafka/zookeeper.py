@@ -98,7 +98,7 @@ class ZooKeeper:
         """SIGCONT."""
         os.kill(self.process.pid, signal.SIGCONT)
 
-    def dump(self, timeout_s: float = 5.0) -> str:
+    def dump(self, timeout_s: float = 30.0) -> str:
         """Its sessions and their ephemeral nodes.  Raises: OSError."""
         with socket.create_connection((self.host, self.port), timeout=timeout_s) as connection:
             connection.sendall(b"dump")

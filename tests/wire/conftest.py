@@ -88,7 +88,7 @@ def create_topic(
     client.create_topics([topic])[name].result(timeout=30)
 
 
-def eventually(holds: Callable[[], bool], *, timeout_s: float = 15.0) -> None:
+def eventually(holds: Callable[[], bool], *, timeout_s: float = 60.0) -> None:
     """Poll until it holds; what is asked of the broker is pause enough between two tries."""
     deadline = time.monotonic() + timeout_s
     while not holds():
