@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -183,10 +183,16 @@ class Cluster:
             self._note("end of slow disk", broker)
 
     def expire_session(self, broker: int) -> None:
-        """Stop it with SIGSTOP until ZooKeeper has ended its session, then let it go on."""
+        """Stop it with SIGSTOP until ZooKeeper has ended its session, then let it go on.
+
+        If it was the controller, not before another is: else it may run for it again, and win.
+        """
+        was_controller = self.controller() == broker
         self.pause(broker)
         try:
             until(lambda: broker not in self.live(), f"the session of broker {broker} ends")
+            if was_controller:
+                until(lambda: self.controller() not in (None, broker), "another controls")
             self._note("session expired", broker)
         finally:
             self.resume(broker)
@@ -195,7 +201,8 @@ class Cluster:
         """Take the controllership away from whoever has it, and let only `broker` run for it."""
         with self._only(broker):
             self._note("make the controller", broker)
-            self.client.delete("/controller")
+            with suppress(NoNodeError):  # its session has just ended
+                self.client.delete("/controller")
             self._wait_for_controller(broker)
 
     # ZooKeeper.
@@ -365,27 +372,33 @@ class Cluster:
         return json.loads(data)
 
     def _delete_nodes_of(self, broker: int) -> None:
-        """Its ephemeral nodes in one transaction, as the end of its session would."""
-        mine = self.controller() == broker
-        transaction = self.client.transaction()
-        transaction.delete(f"/brokers/ids/{broker}")
-        if mine:
-            transaction.delete("/controller")
-        results = transaction.commit()
-        assert all(result is True for result in results), results
+        """Its ephemeral nodes in one transaction, as the end of its session would.
+
+        That may come first, if this process or the machine stands still for as long.
+        """
+
+        def are_gone() -> bool:
+            paths = [f"/brokers/ids/{broker}"] if broker in self.live() else []
+            paths += ["/controller"] if self.controller() == broker else []
+            transaction = self.client.transaction()
+            for path in paths:
+                transaction.delete(path)
+            return not paths or all(result is True for result in transaction.commit())
+
+        until(are_gone, f"the nodes of broker {broker} are gone")
 
     def _wait_until_live(self, broker: int) -> None:
         until(lambda: broker in self.live(), f"broker {broker} is registered")
 
     def _wait_for_controller(self, broker: int) -> None:
         try:
-            until(lambda: self.controller() == broker, f"broker {broker} is the controller", 3.5)
+            until(lambda: self.controller() == broker, f"broker {broker} is the controller")
         except NotYet as error:
             raise NotYet(f"{error}\n{self.brokers[broker].output}") from error
 
     @contextmanager
     def _only(self, broker: int | None) -> Iterator[None]:
-        """All other brokers stand still inside, for less than a session's time."""
+        """All other brokers stand still inside: but for a slow machine, for less than a session."""
         with ExitStack() as stack:
             for other in self.brokers.values():
                 if broker is not None and other.id != broker and other.alive:
