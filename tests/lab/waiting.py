@@ -9,6 +9,8 @@ from .tree import Tree
 
 POLL_S: Final = 0.1
 QUIET_S: Final = 2.0
+# More at once than this between two looks is no rest: whoever has something to do stood still, too.
+PROMPT_S: Final = 1.0
 TIMEOUT_S: Final = 30.0
 TOPICS: Final = "/brokers/topics/"
 DELETIONS: Final = "/admin/delete_topics/"
@@ -113,19 +115,21 @@ def settle(
     the deadline passed (empty: all is well).
     """
     deadline = time.monotonic() + timeout_s
-    changed_at, before = time.monotonic(), None
+    looked_at, before, rested_s = time.monotonic(), None, 0.0
     missing = ["nothing was looked at"]
     while True:
         tree = read()
         now = time.monotonic()
-        if tree != before:
-            changed_at, before = now, tree
+        rested_s = rested_s + min(now - looked_at, PROMPT_S) if tree == before else 0.0
+        looked_at, before = now, tree
         live = live_brokers(tree)
         missing = [f"broker {broker} is not registered" for broker in brokers if broker not in live]
         missing += missing_in_tree(tree)
-        if now - changed_at >= quiet_s and not missing:
+        if rested_s >= quiet_s and not missing:
             missing = missing_in_metadata(tree, addresses)
-            if not missing:
+            if time.monotonic() - now > PROMPT_S:
+                rested_s = 0.0  # a broker that was so slow to answer may have more to do
+            if not missing and rested_s >= quiet_s:
                 return tree, []
         if now > deadline:
             return tree, missing or ["the tree does not rest"]
