@@ -14,9 +14,15 @@ from tests.broker.client import request_bytes
 
 ASK_TIMEOUT_S: Final = 15.0
 POLL_S: Final = 0.1
-# The controller may just be moving, a producer id block may be on its way.
+# The controller may just be moving, a producer id block may be on its way, a preferred replica may
+# have been late for a moment and be out of sync.
 PASSING: Final = frozenset(
-    {ErrorCode.NOT_CONTROLLER, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT}
+    {
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    }
 )
 
 Address = tuple[str, int]
