@@ -26,6 +26,8 @@ from .network import BROKER, ZOOKEEPER, Network
 from .tree import Tree, read_tree
 from .waiting import TIMEOUT_S, NotYet, settle, until
 
+# ZooKeeper's; its sessions last up to twenty of them.
+TICK_TIME_MS: Final = 500
 SESSION_TIMEOUT_MS: Final = 4000
 # Both kinds get the same: what the laboratory prescribes, and what keeps a small machine quiet.
 SETTINGS: Final = {
@@ -39,11 +41,15 @@ SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "4194304",
 }
+# For tests in which nobody may lose a place because something stood still for some seconds: the
+# longest session that is granted, and as much patience with followers.
+PATIENT: Final = {
+    "zookeeper.session.timeout.ms": str(20 * TICK_TIME_MS),
+    "replica.lag.time.max.ms": "20000",
+}
 # In a network of their own, where each has an address.
 BROKER_PORT: Final = 9092
 ZOOKEEPER_PORT: Final = 2181
-# ZooKeeper's; its sessions last up to twenty of them.
-TICK_TIME_MS: Final = 500
 # What clients in the laboratory are told.
 REQUEST_TIMEOUT_MS: Final = 5000
 DELIVERY_TIMEOUT_MS: Final = 120_000

@@ -44,12 +44,13 @@ from tests.broker.client import batch_of
 
 from . import admin
 from .asking import ask
-from .cluster import Cluster
+from .cluster import PATIENT, Cluster
 from .waiting import until
 
 VECTORS: Final = Path(__file__).resolve().parents[1] / "vectors" / "near_reads.json"
 SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 SETTINGS: Final = {
+    **PATIENT,  # whoever leaves an in-sync set for a moment is nobody's nearest replica
     "replica.selector.class": SELECTOR,
     "log.retention.ms": "-1",  # the records are of long ago
 }

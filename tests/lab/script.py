@@ -13,7 +13,7 @@ from tests.kafka.process import ServerFailed
 
 from .asking import metadata
 from .brokers import KAFKA
-from .cluster import Cluster
+from .cluster import PATIENT, Cluster
 from .operations import ASKED, OPERATIONS, OWN_SETTINGS, QUESTIONS, Operation
 from .tree import Comparable, Normaliser
 from .waiting import QUIET_S, TIMEOUT_S
@@ -114,7 +114,7 @@ def run_all(
     outcomes = []
     with (
         ToolRunner(KAFKA) as tools,
-        Cluster(kind, directory=directory, own_settings=OWN_SETTINGS) as lab,
+        Cluster(kind, directory=directory, settings=PATIENT, own_settings=OWN_SETTINGS) as lab,
     ):
         lab.start_zookeeper()
         script = Script(lab, tools)

@@ -133,7 +133,7 @@ def read_all(
     writing = threading.Thread(target=write, args=[lab, (parts - 1) * COUNT, may_end])
     writing.start()
     count = parts * PART
-    until(lambda: sum(r.has_read(count) for r in readers) == len(readers), "all is read", 60)
+    until(lambda: sum(r.has_read(count) for r in readers) == len(readers), "all is read", 90)
     writing.join()
     return {client: now - before[client] for client, now in received(lab, readers).items()}
 

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.lab import admin
-from tests.lab.cluster import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Cluster
+from tests.lab.cluster import DELIVERY_TIMEOUT_MS, PATIENT, REQUEST_TIMEOUT_MS, Cluster
 from tests.lab.tree import Tree
 from tests.lab.waiting import QUIET_S, until
 from tests.wire.clients import librdkafka
@@ -79,8 +79,13 @@ class Writer:
 def lab(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
-    """Three brokers; a topic of which each leads one partition."""
-    with Cluster(request.param, directory=tmp_path_factory.mktemp("lab")) as cluster:
+    """Three brokers; a topic of which each leads one partition.
+
+    Sessions are long: a ZooKeeper that starts on a busy machine counts from its first moment, and
+    all have to come back to it in time.
+    """
+    directory = tmp_path_factory.mktemp("lab")
+    with Cluster(request.param, directory=directory, settings=PATIENT) as cluster:
         cluster.start_zookeeper()
         cluster.start()
         admin.create_topic(cluster, TOPIC, assignment=ASSIGNMENT)
