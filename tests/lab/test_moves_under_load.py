@@ -12,6 +12,10 @@ from typing import Any, Final
 
 import pytest
 
+from odradek.protocol.messages.k32_describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from tests.lab import admin
 from tests.lab.cluster import Cluster
 from tests.lab.verify.workload import Workload
@@ -58,6 +62,16 @@ def throttled(turn: int) -> dict[str, str]:
             f"{partition}:{new[-1]}" for partition, new in enumerate(assignment(turn))
         ),
     }
+
+
+def is_throttled(lab: Cluster, broker: int) -> bool:
+    """Whether a broker uses the settings of the standstill."""
+    resource = DescribeConfigsResource(
+        resource_type=BROKER, resource_name=str(broker), configuration_keys=[*STANDSTILL]
+    )
+    answer = lab.ask(DescribeConfigsRequest(resources=[resource]), 4, broker=broker)
+    (result,) = answer.results
+    return {config.name: config.value for config in result.configs} == STANDSTILL
 
 
 def begin(lab: Cluster, turn: int) -> None:
@@ -110,8 +124,10 @@ def move_and_kill(lab: Cluster, load: Workload, turn: int, *, the_controller: bo
 
     It comes back, the throttle goes, and all ends as it was asked for.
     """
-    admin.alter_configs(lab, BROKER, "", put=STANDSTILL)
     admin.alter_configs(lab, TOPIC, NAME, put=throttled(turn))
+    admin.alter_configs(lab, BROKER, "", put=STANDSTILL)
+    # Brokers hear of both in this order; who hears late moves what there is with the first fetch.
+    until(lambda: all(is_throttled(lab, broker) for broker in BROKERS), "all hear of the throttle")
     begin(lab, turn)
     load.wait_for(BETWEEN, TIMEOUT_S)
     controller = until(lambda: _controller(lab), "there is a controller") - 1
