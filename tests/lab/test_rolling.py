@@ -71,7 +71,7 @@ def roll(lab: Cluster, rounds: int, *, rate: int) -> int:
     return load.acknowledged
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_clients_carry_on_through_rolling_restarts(lab: Cluster) -> None:
     roll(lab, 3, rate=200)
 
