@@ -174,10 +174,14 @@ class Cluster(ABC):
 
     def disputed(self, topic: str | None = None) -> list[str]:
         """Partitions (of one topic) of which the views differ: not everyone has been told yet."""
-        views = self.partitions()
+        views = self._views()
         keys = {key for view in views for key in view if topic in (None, key[0])}
         told = {key: [view.get(key) for view in views] for key in sorted(keys)}
         return [f"{key[0]}-{key[1]} {seen}" for key, seen in told.items() if len({*seen}) > 1]
+
+    def _views(self) -> list[dict[Key, Seen]]:
+        """What is known of partitions, and what each broker tells of them."""
+        return self.partitions()
 
     def settle(self, topic: str | None = None, timeout_s: float = 30.0) -> None:
         """Wait until all that run are registered, the ISRs (of one topic) full, and all agree."""
@@ -195,6 +199,22 @@ class Cluster(ABC):
         while not settled():
             assert time.monotonic() < deadline, missing
             time.sleep(0.02)
+
+    def told(self) -> list[dict[Key, Seen]]:
+        """All partitions, as each broker that runs tells clients."""
+        return [
+            {
+                (topic, int(partition)): Seen(
+                    tuple(found["replicas"]), found["leader"], tuple(found["isr"])
+                )
+                for topic, partitions in view["topics"].items()
+                for partition, found in partitions.items()
+            }
+            for view in self._metadata()
+        ]
+
+    def _metadata(self) -> list[dict[str, Any]]:
+        return [metadata(self.addresses[broker]) for broker in self.running]
 
     def leader(self, topic: str, partition: int) -> int:
         """Who leads, or -1."""
@@ -258,16 +278,7 @@ class Embedded(Cluster):
         return sorted(set[int]().union(*told)) if all(t == told[0] for t in told) else []
 
     def partitions(self) -> list[dict[Key, Seen]]:
-        return [
-            {
-                (topic, int(partition)): Seen(
-                    tuple(found["replicas"]), found["leader"], tuple(found["isr"])
-                )
-                for topic, partitions in view["topics"].items()
-                for partition, found in partitions.items()
-            }
-            for view in self._metadata()
-        ]
+        return self.told()
 
     def deletions(self, asked: Collection[str]) -> list[str]:
         topics = [
@@ -290,9 +301,6 @@ class Embedded(Cluster):
 
     def log(self) -> str:
         return self._brokers.log
-
-    def _metadata(self) -> list[dict[str, Any]]:
-        return [metadata(self.addresses[broker]) for broker in self.running]
 
 
 class ZooKeeper(Cluster):
@@ -374,6 +382,10 @@ class ZooKeeper(Cluster):
                     seen = Seen(tuple(replicas), state.json["leader"], tuple(state.json["isr"]))
                     found[topic, int(partition)] = seen
         return [found]
+
+    def _views(self) -> list[dict[Key, Seen]]:
+        # What stands in ZooKeeper the brokers are still to hear of from the controller.
+        return [*self.partitions(), *self.told()]
 
     def deletions(self, asked: Collection[str]) -> list[str]:
         return [path for path in self.lab.tree() if path.startswith(DELETIONS)]
