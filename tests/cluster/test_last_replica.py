@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import admin
+from tests.lab.cluster import PATIENT
 from tests.lab.waiting import until
 
 from .clusters import KINDS, PARAMS, Cluster, ZooKeeper
@@ -24,9 +25,11 @@ from .last_replicas import (
     write,
 )
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(240)]
 
 WAIT = {
+    # Who leads, and who has how much, is decided by kills alone.
+    "zookeeper.session.timeout.ms": PATIENT["zookeeper.session.timeout.ms"],
     "odradek.unclean.last.replica": "wait",
     "min.insync.replicas": "1",
     "log.retention.ms": "-1",  # the batches are old
@@ -82,7 +85,8 @@ def test_a_suspect_last_replica_waits_for_the_others(cluster: Cluster) -> None:
     start(cluster, 0)
     until(lambda: declined(cluster, "accepted", 0) > before, "it declines again")
     until(lambda: not any(log_end(cluster, 0, *key).error_code for key in keys), "all is loaded")
-    assert [cluster.leader(*key) for key in keys] == [-1] * 4
+    # It says so before the controller hears of it.
+    until(lambda: [cluster.leader(*key) for key in keys] == [-1] * 4, "nobody leads")
     assert [log_end(cluster, 0, *key).log_end_offset for key in keys] == [30, 25, 15, 25]
 
     admin.alter_configs(cluster, admin.TOPIC, "allowed", put=UNCLEAN, broker=1)
