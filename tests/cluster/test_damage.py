@@ -4,6 +4,7 @@ The cluster must come to hold the same bytes on all replicas again, with every a
 by itself, while a producer writes.
 """
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from confluent_kafka import Producer
 
 from tests.broker.client import records_in
 from tests.lab import admin
+from tests.lab.cluster import PATIENT
 from tests.lab.waiting import until
 from tests.lab.writer import Writer, misread, read_all
 from tests.wire.clients import librdkafka
@@ -30,7 +32,8 @@ SETTINGS: Final = {
     "replica.fetch.wait.max.ms": "100",
     "log.retention.check.interval.ms": "300",
     "log.segment.delete.delay.ms": "100",
-    "zookeeper.session.timeout.ms": "4000",
+    # The damage alone moves leaders, not a session that ends while the machine stands still.
+    "zookeeper.session.timeout.ms": PATIENT["zookeeper.session.timeout.ms"],
 }
 
 
@@ -57,7 +60,10 @@ def segments(root: Path, broker: int, topic: str) -> list[Path]:
 
 
 def contents(root: Path, broker: int, topic: str) -> bytes:
-    return b"".join(path.read_bytes() for path in segments(root, broker, topic))
+    """What a log holds; read anew if a segment goes meanwhile (retention, a replica set aside)."""
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            return b"".join(path.read_bytes() for path in segments(root, broker, topic))
 
 
 def write(cluster: Cluster, topic: str, count: int, acks: str = "all") -> list[bytes]:
