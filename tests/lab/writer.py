@@ -45,14 +45,23 @@ class Writer(Background):
         for number in itertools.count():
             partition = number % len(self.acknowledged)
             value = f"{self._name} {number}".encode()
-            self._producer.produce(
-                self._topic, value, partition=partition, on_delivery=self._delivered
-            )
+            while not self._is_taken(partition, value):
+                self._producer.poll(0.1)
             self._producer.poll(0)
             if self._stop.wait(self._pause_s):
                 break
         if left := self._producer.flush(60):
             self.failed.append(f"{left} records are still on their way")
+
+    def _is_taken(self, partition: int, value: bytes) -> bool:
+        """Whether it is on its way; not if too many are already, while nobody leads."""
+        try:
+            self._producer.produce(
+                self._topic, value, partition=partition, on_delivery=self._delivered
+            )
+        except BufferError:
+            return False
+        return True
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -74,7 +83,7 @@ def read_all(servers: str, topic: str, partitions: int) -> list[list[bytes]]:
         ends = [consumer.get_watermark_offsets(p, timeout=30)[1] for p in wanted]
         consumer.assign(wanted)
         while missing := sum(ends) - sum(map(len, found)):
-            messages = consumer.consume(min(missing, 500), timeout=20)
+            messages = consumer.consume(min(missing, 500), timeout=60)
             assert messages, "nothing more is delivered"
             for message in messages:
                 assert message.error() is None, message.error()
