@@ -33,7 +33,7 @@ from odradek.protocol.messages.k19_create_topics import (
 from odradek.protocol.records import Record, build_batch, iter_batches, iter_records
 from odradek.protocol.schema import Message
 
-TIMEOUT_S = 10
+TIMEOUT_S = 30
 RECORDS_BYTES_MAX = 1 << 24
 _START = struct.Struct(">hhih")
 _WITHOUT_CLIENT_ID = (7, 0)  # ControlledShutdown; no other request has this header

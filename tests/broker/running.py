@@ -21,7 +21,7 @@ from odradek.storage.log_file import LogFile
 from .client import Client
 
 HOST = "127.0.0.1"
-DEADLINE_S = 10
+DEADLINE_S = 30
 
 
 class WatchedFiles(RealFileSystem):

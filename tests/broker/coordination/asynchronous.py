@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import ParamSpec
 
 P = ParamSpec("P")
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 def asynchronous(test: Callable[P, Coroutine[object, object, None]]) -> Callable[P, None]:

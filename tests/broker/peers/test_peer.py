@@ -88,7 +88,7 @@ def peer_of(port: int, **more: Any) -> Peer:
 
 def run(test: Awaitable[None]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await test
 
     asyncio.run(main())
@@ -300,7 +300,7 @@ def test_silence() -> None:
             )
             assert "did not answer in time" in str(first)
             assert "did not answer in time" in str(second)
-            assert len(server.connections) == 2
+            await until(lambda: len(server.connections) == 2, "each on a connection of its own")
             peer.close()
 
     run(test())
