@@ -281,7 +281,7 @@ def test_who_comes_in_between_waits_for_a_step_only(log: Log) -> None:
         def _write(self, data: memoryview, position: int) -> None:
             begun.set()
             steps.append(len(data))
-            for _ in range(2000):
+            for _ in range(60_000):
                 if self._has_ended:
                     break
                 unset.wait(0.001)

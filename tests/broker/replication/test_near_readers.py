@@ -86,9 +86,9 @@ async def seconds_until_read(cluster: Cluster) -> float:
     return loop.time() - begin_s
 
 
-@on_cluster(3, replica_selector_class=SELECTOR, replica_fetch_wait_max_ms="5000")
+@on_cluster(3, replica_selector_class=SELECTOR, replica_fetch_wait_max_ms="20000")
 async def test_a_reader_that_waits_at_a_follower_hears_at_once(cluster: Cluster) -> None:
-    assert await seconds_until_read(cluster) < 2.5
+    assert await seconds_until_read(cluster) < 10
 
 
 @on_cluster(3, replica_selector_class=SELECTOR, replica_fetch_wait_max_ms="10000")

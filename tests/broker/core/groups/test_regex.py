@@ -63,9 +63,9 @@ def test_a_pattern_of_any_size_gets_a_short_answer() -> None:
 
 
 def test_a_pattern_that_kills_backtracking_engines_is_quick() -> None:
-    began = time.perf_counter()
+    began = time.thread_time()  # which stands still with the machine
     assert matching(compile_pattern("(a*)*(a*)*(a|aa)*b"), ["a" * 249] * 50) == []
-    assert time.perf_counter() - began < 1.0
+    assert time.thread_time() - began < 1.0
 
 
 def test_re2_is_imported_when_it_is_needed() -> None:
