@@ -69,7 +69,7 @@ async def test_what_is_due_is_durable_before_the_leader_hears_of_it(cluster: Clu
 
     def hold(operation: str) -> None:
         if operation == "sync":
-            gate.wait(10)
+            gate.wait(60)
 
     follower.files.before = hold
     client = await cluster[1].client()
@@ -108,15 +108,17 @@ async def test_a_flush_that_fails_when_nobody_waits_any_more(cluster: Cluster) -
     """As that of a fetcher that has ended; a second fsync would say that all is well."""
     await cluster.take(*BOTH)
     await produce_to_both(cluster, acks=-1)
-    replica, go_on = cluster[1], threading.Event()
+    replica, arrived, go_on = cluster[1], threading.Event(), threading.Event()
 
     def hold(operation: str) -> None:
-        assert operation != "sync" or go_on.wait(20)
+        if operation == "sync":
+            arrived.set()
+            assert go_on.wait(60)
 
     replica.files.before = hold
     replica.files.where, replica.files.faults = "/second/", {"sync": BROKEN}
     flush = asyncio.create_task(replica.replicas.group_commit.flush(replica.partition(OTHER)))
-    await asyncio.sleep(0.05)
+    await until(arrived.is_set)
     flush.cancel()
     go_on.set()
     with pytest.raises(asyncio.CancelledError):
