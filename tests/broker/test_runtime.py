@@ -22,6 +22,11 @@ def name_of_thread(prefix: str) -> str:
     return prefix + threading.current_thread().name
 
 
+def threads_named(prefix: str) -> set[threading.Thread]:
+    """Of those that live: clients that earlier tests have closed may still end or begin some."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith(prefix)}
+
+
 def fail(message: str) -> None:
     raise ValueError(message)
 
@@ -36,13 +41,12 @@ def test_clocks() -> None:
 
 @asynchronous
 async def test_offload_runs_in_a_named_thread() -> None:
-    others = set(threading.enumerate())  # of clients that earlier tests have closed
     offload = ThreadOffload("work", threads_max=2)
     assert await offload(name_of_thread, "> ") == "> work_0"
     with pytest.raises(ValueError, match="broken"):
         await offload(fail, "broken")
     offload.close()
-    assert set(threading.enumerate()) <= others
+    assert not threads_named("work_")
 
 
 @asynchronous
@@ -89,7 +93,7 @@ async def test_a_cancelled_wait_does_not_stop_the_function() -> None:
 
 @asynchronous
 async def test_the_system_runtime_ends_its_threads() -> None:
-    others = set(threading.enumerate())
+    others = threads_named("odradek-")
     runtime = Runtime.system()
     assert runtime.store_offload is not None and runtime.write_offload is not None
     assert (await runtime.offload(name_of_thread, "")).startswith("odradek-offload")
@@ -97,7 +101,7 @@ async def test_the_system_runtime_ends_its_threads() -> None:
     assert (await runtime.write_offload(name_of_thread, "")).startswith("odradek-write")
     assert 0 <= runtime.random.random() < 1
     runtime.close()
-    assert set(threading.enumerate()) <= others
+    assert threads_named("odradek-") <= others
 
 
 @asynchronous
