@@ -38,7 +38,8 @@ from tests.kafka.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.java
 
-TIMEOUT_MS = 6_000
+TIMEOUT_MS = 10_000
+"""The longest that is granted: a server that is started has a JVM to start meanwhile."""
 
 
 @dataclass
