@@ -157,16 +157,19 @@ async def _storm(server: ZooKeeper) -> None:
 
 
 async def _disturb(server: ZooKeeper, proxy: Proxy, clients: list[Client]) -> int:
-    chance, expiries = random.Random(1), 0
-    while proxy.cuts < CUTS or expiries < EXPIRIES:
+    chance, ended = random.Random(1), set[int]()
+    while proxy.cuts < CUTS or len(ended) < EXPIRIES:
         await asyncio.sleep(chance.uniform(0.02, 0.09))
-        if proxy.cuts * EXPIRIES >= (expiries + 1) * CUTS:
+        if proxy.cuts * EXPIRIES >= (len(ended) + 1) * CUTS:
             session = chance.choice(clients).current._session
-            if isinstance(session, ZooKeeperSession) and session.client_id:
+            # One that has ended may be there for some time: it can't be lost twice.
+            client_id = session.client_id if isinstance(session, ZooKeeperSession) else None
+            if client_id is not None and client_id[0] not in ended:
+                assert isinstance(session, ZooKeeperSession)
                 await asyncio.to_thread(end_session, server, session)
-                expiries += 1
+                ended.add(client_id[0])
         proxy.cut()
-    return expiries
+    return len(ended)
 
 
 async def _check(clients: list[Client], calm: ZooKeeperSession) -> None:
