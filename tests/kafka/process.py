@@ -12,6 +12,7 @@ from typing import Final
 
 POLL_S: Final = 0.02
 STOP_TIMEOUT_S: Final = 30.0
+_given_ports: set[int] = set()
 
 
 class ServerFailed(Exception):
@@ -19,11 +20,17 @@ class ServerFailed(Exception):
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that was free a moment ago, for servers that cannot pick one themselves."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that was free a moment ago, for servers that cannot pick one themselves.
+
+    Each is given once: who was given it may not have taken it yet, or be down for a while.
+    """
+    while True:
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+            port: int = probe.getsockname()[1]
+        if port not in _given_ports:
+            _given_ports.add(port)
+            return port
 
 
 class ServerProcess:
