@@ -148,7 +148,7 @@ async def test_tls(server: ZooKeeper, pem: Path) -> None:
     assert acls(server, f"{chroot}/brokers")[0][0] == "x509"
     await store.close()
     stranger = store_of(address, zookeeper_ssl_client_enable="true")
-    stranger._connection_timeout_ms = 700
+    stranger._connection_timeout_ms = 4000
     with pytest.raises(StoreError, match="self-signed certificate"):
         await stranger.open_session(TIMEOUT_MS)
 
