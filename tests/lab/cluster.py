@@ -32,6 +32,7 @@ SESSION_TIMEOUT_MS: Final = 4000
 # Both kinds get the same: what the laboratory prescribes, and what keeps a small machine quiet.
 SETTINGS: Final = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "zookeeper.connection.timeout.ms": "30000",  # else a session's time, and a start has failed
     "replica.lag.time.max.ms": "4000",
     "replica.socket.timeout.ms": "5000",
     "controller.socket.timeout.ms": "5000",

@@ -62,7 +62,7 @@ def store_of(address: str, **settings: str) -> ZooKeeperStore:
         Config(
             {
                 "zookeeper.connect": address,
-                "zookeeper.connection.timeout.ms": "5000",
+                "zookeeper.connection.timeout.ms": "20000",
                 "broker.id": "1",
                 **named,
             }
