@@ -14,7 +14,7 @@ from tests.wire.consumer_talk import (
     owning,
     seen_topic,
 )
-from tests.wire.group_talk import GroupTalk
+from tests.wire.group_talk import SHORT_MS, GroupTalk
 
 UNKNOWN_ID: Final = bytes(range(16))
 
@@ -336,7 +336,8 @@ def group_is_full(talk: GroupTalk) -> None:
 def session_ends(talk: GroupTalk) -> None:
     """A silent member is put out, what it had goes to the other."""
     topic, _ = seen_topic(talk)
-    configure(talk, "g", consumer_session_timeout_ms=400, consumer_heartbeat_interval_ms=100)
+    short = {"consumer_session_timeout_ms": SHORT_MS, "consumer_heartbeat_interval_ms": 100}
+    configure(talk, "g", **short)
     a, b = Consumer(talk, "a"), Consumer(talk, "b")
     b.enter("b joins", topic)
     a.enter("a joins", topic)
@@ -344,7 +345,7 @@ def session_ends(talk: GroupTalk) -> None:
     b.beat("b is unknown")
     note_described(talk, "described", a.group_id)
     static = Consumer(talk, "static", "static", instance="one")
-    configure(talk, "static", consumer_session_timeout_ms=300, consumer_heartbeat_interval_ms=100)
+    configure(talk, "static", **short)
     static.enter("static joins", topic)
     static.quit("static is away", LEAVE_FOR_A_WHILE)
     talk.wait_state(a.group_id, "Dead")

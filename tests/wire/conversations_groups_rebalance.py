@@ -1,11 +1,13 @@
 """What makes a classic group rebalance, and what does not."""
 
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest, MemberIdentity
 from tests.wire.group_talk import (
+    SHORT_MS,
     GroupTalk,
     Member,
     Protocols,
@@ -173,7 +175,7 @@ def member_times_out(talk: GroupTalk) -> None:
     a, b = talk.member("a"), talk.member("b")
     settle_pair(talk, a, b)
     quick = (("range", subscription("t")),)
-    b.send_join(quick, session_timeout_ms=200)
+    b.send_join(quick, session_timeout_ms=SHORT_MS)
     a.send_join()
     b.answer("b has a short session")
     a.answer("a joined")
@@ -192,7 +194,7 @@ def only_member_times_out(talk: GroupTalk) -> None:
     """The group is empty then, one generation later."""
     for label, synced in (("stable", True), ("completing", False)):
         a = talk.member("a", label)
-        a.join(f"{label} joins", session_timeout_ms=200)
+        a.join(f"{label} joins", session_timeout_ms=SHORT_MS)
         if synced:
             a.sync(f"{label} syncs", (a, b"x"))
         talk.wait_state(a.group_id, "Empty")
@@ -205,13 +207,14 @@ def only_member_times_out(talk: GroupTalk) -> None:
 def heartbeats_keep_a_member(talk: GroupTalk) -> None:
     """Heartbeats, and any other word of a member, make its session begin anew."""
     a, b = talk.member("a"), talk.member("short", "other")
-    b.join("the clock joins", session_timeout_ms=600)
-    a.join("a joins", session_timeout_ms=400)
+    b.join("the clock joins", session_timeout_ms=SHORT_MS + 1_000)
+    a.join("a joins", session_timeout_ms=SHORT_MS)
     a.sync("a syncs", (a, b"x"))
     deaths = 0
-    while talk.describe(b.group_id).group_state != "Empty":  # 600 ms, longer than a's session
+    while talk.describe(b.group_id).group_state != "Empty":  # for longer than a's session
         answer = a.exchange(_heartbeat_of(a), 4)
         deaths += answer.error_code != 0
+        time.sleep(0.1)
     talk.note("refused heartbeats", deaths)
     talk.note_group("described", a.group_id)
 
@@ -225,7 +228,7 @@ def _heartbeat_of(member: Member) -> HeartbeatRequest:
 def rebalance_times_out(talk: GroupTalk) -> None:
     """Who does not rejoin in time is left behind, though its heart still beats."""
     a, b = talk.member("a"), talk.member("b")
-    timeouts: dict[str, Any] = {"rebalance_timeout_ms": 400, "session_timeout_ms": 30_000}
+    timeouts: dict[str, Any] = {"rebalance_timeout_ms": SHORT_MS, "session_timeout_ms": 30_000}
     a.join("a first", **timeouts)
     b.send_join(**timeouts)
     talk.wait_state(a.group_id, "PreparingRebalance", members=2)
@@ -239,7 +242,7 @@ def rebalance_times_out(talk: GroupTalk) -> None:
 def sync_times_out(talk: GroupTalk) -> None:
     """Members that have joined and do not sync within the rebalance timeout are put out."""
     a, b = talk.member("a"), talk.member("b")
-    timeouts: dict[str, Any] = {"rebalance_timeout_ms": 500, "session_timeout_ms": 30_000}
+    timeouts: dict[str, Any] = {"rebalance_timeout_ms": SHORT_MS, "session_timeout_ms": 30_000}
     a.join("a first", **timeouts)
     b.send_join(**timeouts)
     talk.wait_state(a.group_id, "PreparingRebalance", members=2)

@@ -6,6 +6,7 @@ from typing import Any, Final
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest, MemberIdentity
 from tests.wire.group_talk import (
+    SHORT_MS,
     GroupTalk,
     Member,
     Protocols,
@@ -224,7 +225,7 @@ def static_member_by_id(talk: GroupTalk) -> None:
 def static_session_ends(talk: GroupTalk) -> None:
     """Silent for a session: the instance is forgotten and comes back as someone new."""
     a, b = talk.member("a"), talk.member("b", instance="two")
-    b.join("b joins", session_timeout_ms=200)
+    b.join("b joins", session_timeout_ms=SHORT_MS)
     b.sync("b syncs", (b, b"x"))
     talk.wait_state(a.group_id, "Empty")
     b.heartbeat("b is unknown")

@@ -46,6 +46,9 @@ UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SHORT_UUID: Final = re.compile(r"[\w-]{22}")
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 OFFSETS_PARTITIONS: Final = 4
+# A session or a rebalance that is meant to end: what is said before that has the time to be said,
+# even where the machine stops for a moment.
+SHORT_MS: Final = 5_000
 RECORDS_BYTES_MAX: Final = 1 << 24
 NOT_READY: Final = frozenset({14, 15, 16})
 # Sets and maps of Kafka's.
