@@ -23,7 +23,7 @@ from tests.wire.group_talk import GroupTalk, Member
 LEAVE: Final = -1
 LEAVE_FOR_A_WHILE: Final = -2
 GROUP_RESOURCE: Final = 32
-SLOW_TIMEOUT_S: Final = 30.0
+SLOW_TIMEOUT_S: Final = 60.0
 
 Owned = dict[bytes, list[int]]
 
@@ -74,7 +74,7 @@ class Consumer(Member):
         return self.beat(label, topic_partitions=partitions)
 
     def beat_until(
-        self, label: str, holds: Callable[[Any], bool], *, timeout_s: float = 15.0, **more: Any
+        self, label: str, holds: Callable[[Any], bool], *, timeout_s: float = 30.0, **more: Any
     ) -> Any:
         """Send heartbeats until the answer is as wanted; note that one."""
         answers: list[Any] = []

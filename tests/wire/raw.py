@@ -14,7 +14,7 @@ PRODUCE: Final = 0
 FETCH: Final = 1
 METADATA: Final = 3
 API_VERSIONS: Final = 18
-TIMEOUT_S: Final = 15.0
+TIMEOUT_S: Final = 30.0
 
 
 class Closed(Exception):

@@ -14,7 +14,7 @@ READY: Final = re.compile(
     r" data=(?P<data>.+) startup_ms=(?P<startup_ms>[\d.]+)$",
     re.MULTILINE,
 )
-START_TIMEOUT_S: Final = 30.0
+START_TIMEOUT_S: Final = 60.0
 VERSIONS: Final = {"kafka-3.9": "3.9.2", "kafka-4.3": "4.3.1"}
 
 

@@ -27,7 +27,7 @@ from tests.wire.servers import Server
 
 API_VERSIONS_KEY: Final = 18
 TIMESTAMP: Final = 1_700_000_000_000
-DEADLINE_S: Final = 15.0
+DEADLINE_S: Final = 30.0
 DAY_MS: Final = 86_400_000
 CLOSED: Final = "(closed)"
 IGNORED: Final = frozenset(
