@@ -5,7 +5,13 @@ from typing import Any, Final
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from tests.wire.clients import Settings, librdkafka
 from tests.wire.conftest import create_topic, eventually
@@ -25,6 +31,7 @@ from tests.wire.servers import Server
 PARTITIONS: Final = 6
 RECORDS: Final = 50
 LONG_MS: Final = 120_000
+LONGEST_OF_CONSUMERS_MS: Final = 60_000  # group.consumer.max.session.timeout.ms
 NewTopic = Callable[..., str]
 
 
@@ -58,9 +65,19 @@ def names(topic: str, partitions: int = PARTITIONS) -> list[str]:
     return [f"{topic}:{partition}" for partition in range(partitions)]
 
 
-def long_session(flavour: str) -> dict[str, Any]:
-    """Settings of a member whose session outlasts a test; with KIP-848 that is the broker's."""
-    return {} if flavour == "confluent-consumer" else {"session_timeout_ms": LONG_MS}
+def long_session(broker: Server, group: str, flavour: str) -> dict[str, Any]:
+    """Settings of a member whose session outlasts a test; with KIP-848 it is the group's."""
+    if flavour != "confluent-consumer":
+        return {"session_timeout_ms": LONG_MS}
+    setting = ConfigEntry(
+        "consumer.session.timeout.ms",
+        str(LONGEST_OF_CONSUMERS_MS),
+        incremental_operation=AlterConfigOpType.SET,
+    )
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[setting])
+    admin = AdminClient(librdkafka(broker.bootstrap_servers))
+    admin.incremental_alter_configs([resource])[resource].result(timeout=30)
+    return {}
 
 
 def test_members_come_leave_and_crash(broker: Server, topic: str, group: str, flavour: str) -> None:
@@ -68,7 +85,8 @@ def test_members_come_leave_and_crash(broker: Server, topic: str, group: str, fl
     ends = fill(broker, topic, PARTITIONS, RECORDS)
     with Crew(broker, group, flavour, topics=[topic]) as crew:
         # Its session outlasts the test: that the others inherit shows that it said good-bye.
-        patient = long_session(flavour)
+        is_classic = flavour != "confluent-consumer"
+        patient: dict[str, Any] = {"session_timeout_ms": LONG_MS} if is_classic else {}
         leaving = crew.start(enable_auto_commit=False, **patient)
         first = crew.start(enable_auto_commit=False)
         crew.wait_for_owners(names(topic), [leaving, first])
@@ -95,8 +113,10 @@ def test_successors_go_on_where_the_last_left(
 ) -> None:
     """Automatic commits, on the clock and on leaving: nobody reads a record a second time."""
     ends = fill(broker, topic, PARTITIONS, RECORDS)
+    # Who is put out while its process stands still reads again what it had not committed.
+    patient = long_session(broker, group, flavour)
     with Crew(broker, group, flavour, topics=[topic]) as crew:
-        member = crew.start(auto_commit_interval_ms=100)
+        member = crew.start(auto_commit_interval_ms=100, **patient)
         crew.wait_until(lambda: crew.covers(ends), "all read")
         eventually(lambda: committed_in(broker, group, names(topic)) == ends)
         fill(broker, topic, PARTITIONS, RECORDS)
@@ -108,7 +128,7 @@ def test_successors_go_on_where_the_last_left(
 
         fill(broker, topic, PARTITIONS, RECORDS)
         ends = {name: end + RECORDS for name, end in ends.items()}
-        crew.start()
+        crew.start(**patient)
         crew.wait_until(lambda: crew.covers(ends), "the rest read")
         read = sum(event["last"] - event["first"] + 1 for event in crew.events("read"))
         assert read == sum(ends.values())
@@ -146,7 +166,7 @@ def test_a_static_member_restarts_without_a_rebalance(
     broker: Server, topic: str, group: str, flavour: str
 ) -> None:
     with Crew(broker, group, flavour, topics=[topic]) as crew:
-        patient = long_session(flavour)
+        patient = long_session(broker, group, flavour)
         stays = crew.start(group_instance_id="stays", **patient)
         crew.wait_for_owners(names(topic), [stays])
         goes = crew.start(group_instance_id="goes", **patient)
@@ -164,7 +184,8 @@ def test_a_static_member_restarts_without_a_rebalance(
 
 
 def test_a_static_member_fences_its_namesake(broker: Server, topic: str, group: str) -> None:
-    settings: Settings = {"group.instance.id": "same", "group.id": group, **CLASSIC}
+    settings: Settings = {**CLASSIC, "session.timeout.ms": LONG_MS}
+    settings |= {"group.instance.id": "same", "group.id": group}
     older = Consumer(librdkafka(broker.bootstrap_servers, **settings))
     newer = Consumer(librdkafka(broker.bootstrap_servers, **settings))
     try:
@@ -192,7 +213,8 @@ def test_who_is_no_member_cannot_commit(broker: Server, topic: str, group: str) 
     try:
         outsider.commit(offsets=wanted, asynchronous=False)
         with Crew(broker, group, "confluent-range", topics=[topic]) as crew:
-            member = crew.start(enable_auto_commit=False)
+            # For as long as the test lasts: of an empty group an outsider's commit is taken.
+            member = crew.start(enable_auto_commit=False, session_timeout_ms=LONG_MS)
             crew.wait_for_owners(names(topic), [member])
             with pytest.raises(KafkaException) as refused:
                 outsider.commit(offsets=[TopicPartition(topic, 0, 8)], asynchronous=False)
