@@ -35,7 +35,7 @@ def test_too_many_from_one_address(start_server: StartServer, target: str) -> No
 
 def served(server: Server) -> RawConnection:
     """A connection that got an answer; the broker may notice a closed one a moment later."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while True:
         connection = RawConnection(server.host, server.port)
         try:
@@ -59,19 +59,20 @@ def test_too_many_wait_in_the_backlog(start_server: StartServer, odradek_only: N
         with pytest.raises(TimeoutError):
             waiting.ask(ASK)
         first[0].socket.close()
-        waiting.socket.settimeout(10)
+        waiting.socket.settimeout(30)
         assert waiting.read_frame()
         first[1].ask(ASK)
 
 
 def test_idle_connections_are_closed(start_server: StartServer) -> None:
-    server = start_server({"connections.max.idle.ms": "1500"})
+    # Longer than a machine stops: who asks all the time must not seem idle.
+    server = start_server({"connections.max.idle.ms": "6000"})
     with (
         RawConnection(server.host, server.port) as idle,
         RawConnection(server.host, server.port) as busy,
     ):
-        idle.ask(ASK)
         started = time.monotonic()
+        idle.ask(ASK)
         idle.socket.settimeout(0.05)
         closed_after_s = 0.0
         while not closed_after_s:
@@ -79,8 +80,8 @@ def test_idle_connections_are_closed(start_server: StartServer) -> None:
             with contextlib.suppress(TimeoutError):
                 assert idle.socket.recv(1) == b""
                 closed_after_s = time.monotonic() - started
-            assert time.monotonic() - started < 15
-        assert closed_after_s > 1.2
+            assert time.monotonic() - started < 30
+        assert closed_after_s > 5.5
         busy.ask(ASK)
 
 

@@ -86,7 +86,7 @@ def test_kcat_follows_the_end(server: Server, new_topic: NewTopicName) -> None:
     """A long poll ends when a record arrives, not only by its timeout."""
     name = new_topic("follow")
     command = ["kcat", "-C", "-q", "-u", "-b", server.bootstrap_servers, "-t", name, "-p", "0"]
-    command += ["-o", "beginning", "-c", "2", "-X", "fetch.wait.max.ms=5000"]
+    command += ["-o", "beginning", "-c", "2", "-X", "fetch.wait.max.ms=60000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as consumer:
         assert consumer.stdout is not None
         kcat(server, "-P", "-t", name, "-p", "0", stdin=b"one\n")
@@ -94,4 +94,4 @@ def test_kcat_follows_the_end(server: Server, new_topic: NewTopicName) -> None:
         started = time.monotonic()
         kcat(server, "-P", "-t", name, "-p", "0", stdin=b"two\n")
         assert consumer.stdout.readline() == b"two\n"
-        assert time.monotonic() - started < 4
+        assert time.monotonic() - started < 40
