@@ -22,6 +22,8 @@ from .zookeeper import LOG4J_1, ZooKeeper
 
 HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 60.0
+# Who is killed is waited for that long; a JVM that is only stopped for a moment stays.
+SESSION_MS: Final = 6_000
 CLUSTER_ID: Final = "b2RyYWRlay10ZXN0cy0wMQ"
 SMALL: Final = {
     "offsets.topic.replication.factor": "1",
@@ -124,7 +126,7 @@ class Kafka39(ApacheKafka):
             "listeners": f"PLAINTEXT://{self.host}:{self.port}",
             "log.dirs": str(self.data_dir),
             "zookeeper.connect": self.zookeeper,
-            "zookeeper.session.timeout.ms": "2000",
+            "zookeeper.session.timeout.ms": str(SESSION_MS),
             **self.settings,
         }
 
@@ -166,8 +168,8 @@ class Kafka43(ApacheKafka):
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data_dir),
-            # A killed broker stays fenced until its session ends: make that short.
-            "broker.session.timeout.ms": "2000",
+            # A killed broker stays fenced until its session ends.
+            "broker.session.timeout.ms": str(SESSION_MS),
             "broker.heartbeat.interval.ms": "500",
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",

@@ -53,9 +53,7 @@ class Exchange:
         self.odradek = OdradekServer(directory / "odradek", SETTINGS)
         self.log_dirs = f"{directory / 'one'},{directory / 'two'}"
         self.odradek.data_dir = Path(self.log_dirs)  # as --data-dir takes it
-        # A loaded machine may stop a JVM for longer than the default of these tests, 2 s.
-        patient = {"log.dirs": self.log_dirs, "zookeeper.session.timeout.ms": "6000"}
-        self.kafka = Kafka39(directory / "kafka", patient)
+        self.kafka = Kafka39(directory / "kafka", {"log.dirs": self.log_dirs})
         self.kafka.start_zookeeper()
         self.zookeeper = f"{self.kafka.zookeeper}/moved"
         self.kafka.settings["zookeeper.connect"] = self.zookeeper
