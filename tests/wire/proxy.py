@@ -11,7 +11,8 @@ import threading
 from types import TracebackType
 from typing import Final, Self
 
-CHUNK_BYTES: Final = 65536
+CHUNK_BYTES: Final = 512
+"""Pieces, each of which may be cut, are many, however slowly they are forwarded."""
 
 
 class CuttingProxy:
