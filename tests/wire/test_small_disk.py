@@ -67,7 +67,9 @@ class Writer:
     """Writes numbers, each of VALUE_BYTES, one after the other's answer."""
 
     def __init__(self, servers: str) -> None:
-        settings = {"retries": 0, "linger.ms": 0, "message.timeout.ms": 10_000}
+        # No answer is lost to a pause, nor the time for one to a client that waits to reconnect.
+        settings = {"message.timeout.ms": 40_000, "reconnect.backoff.max.ms": 100}
+        settings |= {"retries": 0, "linger.ms": 0}
         self._producer = Producer(librdkafka(servers, acks="all", **settings))
         self._numbers = itertools.count()
         self.acked: list[int] = []
@@ -81,7 +83,7 @@ class Writer:
 
         value = f"{number:<{VALUE_BYTES}d}"
         self._producer.produce(topic, value, partition=0, on_delivery=delivered)
-        assert self._producer.flush(20) == 0
+        assert self._producer.flush(60) == 0
         if said[0] is None and topic == TOPIC:
             self.acked.append(number)
         return said[0]
