@@ -20,7 +20,7 @@ SETTINGS = {"log.segment.bytes": "16384", "log.index.interval.bytes": "500"}
 def values(bootstrap_servers: str, topic: str) -> dict[int, bytes | None]:
     """Offset -> value of all that is there."""
     consumer = Consumer(librdkafka(bootstrap_servers, **{"group.id": "none"}))
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while topic not in consumer.list_topics(timeout=30).topics and time.monotonic() < deadline:
         pass  # a broker that has just started is told of its topics a little later
     first, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
@@ -39,7 +39,8 @@ def values(bootstrap_servers: str, topic: str) -> dict[int, bytes | None]:
 def test_kafka_goes_on_with_what_was_repaired(tmp_path: Path) -> None:
     with apache_kafka("3.9.2", directory=tmp_path, settings=SETTINGS) as kafka:
         create_topic(kafka.bootstrap_servers, "t")
-        settings = {"enable.idempotence": True}
+        # Flushed at once, and never before: ten records are a batch.
+        settings = {"enable.idempotence": True, "linger.ms": 10_000}
         producer = Producer(librdkafka(kafka.bootstrap_servers, **settings))
         for n in range(COUNT):
             producer.produce("t", b"%d " % n * 40, partition=0)
