@@ -228,18 +228,23 @@ def files_in(server: Server, name: str) -> list[str]:
         return []
 
 
+def unfinished(server: Server, name: str) -> list[str]:
+    """Files of a compaction or a swap that goes on, or was cut short."""
+    return [file for file in files_in(server, name) if file.endswith((".swap", ".cleaned"))]
+
+
 def kill_at_a_swap(server: Server, name: str, chance: random.Random) -> bool:
     """Kill when new segments are being taken over, or soon; whether it was then."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        if any(file.endswith((".swap", ".cleaned")) for file in files_in(server, name)):
+        if unfinished(server, name):
             swapped = time.monotonic() + chance.uniform(0, 0.05)
             while time.monotonic() < swapped:
                 if any(file.endswith(".swap") for file in files_in(server, name)):
                     break
             break
     server.kill()
-    return any(file.endswith((".swap", ".cleaned")) for file in files_in(server, name))
+    return bool(unfinished(server, name))
 
 
 def kill(server: Server, name: str, kills: int, chance: random.Random) -> int:
@@ -268,16 +273,19 @@ def run(start_server: StartServer, *, count: int, keys: int, kills: int, per_sec
     writing = Writing(server, history, per_second=per_second)
     reading = [Reading(server, history, at_tail=at_tail) for at_tail in (False, True)]
     hits = kill(server, f"{TOPIC}-0", kills, chance)
+    while not hits and writing.sent < count:  # seen too late, each time
+        hits = kill(server, f"{TOPIC}-0", 1, chance)
     writing.finish()
     assert hits > 0, "no kill fell into a compaction"
-    eventually(lambda: checkpointed(server, f"{TOPIC}-0") > 0.6 * count, timeout_s=60)
+    eventually(lambda: checkpointed(server, f"{TOPIC}-0") > 0.6 * count, timeout_s=120)
     for one in reading:
         one.finish()
     check_contents(server, history)
     server.stop()
     server.start()
     check_contents(server, history)
-    assert not [f for f in files_in(server, f"{TOPIC}-0") if f.endswith((".swap", ".cleaned"))]
+    # What a kill has left is gone; a pass that goes on may have some of its own.
+    eventually(lambda: not unfinished(server, f"{TOPIC}-0"))
 
 
 def check_contents(server: Server, history: History) -> None:
@@ -294,7 +302,7 @@ def check_contents(server: Server, history: History) -> None:
     assert len(found) < 0.7 * history.count
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_newest_values_survive_with_readers_and_kills(start_server: StartServer) -> None:
     run(start_server, count=1_000_000, keys=100_000, kills=5, per_second=100_000)
 
@@ -341,10 +349,10 @@ def commit_for_ever(server: Server, kills: int, chance: random.Random) -> dict[s
     thread.start()
     for _ in range(kills):
         clean = checkpointed(server, OFFSETS)
-        eventually(lambda clean=clean: checkpointed(server, OFFSETS) > clean, timeout_s=30)  # type: ignore[misc]
+        eventually(lambda clean=clean: checkpointed(server, OFFSETS) > clean, timeout_s=60)  # type: ignore[misc]
         kill(server, OFFSETS, 1, chance)
     before = dict(acknowledged)
-    eventually(lambda: all(n > before.get(g, 0) for g, n in acknowledged.items()), timeout_s=30)
+    eventually(lambda: all(n > before.get(g, 0) for g, n in acknowledged.items()), timeout_s=60)
     stopping.set()
     thread.join(DEADLINE_S)
     assert not thread.is_alive()
@@ -370,7 +378,7 @@ def committed(server: Server, group: str) -> int:
         consumer.close()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_committed_offsets_survive(start_server: StartServer) -> None:
     settings = {"offsets.topic.num.partitions": "1", "offsets.topic.segment.bytes": "10000"}
     server = start_server({**BUSY, **settings, "log.cleaner.min.cleanable.ratio": "0.2"})
