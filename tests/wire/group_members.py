@@ -51,7 +51,7 @@ FLAVOURS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     ),
     "confluent-consumer": ("confluent", {"group.protocol": "consumer"}),
 }
-TIMEOUT_S: Final = 30.0
+TIMEOUT_S: Final = 60.0
 Event = dict[str, Any]
 
 

@@ -81,6 +81,7 @@ def run(target: str, directory: Path, *, kills: int, seed: int) -> None:
             assert committed_in(server, crew.group_id, NAMES) == ends
 
 
+@pytest.mark.timeout(400)
 def test_acknowledged_commits_survive(target: str, tmp_path: Path) -> None:
     # Apache Kafka needs seconds for each restart: two show that the test is right.
     run(target, tmp_path / "quick", kills=10 if target == "odradek" else 2, seed=SEED)

@@ -15,8 +15,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.wire.clients import ClientFailed, Settings, librdkafka
-from tests.wire.conftest import StartServer, create_topic
+from tests.wire.conftest import StartServer, create_topic, eventually
 from tests.wire.servers import Server
+from tests.wire.test_compaction import checkpointed
 
 SEED: Final = int(os.environ.get("ODRADEK_SEED", "31337"))
 KEYS: Final = 400
@@ -130,6 +131,21 @@ def until_acked(server: Server, numbers: Numbers, more: int) -> None:
         time.sleep(0.005)
 
 
+def first_offset(server: Server, topic: str) -> int:
+    consumer = Consumer(librdkafka(server.bootstrap_servers, **{"group.id": "counters"}))
+    try:
+        low: int = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[0]
+        return low
+    finally:
+        consumer.close()
+
+
+def until_cleaned(server: Server) -> None:
+    """Retention and compaction may not have come to anything between the kills."""
+    eventually(lambda: first_offset(server, TRIMMED) > 0, timeout_s=60)
+    eventually(lambda: checkpointed(server, f"{COMPACTED}-0") > KEYS, timeout_s=60)
+
+
 def check_kept(found: list[tuple[int, int]], sent: int) -> None:
     assert found == [(number, number) for number in range(sent)]
 
@@ -172,6 +188,7 @@ def run(start_server: StartServer, *, kills: int, seed: int) -> None:
         until_acked(server, numbers, more=1000)
         numbers.finish()
         assert not numbers.failed
+        until_cleaned(server)
         for topic, check in CHECKS.items():
             assert sorted(numbers.acked[topic]) == list(range(numbers.sent))
             check(records(server.bootstrap_servers, topic), numbers.sent)
@@ -179,6 +196,7 @@ def run(start_server: StartServer, *, kills: int, seed: int) -> None:
         numbers.close()
 
 
+@pytest.mark.timeout(400)  # forty restarts
 def test_kills_while_all_goes_on(odradek_only: None, start_server: StartServer) -> None:
     run(start_server, kills=40, seed=SEED)
 

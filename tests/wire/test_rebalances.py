@@ -146,6 +146,7 @@ def run(broker: Server, *, rebalances: int, seed: int) -> None:
         )
 
 
+@pytest.mark.timeout(400)
 def test_fifty_rebalances(broker: Server) -> None:
     run(broker, rebalances=50, seed=SEED)
 
