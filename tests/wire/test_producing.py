@@ -46,8 +46,11 @@ def record_counts(server: Server, topic: str) -> list[int]:
 # --- order ------------------------------------------------------------------------------------
 
 
+QUICK: Final = {"linger.ms": 1, "batch.num.messages": 20, "reconnect.backoff.max.ms": 200}
+
+
 def send_confluent(servers: str, topic: str, values: list[bytes], more: dict[str, Any]) -> None:
-    producer = Producer(librdkafka(servers, **{"linger.ms": 1, "batch.num.messages": 20, **more}))
+    producer = Producer(librdkafka(servers, **{**QUICK, **more}))
     failed: list[object] = []
     for value in values:
         producer.produce(
