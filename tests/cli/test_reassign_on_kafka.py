@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka.admin import AdminClient
 
 from odradek.cli import main
 from tests.kafka.apache import Kafka39
@@ -24,10 +25,11 @@ LINES = ("x" * 900 + "\n").encode() * 8000
 
 
 def until(found: Callable[[], Any]) -> Any:
-    """What `found` finds, once it is something."""
+    """What `found` finds, once it is something: Kafka's brokers hear of changes a little later."""
     deadline = time.monotonic() + 60
     while not (what := found()):
         assert time.monotonic() < deadline
+        time.sleep(0.02)
     return what
 
 
@@ -55,6 +57,8 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kafka39,
     try:
         first.start()
         second.start()
+        admin = AdminClient({"bootstrap.servers": first.bootstrap_servers})
+        until(lambda: len(admin.list_topics(timeout=30).brokers) == 2)  # the first knows it, too
         yield first, second
     finally:
         second.close()
@@ -106,7 +110,7 @@ def test_a_topic_that_moves(cluster: Cluster) -> None:
     assert "2 replicas to copy, 1" in run(*spread)
     back = json.loads(run("reassign", "execute", str(cluster.plan), "--throttle", "100K"))
     assert [p["replicas"] for p in back["partitions"]] == [[0], [0]]
-    ours = cluster.configs("t")
+    ours = until(lambda: _throttled(cluster))
     moving = cluster.json("reassign", "status")
     assert [(m["adding"], m["removing"], m["state"]) for m in moving] == [([1], [0], "moving")] * 2
     moving = until(lambda: _begun(cluster))
@@ -116,20 +120,28 @@ def test_a_topic_that_moves(cluster: Cluster) -> None:
     assert "is being moved" in run("reassign", "plan", "--topics", "t", "--brokers", "1", code=1)
 
     run("reassign", "cancel", "--topic", "t:0")
-    states = [s["state"] for s in cluster.json("reassign", "status", str(cluster.plan))]
-    assert states == ["not moved", "moving"]
+    until(lambda: _states(cluster) == ["not moved", "moving"])
     run("reassign", "cancel", "--all")
     run("reassign", "status", "--remove-throttles")
-    assert not any(cluster.configs("t").values())
+    until(lambda: not any(cluster.configs("t").values()))
 
     cluster.tool("--execute", "--throttle", str(100 << 10))
-    assert cluster.configs("t") == ours
+    until(lambda: cluster.configs("t") == ours)
     cluster.tool("--cancel")
 
     run("reassign", "execute", str(cluster.plan))
     until(lambda: "complete" in cluster.tool("--verify"))
-    states = [s["state"] for s in cluster.json("reassign", "status", str(cluster.plan))]
-    assert states == ["done", "done"]
+    until(lambda: _states(cluster) == ["done", "done"])
+
+
+def _throttled(cluster: Cluster) -> Any:
+    """The settings of the throttle, once the topic and both brokers show theirs."""
+    found = cluster.configs("t")
+    return found if all(found.values()) else None
+
+
+def _states(cluster: Cluster) -> list[str]:
+    return [s["state"] for s in cluster.json("reassign", "status", str(cluster.plan))]
 
 
 def _begun(cluster: Cluster) -> Any:
@@ -150,12 +162,8 @@ def test_a_broker_that_goes(cluster: Cluster) -> None:
     ]
     assert not described["offline"] + described["under_replicated"] + described["brokers_down"]
     cluster.second.stop()
-    described = until(lambda: _with_a_broker_down(cluster))
-    assert described["controller"] == 0
-    assert {(p["topic"], tuple(p["isr"])) for p in described["under_replicated"]} == {
-        ("u", (0,)),
-        ("v", (0,)),
-    }
+    until(lambda: _down(cluster) == ([1], {("u", (0,)), ("v", (0,))}))
+    assert cluster.json("cluster", "describe")["controller"] == 0
     cluster.second.start()
     until(lambda: not cluster.json("cluster", "describe")["under_replicated"])
     run("elect-leaders", "--topic", "v:0")
@@ -168,6 +176,8 @@ def _leaders(cluster: Cluster) -> list[int]:
     return [p["leader"] for t in described for p in t["partitions"]]
 
 
-def _with_a_broker_down(cluster: Cluster) -> Any:
+def _down(cluster: Cluster) -> tuple[list[int], set[tuple[str, tuple[int, ...]]]]:
+    """Brokers that are down, and what is in sync of the topics that miss them."""
     described = cluster.json("cluster", "describe")
-    return described if described["brokers_down"] == [1] else None
+    lacking = {(p["topic"], tuple(p["isr"])) for p in described["under_replicated"]}
+    return described["brokers_down"], lacking
