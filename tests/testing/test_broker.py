@@ -24,12 +24,12 @@ pytestmark = pytest.mark.wire
 
 def write(broker: Broker, topic: str, value: bytes) -> None:
     producer = KafkaProducer(**broker.client_config("kafka-python"))
-    producer.send(topic, value, partition=0).get(10)
+    producer.send(topic, value, partition=0).get(30)
     producer.close()
 
 
 def read(broker: Broker, topic: str, count: int) -> list[bytes]:
-    consumer = KafkaConsumer(**broker.client_config("kafka-python"), consumer_timeout_ms=10_000)
+    consumer = KafkaConsumer(**broker.client_config("kafka-python"), consumer_timeout_ms=30_000)
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
     consumer.seek(partition, 0)
@@ -42,7 +42,7 @@ def crash(broker: Broker) -> None:
     """Kill the child behind the object's back."""
     assert broker.pid is not None
     os.kill(broker.pid, signal.SIGKILL)
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 30
     while broker.running and time.monotonic() < deadline_s:
         time.sleep(0.001)
     assert not broker.running
@@ -73,7 +73,7 @@ def test_client_configs_reach_it() -> None:
         asyncio.run(with_aiokafka(broker))
         producer = Producer(broker.client_config("confluent"))
         producer.produce("orders", b"from confluent", partition=0)
-        assert producer.flush(10) == 0
+        assert producer.flush(30) == 0
         assert read(broker, "orders", 2) == [b"from aiokafka", b"from confluent"]
         assert broker.client_config("java") == {"bootstrap.servers": broker.bootstrap_servers}
         assert broker.client_config("spark") == {
@@ -140,7 +140,7 @@ def test_in_process_broker_has_its_own_loop_and_thread() -> None:
             assert "odradek" in own
             started_s = time.monotonic()
             await asyncio.to_thread(write, broker, "orders", b"one")
-            assert time.monotonic() - started_s < 10
+            assert time.monotonic() - started_s < 30
 
     asyncio.run(session())
     assert "odradek" not in {thread.name for thread in threading.enumerate()}
@@ -257,9 +257,9 @@ def test_the_child_dies_with_a_killed_parent(fork: bool, tmp_path: Path) -> None
         pid, forked = map(int, parent.stdout.readline().split())
         broker = psutil.Process(pid)
         parent.kill()
-        parent.wait(10)
+        parent.wait(30)
         try:
-            psutil.wait_procs([broker], timeout=10)
+            psutil.wait_procs([broker], timeout=30)
             assert not broker.is_running() or broker.status() == psutil.STATUS_ZOMBIE
         finally:
             if forked:

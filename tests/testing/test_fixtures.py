@@ -21,7 +21,7 @@ def topics(broker):
 
 def write(broker, topic):
     producer = KafkaProducer(**broker.client_config("kafka-python"))
-    producer.send(topic, b"x").get(10)
+    producer.send(topic, b"x").get(30)
     producer.close()
 
 
