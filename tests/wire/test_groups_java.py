@@ -50,7 +50,9 @@ def tool(runner: ToolRunner, broker: Server) -> Callable[..., Ended]:
     """Run a tool against the broker."""
 
     def run(name: str, *arguments: str, check: bool = True) -> Ended:
-        address = ("--bootstrap-server", broker.bootstrap_servers)
+        address = ["--bootstrap-server", broker.bootstrap_servers]
+        if name == "ConsumerGroupCommand":
+            address += ["--timeout", "30000"]  # else 5 s
         return runner.run(name, *address, *arguments, check=check)
 
     return run
