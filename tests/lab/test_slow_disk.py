@@ -37,8 +37,8 @@ LOOK_S: Final = 0.02
 APART_S: Final = 1.0
 PARTS: Final = 5
 LEAST_SENT: Final = 100
-SHRUNK_WITHIN_S: Final = 20.0
-FULL_WITHIN_S: Final = 60.0
+SHRUNK_WITHIN_S: Final = 11.0
+FULL_WITHIN_S: Final = 30.0
 P99_TIMES: Final = 2.0
 # Whoever waits for such a disk waits longer; a crowded machine can do as much for a while.
 P99_MORE_S: Final = DELAY_S / 4
