@@ -133,13 +133,15 @@ class Flushing:
     def final_plan(self, log: "Log") -> FlushPlan | None:
         """As `plan`, for a clean stop: with a snapshot at the end and the indexes in final form.
 
-        A log that never held a record has nothing that could not be made again.
-        Raises: DiskFull, LogDirFailed.
+        A log that never held a record has nothing that could not be made again; one that was cut
+        to nothing must not be what it was again.  Raises: DiskFull, LogDirFailed.
         """
-        if log.log_end_offset == 0:
+        is_empty = log.log_end_offset == 0
+        if is_empty and not self._cut_unsynced:
             return None
         log.segments.active.finish()
-        self.snapshot(log)
+        if not is_empty:
+            self.snapshot(log)
         if log.epochs.lags:
             log.epochs.write()
         unsynced = (

@@ -207,3 +207,24 @@ def test_a_cut_is_safe_once_it_is_flushed(tmp_path: Path) -> None:
     assert contents(again.logs["t", 0]) == [(0, b"0")]
     again.abandon()
     data_dir.abandon()
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_a_cut_is_safe_after_a_clean_stop(tmp_path: Path, offset: int) -> None:
+    """Or what was cut off would come back under a marker that says that all is as it should be."""
+    root, left = tmp_path / "data", tmp_path / "left"
+    files = PowerCutFiles()
+    data_dir = opened(root, files)
+    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    for number in range(3):
+        append(log, batch_of([b"%d" % number]))
+    plan = log.flush_plan()
+    assert plan is not None
+    plan.run()
+    log.flushed(plan)
+    log.truncate(offset)
+    data_dir.close()
+    files.cut_power(root, left)
+    again = opened(left, RealFileSystem())
+    assert contents(again.logs["t", 0]) == [(0, b"0")][:offset]
+    again.abandon()
