@@ -14,7 +14,10 @@ from tests.lab.steady import KIND, Sample, Steady, grown, write_samples
 MINUTES: Final = float(os.environ.get("MINUTES") or 120)
 WARM_SHARE: Final = 1 / 6  # the first 20 minutes of two hours
 WORKLOAD_S: Final = 180.0
-SETTINGS: Final = {"offsets.topic.replication.factor": "3"}
+SETTINGS: Final = {
+    "offsets.topic.replication.factor": "3",
+    "log.retention.check.interval.ms": "10000",  # else segments, and descriptors, rise for 5 min
+}
 
 
 @pytest.mark.soak
