@@ -311,9 +311,8 @@ async def test_if_none_moves_the_longest_without_progress_is_closed(
     broker: RunningBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep = broker.connections.sweep
-    monkeypatch.setattr(
-        broker.connections, "sweep", lambda: None
-    )  # only the test does, when it is time
+    # Only the test sweeps, when it is time.
+    monkeypatch.setattr(broker.connections, "sweep", lambda: None)
     small = await broker.client()
     await small.create_topic("t")
     large = []

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 from tests.broker.client import records_in
 from tests.lab import admin
-from tests.lab.cluster import PATIENT
+from tests.lab.cluster import LONG_SESSIONS
 from tests.lab.waiting import until
 from tests.lab.writer import Writer, misread, read_all
 from tests.wire.clients import librdkafka
@@ -33,7 +33,7 @@ SETTINGS: Final = {
     "log.retention.check.interval.ms": "300",
     "log.segment.delete.delay.ms": "100",
     # The damage alone moves leaders, not a session that ends while the machine stands still.
-    "zookeeper.session.timeout.ms": PATIENT["zookeeper.session.timeout.ms"],
+    **LONG_SESSIONS,
 }
 
 

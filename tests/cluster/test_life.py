@@ -11,10 +11,6 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
-from odradek.protocol.messages.k32_describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
 from tests.lab import admin
 from tests.lab.cluster import PATIENT
 from tests.lab.waiting import until
@@ -199,13 +195,7 @@ def shown(cluster: Cluster) -> list[str | None]:
 
 def described(cluster: Cluster, broker: int, kind: int, name: str, key: str) -> str | None:
     """A setting as a broker describes it."""
-    resource = DescribeConfigsResource(
-        resource_type=kind, resource_name=name, configuration_keys=[key]
-    )
-    answer = cluster.ask(DescribeConfigsRequest(resources=[resource]), 4, broker=broker)
-    (config,) = answer.results[0].configs
-    value: str | None = config.value
-    return value
+    return admin.describe_configs(cluster, kind, name, [key], broker=broker)[key]
 
 
 def producer_ids(cluster: Cluster) -> list[int]:

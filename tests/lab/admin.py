@@ -11,6 +11,10 @@ from odradek.protocol.messages.k19_create_topics import (
     CreateTopicsRequest,
 )
 from odradek.protocol.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.k32_describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from odradek.protocol.messages.k33_alter_configs import (
     AlterableConfig as ReplacedConfig,
 )
@@ -122,6 +126,18 @@ def replace_configs(
         configs=[ReplacedConfig(name=key, value=value) for key, value in configs.items()],
     )
     lab.ask(AlterConfigsRequest(resources=[resource]), 2, broker=broker)
+
+
+def describe_configs(
+    lab: Askable, kind: int, name: str, keys: Sequence[str], *, broker: int
+) -> dict[str, str | None]:
+    """Some settings of a topic or a broker, as `broker` knows them."""
+    resource = DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=[*keys]
+    )
+    answer = lab.ask(DescribeConfigsRequest(resources=[resource]), 4, broker=broker)
+    (result,) = answer.results
+    return {config.name: config.value for config in result.configs}
 
 
 def alter_quotas(

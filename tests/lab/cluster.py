@@ -44,10 +44,8 @@ SETTINGS: Final = {
 }
 # For tests in which nobody may lose a place because something stood still for some seconds: the
 # longest session that is granted, and as much patience with followers.
-PATIENT: Final = {
-    "zookeeper.session.timeout.ms": str(20 * TICK_TIME_MS),
-    "replica.lag.time.max.ms": "20000",
-}
+LONG_SESSIONS: Final = {"zookeeper.session.timeout.ms": str(20 * TICK_TIME_MS)}
+PATIENT: Final = {**LONG_SESSIONS, "replica.lag.time.max.ms": "20000"}
 # In a network of their own, where each has an address.
 BROKER_PORT: Final = 9092
 ZOOKEEPER_PORT: Final = 2181

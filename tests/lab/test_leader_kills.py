@@ -13,7 +13,8 @@ import pytest
 
 from tests.lab.cluster import Cluster
 from tests.lab.soak import Progress
-from tests.lab.verify import effects, events
+from tests.lab.verify import effects
+from tests.lab.verify.events import load_so_far
 from tests.lab.verify.workload import Workload
 from tests.lab.waiting import until
 
@@ -47,12 +48,8 @@ def leader(lab: Cluster, partition: int) -> int:
 
 def until_noted(lab: Cluster) -> None:
     """Others have taken over, and the monitor has seen it: a slow one might look too late."""
-
-    def missing() -> list[str]:
-        whole_lines, _, _ = lab.history.path.read_text().rpartition("\n")
-        return effects.missing([*events.parse(whole_lines.splitlines())])
-
-    until(lambda: not missing(), "what follows from the kill is noted")
+    path = lab.history.path
+    until(lambda: not effects.missing(load_so_far(path)), "what follows from the kill is noted")
 
 
 def kill_a_leader(lab: Cluster, number: int) -> None:

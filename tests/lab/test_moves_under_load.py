@@ -12,10 +12,6 @@ from typing import Any, Final
 
 import pytest
 
-from odradek.protocol.messages.k32_describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
 from tests.lab import admin
 from tests.lab.cluster import Cluster
 from tests.lab.verify.workload import Workload
@@ -66,12 +62,8 @@ def throttled(turn: int) -> dict[str, str]:
 
 def is_throttled(lab: Cluster, broker: int) -> bool:
     """Whether a broker uses the settings of the standstill."""
-    resource = DescribeConfigsResource(
-        resource_type=BROKER, resource_name=str(broker), configuration_keys=[*STANDSTILL]
-    )
-    answer = lab.ask(DescribeConfigsRequest(resources=[resource]), 4, broker=broker)
-    (result,) = answer.results
-    return {config.name: config.value for config in result.configs} == STANDSTILL
+    keys = [*STANDSTILL]
+    return admin.describe_configs(lab, BROKER, str(broker), keys, broker=broker) == STANDSTILL
 
 
 def begin(lab: Cluster, turn: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.cluster import STALLED
 from tests.lab.background import Background
-from tests.lab.cluster import PATIENT, Cluster
+from tests.lab.cluster import LONG_SESSIONS, Cluster
 from tests.lab.cuts import FOLLOWER, LEADER, OTHERS, PARTITIONS, look, make_topic
 from tests.lab.verify.events import Event, Sent
 from tests.lab.verify.workload import Workload
@@ -31,7 +31,7 @@ STALL_MS: Final = int(DELAY_S * 1000 / 2)
 WATCHED: Final = {
     "odradek.loop.stall.check.ms": "20",
     # The slow one lives on, though its loop waits more than once.
-    "zookeeper.session.timeout.ms": PATIENT["zookeeper.session.timeout.ms"],
+    **LONG_SESSIONS,
 }
 LOOK_S: Final = 0.02
 APART_S: Final = 1.0

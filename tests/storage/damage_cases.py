@@ -21,7 +21,7 @@ from odradek.storage.errors import CorruptLog, OffsetOutOfRange
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
 
-from .support import WALL_MS, UnsyncedFileSystem, append, batch_of, read_bytes
+from .support import WALL_MS, UnsyncedFileSystem, append, batch_of, flush, read_bytes
 
 CONFIG: Final = LogConfig(segment_bytes=1500, index_interval_bytes=150)
 KEY: Final[TopicPartition] = ("t", 0)
@@ -63,14 +63,6 @@ def fill(log: Log, count: int, halfway: Callable[[], None]) -> None:
         append(log, batch, leader_epoch=epoch)
     log.high_watermark = log.log_end_offset
     log.advance_log_start(START)
-
-
-def flush(log: Log) -> None:
-    """Move the recovery point."""
-    plan = log.flush_plan()
-    assert plan is not None
-    plan.run()
-    log.flushed(plan)
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,14 @@ def append_values(log: Log, *values: bytes, leader_epoch: int = 0) -> int:
     return append(log, batch_of(values), leader_epoch=leader_epoch)
 
 
+def flush(log: Log) -> None:
+    """Make safe what there is, of which some is not, and move the recovery point."""
+    plan = log.flush_plan()
+    assert plan is not None
+    plan.run()
+    log.flushed(plan)
+
+
 def read_bytes(log: Log, offset: int, *, size_bytes_max: int = 1 << 20) -> bytes:
     """One read up to the log end; b"" if there is nothing."""
     span = log.read(offset, size_bytes_max=size_bytes_max, offset_end=log.log_end_offset)

@@ -16,7 +16,7 @@ from odradek.storage.files import RealFileSystem
 from odradek.storage.log_config import LogConfig
 from odradek.storage.producer_snapshot import snapshot_offsets
 
-from .support import WALL_MS, append, batch_of, contents
+from .support import WALL_MS, append, batch_of, contents, flush
 
 CONFIG = LogConfig(segment_bytes=3000, index_interval_bytes=200)
 
@@ -80,10 +80,7 @@ def test_what_lies_below_the_recovery_point_survives_a_power_cut(tmp_path: Path,
         )
         values.append((append(log, batch, leader_epoch=leader_epoch), b"%d" % number))
         if chance.randrange(10) == 0:
-            plan = log.flush_plan()
-            assert plan is not None
-            plan.run()
-            log.flushed(plan)
+            flush(log)
         if chance.randrange(15) == 0:
             data_dir.checkpoint()
         if chance.randrange(10) == 0:
@@ -123,10 +120,7 @@ def test_the_indexes_of_finished_segments_survive_a_power_cut(tmp_path: Path) ->
     log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
     for number in range(100):
         append(log, batch_of([b"%d" % number]))
-    plan = log.flush_plan()
-    assert plan is not None
-    plan.run()
-    log.flushed(plan)
+    flush(log)
     finished = list(log.segments)[:-1]
     assert finished
     files.cut_power(root, left)
@@ -144,10 +138,7 @@ def test_snapshots_of_flushes_are_pruned_behind_the_checkpoint(tmp_path: Path) -
     for number in range(300):
         append(log, batch_of([b"%d" % number], producer_id=3, base_sequence=number))
         if number % 50 == 49:
-            plan = log.flush_plan()
-            assert plan is not None
-            plan.run()
-            log.flushed(plan)
+            flush(log)
     infos = files.list_directory(log.directory)
     assert snapshot_offsets(infos) == [50, 100, 150, 200, 250, 300]
     data_dir.checkpoint()
@@ -178,10 +169,7 @@ def test_nothing_new_makes_no_plan(tmp_path: Path) -> None:
     log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
     assert log.flush_plan() is None
     append(log, batch_of([b"a"]))
-    plan = log.flush_plan()
-    assert plan is not None
-    plan.run()
-    log.flushed(plan)
+    flush(log)
     assert log.flush_plan() is None
     data_dir.abandon()
 
@@ -196,10 +184,7 @@ def test_a_cut_is_safe_once_it_is_flushed(tmp_path: Path) -> None:
         append(log, batch_of([b"%d" % number]))
     for offset in (3, 1):
         log.truncate(offset)
-        plan = log.flush_plan()
-        assert plan is not None
-        plan.run()
-        log.flushed(plan)
+        flush(log)
         assert log.flush_plan() is None
         data_dir.checkpoint()
     files.cut_power(root, left)
@@ -218,10 +203,7 @@ def test_a_cut_is_safe_after_a_clean_stop(tmp_path: Path, offset: int) -> None:
     log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
     for number in range(3):
         append(log, batch_of([b"%d" % number]))
-    plan = log.flush_plan()
-    assert plan is not None
-    plan.run()
-    log.flushed(plan)
+    flush(log)
     log.truncate(offset)
     data_dir.close()
     files.cut_power(root, left)

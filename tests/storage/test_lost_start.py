@@ -10,7 +10,7 @@ from odradek.storage.checkpoint import LOG_START, read_offsets
 from odradek.storage.data_dir import DataDir
 from odradek.storage.log import Log
 
-from .support import SMALL, WALL_MS, UnsyncedFileSystem, append_values, contents
+from .support import SMALL, WALL_MS, UnsyncedFileSystem, append_values, contents, flush
 
 START = 1000
 KEY = "t", 0
@@ -33,13 +33,6 @@ def restarted(path: Path) -> tuple[DataDir, Log]:
         append_values(log, b"a value")
     log.high_watermark = log.log_end_offset
     return data_dir, log
-
-
-def flush(log: Log) -> None:
-    plan = log.flush_plan()
-    assert plan is not None
-    plan.run()
-    log.flushed(plan)
 
 
 def lose_first_segment(data_dir: DataDir, log: Log) -> int:

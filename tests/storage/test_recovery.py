@@ -25,6 +25,7 @@ from .support import (
     clean_hints,
     contents,
     files_of,
+    flush,
     new_log,
     read_bytes,
     reload,
@@ -159,10 +160,7 @@ def test_the_scan_begins_near_the_recovery_point_of_the_active_segment(tmp_path:
     log = new_log(tmp_path, ONE_SEGMENT)
     for number in range(50):
         append_values(log, b"%d" % number)
-    plan = log.flush_plan()
-    assert plan is not None
-    plan.run()
-    log.flushed(plan)
+    flush(log)
     for number in range(50, 60):
         append_values(log, b"%d" % number)
     log.abandon()

@@ -16,6 +16,7 @@ from .support import (
     append_values,
     batch_of,
     contents,
+    flush,
     new_log,
     read_bytes,
     reload,
@@ -92,10 +93,7 @@ def test_a_truncation_into_it_takes_it_away(tmp_path: Path) -> None:
     again = reload(log, LoadHints(clean=False, high_watermark=COMMITTED))
     again.truncate(hole.start + 2)
     append_values(again, b"new", leader_epoch=7)
-    plan = again.flush_plan()
-    assert plan is not None
-    plan.run()
-    again.flushed(plan)
+    flush(again)
     found = contents(again)
     assert found[-1] == (hole.start, b"new")
     again.abandon()

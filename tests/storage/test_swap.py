@@ -29,7 +29,16 @@ from odradek.storage.walk import walk_headers
 from tests.seeds import seeds
 
 from .crash.disk import Fate, RecordingFiles, crash, kept, lost, mangled
-from .support import WALL_MS, UnsyncedFileSystem, append, clean_hints, files_of, new_log, reload
+from .support import (
+    WALL_MS,
+    UnsyncedFileSystem,
+    append,
+    clean_hints,
+    files_of,
+    flush,
+    new_log,
+    reload,
+)
 
 CONFIG: Final = LogConfig(segment_bytes=600, index_interval_bytes=100, compacts=True)
 KEYS: Final = 5
@@ -105,13 +114,6 @@ def records_with(log: Log, keys: Sequence[bytes]) -> list[Record]:
     """A record for each key, whose value is its offset."""
     offset = log.log_end_offset
     return [Record(i, WALL_MS, key, b"v%d" % (offset + i)) for i, key in enumerate(keys)]
-
-
-def flush(log: Log) -> None:
-    plan = log.flush_plan()
-    assert plan is not None
-    plan.run()
-    log.flushed(plan)
 
 
 def clean(log: Log, wall_ms: int = WALL_MS) -> dict[str, Any]:

@@ -142,8 +142,8 @@ def first_offset(server: Server, topic: str) -> int:
 
 def until_cleaned(server: Server) -> None:
     """Retention and compaction may not have come to anything between the kills."""
-    eventually(lambda: first_offset(server, TRIMMED) > 0, timeout_s=60)
-    eventually(lambda: checkpointed(server, f"{COMPACTED}-0") > KEYS, timeout_s=60)
+    eventually(lambda: first_offset(server, TRIMMED) > 0)
+    eventually(lambda: checkpointed(server, f"{COMPACTED}-0") > KEYS)
 
 
 def check_kept(found: list[tuple[int, int]], sent: int) -> None:

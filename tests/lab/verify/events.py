@@ -195,6 +195,16 @@ def load(path: Path, begin_bytes: int = 0) -> list[Event]:
         return list(parse(text.decode() for text in file))
 
 
+def load_so_far(path: Path) -> list[Event]:
+    """The events of a history that is still being written, except what was sent.
+
+    That is nearly all of it: without, one may look again and again.  Raises: ValueError, OSError.
+    """
+    sent = f'["{Sent.__name__.lower()}"'
+    whole_lines, _, _ = path.read_text().rpartition("\n")
+    return list(parse(text for text in whole_lines.splitlines() if not text.startswith(sent)))
+
+
 def encode(value: Value, size_bytes: int = 0) -> bytes:
     """A record's value, filled up with spaces."""
     return " ".join(map(str, value)).encode().ljust(size_bytes)

@@ -15,7 +15,7 @@ import pytest
 from odradek.protocol.records import read_header
 from odradek.storage.log import Log
 from tests.seeds import seeds
-from tests.storage.support import WALL_MS, UnsyncedFileSystem, batch_of
+from tests.storage.support import WALL_MS, UnsyncedFileSystem, batch_of, flush
 
 from .disk import Fate, Mark, Operation, crash, kept, lost, mangled
 from .workload import TOPIC_ID, Life, Promise, Promises, batches_of, open_directory
@@ -53,10 +53,7 @@ def live_on(log: Log, found: dict[int, bytes]) -> None:
     """The log takes more, and keeps it."""
     batch = batch_of([b"after the crash"])
     base_offset = log.append(batch, read_header(batch), leader_epoch=1000, wall_ms=WALL_MS)
-    plan = log.flush_plan()
-    assert plan is not None
-    plan.run()
-    log.flushed(plan)
+    flush(log)
     assert batches_of(log) == {**found, base_offset: bytes(batch)}
 
 
