@@ -153,11 +153,12 @@ class Connection(ABC):
         """Handle what is buffered, as far as it may be handled now."""
         if self.closed:
             return
-        self._handle_frames()
-        if self.closed:
-            return
         frames = self.frames
-        if frames.buffered_bytes == 0:
+        if frames.buffered_bytes:
+            self._handle_frames()
+            if self.closed:
+                return
+        if not frames.buffered_bytes:
             frames.close()
             if not self._reading:
                 self._set_reading(True)

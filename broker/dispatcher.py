@@ -166,17 +166,19 @@ class Dispatcher:
         self._parked_bytes += parked.size_bytes
 
     def _on_answer(self, task: asyncio.Future[Message]) -> None:
-        if not self.parked:  # the connection was closed meanwhile
+        parked = self.parked
+        if not parked:  # the connection was closed meanwhile
             if not task.cancelled() and task.exception() is None:
                 task.result().release()
             return
-        if not self._is_ready(self.parked[0]):
+        if not self._is_ready(parked[0]):
             return
         client, failure = self._client, ""
-        client.gather()
+        if len(parked) > 1:
+            client.gather()
         try:
-            while self.parked and self._is_ready(self.parked[0]):
-                self._send_parked(self.parked.popleft())
+            while parked and self._is_ready(parked[0]):
+                self._send_parked(parked.popleft())
         except CloseConnection as error:
             failure = str(error)
         except (Exception, asyncio.CancelledError):  # a bug must not leave the client waiting

@@ -1,6 +1,6 @@
 """What a Fetch asks for: who asks, for which partitions, and where they are found."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k01_fetch import FetchRequest
@@ -41,37 +41,47 @@ def begin_fetch(
 ) -> FetchContext:
     """What it is to be answered with, as far as its session knows."""
     by_id = version >= TOPIC_ID_VERSION_FIRST
-    wanted = list({fetch.key: fetch for fetch in _wanted(request, by_id)}.values())
+    wanted = _wanted(request, by_id)
     if version < SESSION_VERSION_FIRST or is_sessionless(request.session_id, request.session_epoch):
         return FetchContext(wanted)
-    forgotten: list[Key] = [
-        (topic.topic_id if by_id else topic.topic, partition)
-        for topic in request.forgotten_topics_data
-        for partition in topic.partitions
-    ]
     return node.fetch_sessions.begin(
         request.session_id,
         request.session_epoch,
         wanted,
-        forgotten,
+        _forgotten(request, by_id),
         uses_topic_ids=by_id,
         is_follower=is_follower,
         now_ms=node.clock.now_ms(),
     )
 
 
-def _wanted(request: FetchRequest, by_id: bool) -> Iterator[PartitionFetch]:
+def _wanted(request: FetchRequest, by_id: bool) -> list[PartitionFetch]:
+    """Of one that is named twice, what is said last."""
+    wanted: dict[Key, PartitionFetch] = {}
     for topic in request.topics:
         name = topic.topic_id if by_id else topic.topic
         for asked in topic.partitions:
-            yield PartitionFetch(
-                (name, asked.partition),
+            key = name, asked.partition
+            epoch = asked.current_leader_epoch
+            wanted[key] = PartitionFetch(
+                key,
                 asked.fetch_offset,
                 asked.partition_max_bytes,
-                max(asked.current_leader_epoch, NO_EPOCH),
+                epoch if epoch >= 0 else NO_EPOCH,
                 asked.last_fetched_epoch,
                 asked.log_start_offset,
             )
+    return list(wanted.values())
+
+
+def _forgotten(request: FetchRequest, by_id: bool) -> Sequence[Key]:
+    if not request.forgotten_topics_data:
+        return ()
+    return [
+        (topic.topic_id if by_id else topic.topic, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
 
 
 def lookup_of(call: Call, node: Node, *, is_follower: bool) -> Lookup:

@@ -59,17 +59,26 @@ def next_epoch(epoch: int) -> int:
 class FetchContext:
     """One Fetch request; this class itself is one without a session."""
 
-    __slots__ = ("error", "partitions")
+    __slots__ = ("_partitions", "error")
 
     def __init__(self, partitions: list[PartitionFetch], error: ErrorCode = ErrorCode.NONE) -> None:
-        self.partitions = partitions
-        """All that is asked for."""
+        self._partitions = partitions
         self.error = error
         """If not NONE: the whole answer, with session id 0."""
 
+    @property
+    def partitions(self) -> list[PartitionFetch]:
+        """All that is asked for, in the order of the moment."""
+        return self._partitions
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is."""
+        return not self._partitions
+
     def due(self, now_ms: int) -> list[PartitionFetch]:
         """What of them is to be read now, in this order: all, unless their news is known."""
-        return self.partitions
+        return self._partitions
 
     @property
     def news(self) -> News[Key] | None:
@@ -140,7 +149,7 @@ class FullFetch(FetchContext):
 
     def finish(self, now_ms: int) -> int:
         session = self._slots.open(
-            self.partitions,
+            self._partitions,
             uses_topic_ids=self._uses_topic_ids,
             is_follower=self._is_follower,
             epoch=next_epoch(EPOCH_INITIAL),
@@ -155,10 +164,17 @@ class IncrementalFetch(FetchContext):
     __slots__ = ("_epoch", "_session")
 
     def __init__(self, session: FetchSession) -> None:
-        self.partitions = list(session.partitions.values())
         self.error = ErrorCode.NONE
         self._session = session
         self._epoch = session.epoch
+
+    @property
+    def partitions(self) -> list[PartitionFetch]:
+        return list(self._session.partitions.values())
+
+    @property
+    def is_empty(self) -> bool:
+        return False  # or its session would be closed
 
     def due(self, now_ms: int) -> list[PartitionFetch]:
         return self._session.due(now_ms)

@@ -318,10 +318,12 @@ class Partition(Replica):
 
     def _replicated(self, offset: int) -> int:
         """Up to where, at most `offset`, all have the log that are or will be in sync."""
-        if len(self.in_sync.isr) < self.min_isr:
+        followers, in_sync = self.followers, self.in_sync
+        in_sync_count = len(in_sync.isr)
+        if in_sync_count <= len(followers) and in_sync_count < self.min_isr:
             return 0
-        maximal = self.in_sync.maximal
-        for replica, follower in self.followers.items():
+        maximal = in_sync.maximal
+        for replica, follower in followers.items():
             if follower.log_end_offset < offset and (replica in maximal or follower.is_joining):
                 offset = follower.log_end_offset
         return offset

@@ -318,8 +318,8 @@ def test_as_kafka_answers() -> None:
             ids=ids,
             follower=column[4] == "1",
         )
-        answered = []
-        for partition in fetch.partitions:
+        asked, answered = fetch.partitions, []
+        for partition in asked:
             high_watermark, log_start, size, error = map(
                 int, states[text(partition.key)].split(",")
             )
@@ -336,7 +336,7 @@ def test_as_kafka_answers() -> None:
         assert column[8:] == [
             str(int(fetch.error)),
             kind if given_ids[-1] else "none",
-            " ".join(text(partition.key) for partition in fetch.partitions),
+            " ".join(text(partition.key) for partition in asked),
             " ".join(answered),
             str(len(fetcher.sessions.slots.sessions)),
             str(fetcher.sessions.slots.partition_count),
