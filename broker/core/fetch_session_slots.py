@@ -232,6 +232,18 @@ class SessionSlots:
                 return False
         return True
 
+    def end_idle_followers(self, now_ms: int) -> None:
+        """Close the sessions of followers that are gone: a living one fetches all the time.
+
+        Such a session hears of all its partitions, so it would keep them though they are deleted.
+        In Kafka it stays until its slot is needed.
+        """
+        for session in list(self.sessions.values()):
+            if now_ms - session.used_ms <= EVICTION_MS:
+                return  # and so are all that follow
+            if session.is_follower:
+                self.close(session.session_id)
+
     def close(self, session_id: int) -> None:
         """Forget a session, if it exists."""
         session = self.sessions.pop(session_id, None)

@@ -76,8 +76,11 @@ class Replicator:
 
     def brokers_changed(self) -> None:
         """UpdateMetadata has brought other live brokers or addresses."""
-        for fetcher, _ in self._fetchers.values():
-            fetcher.retry()
+        self._retry()
+        live = self._node.metadata.brokers
+        for partition in self._node.replicas.partitions.values():
+            if partition.followers:
+                partition.wait_for_living(live)
 
     def settings_changed(self) -> None:
         """The broker's settings have: there may be more fetchers now, or fewer."""
@@ -91,7 +94,11 @@ class Replicator:
 
     def throttles_changed(self) -> None:
         """What was left out of fetches may be fetched now."""
-        self.brokers_changed()
+        self._retry()
+
+    def _retry(self) -> None:
+        for fetcher, _ in self._fetchers.values():
+            fetcher.retry()
 
     def _fetcher_for(self, key: TopicPartition, partition: Partition) -> FetcherId | None:
         """None: there is nobody to fetch from."""
@@ -147,16 +154,23 @@ class Replicator:
         self._isr_changes.propose(partition)
 
     async def run(self) -> None:
-        """Look for followers that lag, for ever."""
-        node = self._node
+        """Look for followers that lag, or are gone, for ever."""
         while True:
-            await asyncio.sleep(max(1, node.config.replica_lag_time_max_ms // 2) / 1000)
-            await self._shrink_isrs()
+            await asyncio.sleep(max(1, self._node.config.replica_lag_time_max_ms // 2) / 1000)
+            await self._look()
+
+    async def _look(self) -> None:
+        await self._shrink_isrs()
+        self._node.fetch_sessions.slots.end_idle_followers(self._node.clock.now_ms())
 
     async def _shrink_isrs(self) -> None:
         node, slices = self._node, Slices(self._node.clock)
         lag_max_ms = node.config.replica_lag_time_max_ms
-        led = [p for p in node.replicas.partitions.values() if p.is_leader and p.followers]
+        led = [
+            partition
+            for partition in node.replicas.partitions.values()
+            if partition.is_leader and (partition.followers or partition.has_strangers)
+        ]
         for partition in led:
             if partition.shrink_isr(node.clock.now_ms(), lag_max_ms):
                 self.propose(partition)

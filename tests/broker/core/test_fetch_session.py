@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -92,6 +92,25 @@ def test_a_session_tells_only_news() -> None:
     assert fetcher.answer(fetcher.begin(session_id, 2)) == (session_id, [])
     fetcher.records = {B0}
     assert fetcher.answer(fetcher.begin(session_id, 3)) == (session_id, [B0])
+
+
+def test_sessions_of_followers_that_are_gone_end() -> None:
+    fetcher = Fetcher()
+    consumer, gone = fetcher.open(A0), fetcher.open(A0, follower=True)
+    fetcher.now_ms = 1
+    alive = fetcher.open(A0, follower=True)
+    sessions = fetcher.sessions.slots
+    waiters: set[Callable[[], None]] = set()
+    news = sessions.sessions[gone].news
+    assert news is not None
+    news.watch(A0, sessions, [waiters])
+    sessions.end_idle_followers(120_000)
+    assert sessions.sessions.keys() == {consumer, gone, alive}
+    sessions.end_idle_followers(120_001)
+    assert sessions.sessions.keys() == {consumer, alive}
+    assert sessions.partition_count == 2
+    assert not waiters, "it would keep what it hears of"
+    assert error_of(fetcher.begin(gone, 1)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_log_start_and_other_news_are_told() -> None:

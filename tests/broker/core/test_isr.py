@@ -84,6 +84,20 @@ def test_the_high_watermark_waits_for_who_is_about_to_join(partition: Partition)
     assert partition.log.high_watermark == 5, "but is not any more"
 
 
+def test_who_was_about_to_join_and_is_gone_is_not_waited_for(partition: Partition) -> None:
+    """It was refused, as it was shutting down; and in Kafka too only the living count."""
+    expanding(partition)
+    proposal = partition.proposal
+    assert proposal is not None
+    assert not partition.isr_refused(proposal, ErrorCode.INELIGIBLE_REPLICA)
+    append(partition, b"d")
+    fetch(partition, 2, 4)
+    partition.wait_for_living({2, 3})
+    assert partition.log.high_watermark == 3, "3 lives, and will join"
+    partition.wait_for_living({2})
+    assert partition.log.high_watermark == 4
+
+
 def test_who_lags_leaves(partition: Partition) -> None:
     assert not partition.shrink_isr(10 * LAG_MS, LAG_MS), "2 is at the end, however long ago"
     append(partition, b"d")

@@ -201,10 +201,12 @@ class Replicating:
         assert set(codes.values()) <= {ErrorCode.NONE}, codes
         self.metadata.update_partitions(states)
 
-    async def look_for_lag(self) -> None:
+    async def look_for_lag(self, later_ms: int | None = None) -> None:
         """Half a minute later, to its replicator."""
-        self.clock.moved_ms += self.config.replica_lag_time_max_ms + 1
-        await self.replicator._shrink_isrs()
+        if later_ms is None:
+            later_ms = self.config.replica_lag_time_max_ms + 1
+        self.clock.moved_ms += later_ms
+        await self.replicator._look()
 
     def partition(self, key: TopicPartition = (TOPIC, 0)) -> Partition:
         """The replica here."""

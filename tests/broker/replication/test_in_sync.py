@@ -214,3 +214,42 @@ async def test_leadership_is_lost_before_the_follower_has_it(cluster: Cluster) -
     (result,) = (await client.ask(asked_too_late, 9)).responses[0].partition_responses
     assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     await until(lambda: cluster[1].partition().log.log_end_offset == 1)
+
+
+@on_cluster()
+async def test_who_is_gone_before_he_has_joined_is_not_waited_for(cluster: Cluster) -> None:
+    leader = cluster[1]
+    leader.controller.codes = [ErrorCode.INELIGIBLE_REPLICA] * 10_000  # 2 is shutting down
+    await cluster.take(state_of(1, 0, [1], [1, 2]))
+    await until(lambda: leader.partition().followers[2].is_joining)
+    cluster[2].replicator.stopped([KEY])
+    client = await leader.client()
+    produced = asyncio.ensure_future(client.produce(TOPIC, batch_of(b"v"), acks=-1))
+    await until(lambda: leader.partition().log.log_end_offset == 1)
+    leader.metadata.update_brokers(1, [leader.info])
+    leader.replicator.brokers_changed()
+    assert (await produced).error_code == 0
+
+
+@on_cluster()
+async def test_a_stranger_leaves_a_leader_that_has_no_followers(cluster: Cluster) -> None:
+    await cluster[1].take(state_of(1, 0, [1, 2], [1]))
+    await cluster[1].look_for_lag()
+    await until(lambda: cluster[1].partition().state.isr == (1,))
+    assert cluster[1].controller.wanted == [[1]]
+
+
+@on_cluster()
+async def test_nothing_is_kept_for_a_follower_that_is_gone(cluster: Cluster) -> None:
+    """Not the partition either: it may have been deleted meanwhile."""
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"v", acks=-1)
+    leader = cluster[1]
+    sessions = leader.node.fetch_sessions.slots.sessions
+    await until(lambda: len(sessions) == 1)
+    cluster[2].replicator.stopped([KEY])
+    await leader.look_for_lag(later_ms=60_000)
+    assert len(sessions) == 1
+    await leader.look_for_lag(later_ms=60_001)
+    assert not sessions
+    await until(lambda: not leader.partition().end_waiters)
