@@ -101,7 +101,8 @@ class Repair:
         if not unready:
             return
         without_epoch = [f for f in unready if f.partition.log.epochs.latest < 0]
-        await self._cut([Cut(f, f.partition.log.high_watermark) for f in without_epoch])
+        failed = await self._cut([Cut(f, f.partition.log.high_watermark) for f in without_epoch])
+        unready = [f for f in unready if f not in failed]
         try:
             await self._replicas.make_cuts_safe(f.partition for f in unready)
         except LogDirFailed as error:
@@ -114,7 +115,8 @@ class Repair:
 
     async def begin_at(self, following: Following, offset: int) -> bool:
         """Have an empty log begin here; whether it may be appended to now."""
-        await self._cut([Cut(following, offset, begins_anew=True)])
+        if await self._cut([Cut(following, offset, begins_anew=True)]):
+            return False
         await self.prepare([following])
         return following.is_prepared and self._follows(following)
 
@@ -177,7 +179,9 @@ class Repair:
             self._delay(unanswered)
         return found
 
-    async def _cut(self, cuts: Sequence[Cut]) -> None:
+    async def _cut(self, cuts: Sequence[Cut]) -> list[Following]:
+        """Cut; return those whose log could not be, which are delayed."""
+        failed = []
         slices = Slices(self._clock)
         for cut in cuts:
             following = cut.following
@@ -193,6 +197,7 @@ class Repair:
                 self._replicas.note_failure(error)
                 log.error("log not cut log=%r error=%s", kept, error)
                 self._delay(following)
+                failed.append(following)
             is_same = before == (kept.log_end_offset, kept.epochs.latest)
             if is_same and cut.epoch != UNDEFINED:
                 self._delay(following)  # or the same would be answered at once, again and again
@@ -200,6 +205,7 @@ class Repair:
                 self._replicas.cut_logs.add(kept)
                 self._replicas.must_checkpoint.set()
             await slices.step()
+        return failed
 
     def _cut_one(self, kept: Log, cut: Cut) -> None:
         """Raises: CorruptLog, LogDirFailed."""

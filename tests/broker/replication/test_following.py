@@ -16,6 +16,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k21_delete_records import DeleteRecordsResponse
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.records import Codec
+from odradek.storage.errors import CorruptLog
 from odradek.storage.following import Appended
 from odradek.storage.log import Log
 from odradek.storage.staging import Staged
@@ -198,6 +199,30 @@ async def test_a_log_without_epochs_is_only_sure_of_what_is_committed(cluster: C
     await produce(cluster, 1, b"a", b"b")
     await cluster[2].take(state_of(1, 1, [1], [1, 2]))
     await cluster.until_equal()
+
+
+@on_cluster()
+async def test_nothing_is_fetched_for_a_log_that_could_not_be_cut(cluster: Cluster) -> None:
+    await cluster[2].take(state_of(2, 0, [2], [1, 2]))
+    await produce(cluster, 2, b"other")
+    log = cluster[2].partition().log
+    log.epochs.truncate_end(0)
+    log._high_watermark = 0
+    truncate, tries = Log.truncate, 3
+
+    def fail_at_first(log: Log, offset: int) -> int:
+        nonlocal tries
+        tries -= 1
+        if tries > 0:
+            raise CorruptLog("it can't be walked")
+        return truncate(log, offset)
+
+    await cluster[1].take(state_of(1, 1, [1], [1, 2]))
+    await produce(cluster, 1, b"a", b"b")
+    with mock.patch.object(Log, "truncate", fail_at_first):
+        await cluster[2].take(state_of(1, 1, [1], [1, 2]))
+        await cluster.until_equal()
+    assert tries == 0
 
 
 @on_cluster()
