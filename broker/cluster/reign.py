@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -19,6 +20,7 @@ from ..peers.versions import BY_PROTOCOL_VERSION
 from ..runtime import Runtime
 from ..tasks import TaskSupervisor
 from .channels import Channels, Links
+from .comparing import Comparing
 from .control_requests import ActiveController, Errors
 from .election import Mandate
 from .events import Events
@@ -31,8 +33,6 @@ from .writing import FencedWriter
 log = logging.getLogger(__name__)
 
 FIRST_REBALANCE_S: Final = 5
-COMPARE_AGAIN_S: Final = 0.5
-COMPARE_AGAIN_MAX_S: Final = 30.0
 
 T = TypeVar("T")
 
@@ -87,7 +87,9 @@ class Reign:
         self._stepped = asyncio.Event()
         self._is_busy = False
         self._timer: asyncio.Task[None] | None = None
-        self._comparing: asyncio.Task[None] | None = None
+        self._comparing = Comparing(
+            lambda: comparable(self.context).keys(), self._elect_greatest, office.tasks
+        )
         self.has_ended = False
 
     async def run(self) -> None:
@@ -101,7 +103,7 @@ class Reign:
         await self._performer.perform(procedures.fail_over(self.context, snapshot))
         await self._watching.notices.finish_preferred_elections()
         self._begun.set()
-        self._compare_if_due()
+        self._comparing.look()
         if office.config.auto_leader_rebalance_enable:
             self._timer = office.tasks.spawn(self._rebalance_forever(), "rebalance leaders")
         while True:
@@ -109,7 +111,7 @@ class Reign:
             self._is_busy = True
             await handle()
             self._is_busy = False
-            self._compare_if_due()
+            self._comparing.look()
             self._step()
 
     def end(self) -> None:
@@ -118,9 +120,9 @@ class Reign:
         self._begun.set()
         self._channels.close()
         self._step()
-        for task in (self._timer, self._comparing):
-            if task is not None:
-                task.cancel()
+        self._comparing.end()
+        if self._timer is not None:
+            self._timer.cancel()
         for result in self._asked:
             if not result.done():
                 result.set_exception(Refused(ErrorCode.NOT_CONTROLLER))
@@ -237,24 +239,10 @@ class Reign:
         wanted = {key: found[key] for key in found if partitions is None or key in partitions}
         return await ask_log_ends(self._office.links, self.context.brokers, wanted)
 
-    def _compare_if_due(self) -> None:
-        if not self.has_ended and self._comparing is None and comparable(self.context):
-            self._comparing = self._office.tasks.spawn(self._compare(), "compare last replicas")
-
-    async def _compare(self) -> None:
-        """Elect as long as there is something to be compared; brokers may have to find out."""
-        pause_s = COMPARE_AGAIN_S
-        try:
-            while wanted := comparable(self.context):
-                ends = await self.log_ends(wanted)
-                await self.ask(partial(procedures.elect_greatest, ends=ends))
-                if comparable(self.context):
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(2 * pause_s, COMPARE_AGAIN_MAX_S)
-        except Refused:
-            pass  # it is the controller no more
-        finally:
-            self._comparing = None
+    async def _elect_greatest(self, compared: Collection[TopicPartition]) -> None:
+        ends = await self.log_ends(compared)
+        with suppress(Refused):  # it is the controller no more
+            await self.ask(partial(procedures.elect_greatest, ends=ends))
 
     # Upkeep.
 
