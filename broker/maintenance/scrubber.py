@@ -218,19 +218,27 @@ class Scrubber:
 
     async def forget_what_is_gone(self, data_dir: DataDir) -> None:
         """A log that is copied anew may get the very segments that were damaged."""
-        damaged = self._state(data_dir).damaged
-        if any(not _is_left(data_dir, key, ranges) for key, (_, ranges) in damaged.items()):
+        state = self._state(data_dir)
+        if any(not _is_left(data_dir, key, ranges) for key, (_, ranges) in state.damaged.items()):
             await self._save(data_dir)
+        else:
+            _forget_passes(state, data_dir)
 
     async def _save(self, data_dir: DataDir) -> None:
         state = self._state(data_dir)
-        state.passes = {key: value for key, value in state.passes.items() if key in data_dir.logs}
+        _forget_passes(state, data_dir)
         state.damaged = {k: v for k, v in state.damaged.items() if _is_left(data_dir, k, v[1])}
         path, files = f"{data_dir.path}/{STATE_FILE}", self._runtime.files
         try:
             await to_the_end(self._runtime.offload(_write, files, path, encode(state)))
         except LogDirFailed as error:
             self._replicas.take_offline(error)
+
+
+def _forget_passes(state: State, data_dir: DataDir) -> None:
+    """Those over logs that are gone."""
+    for key in state.passes.keys() - data_dir.logs.keys():
+        del state.passes[key]
 
 
 def _is_left(

@@ -16,7 +16,7 @@ from odradek.storage.log import Log
 
 from .client import batch_of
 from .requests import delete_topics
-from .running import RunningBroker, on_broker, running
+from .running import RunningBroker, on_broker, running, until
 
 pytestmark = pytest.mark.wire
 
@@ -162,6 +162,20 @@ async def test_an_unreadable_state_begins_anew(broker: RunningBroker, text: str)
     scrubber.restore(data_dir)
     assert not log.segments[0].damaged
     assert await scrub_all(broker, scrubber) > 0
+
+
+@on_broker(SETTINGS, both=False)
+async def test_nothing_is_remembered_of_topics_that_are_deleted(broker: RunningBroker) -> None:
+    await with_cold_segments(broker)
+    scrubber = scrubber_of(broker)
+    await scrub_all(broker, scrubber)
+    (data_dir,) = broker.node.replicas.log_dirs.online
+    await scrubber.forget_what_is_gone(data_dir)
+    assert scrubber._state(data_dir).passes.keys() == {("t", 0)}
+    await (await broker.client()).ask(delete_topics(6, "t"), 6)
+    await until(lambda: not data_dir.logs)
+    await scrubber.forget_what_is_gone(data_dir)
+    assert not scrubber._state(data_dir).passes
 
 
 @on_broker(SETTINGS, both=False)
