@@ -233,7 +233,7 @@ class SessionSlots:
         return True
 
     def end_idle_followers(self, now_ms: int) -> None:
-        """Close the sessions of followers that are gone: a living one fetches all the time.
+        """Close the sessions of followers that are gone: a living one fetches, or waits.
 
         Such a session hears of all its partitions, so it would keep them though they are deleted.
         In Kafka it stays until its slot is needed.
@@ -241,7 +241,7 @@ class SessionSlots:
         for session in list(self.sessions.values()):
             if now_ms - session.used_ms <= EVICTION_MS:
                 return  # and so are all that follow
-            if session.is_follower:
+            if session.news is not None and not session.news.is_listened_to:
                 self.close(session.session_id)
 
     def close(self, session_id: int) -> None:

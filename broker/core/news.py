@@ -65,6 +65,11 @@ class News(Generic[NameT]):
         if self._has_come:
             on_news()
 
+    @property
+    def is_listened_to(self) -> bool:
+        """Whether somebody waits for news."""
+        return self._on_news is not None
+
     def leave(self, on_news: Callable[[], None]) -> None:
         """Be told no more; another may listen by now."""
         if self._on_news == on_news:

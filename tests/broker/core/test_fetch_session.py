@@ -106,6 +106,10 @@ def test_sessions_of_followers_that_are_gone_end() -> None:
     news.watch(A0, sessions, [waiters])
     sessions.end_idle_followers(120_000)
     assert sessions.sessions.keys() == {consumer, gone, alive}
+    news.listen(print)
+    sessions.end_idle_followers(120_001)
+    assert sessions.sessions.keys() == {consumer, gone, alive}, "it waits for an answer"
+    news.leave(print)
     sessions.end_idle_followers(120_001)
     assert sessions.sessions.keys() == {consumer, alive}
     assert sessions.partition_count == 2

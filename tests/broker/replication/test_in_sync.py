@@ -247,7 +247,10 @@ async def test_nothing_is_kept_for_a_follower_that_is_gone(cluster: Cluster) -> 
     leader = cluster[1]
     sessions = leader.node.fetch_sessions.slots.sessions
     await until(lambda: len(sessions) == 1)
+    (session,) = sessions.values()
+    assert session.news is not None
     cluster[2].replicator.stopped([KEY])
+    await until(lambda: session.news is None or not session.news.is_listened_to)
     await leader.look_for_lag(later_ms=60_000)
     assert len(sessions) == 1
     await leader.look_for_lag(later_ms=60_001)
