@@ -2,8 +2,8 @@
 
 The last broker is never ended: others are, around it, and it is only made to wait. Most of the load
 goes to one topic with short retention, and is only counted. Beside it small workloads follow one
-another, each with a topic of its own, which is verified and deleted while the next one runs: to
-verify all would take longer than to write it.
+another, each with a topic of its own, which is verified (the replicas' logs, too) and deleted while
+the next one runs: to verify all would take longer than to write it.
 """
 
 import os
@@ -133,6 +133,8 @@ class Steady:
     def _check(self, load: Workload) -> None:
         assert load.verify() == [], load.history
         assert load.failed == 0, load.history
+        self._settle()
+        assert load.compare_logs() == [], load.history
         self.acknowledged += load.acknowledged
         admin.delete_topic(self.lab, load.topic)
         load.history.unlink()  # it was good, and there are many

@@ -1,6 +1,7 @@
 """A leader, a controller, a coordinator stand still (SIGSTOP) for longer than their session.
 
-When they wake they do nothing in an office that others have now; nothing acknowledged is lost.
+When they wake they do nothing in an office that others have now; nothing acknowledged is lost, and
+the replicas' logs are the same.
 """
 
 import logging
@@ -38,6 +39,8 @@ def stand_still_often(lab: Cluster, directory: Path, rounds: int) -> list[str]:
             done.append(stand_still(lab, TOPIC, load, OFFICES[number % len(OFFICES)], number))
             log.info("%s", done[-1])
     wrong = [what for each in done for what in each.wrong] + load.verify()
+    lab.settle()
+    wrong += load.compare_logs()
     lab.stop_zookeeper()
     txns = read_log(directory)
     assert any(op.what == "check" for txn in txns for op in txn.ops)

@@ -10,7 +10,7 @@ Each client is a process of its own. All that they see stands in the laboratory'
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -158,19 +158,22 @@ class Workload:
         self._events = load_events(self.history, self._begin_bytes)
         return checker.check(self._events)
 
-    def compare_logs(self) -> list[str]:
+    def compare_logs(self, replicas: Mapping[int, Collection[int]] | None = None) -> list[str]:
         """Where the replicas' files differ below the ends that `verify` found; the cluster rests.
 
-        [] if they are the same, byte for byte.
+        `replicas`: the brokers that have each partition, if not all.  [] if the files are the same,
+        byte for byte.
         """
         ends = {event.partition: event.end for event in self.events if isinstance(event, Span)}
+        assert ends, "nothing was read back"
+        brokers = self._lab.brokers
         return [
             f"partition {partition}: {text}"
             for partition, end in sorted(ends.items())
             for text in logs.differences(
                 {
-                    f"broker {broker.id}": broker.data_dir / f"{self.topic}-{partition}"
-                    for broker in self._lab.brokers.values()
+                    f"broker {broker}": brokers[broker].data_dir / f"{self.topic}-{partition}"
+                    for broker in (brokers if replicas is None else replicas[partition])
                 },
                 end,
             )
