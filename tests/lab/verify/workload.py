@@ -179,10 +179,10 @@ class Workload:
             )
         ]
 
-    def require(self, *, acknowledged: int = 0, kills: int = 0) -> None:
-        """The kills in the history took effect, and so many records were acknowledged.
+    def missing(self, *, acknowledged: int = 0, kills: int = 0) -> list[str]:
+        """What makes a run count and did not happen: [] if there was all of it.
 
-        Raises: AssertionError, naming what did not happen.
+        The kills in the history took effect, and so many records were acknowledged.
         """
         missing = effects.missing(self.events)
         done = sum(1 for _ in effects.done(self.events, effects.KILL))
@@ -190,6 +190,11 @@ class Workload:
             missing.append(f"only {done} of {kills} kills")
         if self.acknowledged < acknowledged:
             missing.append(f"only {self.acknowledged} of {acknowledged} acknowledged")
+        return missing
+
+    def require(self, *, acknowledged: int = 0, kills: int = 0) -> None:
+        """As `missing`.  Raises: AssertionError."""
+        missing = self.missing(acknowledged=acknowledged, kills=kills)
         assert missing == [], f"{missing} in {self.history}"
 
     def __enter__(self) -> Self:
