@@ -52,7 +52,8 @@ sim: $(VENV)/.dev ## the broker in the simulator: make sim SEED=7, or a range SE
 test: $(VENV)/.dev tools jars spark ## everything: unit tests, real clients, real servers
 	ODRADEK_REQUIRE=all $(PYTEST) -q -m "not soak" --part-times
 
-# Each part goes on where it was ended, unless RESTART=1. MINUTES is for steady.
+# Each part goes on where it was ended, unless RESTART=1; but steady is one process's life, of
+# MINUTES.
 SOAK_kills   := tests/lab/test_leader_kills.py
 SOAK_cuts    := tests/lab/test_cuts.py
 SOAK_zombies := tests/lab/test_zombies.py

@@ -23,7 +23,7 @@ SETTINGS: Final = {
 @pytest.mark.soak
 @pytest.mark.java
 @pytest.mark.wire
-@pytest.mark.timeout(4 * 3600)
+@pytest.mark.timeout(10_800)
 def test_a_broker_needs_no_more_with_time(tmp_path: Path) -> None:
     """A run that was ended begins anew: what is asked is what one process does over hours."""
     seed = int(os.environ.get("SEED") or random.randrange(1_000_000))

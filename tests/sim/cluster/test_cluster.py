@@ -3,24 +3,30 @@
 The procedures of the controller, the brokers' rules, their fetchers and their logs are the real
 ones; store, network, clock and disks are simulated.
 
-One seed: ODRADEK_SIM_SEED=7 pytest tests/sim/cluster; some: ODRADEK_SIM_SEED=20000..29999, with -m
-soak also for the soak test, whose 50,000 seeds may so be run in parts.
+One seed: ODRADEK_SIM_SEED=7 pytest tests/sim/cluster; some: ODRADEK_SIM_SEED=20000..20499.
 """
 
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from odradek.broker.core.controller.status import PARTITION_BEFORE, REPLICA_BEFORE
-from tests.seeds import VARIABLE, seeds
+from tests.lab.soak import Progress, lines
+from tests.seeds import seeds
 
 from .checks import Transitions
 from .isr_steps import ALL_STEPS, IsrSteps
 from .lives import live, live_once, simulated
 
-SOAK_SEEDS = 50_000
+SEEDS: Final = range(6, 500)
+SOAK_SEEDS: Final = 50_000
+AT_ONCE: Final = 500
+"""So many lives show every transition, the rarest in one of a dozen; what was ended midway, that
+many are lived again at most."""
 
 
 def check_all_were_made(transitions: Transitions, steps: IsrSteps) -> None:
@@ -32,6 +38,14 @@ def check_all_were_made(transitions: Transitions, steps: IsrSteps) -> None:
     assert steps.taken >= ALL_STEPS
 
 
+def live_on(progress: Progress, *, at_once: int) -> None:
+    """As many lives as are left, after those of `make test`."""
+    while progress.left:
+        first, count = SEEDS.stop + progress.done, min(at_once, progress.left)
+        check_all_were_made(*live(range(first, first + count)))
+        progress.add(count)
+
+
 def test_promises_hold_in_a_storm() -> None:
     live(seeds(6, 6))
 
@@ -39,16 +53,37 @@ def test_promises_hold_in_a_storm() -> None:
 @pytest.mark.wire
 @pytest.mark.timeout(600)
 def test_every_transition_is_made() -> None:
-    check_all_were_made(*live(range(6, 500)))
+    check_all_were_made(*live(SEEDS))
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(4 * 3600)
+@pytest.mark.timeout(10_800)
 def test_promises_hold_in_many_storms() -> None:
-    if os.environ.get(VARIABLE):
-        live(seeds(0, 0))
-    else:
-        check_all_were_made(*live(range(500, 500 + SOAK_SEEDS)))
+    with Progress("sim", SOAK_SEEDS) as progress:
+        live_on(progress, at_once=AT_ONCE)
+
+
+def test_a_long_run_goes_on_where_it_was_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lived: list[int] = []
+    ending = {525}
+
+    def live(seeds: range) -> tuple[Transitions, IsrSteps]:
+        if ending.intersection(seeds):
+            ending.clear()
+            raise KeyboardInterrupt
+        lived.extend(seeds)
+        return Transitions(), IsrSteps()
+
+    monkeypatch.setattr(f"{__name__}.live", live)
+    monkeypatch.setattr(f"{__name__}.check_all_were_made", lambda *made: None)
+    with pytest.raises(KeyboardInterrupt):
+        live_on(Progress("sim", 35, tmp_path), at_once=10)
+    assert lived == [*range(500, 520)]
+    live_on(Progress("sim", 35, tmp_path), at_once=10)
+    assert lived == [*range(500, 535)]
+    assert "35/35" in lines("sim", tmp_path)[0]
 
 
 def test_a_seed_is_a_life() -> None:
