@@ -19,13 +19,13 @@ def group_faults(events: Sequence[Event]) -> Found:
             mine[group_of[event.reader], event.partition].append(event)
     starts = {event.partition: event.first for event in events if isinstance(event, Span)}
     for (group, partition), found in mine.items():
-        where = f"{group}, partition {partition}"
-        yield from _begins(where, found)
-        yield from _goes_on(where, found, starts.get(partition, 0))
-        yield from _covers(where, found, starts.get(partition, 0))
+        where, start = f"{group}, partition {partition}", starts.get(partition, 0)
+        yield from _begins(where, found, start)
+        yield from _goes_on(where, found, start)
+        yield from _covers(where, found, start)
 
 
-def _begins(where: str, found: Sequence[Owns | Committed | Read]) -> Found:
+def _begins(where: str, found: Sequence[Owns | Committed | Read], start: int) -> Found:
     """A new owner begins at the last commit or after it, and not where nobody has been."""
     for owns in (event for event in found if isinstance(event, Owns)):
         commits = [
@@ -40,8 +40,9 @@ def _begins(where: str, found: Sequence[Owns | Committed | Read]) -> Found:
             for event in found
             if isinstance(event, Read) and event.at_s <= owns.at_s
         ]
-        if owns.offset > max(polled, default=owns.offset if not polled else 0):
-            yield "group", f"{where}: {owns}, but only {max(polled)} was ever delivered"
+        reached = max(polled, default=start)
+        if owns.offset > reached:
+            yield "group", f"{where}: {owns}, but delivered was only what is below {reached}"
 
 
 def _goes_on(where: str, found: Sequence[Owns | Committed | Read], start: int) -> Found:

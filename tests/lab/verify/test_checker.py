@@ -204,6 +204,10 @@ BAD: dict[str, tuple[str, list[Event]]] = {
         "group",
         history(*member(Owns("n", "g", 0, 3, 4.0, 4.1), read(3, 3, reader="n"))),
     ),
+    "the first of a group begins where nobody was": (
+        "group",
+        history(Owns("m", "g", 0, 3, 4.0, 4.1), read(3, 3, reader="m")),
+    ),
     "a group skips": ("group", history(*member(read(3, 3, reader="m")))),
     "a group repeats without a rebalance": (
         "group",
