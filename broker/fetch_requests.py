@@ -29,7 +29,6 @@ def replica_of(request: FetchRequest, version: int, node: Node) -> FetchingRepli
         return None
     return FetchingReplica(
         replica_id,
-        broker_epoch=state.replica_epoch,
         is_alive=replica_id in node.metadata.brokers,
         now_ms=node.clock.now_ms(),
         lag_max_ms=node.config.replica_lag_time_max_ms,

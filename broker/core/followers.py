@@ -18,20 +18,11 @@ GIVEN_MAX: Final = 2
 class FetchingReplica:
     """The broker that a Fetch comes from, and when; all partitions of the request share it."""
 
-    __slots__ = ("broker_epoch", "is_alive", "lag_max_ms", "now_ms", "proposed", "replica_id")
+    __slots__ = ("is_alive", "lag_max_ms", "now_ms", "proposed", "replica_id")
 
-    def __init__(
-        self,
-        replica_id: int,
-        *,
-        broker_epoch: int = UNKNOWN,
-        is_alive: bool,
-        now_ms: int,
-        lag_max_ms: int,
-    ) -> None:
+    def __init__(self, replica_id: int, *, is_alive: bool, now_ms: int, lag_max_ms: int) -> None:
         """`is_alive`: it may join in-sync sets; `lag_max_ms`: replica.lag.time.max.ms."""
         self.replica_id = replica_id
-        self.broker_epoch = broker_epoch
         self.is_alive = is_alive
         self.now_ms = now_ms
         self.lag_max_ms = lag_max_ms
@@ -47,7 +38,6 @@ class Follower:
         "_fetched_ms",
         "_given_count",
         "_given_offset",
-        "broker_epoch",
         "caught_up_ms",
         "is_joining",
         "log_end_offset",
@@ -60,7 +50,6 @@ class Follower:
         self._fetched_ms = NEVER_MS
         self._given_offset = UNKNOWN
         self._given_count = 0
-        self.broker_epoch = UNKNOWN
         self.caught_up_ms = NEVER_MS
         """When it was last known to hold all that the leader had."""
         self.is_joining = False
@@ -77,7 +66,7 @@ class Follower:
         self._given_offset = UNKNOWN
         self.caught_up_ms = now_ms if is_in_sync else NEVER_MS
         self.is_joining = False
-        self.broker_epoch = self.told_high_watermark = UNKNOWN
+        self.told_high_watermark = UNKNOWN
         if is_new_leader:
             self.log_start_offset = self.log_end_offset = self._fetch_end_offset = UNKNOWN
             self._fetched_ms = NEVER_MS
@@ -97,7 +86,6 @@ class Follower:
         if leader_end_offset > self._fetch_end_offset:
             self._fetch_end_offset = leader_end_offset
         self._fetched_ms = now_ms
-        self.broker_epoch = by.broker_epoch
         self.log_end_offset = offset
         self.log_start_offset = log_start_offset
 

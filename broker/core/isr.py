@@ -1,10 +1,13 @@
 """The in-sync set of one partition, as its leader knows it, and the change that is under way.
 
-    state          means                                   counts for        counts for
-                                                           high watermark    min.insync.replicas
+    state          means                                   counts for        counts before
+                                                           high watermark    an append
     CommittedIsr   what the controller has written         isr               isr
     PendingExpand  a follower is to join                   isr + joining     isr
     PendingShrink  followers are to leave                  isr               isr
+
+With acks=all min.insync.replicas are asked for twice: of those in the last column before an append,
+of those that count for the high watermark when it has passed the records.
 
 A pending state becomes committed by the controller's answer to AlterPartition, or it goes back, or
 it stays until the next LeaderAndIsr (`outcome_of`). Until it is known what the controller has

@@ -1,8 +1,8 @@
 """The versions in which brokers ask each other: one table by `inter.broker.protocol.version`.
 
-Kafka negotiates none of them but AlterPartition, AllocateProducerIds and AddPartitionsToTxn: the
-others are sent as the table says, as the first request on a fresh connection. All brokers of a
-cluster therefore need the same setting.
+As with Kafka none of them but AlterPartition and AllocateProducerIds is negotiated: the others are
+sent as the table says, as the first request on a fresh connection. All brokers of a cluster
+therefore need the same setting.
 
 Source: the versions that Kafka 3.9's MetadataVersion gives; requests recorded between its brokers.
 """
@@ -20,16 +20,12 @@ class InterBrokerVersions(NamedTuple):
     fetch_by_name: int
     """If any topic in it has no id."""
     list_offsets: int
-    offset_for_leader_epoch: int
-    write_txn_markers: int
     controlled_shutdown: int
     alter_partition: int
     """Negotiated: at most this."""
     alter_partition_by_name: int
     """If any topic in it has no id.  Negotiated: at most this."""
     allocate_producer_ids: int
-    """Negotiated."""
-    add_partitions_to_txn: int
     """Negotiated."""
 
 
@@ -40,13 +36,10 @@ _3_9: Final = InterBrokerVersions(
     fetch=17,
     fetch_by_name=12,
     list_offsets=9,
-    offset_for_leader_epoch=4,
-    write_txn_markers=1,
     controlled_shutdown=3,
     alter_partition=3,
     alter_partition_by_name=1,
     allocate_producer_ids=0,
-    add_partitions_to_txn=5,
 )
 
 BY_PROTOCOL_VERSION: Final = {"3.9": _3_9, "3.9-IV0": _3_9}

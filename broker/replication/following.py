@@ -22,7 +22,6 @@ class Following:
         "key",
         "lag",
         "leader_epoch",
-        "must_checkpoint",
         "partition",
         "refusal_count",
         "topic_id",
