@@ -62,6 +62,10 @@ def test_what_has_grown_is_told() -> None:
         sample._replace(pss_bytes=50_000_000 + int(100_000 * sample.at_s)) for sample in flat
     ]
     assert [text.split()[0] for text in grown(leaking, 100.0)] == ["pss_bytes"]
+    for percent, expected in ((4.5, 0), (5.5, 1)):
+        per_s = 50_000_000 * percent / 100 / 500
+        rising = [s._replace(pss_bytes=50_000_000 + int(per_s * s.at_s)) for s in flat]
+        assert len(grown(rising, 100.0)) == expected, percent
     forgetful = [sample._replace(tasks=30 + int(sample.at_s)) for sample in flat]
     assert [text.split()[0] for text in grown(forgetful, 100.0)] == ["tasks"]
     early = [s._replace(descriptors=500 if s.at_s < 100 else 40) for s in flat]
