@@ -1,5 +1,6 @@
 """The in-sync set as a leader sees it, and what the controller's answers make of it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,13 @@ def partition(tmp_path: Path) -> Partition:
 def expanding(partition: Partition) -> PendingExpand:
     assert fetch(partition, 3, 3)
     assert isinstance(partition.in_sync, PendingExpand)
+    return partition.in_sync
+
+
+def shrinking(partition: Partition) -> PendingShrink:
+    append(partition, b"d")
+    assert partition.shrink_isr(LAG_MS + 1, LAG_MS)
+    assert isinstance(partition.in_sync, PendingShrink)
     return partition.in_sync
 
 
@@ -123,6 +131,7 @@ def test_a_follower_at_what_was_the_end_at_its_last_fetch_keeps_up(partition: Pa
         assert not partition.shrink_isr(now_ms, LAG_MS)
 
 
+@pytest.mark.parametrize("propose", [expanding, shrinking])
 @pytest.mark.parametrize(
     ("code", "outcome"),
     [
@@ -138,9 +147,14 @@ def test_a_follower_at_what_was_the_end_at_its_last_fetch_keeps_up(partition: Pa
         (12345, Outcome.RETRY),
     ],
 )
-def test_what_a_refusal_comes_to(partition: Partition, code: int, outcome: Outcome) -> None:
+def test_what_a_refusal_comes_to(
+    partition: Partition,
+    code: int,
+    outcome: Outcome,
+    propose: Callable[[Partition], PendingExpand | PendingShrink],
+) -> None:
     assert outcome_of(code) is outcome
-    pending = expanding(partition)
+    pending = propose(partition)
     proposal = partition.proposal
     assert proposal is not None
     assert partition.isr_refused(proposal, code) is (outcome is Outcome.RETRY)

@@ -22,7 +22,8 @@ FETCHED, LAGGED = "follower_fetched", "shrink_isr"
 ALTERED, REFUSED, TOLD = "isr_altered", "isr_refused", "become"
 
 ALL_STEPS: Final = frozenset(
-    {  # a proposal to shrink goes back too, where others that are left have just died: rarely
+    {  # a proposal to shrink goes back too, where others that are left have just died: so rarely
+        # that only a test of the partition shows it
         Step(CommittedIsr, PendingExpand, FETCHED),
         Step(CommittedIsr, PendingShrink, LAGGED),
         *(

@@ -5,12 +5,11 @@ from typing import Final
 import pytest
 
 from .lives import catch
-from .mutants import MUTANTS, UNSEEN
+from .mutants import MUTANTS, RARE, UNSEEN
 
 SEEDS: Final = 500
 
 FIRST_SEED: Final[dict[str, int]] = {
-    "take_over_whatever_is_written": 1385,
     "let_a_thread_write_on": 305,
     "skip_epochs_without_records": 283,
     "cut_where_the_leader_says": 251,
@@ -24,9 +23,17 @@ FIRST_SEED: Final[dict[str, int]] = {
 
 
 @pytest.mark.wire
-@pytest.mark.parametrize("name", sorted(MUTANTS.keys() - UNSEEN))
+@pytest.mark.parametrize("name", sorted(MUTANTS.keys() - RARE.keys() - UNSEEN))
 def test_a_bug_is_caught(name: str) -> None:
     first = FIRST_SEED.get(name, 0)
     with MUTANTS[name]():
         found = catch((first, *range(SEEDS)))
     assert found is not None, f"{name} was not seen in {SEEDS} lives"
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize(("name", "seed"), RARE.items())
+def test_a_bug_is_caught_later(name: str, seed: int) -> None:
+    assert seed >= SEEDS
+    with MUTANTS[name]():
+        assert catch([seed]) is not None, f"{name} was not seen with seed {seed}"
