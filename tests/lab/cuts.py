@@ -230,7 +230,7 @@ def inflict(lab: Cluster, topic: str, load: Load, kind: Kind, lasting_s: float) 
     load.wait_for(1, GO_ON_WITHIN_S)
     run = _Run(lab, topic, load, kind)
     with ExitStack() as stack:
-        lab.history.note("cut", kind.name)
+        lab.history.note("inflict", kind.name)
         fault = stack.enter_context(kind.begin(lab.network))
         while run.age_s < lasting_s:
             run.look()

@@ -30,14 +30,10 @@ FONT: Final = "font-family='Helvetica, Arial, sans-serif'"
 COLOURS: Final = ("#2a6f97", "#e09f3e", "#6a994e", "#9d4edd", "#bc4749")
 NOBODY: Final = "#222"
 PERCENTILES: Final = ((0.5, "#2a6f97", "p50"), (0.99, "#e09f3e", "p99"), (1.0, "#bc4749", "max"))
-# What ends what was done; what ends with nothing is a moment.
-ENDS: Final = {
-    "kill -9": ("start",),
-    "stop": ("start",),
-    "SIGSTOP": ("SIGCONT",),
-    "cut": ("end of cut", "cut is over"),
-}
-SHOWN: Final = frozenset({*ENDS, "make the controller", "session expired"})
+# What ends what was done, else "end of" it; what ends with nothing is a moment, and of those some
+# are shown.
+ENDS: Final = {"kill -9": "start", "stop": "start", "SIGSTOP": "SIGCONT"}
+SHOWN: Final = frozenset({*ENDS, "cut", "inflict", "make the controller", "session expired"})
 
 
 class Fault(NamedTuple):
@@ -61,11 +57,10 @@ def faults(events: Sequence[Event]) -> list[Fault]:
     notes = sorted((e for e in events if isinstance(e, Lab)), key=lambda note: note.at_s)
     found = []
     for index, note in enumerate(notes):
-        if note.what not in SHOWN:
-            continue
-        end = ENDS.get(note.what, ())
-        ends = (n.at_s for n in notes[index:] if n.what in end and n.whom == note.whom)
-        found.append(Fault(f"{note.what} {note.whom}", note.at_s, next(ends, note.at_s)))
+        end = ENDS.get(note.what, f"end of {note.what}"), note.whom
+        end_s = next((n.at_s for n in notes[index:] if (n.what, n.whom) == end), None)
+        if end_s is not None or note.what in SHOWN:
+            found.append(Fault(f"{note.what} {note.whom}", note.at_s, end_s or note.at_s))
     return found
 
 

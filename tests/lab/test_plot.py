@@ -28,6 +28,30 @@ def test_what_was_done_and_how_long() -> None:
     ]
 
 
+def test_whatever_ends_is_a_fault() -> None:
+    """What a run of cuts notes, and one with a slow disk."""
+    notes = [
+        Lab("inflict", "slow link", 1.0, {}),
+        Lab("delay of 50 ms", "broker-2 -> broker-0", 1.1, {}),
+        Lab("250 kbit/s", "broker-2", 1.2, {}),
+        Lab("ask", "controller", 1.5, {}),
+        Lab("end of 250 kbit/s", "broker-2", 2.0, {}),
+        Lab("end of delay of 50 ms", "broker-2 -> broker-0", 2.1, {}),
+        Lab("cut is over", "slow link", 3.0, {}),
+        Lab("slow disk", "broker 1", 4.0, {}),
+        Lab("cut", "broker-1 <-> zookeeper", 5.0, {}),
+        Lab("end of slow disk", "broker 1", 6.0, {}),
+        Lab("end of cut", "broker-1 <-> zookeeper", 7.0, {}),
+    ]
+    assert plot.faults(notes) == [
+        plot.Fault("inflict slow link", 1.0, 1.0),
+        plot.Fault("delay of 50 ms broker-2 -> broker-0", 1.1, 2.1),
+        plot.Fault("250 kbit/s broker-2", 1.2, 2.0),
+        plot.Fault("slow disk broker 1", 4.0, 6.0),
+        plot.Fault("cut broker-1 <-> zookeeper", 5.0, 7.0),
+    ]
+
+
 def test_who_led_and_until_when() -> None:
     seen = [(v.leader, len(v.isr), end) for v, end in plot.leaderships(RUN, 112.0)[0]]
     assert seen == [(1, 3, 106.0), (2, 2, 108.0), (2, 3, 112.0)]
