@@ -36,7 +36,7 @@ from .proposals import Proposals
 from .reign import Answer, Control, Reign
 from .replicas import CONFIG, SimReplicas, topic_config
 from .store import ClusterStore, Session
-from .world import NOTHING, RETRY_MS, STORE, Killed, World
+from .world import NOTHING, RETRY_MS, STORE, Killed, World, name_of
 
 T = TypeVar("T")
 
@@ -229,7 +229,7 @@ class SimBroker:
         def if_alive() -> object:
             return happen() if self.incarnation == incarnation else NOTHING
 
-        self.world.after(delay_ms, if_alive)
+        self.world.after(delay_ms, if_alive, f"{self.broker_id} {name_of(happen)}")
 
     # The store.
 

@@ -9,6 +9,7 @@ One seed: ODRADEK_SIM_SEED=7 pytest tests/sim/cluster; some: ODRADEK_SIM_SEED=20
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ from tests.seeds import seeds
 from .checks import Transitions
 from .isr_steps import ALL_STEPS, IsrSteps
 from .lives import live, live_once, simulated
+from .world import World
 
 SEEDS: Final = range(6, 500)
 SOAK_SEEDS: Final = 50_000
@@ -84,6 +86,17 @@ def test_a_long_run_goes_on_where_it_was_ended(
     live_on(Progress("sim", 35, tmp_path), at_once=10)
     assert lived == [*range(500, 535)]
     assert "35/35" in lines("sim", tmp_path)[0]
+
+
+def test_a_trace_tells_what_has_happened_and_to_whom() -> None:
+    def trace(happen: Callable[[], object], who: str = "") -> int:
+        world = World(1)
+        world.after(7, happen, who)
+        world.step()
+        return world.trace
+
+    assert trace(list) == trace(list)
+    assert len({trace(list), trace(dict), trace(list, "1"), trace(list, "2")}) == 4
 
 
 def test_a_seed_is_a_life() -> None:

@@ -8,6 +8,7 @@ import heapq
 import random
 from collections.abc import Callable
 from typing import Any, Final, Protocol
+from zlib import crc32
 
 STORE: Final = 0
 """Stands for the store where links are cut."""
@@ -17,6 +18,11 @@ RETRY_MS: Final = 50
 
 Happening = Callable[[], object]
 Reply = Callable[[Any], None]
+
+
+def name_of(happen: Happening) -> str:
+    """Where in the code it stands."""
+    return getattr(happen, "__qualname__", "")
 
 
 class Killed(BaseException):
@@ -57,7 +63,7 @@ class World:
         self.is_calm = False
         """Whether nothing is lost, slow or repeated any more."""
         self.cuts: set[frozenset[int]] = set()
-        self._heap: list[tuple[int, int, Happening]] = []
+        self._heap: list[tuple[int, int, Happening, str]] = []
         self._order = 0
 
     def now_ms(self) -> int:
@@ -70,14 +76,17 @@ class World:
 
     # What happens.
 
-    def after(self, delay_ms: int, happen: Happening) -> None:
-        """Have something happen; events of one moment happen in the order of these calls."""
+    def after(self, delay_ms: int, happen: Happening, who: str = "") -> None:
+        """Have something happen; events of one moment happen in the order of these calls.
+
+        `who` does it, as the trace knows it.
+        """
         self._order += 1
-        heapq.heappush(self._heap, (self.time_ms + delay_ms, self._order, happen))
+        heapq.heappush(self._heap, (self.time_ms + delay_ms, self._order, happen, who))
 
     def step(self) -> None:
         """Let the next thing happen."""
-        self.time_ms, _, happen = heapq.heappop(self._heap)
+        self.time_ms, _, happen, who = heapq.heappop(self._heap)
         try:
             is_event = happen() is not NOTHING
         except Killed as killed:
@@ -85,7 +94,8 @@ class World:
             is_event = True
         if is_event:
             self.event_count += 1
-            self.trace = hash((self.trace, self.time_ms, self.event_count))
+            what = crc32(f"{who} {name_of(happen)}".encode())
+            self.trace = hash((self.trace, self.time_ms, what))
 
     def chance(self, probability: float) -> bool:
         """Whether something bad happens now."""
@@ -121,10 +131,11 @@ class World:
         """
         incarnation = asker.incarnation
         is_over = False
+        who = f"{asker.broker_id} {target.broker_id}"
 
         def reply(answer: Any) -> None:
             if not self.chance(0.03):
-                self.after(self.delay_ms(), lambda: arrive(answer))
+                self.after(self.delay_ms(), lambda: arrive(answer), who)
 
         def arrive(answer: Any) -> object:
             nonlocal is_over
@@ -148,7 +159,7 @@ class World:
             return on_failure()
 
         if not self.chance(0.03):
-            self.after(self.delay_ms(), deliver)
+            self.after(self.delay_ms(), deliver, who)
         if repeats and self.chance(0.04):
-            self.after(self.delay_ms() + self.delay_ms(), deliver)
-        self.after(timeout_ms, give_up)
+            self.after(self.delay_ms() + self.delay_ms(), deliver, who)
+        self.after(timeout_ms, give_up, who)
