@@ -29,7 +29,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rounds", type=int, help="counted rounds (5; quick: 3)")
     parser.add_argument("--only", action="append", choices=NAMES, help="may be given repeatedly")
-    parser.add_argument("--quick", action="store_true", help="less work: about six minutes")
+    parser.add_argument("--quick", action="store_true", help="less work: for a first look")
     parser.add_argument("--json", type=Path, default=RESULTS / "bench.json", metavar="FILE")
     parser.add_argument("--picture", type=Path, default=RESULTS / "bench.svg", metavar="FILE")
     parser.add_argument(
