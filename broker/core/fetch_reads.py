@@ -9,7 +9,7 @@ from odradek.storage.log import Log
 from odradek.storage.span import Span
 from odradek.storage.txn_index import AbortedTransaction
 
-from .fetch_session import PartitionFetch
+from .fetch_session import FetchContext, PartitionFetch
 from .followers import FetchingReplica
 from .partition import Partition
 from .storage_errors import code_of
@@ -206,6 +206,26 @@ def _read_quiet(
 def is_quiet(read: Read) -> bool:
     """Whether there is nothing to answer about it: a follower's session has been told all."""
     return read is read.fetch.quiet
+
+
+def is_news(read: Read) -> bool:
+    """Whether it is worth an answer, although there are no records."""
+    return bool(read.error) or read.diverging_epoch is not None or read.preferred is not None
+
+
+def is_answered(fetch: FetchContext, read: Read) -> bool:
+    """Whether the answer must hold it; call it once for each, in answer order.
+
+    A fetcher that is told where the logs part cuts its own and takes over nothing else, so that the
+    high watermark is to be told again.
+    """
+    return fetch.include(
+        read.fetch,
+        high_watermark=UNKNOWN if read.diverging_epoch is not None else read.high_watermark,
+        log_start_offset=read.log_start_offset,
+        records_size_bytes=read.size_bytes,
+        has_news=is_news(read),
+    )
 
 
 def _held_back(read: Read, holds_back: HoldsBack) -> Read:

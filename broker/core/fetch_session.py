@@ -106,8 +106,8 @@ class FetchContext:
     ) -> bool:
         """Whether the answer must hold this partition; call it once for each, in answer order.
 
-        `has_news`: it has an error code, a diverging epoch or a preferred read replica.  With an
-        error code pass -1 as high watermark, so that the partition is answered again once it goes.
+        `has_news`: it has an error code, a diverging epoch or a preferred read replica.  With one
+        of the first two pass -1 as high watermark: the partition is answered again once it goes.
         """
         return True
 

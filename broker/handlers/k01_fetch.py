@@ -36,6 +36,8 @@ from ..core.fetch_reads import (
     HoldsBack,
     Nearest,
     Read,
+    is_answered,
+    is_news,
     is_quiet,
     read_all,
     release_all,
@@ -190,7 +192,7 @@ class _Answering:
         for read in reads:
             if is_quiet(read):
                 continue
-            if _is_news(read) or self._must_tell(read):
+            if is_news(read) or self._must_tell(read):
                 return True
             size_bytes += read.size_bytes
         return size_bytes >= self._request.min_bytes
@@ -256,13 +258,7 @@ class _Answering:
         reads = [read for read in reads if not is_quiet(read)]
         self._note_told(reads)
         for read in reads:
-            if not fetch.include(
-                read.fetch,
-                high_watermark=read.high_watermark,
-                log_start_offset=read.log_start_offset,
-                records_size_bytes=read.size_bytes,
-                has_news=_is_news(read),
-            ):
+            if not is_answered(fetch, read):
                 continue
             response = part_of(topics, read.fetch.topic, FetchableTopicResponse)
             response.partitions.append(self._partition_data(read))
@@ -298,7 +294,7 @@ class _Answering:
         if self._replica is None or self._node.nearest_replica is None:
             return
         for read in reads:
-            if read.partition is not None and not _is_news(read):
+            if read.partition is not None and not is_news(read):
                 read.partition.told(self._replica.replica_id, read.high_watermark)
 
     def _partition_data(self, read: Read) -> PartitionData:
@@ -318,7 +314,7 @@ class _Answering:
             data.preferred_read_replica = read.preferred
         if read.error == ErrorCode.UNSUPPORTED_VERSION:
             data.records = None
-        committed = self._request.isolation_level and not _is_news(read)
+        committed = self._request.isolation_level and not is_news(read)
         if committed or read.error in _NOT_LOOKED_AT:
             data.aborted_transactions = [
                 AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
@@ -338,8 +334,3 @@ class _Answering:
                     leaders.add(leader)
         listener_name = self._call.client.listener_name
         response.node_endpoints = endpoints(node, leaders, listener_name, NodeEndpoint)
-
-
-def _is_news(read: Read) -> bool:
-    """Whether it is worth an answer, although there are no records."""
-    return bool(read.error) or read.diverging_epoch is not None or read.preferred is not None

@@ -14,6 +14,7 @@ from odradek.protocol.messages.k01_fetch import (
     FetchResponse,
     FetchTopic,
     ForgottenTopic,
+    PartitionData,
     ReplicaState,
 )
 from odradek.protocol.records import HEADER_SIZE_BYTES, read_header
@@ -314,6 +315,30 @@ async def test_a_session_over_the_wire(broker: RunningBroker) -> None:
     await client.append("t", batch_of(b"a"), partition=0)
     answer = await client.ask(of(session_epoch=4, **session), 12)
     assert answered(answer) == {}
+
+
+@on_broker(both=False)
+async def test_who_cuts_its_log_hears_of_the_high_watermark_again(broker: RunningBroker) -> None:
+    """As it took nothing else from the answer that told it to cut, a full or an incremental one."""
+    client = await broker.client()
+    await client.create_topic("t")
+    await client.append("t", batch_of(b"a"))
+    session_id = 0
+
+    async def fetch(offset: int, epoch: int) -> list[PartitionData]:
+        nonlocal session_id
+        request = of((0, offset), session_id=session_id, session_epoch=epoch)
+        request.topics[0].partitions[0].last_fetched_epoch = 0
+        answer = await client.ask(request, 12)
+        session_id = answer.session_id
+        return [data for topic in answer.responses for data in topic.partitions]
+
+    for epoch in (0, 2):
+        (parted,) = await fetch(9, epoch)
+        assert parted.diverging_epoch.end_offset == 1
+        (told,) = await fetch(1, epoch + 1)
+        assert (told.high_watermark, told.diverging_epoch.epoch) == (1, -1)
+    assert await fetch(1, 4) == []
 
 
 @pytest.mark.parametrize(
