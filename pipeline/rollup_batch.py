@@ -104,10 +104,13 @@ class BatchWriter:
             return
         shown = ("record_topic", "record_partition", "odradek_offset", "odradek_reason")
         first = with_reasons(classified, self.spec).select(*shown).first()
+        self.books.refuse()
         raise PipelineError(
             f"none of the {counts.records} records of {first.record_topic} that were read fits the"
             f" schema of {self.spec.name}, such as offset {first.odradek_offset} of partition"
-            f" {first.record_partition}: {first.odradek_reason}; correct the spec's `schema`"
+            f" {first.record_partition}: {first.odradek_reason}; correct the spec's `schema` and"
+            " start again, the rollup begins anew; if the schema is right, start again when a good"
+            " record is among the first batch's"
         )
 
     def _write(self, windows: DataFrame, batch_id: int) -> int:

@@ -3,6 +3,8 @@
 `CHECKPOINT/odradek/rollup.json` says which spec the checkpoint belongs to, and
 `CHECKPOINT/odradek/batches/N.json` what batch N counted and what all batches up to it did. A batch
 that is run again after a kill has the same offsets and watermark and writes the same file again.
+
+A checkpoint whose records all were refused belongs to no spec: the next one begins it anew.
 """
 
 import uuid
@@ -21,6 +23,10 @@ from .rollup_windows import Counts
 VERSION: Final = 1
 OWNER: Final = "odradek/rollup.json"
 BATCHES: Final = "odradek/batches"
+SOURCES: Final = "sources"
+"""Where Spark notes at which offsets a query began."""
+DONE: Final = ("offsets", "commits", "state", "metadata", BATCHES)
+"""What it and we note of the batches."""
 TIME_ZONE: Final = "spark.sql.session.timeZone"
 BATCHES_KEPT: Final = 100
 """As many as Spark keeps of its own (spark.sql.streaming.minBatchesToRetain)."""
@@ -66,11 +72,17 @@ class Books:
                     " give the rollup one of its own"
                 )
             identity = uuid.uuid4().hex
-            self.files.write(OWNER, encode({"version": VERSION, "id": identity, "spec": meaning}))
+            self._own(identity, meaning, overwrite=False)
             return identity
         with document_of(self.files, OWNER, VERSION) as owner:
             identity, before = str(owner["id"]), dict(owner["spec"])
+            is_refused = bool(owner.get("refused"))
         differing = [key for key in meaning if before.get(key) != meaning[key]]
+        if is_refused:
+            # Where the query began stays, with `latest` too: what came since is not passed over.
+            self._forget(*DONE, *((SOURCES,) if "source" in differing else ()))
+            self._own(identity, meaning)
+            return identity
         if differing:
             what = "that setting" if differing == [TIME_ZONE] else "the spec"
             raise PipelineError(
@@ -79,6 +91,11 @@ class Books:
                 " or give it a new name, checkpoint and output"
             )
         return identity
+
+    def refuse(self) -> None:
+        """Leave the checkpoint to the next start, whatever its spec says: no record was good."""
+        with document_of(self.files, OWNER, VERSION) as owner:
+            self._own(owner["id"], owner["spec"], refused=True)
 
     def planned(self, batch_id: int, *, chained: bool) -> Planned:
         """What Spark's checkpoint says of a batch.
@@ -117,6 +134,21 @@ class Books:
         # A note that was not finished has a name of its own.
         noted = [int(name.removesuffix(".json")) for name in names if name[0].isdecimal()]
         return self._read(max(noted)) if noted else None
+
+    def _own(
+        self,
+        identity: str,
+        meaning: Mapping[str, Any],
+        *,
+        refused: bool = False,
+        overwrite: bool = True,
+    ) -> None:
+        document = {"version": VERSION, "id": identity, "spec": meaning, "refused": refused}
+        self.files.write(OWNER, encode(document), overwrite=overwrite)
+
+    def _forget(self, *folders: str) -> None:
+        for folder in folders:
+            self.files.delete(folder, recursive=True)
 
     def _read(self, batch_id: int) -> Noted:
         with document_of(self.files, _path(batch_id), VERSION) as document:

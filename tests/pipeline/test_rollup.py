@@ -43,6 +43,7 @@ output: {{{output}}}
 dead_letters: {name}-bad
 checkpoint: {folder}/checkpoint
 """
+FIELDS = "fields: {city: string, quantity: int, amount_cents: bigint, ordered_at: timestamp}"
 FLUSH = b'{"city": "-", "quantity": 1, "amount_cents": 0, "ordered_at": "2027-01-01T00:00:00Z"}'
 SHAPE = Shape(events_per_second=10, late=0.1, malformed=0.02)
 
@@ -208,7 +209,17 @@ def test_what_it_can_not_do_is_one_sentence(
         f"none of the 20 records of {case.source} that were read fits the schema",
     )
     assert not case.read(f"{case.source}-totals-bad")  # one sentence, not a topic of bad records
-    case.write_spec(("max(quantity)", "min(quantity)"), folder=tmp_path / "mismatch")
+    corrected = (
+        ("format: json", "format: csv"),
+        (FIELDS, "fields: {city: string, quantity: int}"),
+        ("event_time: ordered_at", "event_time: record_timestamp"),
+        ("sum(amount_cents)", "sum(quantity)"),
+    )
+    case.write_spec(*corrected, folder=tmp_path / "mismatch")
+    done = warm_spark_4_0.command("rollup", "--spec", str(case.spec), "--once")
+    assert (done.code, ": 20 records, 0 late, 0 bad" in done.stdout) == (0, True), done
+    lesser = ("max(quantity)", "min(quantity)")
+    case.write_spec(*corrected, lesser, folder=tmp_path / "mismatch")
     refused(warm_spark_4_0, case, "was made with another `measures`: put the spec back, or")
     case.write_spec(folder=tmp_path / "another")
     refused(warm_spark_4_0, case, "holds the rows of another checkpoint: put that back, or give")

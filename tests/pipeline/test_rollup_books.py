@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.rollup_batch import advanced, picked
+from odradek.pipeline.rollup_batch import BatchWriter, advanced, picked
 from odradek.pipeline.rollup_books import BATCHES, BATCHES_KEPT, Books, Planned
 from odradek.pipeline.rollup_parquet import STAGING, ParquetFolder
 from odradek.pipeline.rollup_reading import read_spec
@@ -116,6 +117,63 @@ def test_a_checkpoint_belongs_to_its_spec() -> None:
     ):
         with pytest.raises(PipelineError, match=f"was made with another `{key}`: put the spec"):
             Books(files).open(spec(old, new))
+
+
+def refused_checkpoint() -> MemoryFiles:
+    """As a run leaves it whose records did not fit: a batch with few of them, one with many."""
+    files = memory(
+        {
+            "metadata": "{}",
+            "sources/0/0": '\0v1\n{"t":{"0":5}}',
+            "offsets/0": offset_log(0, {"t": {"0": 9}}),
+            "offsets/1": offset_log(0, {"t": {"0": 40}}),
+            "commits/0": "v1",
+            "state/0/0/_metadata/schema": "v1",
+        }
+    )
+    owned = memory()
+    Books(owned).open(spec())
+    files.content |= owned.content
+    Books(files).note(0, Counts(4, 4), rows=0)
+    return files
+
+
+def test_a_spec_that_no_record_fitted_can_be_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = refused_checkpoint()
+    identity = Books(files).open(spec())
+    writer = BatchWriter(spec(), Books(files), None, reading={}, writing={}, chained=True)
+    writer.open()
+    row = SimpleNamespace(
+        record_topic="t", record_partition=0, odradek_offset=9, odradek_reason="it is no JSON"
+    )
+    first = SimpleNamespace(select=lambda *_: SimpleNamespace(first=lambda: row))
+    monkeypatch.setattr("odradek.pipeline.rollup_batch.with_reasons", lambda *_: first)
+    writer._refuse_mismatch(None, Counts(40, 39))
+    with pytest.raises(PipelineError, match="it is no JSON; correct the spec's `schema` and start"):
+        writer._refuse_mismatch(None, Counts(31, 31))
+
+    other = spec("bigint", "int")
+    assert Books(files).open(other) == identity  # so that a Parquet folder is its own, still
+    assert Books(files).newest() is None
+    assert sorted(files.content) == ["odradek/rollup.json", "sources/0/0"]
+    assert Books(files).open(other) == identity
+    with pytest.raises(PipelineError, match="was made with another `schema`"):
+        Books(files).open(spec())
+
+
+def test_a_corrected_source_begins_by_itself() -> None:
+    files = refused_checkpoint()
+    Books(files).refuse()
+    Books(files).open(spec("topics: orders", "topics: other"))
+    assert sorted(files.content) == ["odradek/rollup.json"]
+
+
+def test_a_kill_while_a_refused_checkpoint_is_begun_anew_repeats_it() -> None:
+    files = refused_checkpoint()
+    Books(files).refuse()
+    del files.content["offsets/0"], files.content["offsets/1"]
+    Books(files).open(spec("bigint", "int"))
+    assert sorted(files.content) == ["odradek/rollup.json", "sources/0/0"]
 
 
 def test_a_checkpoint_keeps_its_time_zone() -> None:
