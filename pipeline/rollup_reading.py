@@ -124,7 +124,7 @@ def _source(entry: Entry) -> Source:
     most, servers = section.get("max_offsets_per_trigger"), section.get("bootstrap_servers")
     return Source(
         topics=() if topics is None else tuple(item.text() for item in topics.items()),
-        topics_pattern=None if pattern is None else pattern.text(),
+        topics_pattern=None if pattern is None else _pattern(pattern),
         starting_offsets="earliest" if start is None else start.choice(("earliest", "latest")),
         isolation_level="read_committed"
         if isolation is None
@@ -132,6 +132,16 @@ def _source(entry: Entry) -> Source:
         max_offsets_per_trigger=None if most is None else most.whole_number(),
         bootstrap_servers=None if servers is None else servers.text(),
     )
+
+
+def _pattern(entry: Entry) -> str:
+    try:
+        re.compile(entry.text())
+    except re.error as error:
+        raise entry.error(
+            f"{said(entry.value)} is not a pattern that Python and Java know: {error}"
+        ) from error
+    return entry.text()
 
 
 def _schema(entry: Entry) -> Schema:

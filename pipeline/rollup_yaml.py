@@ -136,7 +136,12 @@ def _entry(node: Any, path: str, file: str, loader: Any) -> Entry:
             _entry(item, f"{path}[{index}]", file, loader) for index, item in enumerate(node.value)
         ]
         return Entry(items, path, line, file)
-    return Entry(loader.construct_object(node), path, line, file)
+    try:
+        return Entry(loader.construct_object(node), path, line, file)
+    except ValueError as error:  # such as 2026-13-45, which has the form of a date
+        raise Entry(None, path, line, file).error(
+            f"`{node.value}` cannot be used ({error}): put it in quotes if it is text"
+        ) from error
 
 
 def _mapping(node: Any, path: str, file: str, loader: Any) -> dict[str, Entry]:

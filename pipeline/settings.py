@@ -40,9 +40,14 @@ def user_settings(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def submit_settings(text: str) -> dict[str, str]:
-    """The settings among spark-submit's arguments."""
+    """The settings among spark-submit's arguments.  Raises: PipelineError."""
     settings: dict[str, str] = {}
-    arguments = iter(shlex.split(text))
+    try:
+        arguments = iter(shlex.split(text))
+    except ValueError as error:
+        raise PipelineError(
+            f"PYSPARK_SUBMIT_ARGS cannot be read ({error}): close each quotation, {text!r}"
+        ) from error
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if name in ("--conf", "-c", *_SUBMIT_OPTIONS):

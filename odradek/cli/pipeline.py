@@ -1,11 +1,13 @@
 """`odradek pipeline`: jobs on PySpark, each in a module of its own, imported when it is called."""
 
 import logging
+import os
+import sys
 from typing import Any, Final
 
 import click
 
-from odradek.pipeline.errors import PipelineError, explainable, explained, reason
+from odradek.pipeline.errors import PipelineError, explained, reason
 
 from . import LazyGroup
 from .errors import CommandError
@@ -23,8 +25,8 @@ JOBS: Final = {
 }
 EPILOG: Final = (
     "Jobs run on the pyspark that is installed (pip install 'odradek[spark]'), here or on the "
-    "cluster that --master names. Exit codes: 0 done, 1 a comparison found differences, 2 the job "
-    "could not run."
+    "cluster that --master names. Exit codes: 0 done, 1 a comparison found differences or a "
+    "checkpoint has lost records, 2 the job could not run."
 )
 
 log = logging.getLogger(__name__)
@@ -37,7 +39,10 @@ class JobFailed(CommandError):
 
 
 class JobGroup(LazyGroup):
-    """The jobs; whatever files, Spark and its JVM raise is one sentence."""
+    """The jobs; whatever they raise is one sentence.
+
+    Exit code 1 is what audit and checkpoint found: no failure may end with it.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         """As click's, with exit code 2 for what a job cannot do."""
@@ -46,10 +51,14 @@ class JobGroup(LazyGroup):
                 return super().invoke(ctx)
         except PipelineError as error:
             raise JobFailed(str(error)) from error
-        except BrokenPipeError:  # nobody reads what is printed
+        except (KeyboardInterrupt, click.Abort) as error:
+            raise JobFailed("the job was interrupted before it was done") from error
+        except (click.ClickException, click.exceptions.Exit):
             raise
-        except explainable() as error:
-            # Not exit code 1, which says that a comparison found differences.
+        except BrokenPipeError:  # nobody reads what is printed
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(JobFailed.exit_code)
+        except Exception as error:
             log.debug("job failed", exc_info=error)
             raise JobFailed(
                 f"the job stopped: {reason(error)} (--log-level debug shows where)"

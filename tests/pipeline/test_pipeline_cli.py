@@ -1,5 +1,6 @@
 """`odradek pipeline` without a Spark: what is refused, and how."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -175,6 +176,37 @@ def test_whatever_can_be_explained_is_one_sentence(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("odradek.cli.pipeline_checkpoint._folder", broken)
     assert run("checkpoint", "/x") == (2, "Error: two lines")
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (
+            ZeroDivisionError("by zero"),
+            "Error: the job stopped: ZeroDivisionError: by zero (--log-",
+        ),
+        (KeyboardInterrupt(), "Error: the job was interrupted before it was done"),
+    ],
+    ids=["unexpected", "Ctrl-C"],
+)
+def test_only_a_comparison_ends_with_exit_code_1(
+    raised: BaseException, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def audit(*_: object, **__: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(Kafka, "topics", audit)
+    code, answer = run("audit", "--topics", "t", "--archive", "a")
+    assert (code, answer.startswith(said)) == (2, True), answer
+
+
+def test_nobody_who_reads_what_is_printed_is_no_difference() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    line = [sys.executable, "-m", "odradek", "pipeline", "audit", "--help"]
+    done = subprocess.run(line, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (2, "")
 
 
 def test_the_room_imports_no_spark() -> None:

@@ -143,6 +143,13 @@ def test_the_example_is_a_spec() -> None:
         ),
         ("checkpoint:", "trigger: soon\ncheckpoint:", "line 14, trigger: `soon` is no duration"),
         ("measures:", "measures: [", "this is not YAML"),
+        ("{topics: orders}", "{topics_pattern: '('}", "line 2, source.topics_pattern: `(` is not"),
+        ("{topics: orders}", r"{topics_pattern: '\p{Alpha}+'}", "line 2, source.topics_pattern: `"),
+        (
+            "name: totals",
+            "name: 2026-13-45",
+            "line 1, name: `2026-13-45` cannot be used (month must be in",
+        ),
         ("key: city", "key: !!python/name:os.system", "this is not YAML"),
     ],
 )

@@ -131,6 +131,8 @@ def test_the_users_settings_are_found_in_every_place(tmp_path: Path) -> None:
     }
     assert user_settings(tmp_path, {"SPARK_CONF_DIR": "/nowhere"}) == {}
     assert submit_settings("--jars=a.jar,b.jar pyspark-shell") == {"spark.jars": "a.jar,b.jar"}
+    with pytest.raises(PipelineError, match=r"PYSPARK_SUBMIT_ARGS cannot be read \(No closing quo"):
+        submit_settings("--conf 'a=b")
 
 
 def test_what_the_user_set_wins_over_our_defaults(spark: Installation) -> None:
