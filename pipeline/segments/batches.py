@@ -66,23 +66,35 @@ def pass_over(damage: Damage) -> None:
 
 
 def read_batches(
-    view: LogView, offset_start: int, offset_end: int | None, on_damage: OnDamage
+    view: LogView,
+    offset_start: int,
+    offset_end: int | None,
+    on_damage: OnDamage,
+    *,
+    high_watermark: int = 0,
 ) -> Iterator[Batch]:
     """The batches with offsets in [start, end), control batches too; None: to the end of the log.
 
-    The first and the last may reach out of the range.  Raises: UnsupportedFormat, LogDirFailed.
+    The first and the last may reach out of the range. The end of the log may be torn, but what is
+    bad below `high_watermark` is damage.  Raises: UnsupportedFormat, LogDirFailed.
     """
     for segment in view.from_offset(offset_start):
         if offset_end is not None and segment.base_offset >= offset_end:
             return
-        yield from _SegmentReader(segment, offset_start, offset_end, on_damage).batches()
+        reader = _SegmentReader(segment, offset_start, offset_end, on_damage, high_watermark)
+        yield from reader.batches()
 
 
 class _SegmentReader:
     """Reads one segment in large pieces."""
 
     def __init__(
-        self, segment: SegmentView, offset_start: int, offset_end: int | None, on_damage: OnDamage
+        self,
+        segment: SegmentView,
+        offset_start: int,
+        offset_end: int | None,
+        on_damage: OnDamage,
+        high_watermark: int,
     ) -> None:
         self._segment = segment
         self._file: LogFile = segment.file
@@ -96,6 +108,7 @@ class _SegmentReader:
         self._end = self._segment_end if offset_end is None else offset_end
         self._has_end = offset_end is not None
         self._on_damage = on_damage
+        self._high_watermark = high_watermark
         self._next_offset, self._position = segment.floor(offset_start)
         self._piece = b""
         self._piece_position = 0
@@ -181,10 +194,13 @@ class _SegmentReader:
             )
         except Doubtful:
             found = None
-        if found is None and self._is_active and not self._has_end:
-            return False  # the end of the log: a batch that is being written, or a torn one
+        at_end = found is None and self._is_active and not self._has_end
+        if at_end and self._next_offset >= self._high_watermark:
+            return False  # a batch that is being written, or a torn one
         position_end = self._file.size_bytes if found is None else found.position
         offset_end = self._segment_end if found is None else found.base_offset
+        if at_end:
+            offset_end = self._high_watermark  # nobody knows what was behind it
         self._tell(position_end, offset_end, problem or "")
         if found is None:
             return False

@@ -34,6 +34,8 @@ class OffsetRange:
     offset_start: int
     offset_end: int | None
     """None: up to the end of the log, wherever that is by then."""
+    high_watermark: int = 0
+    """If there is no end: bad bytes below it are damage, and those after it may be a torn write."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def plan(
             wanted = sum(extent.size_bytes for extent in extents) // options.min_partitions
             bytes_max = max(1, min(options.partition_bytes_max, wanted))
             return [
-                OffsetRange(found[extent.key].directory, *extent.key, start, end)
+                _range(found[extent.key], extent.key, start, end)
                 for extent in extents
                 for start, end in _split(extent, bytes_max)
             ]
@@ -94,6 +96,11 @@ def plan(
                 view.close()
     except StorageError as error:
         raise PipelineError(f"the segments can't be read: {error}") from error
+
+
+def _range(found: _Found, key: TopicPartition, start: int, end: int | None) -> OffsetRange:
+    high_watermark = found.high_watermark if end is None else None
+    return OffsetRange(found.directory, *key, start, end, high_watermark or 0)
 
 
 def _find(files: FileSystem, options: ReadOptions) -> dict[TopicPartition, _Found]:

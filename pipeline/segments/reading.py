@@ -57,7 +57,13 @@ class _Reading:
         if self.options.committed_only:
             aborted = aborted_transactions(self.view, wanted.offset_start, wanted.offset_end)
         oldest_ms = self.timestamp_ms_min
-        for batch in read_batches(self.view, wanted.offset_start, wanted.offset_end, self.damaged):
+        for batch in read_batches(
+            self.view,
+            wanted.offset_start,
+            wanted.offset_end,
+            self.damaged,
+            high_watermark=wanted.high_watermark,
+        ):
             header = batch.header
             if header.attributes & CONTROL or (aborted and is_aborted(header, aborted)):
                 continue

@@ -342,6 +342,13 @@ def test_damage_at_the_end(
     assert offsets(cut["rows"]) == list(range(40))
     assert f"position={last} bytes=70" in cut["said"][0]
     to_end = ask({**given, "toLogEnd": "true"})
+    assert offsets(to_end["rows"]) == list(range(40))
+    assert f"position={last} bytes=70 offsets=40..49" in to_end["said"][0]
+    assert f"position {last}" in ask({**given, "toLogEnd": "true", "mode": "FAILFAST"})["error"]
+    (damage,) = ask({**given, "toLogEnd": "true", "showDamage": "true"})["rows"]
+    assert (damage["offset"], damage["offsetEnd"]) == (40, 50)
+    write_checkpoints(files.path.parent, {files.key: 40})
+    to_end = ask({**given, "toLogEnd": "true", "mode": "FAILFAST"})
     assert offsets(to_end["rows"]) == list(range(40)) and to_end["said"] == []
 
 
