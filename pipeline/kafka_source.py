@@ -30,8 +30,12 @@ def stream_options(
     starting_offsets: str,
     max_offsets_per_trigger: int | None,
 ) -> dict[str, str]:
-    """What a stream needs beside these: its topics (or Java's `pattern`), and where to begin."""
-    subscription = ("subscribePattern", pattern) if pattern else ("subscribe", ",".join(topics))
+    """What a stream needs beside these: its topics, and where to begin.
+
+    A `pattern` is of whole names: Spark alone would take topics that hold a match anywhere.
+    """
+    whole = ("subscribePattern", f"^(?:{pattern})$")
+    subscription = whole if pattern else ("subscribe", ",".join(topics))
     options = dict([subscription, ("startingOffsets", starting_offsets)])
     if max_offsets_per_trigger is not None:
         options["maxOffsetsPerTrigger"] = str(max_offsets_per_trigger)

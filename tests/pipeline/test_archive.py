@@ -140,7 +140,8 @@ def test_topics_by_pattern_in_folders_as_asked(
 ) -> None:
     archiving = Archiving(warm_spark_4_0, server, tmp_path / "archive")
     one, other = new_topic("pattern.a", partitions=PARTITIONS), new_topic("pattern.b")
-    for topic, count in ((one, 800), (other, 0)):
+    longer = new_topic("not.pattern.a")
+    for topic, count in ((one, 800), (other, 0), (longer, 5)):
         fill(server.bootstrap_servers, topic, count)
     line = (
         *("archive", "--bootstrap-servers", server.bootstrap_servers, "--once"),
@@ -148,6 +149,7 @@ def test_topics_by_pattern_in_folders_as_asked(
     )
     done = warm_spark_4_0.command(*line, "--partition-by", "topic,partition,date,hour")
     assert done.code == 0, done.stderr
+    assert done.stdout.startswith("800 records archived"), f"{longer} only holds a match"
     assert archiving.differences(one) == same(800)
     assert archiving.directory / f"topic={one}" / "partition=0" / "date=2026-01-01" / "hour=0" in {
         file.parent for file in archiving.files()
