@@ -22,12 +22,11 @@ from .archive_offsets import (
     check_deleted_topics,
     check_not_ahead,
     check_offsets,
-    deleted_topics,
     starting_offsets,
     wanted,
 )
 from .archive_writing import check_complete, only, staged_files, write_records
-from .checkpoints import check_topics, read_checkpoint
+from .checkpoints import check_topics, deleted_topics, read_checkpoint
 from .errors import PipelineError
 from .files import Files
 from .kafka import Kafka

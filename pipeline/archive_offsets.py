@@ -92,14 +92,6 @@ def check_archived_topics(
         )
 
 
-def deleted_topics(
-    planned: Collection[str], names: Collection[str], pattern: str | None
-) -> list[str]:
-    """Topics of a checkpoint that match the pattern and are not there any more."""
-    missing = sorted(set(planned) - set(names))
-    return [topic for topic in missing if pattern and re.fullmatch(pattern, topic)]
-
-
 def check_deleted_topics(deleted: Sequence[str], *, fail_on_data_loss: bool) -> None:
     """Raises: PipelineError."""
     if deleted and fail_on_data_loss:

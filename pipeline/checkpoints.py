@@ -5,7 +5,8 @@ runs the newest planned batch again if it has not ended: from where the one befo
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -155,22 +156,39 @@ def check_topics(checkpoint: Checkpoint, topics: Sequence[str], where: str) -> N
         )
 
 
+def deleted_topics(
+    planned: Collection[str], names: Collection[str], pattern: str | None
+) -> list[str]:
+    """Topics of a checkpoint that match the pattern and are not there any more."""
+    missing = sorted(set(planned) - set(names))
+    return [topic for topic in missing if pattern and re.fullmatch(pattern, topic)]
+
+
 def check_start(
-    files: Folder, kafka: Kafka, topics: Sequence[str], *, fail_on_data_loss: bool = True
+    files: Folder,
+    kafka: Kafka,
+    topics: Sequence[str],
+    *,
+    pattern: str | None = None,
+    fail_on_data_loss: bool = True,
 ) -> None:
     """Refuse to start a query that would stop for what its checkpoint says.
 
     That are other topics, and records that are gone before they were read, which Spark's
-    failOnDataLoss would find later and in other words.  Raises: PipelineError.
+    failOnDataLoss would find later and in other words. `topics` are there; those of a `pattern`
+    may have been deleted.  Raises: PipelineError.
     """
     checkpoint = read_checkpoint(files)
     if checkpoint is None:
         return
-    check_topics(checkpoint, topics, files.uri)
+    check_topics(
+        checkpoint, [*topics, *deleted_topics(checkpoint.offsets, topics, pattern)], files.uri
+    )
     if not fail_on_data_loss:
         return
-    starts = {topic: kafka.earliest(topic) for topic in checkpoint.committed_offsets}
-    ends = {topic: kafka.latest(topic) for topic in checkpoint.committed_offsets}
+    there = checkpoint.committed_offsets.keys() & set(topics)
+    starts = {topic: kafka.earliest(topic) for topic in there}
+    ends = {topic: kafka.latest(topic) for topic in there}
     for position in positions(checkpoint, starts, ends):
         if position.state != "ok":
             raise PipelineError(_loss(position, files.uri, kafka.bootstrap_servers))

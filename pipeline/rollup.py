@@ -55,7 +55,13 @@ def run_rollup(
     )
     writer.open()
     if writer.books.files.exists("offsets"):  # else it only holds what we have just noted
-        check_start(writer.books.files, kafka, topics, fail_on_data_loss=fail_on_data_loss)
+        check_start(
+            writer.books.files,
+            kafka,
+            topics,
+            pattern=spec.source.topics_pattern,
+            fail_on_data_loss=fail_on_data_loss,
+        )
     create_outputs(spec, kafka, kafka.partitions(topics[0]))
     run_stream(
         lambda: stream(spark, spec, writer),

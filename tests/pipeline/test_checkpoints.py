@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from odradek.pipeline.checkpoints import check_start, check_topics, positions, read_checkpoint
+from odradek.pipeline.checkpoints import (
+    check_start,
+    check_topics,
+    deleted_topics,
+    positions,
+    read_checkpoint,
+)
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.local_files import LocalFiles, local_path
@@ -154,6 +160,19 @@ def test_a_start_that_would_miss_records_is_refused(
     check_start(files, Logs({"t": {0: 5}}, {"t": {0: 5}}), ["t"])
     with pytest.raises(PipelineError, match="is of topic t"):
         check_start(files, logs, ["u"], fail_on_data_loss=False)
+
+
+def test_topics_of_a_pattern_that_were_deleted(folder: Folder) -> None:
+    assert deleted_topics(["t-1", "t-2", "u"], ["t-1"], "t-.*") == ["t-2"]
+    assert deleted_topics(["t-1", "t-2"], ["t-1"], None) == []
+    folder.planned(0, '{"t-1":{"0":5},"t-2":{"0":7}}')
+    folder.ended(0)
+    files, logs = LocalFiles(folder.root), Logs({"t-1": {0: 0}}, {"t-1": {0: 5}})
+    with pytest.raises(PipelineError, match=r"t-2-0, .* is not there any more; .* --no-fail-on"):
+        check_start(files, logs, ["t-1"], pattern="t-.*")
+    check_start(files, logs, ["t-1"], pattern="t-.*", fail_on_data_loss=False)
+    with pytest.raises(PipelineError, match="is of topic t-2"):
+        check_start(files, logs, ["t-1"], pattern="t-1.*", fail_on_data_loss=False)
 
 
 def test_a_uri_of_this_machine_is_a_path() -> None:

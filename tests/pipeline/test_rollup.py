@@ -4,18 +4,18 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
 
 from odradek.pipeline.events import Event, Shape, events
 from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.copies import Stored
-from tests.pipeline.harness import Commands, Result, WarmSpark, environment
+from tests.pipeline.harness import Commands, Result, WarmSpark, environment, eventually
 from tests.spark.environment import ROOT
 from tests.wire.servers import Server
 
@@ -245,6 +245,32 @@ def test_windows_that_overlap_are_kept_by_key_in_the_topic(
     assert found == {"00:08": 2, "00:09": 4, "00:10": 3}
     totals = case.totals()
     assert (totals["records"], totals["late"], totals["partly_late"]) == (6, 1, 1)
+
+
+def test_a_rollup_by_pattern_outlives_a_topic_of_it(
+    server: Server, new_topic: NewTopicName, tmp_path: Path, warm_spark_4_0: WarmSpark
+) -> None:
+    case = Case(server, new_topic("patterned"), tmp_path)
+    case.produce(at("00:10:00"))
+    gone = new_topic(f"{case.source}-gone")
+    replace(case, source=gone).produce(at("00:11:00"))
+    source = (f"topics: [{case.source}]", f"topics_pattern: {case.source}|{gone}")
+    case.write_spec(source)
+    line = ("rollup", "--spec", str(case.spec), "--once")
+    done = warm_spark_4_0.command(*line)
+    assert (done.code, ": 2 records, " in done.stdout) == (0, True), done
+
+    admin = KafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
+    admin.delete_topics([gone])
+    eventually(lambda: gone not in admin.list_topics(), timeout_s=30)
+    admin.close()
+    case.produce(at("00:12:00"))
+    refused(warm_spark_4_0, case, f"{gone}-0, which the checkpoint")
+    for _ in range(2):
+        done = warm_spark_4_0.command(*line, "--no-fail-on-data-loss")
+        assert (done.code, ": 3 records, " in done.stdout) == (0, True), done
+    done = warm_spark_4_0.command(*line)
+    assert done.code == 0, done
 
 
 def at(moment: str) -> bytes:
