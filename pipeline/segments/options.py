@@ -80,13 +80,9 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     given = {name.lower(): value for name, value in options.items()}
     directories = _directories(given.pop("path", None), given.pop("paths", None))
     take = _Taker(given)
-    topics, subscribe = take("topics", _names), take("subscribe", _names)
-    isolations = [
-        take(name, _one_of(*ISOLATION_LEVELS)) for name in ("isolation", "kafka.isolation.level")
-    ]
     result = ReadOptions(
         directories=directories,
-        topics=topics or subscribe,
+        topics=_one_value(take, ("topics", "subscribe"), _names),
         topic_pattern=take("subscribePattern", _pattern),
         assigned=take("assign", _assignment),
         partitions=take("partitions", _numbers),
@@ -94,7 +90,10 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         ending=_bound(take, "ending", "latest", refused=EARLIEST),
         latest_if_no_time=take("startingOffsetsByTimestampStrategy", _one_of("error", "latest"))
         == "latest",
-        committed_only=(isolations[0] or isolations[1]) == READ_COMMITTED,
+        committed_only=_one_value(
+            take, ("isolation", "kafka.isolation.level"), _one_of(*ISOLATION_LEVELS)
+        )
+        == READ_COMMITTED,
         include_headers=take("includeHeaders", _flag) or False,
         to_log_end=take("toLogEnd", _flag) or False,
         fail_on_data_loss=take("failOnDataLoss", _flag) is not False,
@@ -134,6 +133,14 @@ class _Taker:
             names = ", ".join(sorted(self._given))
             known = ", ".join(sorted(self._known))
             raise PipelineError(f'format("odradek") has no option {names}; it has {known}')
+
+
+def _one_value(take: _Taker, names: tuple[str, str], parse: Callable[[str], T]) -> T | None:
+    """An option that has two names.  Raises: PipelineError, if they are given different values."""
+    one, other = (take(name, parse) for name in names)
+    if one is not None and other is not None and one != other:
+        raise PipelineError(f"options {names[0]} and {names[1]} mean the same: give only one")
+    return other if one is None else one
 
 
 def _bound(take: _Taker, side: str, word: str, refused: int) -> Bound:

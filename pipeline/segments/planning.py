@@ -152,6 +152,11 @@ def _refuse_missing(
         raise PipelineError(f"{where} has no partitions: name a broker's log.dirs")
     if not found:
         raise PipelineError(f"{where} has no partition that topics and partitions name")
+    numbers = {partition for _, partition in found}
+    nowhere = sorted((options.partitions or frozenset()) - numbers)
+    if nowhere:
+        named = ", ".join(map(str, nowhere))
+        raise PipelineError(f"{where} has no partition {named} of any topic that is read")
 
 
 def _know(view: LogView, found: _Found, options: ReadOptions) -> Known:

@@ -18,6 +18,7 @@ def test_nothing_but_a_directory() -> None:
 
 def test_topics_and_partitions() -> None:
     assert parse(topics="a, b").topics == parse(subscribe="a,b").topics == ("a", "b")
+    assert parse(topics="a", subscribe="a").topics == ("a",)
     chosen = parse(assign='{"a": [0, 2], "b": [1]}')
     assert chosen.names("a", 2) and chosen.names("b", 1) and not chosen.names("b", 0)
     pattern = parse(subscribePattern="or.*s", partitions="0,3")
@@ -73,6 +74,11 @@ def test_the_rest() -> None:
     [
         ({"topic": "t"}, "no option topic; it has .*topics"),
         ({"topics": "a", "assign": "{}"}, "only one of topics"),
+        ({"topics": "a", "subscribe": "b"}, "topics and subscribe mean the same"),
+        (
+            {"isolation": "read_uncommitted", "kafka.isolation.level": "read_committed"},
+            "isolation and kafka.isolation.level mean the same",
+        ),
         ({"topics": " ,"}, "names no topic"),
         ({"startingOffsets": "latest"}, '"earliest" or offsets'),
         ({"startingOffsets": '{"t": {"0": -1}}'}, "-1 for t-0 has no meaning"),

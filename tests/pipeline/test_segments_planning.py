@@ -107,6 +107,7 @@ def test_offsets(data_dir: Path) -> None:
         ({"topics": "u"}, "no topic u: it has __consumer_offsets, t"),
         ({"assign": '{"t": [7]}'}, "no partition t-7"),
         ({"topics": "t", "partitions": "7"}, "no partition that topics and partitions name"),
+        ({"topics": "t", "partitions": "0,7,9"}, "no partition 7, 9 of any topic that is read"),
         ({"startingTimestamp": str(TIME_MS + 500)}, "no offset matched: t-1 has no record"),
         ({"path": "/nowhere/at/all"}, "no directory /nowhere/at/all"),
     ],
