@@ -102,8 +102,10 @@ def audit(
         range_size=range_size,
     )
     _check(job)
+    if html_file == "-":
+        raise PipelineError("--html - is no file: stdout has the table, or the report by --json -")
     for file in (json_file, html_file):
-        _check_writable(file)
+        _make_room(file)
     kafka.topics(job.topics)  # before Spark is started, which takes longer
     session = start("odradek audit", spark)
     report = run_audit(session, job, now_ms=time.time_ns() // 1_000_000)
@@ -140,13 +142,15 @@ def _check(job: AuditJob) -> None:
         raise PipelineError(f"--against-topic {job.copy.topic} is itself one of --topics")
 
 
-def _check_writable(name: str | None) -> None:
-    """Refuse before the work what could not be written after it."""
+def _make_room(name: str | None) -> None:
+    """Refuse before the work what could not be written after it; no report of before is left."""
     if name is None or name == "-":
         return
     folder = Path(name).absolute().parent
     if not folder.is_dir() or Path(name).is_dir():
         raise PipelineError(f"{name} cannot be written: give a file in a folder that is there")
+    if _is_own(Path(name)):
+        Path(name).unlink(missing_ok=True)
 
 
 def _show(report: Report, json_file: str | None, html_file: str | None) -> None:
@@ -166,7 +170,19 @@ def _show(report: Report, json_file: str | None, html_file: str | None) -> None:
 
 
 def _write(name: str, text: str) -> None:
+    """Write a report whole or not at all."""
+    path = Path(name)
+    unfinished = path.with_name(f".{path.name}.unfinished") if _is_own(path) else path
     try:
-        Path(name).write_text(text, encoding="utf-8")
+        unfinished.write_text(text, encoding="utf-8")
+        if unfinished != path:
+            unfinished.replace(path)
     except OSError as error:
+        if unfinished != path:
+            unfinished.unlink(missing_ok=True)
         raise PipelineError(f"{name} cannot be written: {error.strerror}") from error
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a report may take this place: not that of a device, a pipe or a link."""
+    return not path.is_symlink() and (path.is_file() or not path.exists())

@@ -6,6 +6,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from odradek.cli.pipeline import pipeline
+from odradek.cli.pipeline_audit import _write
+from odradek.pipeline.errors import PipelineError
 
 NOWHERE = "127.0.0.1:1"
 
@@ -32,6 +34,10 @@ def run(*arguments: str) -> Result:
             ("--archive", "a", "--html", "/nowhere/page.html"),
             "/nowhere/page.html cannot be written: give a file in a folder that is there",
         ),
+        (
+            ("--archive", "a", "--html", "-"),
+            "--html - is no file: stdout has the table, or the report by --json -",
+        ),
         (("--archive", "a", "--topics", ","), "',' names no topic: give it as T or T,U"),
     ],
 )
@@ -44,6 +50,35 @@ def test_a_folder_is_no_file_to_write(tmp_path: Path) -> None:
     result = run("--archive", "a", "--json", str(tmp_path))
     assert result.exit_code == 2
     assert "cannot be written" in result.stderr
+
+
+def test_a_report_of_before_is_not_taken_for_that_of_a_failed_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.pipeline.kafka.CONNECT_TIMEOUT_MS", 200)
+    before = tmp_path / "audit.json"
+    before.write_text('{"equal": true}')
+    assert run("--archive", "a", "--json", str(before), "--html", "/dev/null").exit_code == 2
+    assert not before.exists()
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_report_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.html"
+    _write(str(page), "first")
+    write_text = Path.write_text
+
+    def full(path: Path, text: str, **rest: str) -> int:
+        write_text(path, text[:3], **rest)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(PipelineError, match=r"page\.html cannot be written: No space left"):
+        _write(str(page), "second")
+    assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
+    assert page.read_text() == "first"
 
 
 def test_ranges_have_a_size() -> None:
