@@ -218,7 +218,7 @@ def _reader(job: AuditJob, archive: ArchiveState | None) -> Kafka:
     if level is None:
         return job.kafka
     properties = {**job.kafka.properties, "isolation.level": level}
-    return Kafka(job.kafka.bootstrap_servers, properties)
+    return Kafka(job.kafka.bootstrap_servers, properties, option=job.kafka.option)
 
 
 def _span(kafka: Kafka, topics: Sequence[str]) -> Span:

@@ -7,6 +7,9 @@ from typing import Final
 
 CAUSES_MAX: Final = 12
 SENTENCE_LENGTH_MAX: Final = 400
+PROPERTIES_OPTION: Final = (
+    "--command-config (or --from-, --to-, --source-, --against-command-config)"
+)
 
 
 class PipelineError(Exception):
@@ -41,7 +44,7 @@ _MEANINGS: Final = (
     (
         r"SaslAuthenticationException|SslAuthenticationException|SSLHandshakeException",
         "the brokers did not let Spark in: check security.protocol, sasl.* and ssl.* in the file"
-        " that --command-config names",
+        f" that {PROPERTIES_OPTION} names",
     ),
     (
         r"(Topic|Group|Cluster)AuthorizationException",
@@ -117,7 +120,8 @@ _MEANINGS: Final = (
     (
         r"RecordTooLargeException",
         "a record is larger than the topic or the producer allows: raise max.message.bytes of the"
-        " topic and max.request.size in the file that --command-config names",
+        " topic and max.request.size in the file"
+        f" that {PROPERTIES_OPTION} names",
     ),
     (
         r"Incomplete log file|Log file was malformed",

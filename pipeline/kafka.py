@@ -36,12 +36,19 @@ class SettingsHidden(PipelineError):
 class Kafka:
     """A cluster.  Connects when it is first asked; everything raises PipelineError.
 
-    `properties` are those of Kafka's own clients (security.protocol, sasl.jaas.config …).  May be
-    used by several threads.
+    `properties` are those of Kafka's own clients (security.protocol, sasl.jaas.config …), `option`
+    is what to check when nobody answers.  May be used by several threads.
     """
 
-    def __init__(self, bootstrap_servers: str, properties: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        properties: Mapping[str, str] = {},
+        *,
+        option: str = "--bootstrap-servers",
+    ) -> None:
         self.bootstrap_servers = bootstrap_servers
+        self.option = option
         self.properties = dict(properties)
         self._admin: Admin | None = None
         self._connecting = threading.Lock()
@@ -223,6 +230,7 @@ class Kafka:
 
     def _connect(self) -> Admin:
         logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)  # it warns of every retry
+        self._check_ports()
         return _import_kafka().KafkaAdminClient(
             **{
                 "client_id": CLIENT_ID,
@@ -232,9 +240,18 @@ class Kafka:
             }
         )
 
+    def _check_ports(self) -> None:
+        for address in self.bootstrap_servers.split(","):
+            _, *port = address.strip().split(":")
+            if len(port) == 1 and not port[0].isdecimal():  # more colons are an IPv6 address
+                raise PipelineError(
+                    f"{self.option} {self.bootstrap_servers} cannot be used: {port[0]!r} is no"
+                    " port; give HOST:PORT,HOST:PORT,…"
+                )
+
     def _unreachable(self) -> Unreachable:
         return Unreachable(
-            f"no broker answers at {self.bootstrap_servers}: check --bootstrap-servers, and that"
+            f"no broker answers at {self.bootstrap_servers}: check {self.option}, and that"
             f" this machine reaches the listener that the broker advertises"
         )
 

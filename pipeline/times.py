@@ -14,8 +14,8 @@ def parse_time(text: str, option: str) -> int:
 
     Raises: PipelineError.
     """
-    if text.isdecimal():
-        if int(text) > TIME_MS_MAX:
+    if text.removeprefix("-").isdecimal():
+        if abs(int(text)) > TIME_MS_MAX:
             raise PipelineError(
                 f"{option} {text} is more milliseconds than Spark can tell: are they microseconds,"
                 " or nanoseconds?"

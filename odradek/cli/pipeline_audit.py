@@ -128,7 +128,7 @@ def _copy(
                 raise PipelineError(f"--against-{option} needs --against-topic")
         return None
     if bootstrap_servers is not None:
-        kafka = kafka_of(bootstrap_servers, command_config)
+        kafka = kafka_of(bootstrap_servers, command_config, "--against-bootstrap-servers")
     return CopiedTopic(kafka, topic, name)
 
 

@@ -74,7 +74,7 @@ def mirror(
     spark: SparkOptions,
 ) -> None:
     """Copy topics, each record exactly once and into the partition of the same number."""
-    origin = kafka_of(source, from_command_config)
+    origin = kafka_of(source, from_command_config, "--from")
     names = origin.topics(topics, pattern=topics_pattern)
     job = Mirror(
         topics=names,
@@ -91,6 +91,7 @@ def mirror(
         compression=compression,
     )
     session = start("odradek mirror", careful(spark))
-    written, skipped = run_mirror(session, origin, kafka_of(target, to_command_config), job)
+    to = kafka_of(target, to_command_config, "--to")
+    written, skipped = run_mirror(session, origin, to, job)
     line = f"{written} records written"
     click.echo(f"{line}, {skipped} were there already" if skipped else line)

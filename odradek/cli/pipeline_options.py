@@ -155,10 +155,12 @@ def copy_options(job: Job) -> Job:
     return with_copy
 
 
-def kafka_of(bootstrap_servers: str, command_config: str | None) -> Kafka:
-    """A cluster as two options name it.  Raises: PipelineError."""
+def kafka_of(
+    bootstrap_servers: str, command_config: str | None, option: str = "--bootstrap-servers"
+) -> Kafka:
+    """A cluster as two options name it, `option` the first of them.  Raises: PipelineError."""
     properties = read_properties(command_config) if command_config else {}
-    return Kafka(bootstrap_servers, properties)
+    return Kafka(bootstrap_servers, properties, option=option)
 
 
 def topic_names(text: str) -> list[str]:

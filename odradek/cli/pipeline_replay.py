@@ -101,7 +101,7 @@ def replay(
 
 def _source(bootstrap_servers: str | None, command_config: str | None) -> Kafka | None:
     if bootstrap_servers is not None:
-        return kafka_of(bootstrap_servers, command_config)
+        return kafka_of(bootstrap_servers, command_config, "--source-bootstrap-servers")
     if command_config is not None:
         raise PipelineError("--source-command-config needs --source-bootstrap-servers")
     return None

@@ -60,7 +60,9 @@ def _kafka_of(spec: Rollup, kafka: Kafka) -> Kafka:
     source = click.get_current_context().get_parameter_source("bootstrap_servers")
     if spec.source.bootstrap_servers is None or source is ParameterSource.COMMANDLINE:
         return kafka
-    return Kafka(spec.source.bootstrap_servers, kafka.properties)
+    return Kafka(
+        spec.source.bootstrap_servers, kafka.properties, option="the spec's `bootstrap_servers`"
+    )
 
 
 def _summary(spec: Rollup, noted: Noted) -> str:

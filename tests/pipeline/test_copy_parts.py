@@ -95,6 +95,7 @@ def test_times_are_numbers_or_iso() -> None:
     assert parse_time("2023-11-14T23:13:20+01:00", "-t") == 1_700_000_000_000
     with pytest.raises(PipelineError, match="'noon' is no time"):
         parse_time("noon", "-t")
+    assert parse_time("-5", "-t") == parse_time("1969-12-31T23:59:59.995Z", "-t") == -5
     assert parse_time("9223372036854775", "-t") == 9_223_372_036_854_775
     with pytest.raises(PipelineError, match=r"-t 1700000000000000000 is more .* nanoseconds\?"):
         parse_time("1700000000000000000", "-t")

@@ -108,7 +108,17 @@ def test_nobody_at_the_address_is_said_before_spark_starts(
     monkeypatch.chdir(ROOT)
     code, said = run(*line)
     assert code == 2
-    assert said.startswith(f"Error: no broker answers at {NOWHERE}: check ")
+    option = "--from" if line[0] == "mirror" else "--bootstrap-servers"
+    assert said.startswith(f"Error: no broker answers at {NOWHERE}: check {option}, and that ")
+
+
+def test_an_address_without_a_port_is_answered_with_what_one_looks_like() -> None:
+    code, said = run("archive", "-b", "host:port", "--topics", "t", "--to", "a")
+    assert code == 2
+    assert said == (
+        "Error: --bootstrap-servers host:port cannot be used: 'port' is no port;"
+        " give HOST:PORT,HOST:PORT,…"
+    )
 
 
 @pytest.mark.wire
@@ -130,7 +140,7 @@ def test_nobody_where_a_mirror_is_to_write(
     code, said = run(
         "mirror", "--from", server.bootstrap_servers, "--to", NOWHERE, "--topics", topic
     )
-    assert (code, f"no broker answers at {NOWHERE}" in said) == (2, True), said
+    assert (code, f"no broker answers at {NOWHERE}: check --to, " in said) == (2, True), said
 
 
 @pytest.mark.wire
