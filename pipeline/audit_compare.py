@@ -67,7 +67,7 @@ class Digest:
     types: Checksum = NO_RECORDS
     """Of offset and timestamp type, which a copy need not keep."""
     disordered: int = 0
-    """How many records of a copy lie behind one that should follow them."""
+    """How many records of a copy lie behind a later one of their source partition."""
     targets: frozenset[int] = frozenset()
     """Into which partitions the records were copied."""
 

@@ -108,8 +108,9 @@ def copied_rows(records: DataFrame, name: str | None = None) -> DataFrame:
         "partition AS target",
         "offset AS target_offset",
     )
-    before = Window.partitionBy("target", "topic", "partition").orderBy("target_offset")
-    behind = f.lag("offset").over(before) > f.col("offset")
+    order = Window.partitionBy("target", "topic", "partition").orderBy("target_offset")
+    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    behind = f.max("offset").over(before) > f.col("offset")
     return copied.withColumn("behind", f.coalesce(behind, f.lit(False)))
 
 

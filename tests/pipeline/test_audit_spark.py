@@ -208,16 +208,16 @@ def test_each_spoiled_record_of_archive_and_copy_is_found(
         ("missing", "copy", 1, 1, 0),
         ("doubled", "copy", 1, 1, 100),
         ("changed", "", 1, 1, 200),
-        ("disordered", "copy", 1, 1, 300),
+        ("disordered", "copy", 3, 1, 300),
     ]
     assert "broker and copy are DIFFERENT" in result.stdout
 
 
 def spoiled_copy() -> list[Record]:
-    """The same damage as in SPOILED, but 308 and 309 are written the wrong way round."""
+    """The same damage as in SPOILED, but 308 to 310 are written behind 311."""
     records = whole()
     first = next(n for n, one in enumerate(records) if (one.partition, one.offset) == (1, 0))
-    records[first + 308], records[first + 309] = records[first + 309], records[first + 308]
+    records.insert(first + 308, records.pop(first + 311))
     records[first + 208] = Spoiled(*records[first + 208])
     records.insert(first + 108, records[first + 108])
     del records[first + 8]
