@@ -14,6 +14,8 @@ from .errors import PipelineError
 CONNECTOR: Final = "spark-sql-kafka-0-10"
 NEEDED_BESIDE: Final = ("spark-token-provider-kafka-0-10", "kafka-clients", "commons-pool2")
 JAVA_VERSION_TIMEOUT_S: Final = 30
+JAVA_TOO_NEW: Final = 24
+"""It has no security manager any more, which Hadoop asks in Spark before 4.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def needs_download(spark: Installation, jars: Iterable[str], packages: Iterable[
 
 
 def check_java(spark: Installation, environ: Mapping[str, str]) -> None:
-    """Refuse a Java that is missing or too old.  Raises: PipelineError."""
+    """Refuse a Java that is missing, too old or too new.  Raises: PipelineError."""
     if (spark.home / "conf" / "spark-env.sh").exists():
         return  # it may choose another Java than what is seen here
     needed = 17 if int(spark.version.split(".")[0]) >= 4 else 8
@@ -82,6 +84,12 @@ def check_java(spark: Installation, environ: Mapping[str, str]) -> None:
         raise PipelineError(
             f"Java {version} is too old for Spark {spark.version}, which needs {needed} or later:"
             f" install Java 17, or set JAVA_HOME to it"
+        )
+    release = tuple(int(part) for part in re.findall(r"\d+", spark.version)[:2])
+    if version >= JAVA_TOO_NEW and release < (4, 1):
+        raise PipelineError(
+            f"Java {version} is too new for Spark {spark.version}, which does not run on"
+            f" {JAVA_TOO_NEW} or later: install Java 17, or set JAVA_HOME to it"
         )
 
 

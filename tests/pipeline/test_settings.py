@@ -112,6 +112,11 @@ def test_a_wrong_java_is_refused(spark: Installation, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=r"Java 11 is too old .* needs 17"):
         check_java(spark, environ)
     check_java(Installation(spark.home, "3.5.7", "2.12"), environ)
+    (tmp_path / "jdk" / "release").write_text('JAVA_VERSION="24"\n')
+    for version in ("3.5.7", "4.0.0"):
+        with pytest.raises(PipelineError, match=r"Java 24 is too new .* install Java 17"):
+            check_java(Installation(spark.home, version, "2.13"), environ)
+    check_java(Installation(spark.home, "4.1.0", "2.13"), environ)
     (tmp_path / "jdk" / "release").write_text('JAVA_VERSION="17.0.1"\n')
     check_java(spark, environ)
 
