@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("broker", "protocol", "storage")
+ROOMS = ("broker", "pipeline", "protocol", "storage")
 USER_TEST = """
-import broker, protocol, storage  # the user's own
+import broker, pipeline, protocol, storage  # the user's own
 
 from odradek.testing import Broker
 
 
 def test_rooms_are_the_users():
-    assert (broker.WHOSE, protocol.WHOSE, storage.WHOSE) == ("user",) * 3
+    whose = (broker.WHOSE, pipeline.WHOSE, protocol.WHOSE, storage.WHOSE)
+    assert whose == ("user",) * 4
 
 
 def test_broker_runs(odradek):
@@ -72,6 +73,7 @@ def test_wheel_ships_the_package_and_nothing_else(wheel: Path) -> None:
     assert tops == {"odradek", "_odradek_pytest.py", "pyspark_odradek.py"}
     for room in ROOMS:
         assert f"odradek/{room}/__init__.py" in names
+    assert "odradek/pipeline/segments/source.py" in names
     assert "odradek/py.typed" in names
 
 
