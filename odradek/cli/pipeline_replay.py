@@ -1,5 +1,8 @@
 """`odradek pipeline replay`: bring an archive back into a topic."""
 
+import sys
+from typing import Final
+
 import click
 
 from odradek.pipeline.errors import PipelineError
@@ -19,10 +22,14 @@ from .pipeline_options import (
     spark_options,
 )
 
+STOPPED: Final = 143
+"""As of a process that SIGTERM has ended: what comes behind `replay &&` needs the whole copy."""
+
 
 @click.command(
     epilog="The same command goes on where an earlier run ended or was killed, and writes no record"
-    " twice. Each record gets one more header, odradek.source, that names its source."
+    " twice. Each record gets one more header, odradek.source, that names its source. Exit code"
+    " 143: a signal stopped it before its end."
 )
 @click.option("--archive", metavar="DIR", required=True, help="What `pipeline archive` filled.")
 @kafka_options
@@ -97,6 +104,8 @@ def replay(
     session = start("odradek replay", careful(spark))
     done = run_replay(session, archive, kafka, job, source=source, report=_say)
     click.echo(_summary(done, job))
+    if done.stopped:
+        sys.exit(STOPPED)
 
 
 def _source(bootstrap_servers: str | None, command_config: str | None) -> Kafka | None:

@@ -77,6 +77,19 @@ def test_the_source_of_a_replay_has_properties_of_its_own(
     assert (source.bootstrap_servers, source.properties) == ("h:1", {"security.protocol": "SSL"})
 
 
+@pytest.mark.parametrize(("stopped", "code"), [(False, 0), (True, 143)])
+def test_a_replay_that_was_stopped_is_not_done(
+    stopped: bool, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = Done(written=7, stopped=stopped)
+    monkeypatch.setattr("odradek.cli.pipeline_replay.start", lambda *_: None)
+    monkeypatch.setattr("odradek.cli.pipeline_replay.run_replay", lambda *_, **__: done)
+    ended, said = run("replay", "--archive", "a", "--topic", "t", "--to-topic", "u")
+    assert ended == code
+    assert said.startswith("7 records written to u")
+    assert ("stopped before the end" in said) is stopped
+
+
 def test_nobody_at_the_address_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
