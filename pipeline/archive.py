@@ -59,7 +59,7 @@ class ArchiveJob:
     to: str
     topics: Sequence[str] = ()
     pattern: str | None = None
-    """Java's regular expression, in the place of `topics`."""
+    """In the place of `topics`, of whole names: what Java and Python both understand."""
     checkpoint: str | None = None
     once: bool = False
     trigger: str | None = None

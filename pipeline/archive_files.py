@@ -2,7 +2,8 @@
 
 Each folder is rewritten by a commit of its own, which a crash leaves whole or undone. Who reads by
 the manifest sees each record once at any time, or fails because a file is gone. Who reads plain
-Parquet while a folder is swapped may see its records twice: compact when nobody does.
+Parquet while a folder is swapped may see its records twice: compact when nobody does. After a kill
+in between they do until the next start rolls the swap forward.
 """
 
 import logging

@@ -105,7 +105,9 @@ def topics_options(job: Job) -> Job:
 
     @click.option("--topics", metavar="T,U", help="The topics.")
     @click.option(
-        "--topics-pattern", metavar="REGEX", help="All topics whose whole names it matches."
+        "--topics-pattern",
+        metavar="REGEX",
+        help="All topics whose whole names it matches, of what Java and Python both understand.",
     )
     @functools.wraps(job)
     def with_topics(topics: str | None, topics_pattern: str | None, **rest: object) -> None:

@@ -112,6 +112,26 @@ def test_settings_that_may_not_be_read_are_not_taken_for_none() -> None:
     assert open_topic(kafka, "t", hidden) == 2
 
 
+def test_what_belongs_to_a_cluster_is_not_copied_with_a_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[tuple[str, int, dict[str, str]]] = []
+    monkeypatch.setattr(Kafka, "exists", lambda *_: False)
+    monkeypatch.setattr(Kafka, "partitions", lambda *_: 3)
+    monkeypatch.setattr(Kafka, "create_topic", lambda _, *topic: made.append(topic))
+    given = {
+        "min.insync.replicas": "2",
+        "unclean.leader.election.enable": "true",
+        "message.timestamp.type": "LogAppendTime",
+        "message.timestamp.before.max.ms": "1",
+        "leader.replication.throttled.replicas": "*",
+        "retention.ms": "5",
+        "cleanup.policy": "compact",
+    }
+    assert open_topic(Kafka("there:9092"), "u", TopicSettings(3, given, None)) == 3
+    assert made == [("u", 3, {"retention.ms": "5", "cleanup.policy": "compact"})]
+
+
 def test_a_broker_that_comes_back_is_asked_again(
     own_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
