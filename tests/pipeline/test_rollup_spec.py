@@ -7,6 +7,7 @@ import pytest
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.rollup_reading import read_spec
 from odradek.pipeline.rollup_spec import Rollup, Window
+from tests.pipeline.demo import ORDER_COUNT
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "rollup-example.yaml"
 SPEC = """\
@@ -65,6 +66,9 @@ def test_the_example_is_a_spec() -> None:
     assert spec.output.parquet == "rollups/revenue"
     assert spec.dead_letters == "orders-bad"
     assert spec.trigger == "10 seconds"
+    # Nobody is late before the third batch, and the demo is to show some who are.
+    assert spec.source.max_offsets_per_trigger is not None
+    assert 3 * spec.source.max_offsets_per_trigger <= ORDER_COUNT
 
 
 @pytest.mark.parametrize(
