@@ -17,7 +17,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from .documents import encode
@@ -39,7 +39,7 @@ from .manifest import (
     read_commits,
     snapshot,
 )
-from .offsets import TopicPartition
+from .offsets import Spans, TopicPartition
 
 HISTORY: Final = f"{ROOM}/history"
 """Commits that a snapshot has taken the place of, for people."""
@@ -61,6 +61,8 @@ class StagedFile:
     topic: str
     records: int
     size_bytes: int
+    spans: Spans = field(default_factory=dict)
+    """Which offsets lie in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ class ArchiveWriter:
         number = self._commits[-1].number + 1 if self._commits else 0
         placed = {self._place(folder, file.source, number): file for file in staged}
         archived = tuple(
-            ArchivedFile(path, file.topic, file.records, file.size_bytes)
+            ArchivedFile(path, file.topic, file.records, file.size_bytes, file.spans)
             for path, file in placed.items()
         )
         commit = Commit(number, tuple(ranges), archived, tuple(removed))

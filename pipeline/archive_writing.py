@@ -63,13 +63,19 @@ def staged_files(
     rows = _counted(spark, files.absolute(folder))
     if parts is not None:
         _check_counts(rows, parts)
-    records: dict[tuple[str, str], int] = {}
+    held: dict[tuple[str, str], list[Any]] = {}
     for row in rows:
         path = folder + unquote(row["file"]).rpartition(folder)[2]
-        records[path, row["topic"]] = records.get((path, row["topic"]), 0) + row["records"]
+        held.setdefault((path, row["topic"]), []).append(row)
     return [
-        StagedFile(path, topic, count, found[path])
-        for (path, topic), count in sorted(records.items())
+        StagedFile(
+            path,
+            topic,
+            sum(row["records"] for row in partitions),
+            found[path],
+            {row["partition"]: (row["first"], row["last"] + 1) for row in partitions},
+        )
+        for (path, topic), partitions in sorted(held.items())
     ]
 
 

@@ -136,7 +136,7 @@ _MEANINGS: Final = (
         ' spark.read.format("odradek")',
     ),
     (
-        r"FAILED_READ_FILE\.FILE_NOT_EXIST|underlying files have been updated",
+        r"FAILED_READ_FILE\.FILE_NOT_EXIST|underlying files have been updated|PATH_NOT_FOUND",
         "a file that was to be read is not there: on a cluster give paths that mean the same on"
         " every machine; if an archive was compacted meanwhile, start the job again, else let an"
         " audit say what is lost",

@@ -6,14 +6,14 @@ one commit in the place of all before it, spares a reader the rest.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from .documents import document_of
 from .errors import PipelineError
 from .files import Files
 from .kafka import ISOLATION_LEVELS
-from .offsets import TopicPartition
+from .offsets import Span, Spans, TopicPartition
 from .spark_types import DataFrame, SparkSession
 
 VERSION: Final = 1
@@ -61,6 +61,16 @@ class ArchivedFile:
     topic: str
     records: int
     size_bytes: int = 0
+    spans: Spans = field(default_factory=dict, compare=False)
+    """Which offsets lie in it; nothing if who wrote the commit did not note it."""
+
+    def may_hold(self, wanted: Spans) -> bool:
+        """Whether it is to be read for these offsets."""
+        return not self.spans or any(
+            max(start, self.spans[p][0]) < min(end, self.spans[p][1])
+            for p, (start, end) in wanted.items()
+            if p in self.spans
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +84,28 @@ class Commit:
     """Paths of earlier commits' files whose records `files` hold now, after a compaction."""
 
     def to_json(self) -> dict[str, Any]:
-        """As it is written."""
-        return {"version": VERSION, **asdict(self)}
+        """As it is written; spans stand apart, where those who do not know them pass over them."""
+        document = asdict(self)
+        spans = {file["path"]: file.pop("spans") for file in document["files"]}
+        return {"version": VERSION, **document, "spans": spans}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Commit":
-        """As it was written.  Raises: KeyError, TypeError."""
+        """As it was written.  Raises: KeyError, TypeError, ValueError."""
+        spans = dict(document.get("spans", {}))
         return cls(
             document["number"],
             tuple(OffsetRange(**fields) for fields in document["ranges"]),
-            tuple(ArchivedFile(**fields) for fields in document["files"]),
+            tuple(
+                ArchivedFile(**fields, spans=_spans(spans.get(fields["path"], {})))
+                for fields in document["files"]
+            ),
             tuple(document["removed"]),
         )
+
+
+def _spans(document: Mapping[str, Sequence[int]]) -> dict[int, Span]:
+    return {int(partition): (start, end) for partition, (start, end) in dict(document).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +164,12 @@ class Archive:
 
     def records(self, topic: str) -> int:
         """How many records of a topic it holds."""
+        return sum(file.records for file in self.committed([topic]))
+
+    def committed(self, topics: Collection[str] | None = None) -> list[ArchivedFile]:
+        """The files that commits name, of all or some topics."""
         files = (file for commit in self.commits() for file in commit.files)
-        return sum(file.records for file in files if file.topic == topic)
+        return [file for file in files if topics is None or file.topic in topics]
 
     def ends(self) -> dict[TopicPartition, int]:
         """The offset after the last archived one, by topic and partition."""
@@ -158,9 +182,7 @@ class Archive:
 
     def read(self, spark: SparkSession, topics: Collection[str] | None = None) -> DataFrame:
         """The records of committed files, in the columns of Spark's Kafka source."""
-        committed = (file for commit in self.commits() for file in commit.files)
-        wanted = [file for file in committed if topics is None or file.topic in topics]
-        return read_records(spark, self.files, wanted)
+        return read_records(spark, self.files, self.committed(topics))
 
 
 def read_records(spark: SparkSession, files: Files, some: Sequence[ArchivedFile]) -> DataFrame:

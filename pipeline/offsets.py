@@ -1,9 +1,15 @@
 """Offsets by topic and partition, as Spark's Kafka source takes them and writes them down."""
 
 import json
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 Offsets = dict[str, dict[int, int]]
+
+Span = tuple[int, int]
+"""First offset, and the one behind the last."""
+Spans = Mapping[int, Span]
+"""By partition."""
 
 LATEST: Final = -1
 EARLIEST: Final = -2

@@ -10,12 +10,12 @@ from .copy_task import NO_TIME_MS
 from .errors import PipelineError
 from .files import Files
 from .kafka import Kafka
-from .manifest import Archive
+from .manifest import Archive, read_records
 from .marks import check_name
+from .offsets import Spans
 from .placing import Route
 from .replay_plan import (
     EVERYTHING,
-    Spans,
     Wanted,
     chunk_size,
     chunks,
@@ -86,7 +86,7 @@ def replay(
     check_room(route, {p: end for p, (_, end) in spans.items()})
     copy = Copy(spark, target, asked=_asked(job, archive), compression=job.compression)
     way = copy.open(route, restart=job.restart)
-    records = archive.read(spark, [job.topic])
+    files = archive.committed([job.topic])
     size = int(chunk_size(job.rate) * offsets_per_record(ranges, archive.records(job.topic)))
     plan = list(chunks(spans, way.progress.done, size))
     done = Done()
@@ -96,7 +96,9 @@ def replay(
             if stop.is_set():
                 done.stopped = True
                 break
-            _copy_chunk(copy, records, job, chunk, done)
+            # Each file that is read is opened once more for each chunk.
+            touched = [file for file in files if file.may_hold(chunk)]
+            _copy_chunk(copy, read_records(spark, archive.files, touched), job, chunk, done)
             warned = warned or _warn(target, job, done, report)
             report(f"chunk {number} of {len(plan)}, {done.written} records written")
     copy.close()

@@ -7,17 +7,13 @@ from typing import Final
 
 from .errors import PipelineError
 from .manifest import OffsetRange
+from .offsets import Span, Spans
 
 CHUNK_RECORDS: Final = 250_000
 CHUNK_S: Final = 20
 """A chunk under a rate limit takes about as long; a graceful stop waits for its end."""
 
 _OFFSETS: Final = re.compile(r"\d+|\d+:\d+(,\d+:\d+)*")
-
-# First offset, and the one behind the last.
-Span = tuple[int, int]
-# By partition.
-Spans = Mapping[int, Span]
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,8 @@ def stage(
     for index, offsets in enumerate(files):
         path = f"{folder}/topic=t/date=2026-01-0{index + 1}/part-0-{writer.claim}.parquet"
         process.put(path, json.dumps(list(offsets)).encode())
-        staged.append(StagedFile(path, "t", len(offsets), 0))
+        spans = {0: (min(offsets), max(offsets) + 1)}
+        staged.append(StagedFile(path, "t", len(offsets), 0, spans))
     process.put(f"{folder}/_SUCCESS", b"")
     return staged
 

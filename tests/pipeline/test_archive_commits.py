@@ -1,6 +1,7 @@
 """An archive whose writer is killed at any step, or overtaken at any step by a second one."""
 
 import itertools
+import json
 import random
 import threading
 from collections.abc import Callable
@@ -317,6 +318,8 @@ def test_snapshots_spare_readers_the_commits_before() -> None:
     assert [commit.number for commit in commits] == [39, 40]
     assert commits[0].ranges == (OffsetRange("t", 0, 0, 40 * BATCH),)
     assert committed(disk) == visible(disk) == list(range(41 * BATCH))
+    files = [file for commit in commits for file in commit.files]
+    assert all([*range(*file.spans[0])] == json.loads(disk.content[file.path]) for file in files)
     retired = [name for name in disk.content if "/history/" in name and ".snap" not in name]
     assert len(retired) == 38
 

@@ -46,6 +46,7 @@ class Throwable:
         ("java.lang.IllegalStateException: Incomplete log file", "remove its own"),
         ("Record batch for partition t-0 at offset 5 is invalid, cause: x", "another replica"),
         ("It is possible the underlying files have been updated.", "was compacted meanwhile"),
+        ("[PATH_NOT_FOUND] Path does not exist: file:/a.parquet.", "was compacted meanwhile"),
         ("java.io.IOException: No space left on device", "make room"),
         ("java.lang.OutOfMemoryError: Java heap space", "spark.driver.memory"),
         ("[JAVA_GATEWAY_EXITED] Java gateway process exited", "stands above"),

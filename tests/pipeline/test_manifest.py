@@ -20,6 +20,7 @@ from odradek.pipeline.manifest import (
     read_commits,
     snapshot,
 )
+from odradek.pipeline.offsets import Spans
 from tests.pipeline.disk import Disk, Process
 
 A = ArchivedFile("topic=t/a.parquet", "t", 5, 100)
@@ -43,6 +44,47 @@ def archive_of(commits: list[Commit]) -> Archive:
 def test_a_commit_survives_its_file() -> None:
     for commit in COMMITS:
         assert Commit.from_json(json.loads(encode(commit.to_json()))) == commit
+
+
+HELD = replace(A, spans={0: (10, 15), 12: (0, 1)})
+
+
+def test_a_commit_says_which_offsets_lie_in_its_files() -> None:
+    written = json.loads(encode(Commit(0, (), (HELD, B)).to_json()))
+    read = Commit.from_json(written)
+    assert [file.spans for file in read.files] == [HELD.spans, {}]
+    assert [file.spans for file in snapshot([read]).files] == [HELD.spans, {}]
+    # Releases that know no spans take `files` as they are, and wrote none.
+    assert {*written["files"][0]} == {"path", "topic", "records", "size_bytes"}
+    del written["spans"]
+    assert [file.spans for file in Commit.from_json(written).files] == [{}, {}]
+
+
+@pytest.mark.parametrize("spans", [5, {A.path: 5}, {A.path: {"0": 5}}, {A.path: {"x": [0, 1]}}])
+def test_spans_that_are_none_are_damage(spans: object) -> None:
+    archive = archive_of([])
+    assert isinstance(archive.files, Process)
+    written = {**Commit(0, (), (A,)).to_json(), "spans": spans}
+    archive.files.content[commit_path(0)] = encode(written)
+    with pytest.raises(PipelineError, match=r"commits/0{20}\.json cannot be read"):
+        archive.commits()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "held"),
+    [
+        ({0: (0, 10)}, False),
+        ({0: (0, 11)}, True),
+        ({0: (14, 99)}, True),
+        ({0: (15, 99)}, False),
+        ({0: (12, 12)}, False),
+        ({1: (0, 99)}, False),
+        ({1: (0, 99), 12: (0, 99)}, True),
+    ],
+)
+def test_a_file_that_holds_none_of_it_need_not_be_read(wanted: Spans, held: bool) -> None:
+    assert HELD.may_hold(wanted) == held
+    assert A.may_hold(wanted), "nobody knows"
 
 
 def test_ranges_that_touch_are_one() -> None:

@@ -1,5 +1,7 @@
 """Replay: an archive comes back into a topic, each record once, in order, whatever is killed."""
 
+import json
+import shutil
 import time
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 
 from odradek.pipeline.copy_task import BURST_S
 from odradek.pipeline.kafka import Kafka
+from odradek.pipeline.manifest import Commit, commit_path
 from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.copies import Stored, check_copy, fill, wait_for_records
 from tests.pipeline.harness import Commands, WarmSpark
@@ -106,6 +109,28 @@ def test_partitions_are_kept_if_asked_and_ranges_and_times_are(
     between = ["--starting-timestamp", str(times[1000]), "--ending-timestamp", str(times[1200])]
     timed = warm_spark_4_0.command(*line(server, archived, target, "--name", "timed", *between))
     assert (timed.code, timed.stdout) == (0, f"200 records written to {target}\n"), timed
+
+
+def test_only_files_with_what_is_wanted_are_opened(
+    warm_spark_4_0: WarmSpark,
+    server: Server,
+    new_topic: NewTopicName,
+    archived: tuple[str, str],
+    tmp_path: Path,
+) -> None:
+    topic, folder = archived
+    part = shutil.copytree(folder, tmp_path / "part")
+    first = Commit.from_json(json.loads((part / commit_path(0)).read_bytes()))
+    for file in first.files:
+        (part / file.path).unlink()
+    target = new_topic("rest")
+    command = line(server, (topic, str(part)), target)
+    starts = ",".join(f"{asked.partition}:{asked.end_offset}" for asked in first.ranges)
+    rest = warm_spark_4_0.command(*command, "--starting-offsets", starts)
+    count = COUNT - sum(file.records for file in first.files)
+    assert (rest.code, rest.stdout) == (0, f"{count} records written to {target}\n"), rest
+    whole = warm_spark_4_0.command(*command, "--name", "whole")
+    assert (whole.code, "that was to be read is not there" in whole.stderr) == (2, True), whole
 
 
 def test_bad_input_is_said_in_a_sentence(
