@@ -1,8 +1,8 @@
 """Fixtures of the pipeline's tests: a real broker, commands of each Spark, one warm Spark each.
 
-A test that takes `warm_spark` runs with every release, in `make test` with an older one only if it
-is marked `every_release` (tests/conftest.py); one that takes `commands_4_0` or `warm_spark_4_0`
-with Spark 4.0 only.  `@pytest.mark.spark` is theirs to set.
+A test that takes `commands` or `warm_spark` runs with every release, in `make test` with an older
+one only if it is marked `every_release` (tests/conftest.py); one that takes `warm_spark_4_0`, as
+those of segment files do, with Spark 4.0 only.  `@pytest.mark.spark` is theirs to set.
 """
 
 import itertools
@@ -69,9 +69,9 @@ def new_topic(server: Server) -> NewTopicName:
 
 
 @pytest.fixture(scope="session")
-def commands_4_0() -> Commands:
-    """`odradek pipeline …` in a process, with Spark 4.0."""
-    return Commands(present("4.0"))
+def commands(release: Spark) -> Commands:
+    """`odradek pipeline …` in a process."""
+    return Commands(release)
 
 
 @pytest.fixture(scope="session")
@@ -99,5 +99,5 @@ def warm_spark(release: Spark, warm_sparks: Callable[[Spark], WarmSpark]) -> War
 
 @pytest.fixture(scope="session")
 def warm_spark_4_0(warm_sparks: Callable[[Spark], WarmSpark]) -> WarmSpark:
-    """The shared Spark 4.0, for tests that need no other release."""
+    """The shared Spark 4.0, for what no older one has."""
     return warm_sparks(present("4.0"))

@@ -136,25 +136,26 @@ def test_a_day_is_the_same_day_in_every_time_zone(
 
 
 def test_topics_by_pattern_in_folders_as_asked(
-    warm_spark_4_0: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
+    warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
-    archiving = Archiving(warm_spark_4_0, server, tmp_path / "archive")
-    one, other = new_topic("pattern.a", partitions=PARTITIONS), new_topic("pattern.b")
-    longer = new_topic("not.pattern.a")
+    archiving = Archiving(warm_spark, server, tmp_path / "archive")
+    stem = f"pattern-{warm_spark.spark.name}"  # topics of another release's run are there, too
+    one, other = new_topic(f"{stem}.a", partitions=PARTITIONS), new_topic(f"{stem}.b")
+    longer = new_topic(f"not.{stem}.a")
     for topic, count in ((one, 800), (other, 0), (longer, 5)):
         fill(server.bootstrap_servers, topic, count)
     line = (
         *("archive", "--bootstrap-servers", server.bootstrap_servers, "--once"),
-        *("--topics-pattern", r"pattern\..*", "--to", str(archiving.directory)),
+        *("--topics-pattern", rf"{re.escape(stem)}\..*", "--to", str(archiving.directory)),
     )
-    done = warm_spark_4_0.command(*line, "--partition-by", "topic,partition,date,hour")
+    done = warm_spark.command(*line, "--partition-by", "topic,partition,date,hour")
     assert done.code == 0, done.stderr
     assert done.stdout.startswith("800 records archived"), f"{longer} only holds a match"
     assert archiving.differences(one) == same(800)
     assert archiving.directory / f"topic={one}" / "partition=0" / "date=2026-01-01" / "hour=0" in {
         file.parent for file in archiving.files()
     }
-    compacted = warm_spark_4_0.command("compact", "--archive", str(archiving.directory))
+    compacted = warm_spark.command("compact", "--archive", str(archiving.directory))
     assert compacted.stdout.startswith("0 files became 0"), compacted
     refused = archiving.refused(f"{one},{other}", "--partition-by", "topic")
     assert "is partitioned by topic,partition,date,hour: leave --partition-by away" in refused
@@ -163,35 +164,36 @@ def test_topics_by_pattern_in_folders_as_asked(
     admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
     admin.delete_topics([one])[one].result(30)
     eventually(lambda: one not in admin.list_topics(timeout=10).topics, timeout_s=30)
-    lost = warm_spark_4_0.command(*line)
+    lost = warm_spark.command(*line)
     assert (lost.code, f"{one} was deleted from the cluster" in lost.stderr) == (2, True), lost
-    done = warm_spark_4_0.command(*line, "--no-fail-on-data-loss")
+    done = warm_spark.command(*line, "--no-fail-on-data-loss")
     assert done.stdout.startswith("3 records archived in 1 commits"), done
 
 
 def test_a_topic_that_comes_while_its_pattern_is_archived(
-    warm_spark_4_0: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
+    warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
-    first = new_topic("coming.a", partitions=PARTITIONS)
+    stem = f"coming-{warm_spark.spark.name}"
+    first, later = new_topic(f"{stem}.a", partitions=PARTITIONS), f"{stem}.later"
     fill(server.bootstrap_servers, first, 400)
     folder = str(tmp_path / "archive")
-    kept = warm_spark_4_0.run(
+    kept = warm_spark.run(
         f"{JOBS}.topic_appears",
         servers=server.bootstrap_servers,
         directory=folder,
-        pattern=r"coming\..*",
-        topic="coming.later",
+        pattern=rf"{re.escape(stem)}\..*",
+        topic=later,
         records=7,
     )
-    assert kept == [first, "coming.later"]
-    archiving = Archiving(warm_spark_4_0, server, tmp_path / "archive")
-    assert archiving.differences("coming.later") == same(7)
+    assert kept == [first, later]
+    archiving = Archiving(warm_spark, server, tmp_path / "archive")
+    assert archiving.differences(later) == same(7)
 
 
 def test_what_is_refused(
-    warm_spark_4_0: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
+    warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
-    archiving = Archiving(warm_spark_4_0, server, tmp_path / "archive")
+    archiving = Archiving(warm_spark, server, tmp_path / "archive")
     topic, other = new_topic("refused", partitions=PARTITIONS), new_topic("other")
     fill(server.bootstrap_servers, topic, 400)
     archiving.archive(topic)
@@ -223,7 +225,7 @@ def test_what_is_refused(
     assert sorted((archiving.directory / "_odradek" / "commits").iterdir()) == commits
     assert archiving.archive(topic, "--no-fail-on-data-loss").startswith("395 records")
 
-    overtaken = warm_spark_4_0.run(f"{JOBS}.overtaken", directory=str(archiving.directory))
+    overtaken = warm_spark.run(f"{JOBS}.overtaken", directory=str(archiving.directory))
     assert "another job has taken over the archive" in overtaken
     assert archiving.run(topic).code == 0
 

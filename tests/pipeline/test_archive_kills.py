@@ -24,13 +24,13 @@ MakeRun = Callable[[str, int, int], ArchiveRun]
 
 
 @pytest.fixture
-def make_run(commands_4_0: Commands, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeRun]:
+def make_run(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeRun]:
     runs: list[ArchiveRun] = []
 
     def make(target: str, count: int, batches: int) -> ArchiveRun:
         directory = tmp_path_factory.mktemp("kills")
         server = make_server(target, directory / "server")
-        run = ArchiveRun(commands_4_0, server, directory, count=count, batches=batches)
+        run = ArchiveRun(commands, server, directory, count=count, batches=batches)
         runs.append(run)
         server.start()
         run.fill()
@@ -49,7 +49,7 @@ def passed(moment_s: float) -> bool:
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
 def test_each_record_once_while_everything_is_killed(
-    make_run: MakeRun, warm_spark_4_0: WarmSpark, pytestconfig: pytest.Config
+    make_run: MakeRun, warm_spark: WarmSpark, pytestconfig: pytest.Config
 ) -> None:
     run = make_run(pytestconfig.getoption("--target"), COUNT, BATCHES)
     for kill in (kill_job, kill_driver):
@@ -62,13 +62,14 @@ def test_each_record_once_while_everything_is_killed(
     run.server.kill()
     run.server.start()
     run.finish(job)
-    run.assert_exactly_once(warm_spark_4_0)
+    run.assert_exactly_once(warm_spark)
 
 
 @pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("target", ["odradek", "kafka-4.3"])
+@pytest.mark.parametrize("release", ["4.0"], indirect=True)
 def test_a_million_records_once_while_everything_is_killed(make_run: MakeRun, target: str) -> None:
     with Progress(f"archive-{target}", len(SOAK_DEATHS)) as progress:
         if not progress.left:

@@ -106,22 +106,22 @@ def audit(warm_spark: WarmSpark, server: Server, topic: str, tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def archived(
-    warm_spark_4_0: WarmSpark, server: Server, new_topic: NewTopicName,
+    warm_spark: WarmSpark, server: Server, new_topic: NewTopicName,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[str, str]:  # fmt: skip
     """A topic and its archive, which the tests spoil one after another."""
     name = new_topic("archived", partitions=PARTITIONS)
     produce(server, name, whole())
     folder = tmp_path_factory.mktemp("archived")
-    return name, make_archive(warm_spark_4_0, server, name, folder)
+    return name, make_archive(warm_spark, server, name, folder)
 
 
 @pytest.fixture
-def audit_4_0(
-    warm_spark_4_0: WarmSpark, server: Server, archived: tuple[str, str], tmp_path: Path
+def audit_archived(
+    warm_spark: WarmSpark, server: Server, archived: tuple[str, str], tmp_path: Path
 ) -> Audit:
     """Audit `archived`."""
-    return auditor(warm_spark_4_0, server, archived[0], tmp_path / "report.json")
+    return auditor(warm_spark, server, archived[0], tmp_path / "report.json")
 
 
 def auditor(spark: WarmSpark, server: Server, topic: str, report: Path) -> Audit:
@@ -233,39 +233,39 @@ class Spoiled(Record):
 
 
 def test_what_retention_removed_is_no_difference_unless_strict(
-    audit_4_0: Audit, server: Server, archived: tuple[str, str]
+    audit_archived: Audit, server: Server, archived: tuple[str, str]
 ) -> None:
     name, uri = archived
     admin = AdminClient({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
     for future in admin.delete_records([TopicPartition(name, 1, 30)]).values():
         future.result(timeout=30)
-    result, report = audit_4_0("--archive", uri)
+    result, report = audit_archived("--archive", uri)
     assert (result.code, list(found(report))) == (0, [("removed", "broker", 30, 1, 0)]), result
-    result, report = audit_4_0("--archive", uri, "--strict")
+    result, report = audit_archived("--archive", uri, "--strict")
     assert (result.code, report["equal"]) == (1, False), result
 
 
 def test_an_archive_that_is_behind_differs_unless_lag_is_allowed(
-    audit_4_0: Audit, server: Server, archived: tuple[str, str]
+    audit_archived: Audit, server: Server, archived: tuple[str, str]
 ) -> None:
     name, uri = archived
     produce(server, name, [Record(2, COUNT, 2)])
-    result, report = audit_4_0("--archive", uri)
+    result, report = audit_archived("--archive", uri)
     assert (result.code, list(found(report))[-1]) == (1, ("late", "archive", 1, 2, 1000)), result
-    assert audit_4_0("--archive", uri, "--allow-lag")[0].code == 0
+    assert audit_archived("--archive", uri, "--allow-lag")[0].code == 0
 
 
 def test_damaged_and_lost_files_of_an_archive_are_named(
-    audit_4_0: Audit, archived: tuple[str, str]
+    audit_archived: Audit, archived: tuple[str, str]
 ) -> None:
     _, uri = archived
     file = next(Path(uri).glob("topic=*/date=*/*.parquet"))
     file.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
-    result, _ = audit_4_0("--archive", uri)
+    result, _ = audit_archived("--archive", uri)
     assert result.code == 2
     assert f"a file of the archive is damaged, file:{file}" in result.stderr.replace("///", "/")
     file.unlink()
-    result, report = audit_4_0("--archive", uri)
+    result, report = audit_archived("--archive", uri)
     assert result.code == 1
     (note,) = [note["text"] for note in report["notes"]]
     assert note.startswith("1 file is not there that the archive has committed: topic=")

@@ -98,10 +98,8 @@ class Jobs:
 
 
 @pytest.fixture
-def jobs(
-    warm_spark_4_0: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
-) -> Jobs:
-    return Jobs(warm_spark_4_0, server, new_topic("bad", partitions=1), tmp_path)
+def jobs(warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path) -> Jobs:
+    return Jobs(warm_spark, server, new_topic("bad", partitions=1), tmp_path)
 
 
 def test_offsets_that_are_gone_and_checkpoints_of_others(

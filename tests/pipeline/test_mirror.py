@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 def test_topics_are_copied_and_a_killed_mirror_goes_on(
-    commands_4_0: Commands,
-    warm_spark_4_0: WarmSpark,
+    commands: Commands,
+    warm_spark: WarmSpark,
     server: Server,
     own_server: Server,
     new_topic: NewTopicName,
@@ -28,7 +28,7 @@ def test_topics_are_copied_and_a_killed_mirror_goes_on(
     fill(source, topics[0], 2, 4000, seed=1)
     fill(source, topics[1], 3, 500, seed=2)
     command = ["mirror", "--from", source, "--to", target, "--topics", ",".join(topics)]
-    running = commands_4_0.start(
+    running = commands.start(
         *command, "--max-offsets-per-trigger", "1500", output=tmp_path / "killed.log"
     )
     try:
@@ -36,7 +36,7 @@ def test_topics_are_copied_and_a_killed_mirror_goes_on(
     finally:
         running.kill()
     fill(source, topics[0], 2, 100, seed=3)
-    done = warm_spark_4_0.command(*command, "--once")
+    done = warm_spark.command(*command, "--once")
     assert done.code == 0, done
     assert check_copies(source, topics[0], target) == 4100
     assert check_copies(source, topics[1], target) == 500
@@ -44,7 +44,7 @@ def test_topics_are_copied_and_a_killed_mirror_goes_on(
     assert [kafka.partitions(topic) for topic in topics] == [2, 3]
     assert kafka.topic_config(topics[1])["segment.bytes"] == "1234567"
     kafka.close()
-    assert warm_spark_4_0.command(*command, "--once").stdout == "0 records written\n"
+    assert warm_spark.command(*command, "--once").stdout == "0 records written\n"
 
 
 @pytest.mark.every_release

@@ -23,7 +23,7 @@ RATE = 500
 
 @pytest.fixture(scope="module")
 def archived(
-    warm_spark_4_0: WarmSpark,
+    warm_spark: WarmSpark,
     server: Server,
     new_topic: NewTopicName,
     tmp_path_factory: pytest.TempPathFactory,
@@ -33,7 +33,7 @@ def archived(
     fill(server.bootstrap_servers, topic, 3, COUNT)
     folder = str(tmp_path_factory.mktemp("archives") / topic)
     servers = ("--bootstrap-servers", server.bootstrap_servers)
-    made = warm_spark_4_0.command(
+    made = warm_spark.command(
         *("archive", *servers, "--topics", topic, "--to", folder, "--once"),
         *("--max-offsets-per-trigger", str(2 * COUNT // 3)),
     )
@@ -77,13 +77,13 @@ def test_a_topic_comes_back_as_it_was(
 
 
 def test_partitions_are_kept_if_asked_and_ranges_and_times_are(
-    warm_spark_4_0: WarmSpark, server: Server, new_topic: NewTopicName, archived: tuple[str, str]
+    warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, archived: tuple[str, str]
 ) -> None:
     topic, _ = archived
     servers = server.bootstrap_servers
     target = new_topic("kept", partitions=4)
     command = line(server, archived, target, "--keep-partitions", "--starting-offsets", "100")
-    some = warm_spark_4_0.command(*command, "--ending-offsets", "0:200,1:100,2:150")
+    some = warm_spark.command(*command, "--ending-offsets", "0:200,1:100,2:150")
     assert (some.code, some.stdout) == (0, f"150 records written to {target}\n"), some
     only = {0: range(100, 200), 2: range(100, 150)}
     assert check_copy(servers, topic, target, only=only) == 150
@@ -93,26 +93,26 @@ def test_partitions_are_kept_if_asked_and_ranges_and_times_are(
         2: {2},
     }
     # More of the same goes on; something else does not.
-    more = warm_spark_4_0.command(*command, "--ending-offsets", "0:200,1:110,2:160")
+    more = warm_spark.command(*command, "--ending-offsets", "0:200,1:110,2:160")
     assert (more.code, more.stdout) == (0, f"20 records written to {target}\n"), more
-    other = warm_spark_4_0.command(*line(server, archived, target))
+    other = warm_spark.command(*line(server, archived, target))
     assert other.code == 2
     assert "was asked for something else" in other.stderr
     # Old records do not stay where retention is short.
     short = new_topic("short", retention_ms="604800000")
     few = line(server, archived, short, "--ending-offsets", "10")
-    warned = warm_spark_4_0.command(*few)
+    warned = warm_spark.command(*few)
     assert (warned.code, warned.stdout) == (0, f"30 records written to {short}\n"), warned
     assert "some are older than the retention" in warned.stderr
     # By time, under a name of its own.
     times = sorted(r.timestamp for found in Stored(servers, topic).records.values() for r in found)
     between = ["--starting-timestamp", str(times[1000]), "--ending-timestamp", str(times[1200])]
-    timed = warm_spark_4_0.command(*line(server, archived, target, "--name", "timed", *between))
+    timed = warm_spark.command(*line(server, archived, target, "--name", "timed", *between))
     assert (timed.code, timed.stdout) == (0, f"200 records written to {target}\n"), timed
 
 
 def test_only_files_with_what_is_wanted_are_opened(
-    warm_spark_4_0: WarmSpark,
+    warm_spark: WarmSpark,
     server: Server,
     new_topic: NewTopicName,
     archived: tuple[str, str],
@@ -126,15 +126,15 @@ def test_only_files_with_what_is_wanted_are_opened(
     target = new_topic("rest")
     command = line(server, (topic, str(part)), target)
     starts = ",".join(f"{asked.partition}:{asked.end_offset}" for asked in first.ranges)
-    rest = warm_spark_4_0.command(*command, "--starting-offsets", starts)
+    rest = warm_spark.command(*command, "--starting-offsets", starts)
     count = COUNT - sum(file.records for file in first.files)
     assert (rest.code, rest.stdout) == (0, f"{count} records written to {target}\n"), rest
-    whole = warm_spark_4_0.command(*command, "--name", "whole")
+    whole = warm_spark.command(*command, "--name", "whole")
     assert (whole.code, "that was to be read is not there" in whole.stderr) == (2, True), whole
 
 
 def test_bad_input_is_said_in_a_sentence(
-    warm_spark_4_0: WarmSpark, server: Server, new_topic: NewTopicName, archived: tuple[str, str]
+    warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, archived: tuple[str, str]
 ) -> None:
     topic, folder = archived
     stamped = new_topic("stamped", message_timestamp_type="LogAppendTime")
@@ -149,7 +149,7 @@ def test_bad_input_is_said_in_a_sentence(
         "holds offsets 0 to": line(server, archived, "y", "--starting-offsets", "0:999999"),
     }
     for says, command in cases.items():
-        result = warm_spark_4_0.command(*command)
+        result = warm_spark.command(*command)
         assert (result.code, says in result.stderr) == (2, True), (says, result)
     kafka = Kafka(server.bootstrap_servers)
     assert not kafka.exists("y")
@@ -158,8 +158,8 @@ def test_bad_input_is_said_in_a_sentence(
 
 @pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.soak)])
 def test_nothing_is_doubled_or_missing_when_the_job_is_killed(
-    commands_4_0: Commands,
-    warm_spark_4_0: WarmSpark,
+    commands: Commands,
+    warm_spark: WarmSpark,
     server: Server,
     new_topic: NewTopicName,
     archived: tuple[str, str],
@@ -172,7 +172,7 @@ def test_nothing_is_doubled_or_missing_when_the_job_is_killed(
     count = 0
     for number in range(kills):
         # So slow that it is in the middle for a long time, however late it is killed.
-        running = commands_4_0.start(*command, "--rate", "100", output=tmp_path / f"{number}.log")
+        running = commands.start(*command, "--rate", "100", output=tmp_path / f"{number}.log")
         try:
             wait_for_records(server.bootstrap_servers, target, count + 200)
         finally:
@@ -180,7 +180,7 @@ def test_nothing_is_doubled_or_missing_when_the_job_is_killed(
         count = Stored(server.bootstrap_servers, target).count
         assert count < COUNT
     started_s = time.monotonic()
-    done = warm_spark_4_0.command(*command, "--rate", str(RATE))
+    done = warm_spark.command(*command, "--rate", str(RATE))
     took_s = time.monotonic() - started_s
     assert done.code == 0, done
     assert "were there already" in done.stdout

@@ -152,8 +152,8 @@ def test_kills_change_nothing(
     server: Server,
     new_topic: NewTopicName,
     tmp_path: Path,
-    commands_4_0: Commands,
-    warm_spark_4_0: WarmSpark,
+    commands: Commands,
+    warm_spark: WarmSpark,
 ) -> None:
     """Killed when a batch is noted, but not committed, and when its Parquet files come up."""
     case = Case(server, new_topic("killed"), tmp_path)
@@ -161,15 +161,15 @@ def test_kills_change_nothing(
     case.write_spec(batch=2000)
     case.produce(*made)
     for at in ("checkpoint/odradek/batches/0000000000.json", "parquet/date=*/rollup-*.parquet"):
-        job = commands_4_0.start("rollup", "--spec", str(case.spec), output=tmp_path / "printed")
+        job = commands.start("rollup", "--spec", str(case.spec), output=tmp_path / "printed")
         try:
             job.wait_until(partial(has_file, tmp_path, at))
         finally:
             job.kill()
     case.produce(FLUSH)
-    done = warm_spark_4_0.command("rollup", "--spec", str(case.spec), "--once")
+    done = warm_spark.command("rollup", "--spec", str(case.spec), "--once")
     assert done.code == 0, done.stderr
-    check_everything(case, warm_spark_4_0, made)
+    check_everything(case, warm_spark, made)
     # Bad records of a batch that ran twice are there twice, but none is missing.
     letters = case.read(f"{case.source}-totals-bad")
     assert len({dict(one.headers)["odradek.source"] for one in letters}) == case.totals()["bad"]
@@ -188,23 +188,23 @@ def refused(warm: WarmSpark, case: Case, sentence: str) -> Result:
 
 
 def test_what_it_can_not_do_is_one_sentence(
-    server: Server, new_topic: NewTopicName, tmp_path: Path, warm_spark_4_0: WarmSpark
+    server: Server, new_topic: NewTopicName, tmp_path: Path, warm_spark: WarmSpark
 ) -> None:
     case = Case(server, new_topic("refused"), tmp_path)
     case.produce(*[b"Brno,7"] * 20)
 
     case.write_spec(("key: city", "key: town"))
-    refused(warm_spark_4_0, case, "rollup.yaml, line 12, key: there is no field `town`")
+    refused(warm_spark, case, "rollup.yaml, line 12, key: there is no field `town`")
     case.write_spec(("sum(amount_cents)", "sum(amount_cents * price)"))
-    refused(warm_spark_4_0, case, "line 15, measures.revenue: Spark can't use this: [UN")
+    refused(warm_spark, case, "line 15, measures.revenue: Spark can't use this: [UN")
     case.write_spec(source="nowhere")
-    refused(warm_spark_4_0, case, "there is no topic nowhere at")
+    refused(warm_spark, case, "there is no topic nowhere at")
     case.write_spec(output=f"parquet: {tmp_path}")
-    refused(warm_spark_4_0, case, "is not empty and not a rollup's: give the rollup another folder")
+    refused(warm_spark, case, "is not empty and not a rollup's: give the rollup another folder")
 
     case.write_spec(folder=tmp_path / "mismatch")
     refused(
-        warm_spark_4_0,
+        warm_spark,
         case,
         f"none of the 20 records of {case.source} that were read fits the schema",
     )
@@ -216,17 +216,17 @@ def test_what_it_can_not_do_is_one_sentence(
         ("sum(amount_cents)", "sum(quantity)"),
     )
     case.write_spec(*corrected, folder=tmp_path / "mismatch")
-    done = warm_spark_4_0.command("rollup", "--spec", str(case.spec), "--once")
+    done = warm_spark.command("rollup", "--spec", str(case.spec), "--once")
     assert (done.code, ": 20 records, 0 late, 0 bad" in done.stdout) == (0, True), done
     lesser = ("max(quantity)", "min(quantity)")
     case.write_spec(*corrected, lesser, folder=tmp_path / "mismatch")
-    refused(warm_spark_4_0, case, "was made with another `measures`: put the spec back, or")
+    refused(warm_spark, case, "was made with another `measures`: put the spec back, or")
     case.write_spec(folder=tmp_path / "another")
-    refused(warm_spark_4_0, case, "holds the rows of another checkpoint: put that back, or give")
+    refused(warm_spark, case, "holds the rows of another checkpoint: put that back, or give")
 
 
 def test_windows_that_overlap_are_kept_by_key_in_the_topic(
-    server: Server, new_topic: NewTopicName, tmp_path: Path, warm_spark_4_0: WarmSpark
+    server: Server, new_topic: NewTopicName, tmp_path: Path, warm_spark: WarmSpark
 ) -> None:
     """Mode update: the last record of a key is the window; a record may be late for some only.
 
@@ -237,7 +237,7 @@ def test_windows_that_overlap_are_kept_by_key_in_the_topic(
     case.write_spec(window=window, output=output)
     for batch in (["00:10:00"], ["00:10:01"], ["00:09:10", "00:08:59", "00:07:00", "00:10:59"]):
         case.produce(*map(at, batch))
-        done = warm_spark_4_0.command("rollup", "--spec", str(case.spec), "--once")
+        done = warm_spark.command("rollup", "--spec", str(case.spec), "--once")
         assert done.code == 0, done.stderr
     last = {record.key: json.loads(record.value) for record in case.read(f"{case.source}-o")}
     found = {value["window_start"][11:16]: value["orders"] for value in last.values()}

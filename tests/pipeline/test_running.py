@@ -18,7 +18,7 @@ from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.local_files import LocalFiles
 from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.harness import MASTER, WAIT_TIMEOUT_S, WarmSpark, environment, eventually
-from tests.spark.environment import RELEASES
+from tests.spark.environment import Spark
 from tests.wire.servers import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -200,10 +200,7 @@ class Terminal:
 class Stream:
     """A stream in a process of its own that runs until somebody ends it; a context manager."""
 
-    def __init__(self, server: Server, topic: str, folder: Path) -> None:
-        release = RELEASES["4.0"]
-        if reason := release.missing():
-            pytest.skip(reason)
+    def __init__(self, release: Spark, server: Server, topic: str, folder: Path) -> None:
         jars = [str(jar) for jar in release.connector_jars()]
         arguments = {
             "spark": {"master": MASTER, "conf": release.small, "jars": jars},
@@ -242,11 +239,11 @@ class Stream:
 
 
 def test_sigterm_lets_the_batch_end(
-    server: Server, new_topic: NewTopicName, tmp_path: Path
+    release: Spark, server: Server, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
     topic = new_topic("stopped")
     fill(server, topic, 30)
-    with Stream(server, topic, tmp_path) as stream:
+    with Stream(release, server, topic, tmp_path) as stream:
         stream.wait_for("until-stopped: batch 0, 30 records")
         fill(server, topic, 1)  # more might come in two batches
         stream.wait_for("until-stopped: batch 1, 31 records")
@@ -260,11 +257,11 @@ def test_sigterm_lets_the_batch_end(
 
 @pytest.mark.soak  # `make test` kills one in test_archive_kills.py, in the middle of a batch
 def test_a_killed_jvm_is_one_sentence(
-    server: Server, new_topic: NewTopicName, tmp_path: Path
+    release: Spark, server: Server, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
     topic = new_topic("jvm-killed")
     fill(server, topic, 30)
-    with Stream(server, topic, tmp_path) as stream:
+    with Stream(release, server, topic, tmp_path) as stream:
         stream.wait_for("until-stopped: batch 0, 30 records")
         (jvm,) = psutil.Process(stream.process.pid).children()
         jvm.kill()

@@ -34,26 +34,28 @@ def check(result: Result, said: str, folder: Path) -> None:
 
 
 def test_the_connector_of_another_spark(
-    commands_4_0: Commands, server: Server, topic: str, tmp_path: Path
+    commands: Commands, server: Server, topic: str, tmp_path: Path
 ) -> None:
-    others = RELEASES["3.5"].connector_jars()
-    if not others:
+    this = commands.spark
+    (other,) = (spark for spark in RELEASES.values() if spark != this)
+    if not other.connector_jars():
         pytest.skip("there are no connector jars of another Spark")
     folder = tmp_path / "archive"
-    result = archive(commands_4_0, server, topic, folder, jars=others)
-    check(result, "is for Spark 3.5.7 with Scala 2.12, but this is Spark 4.0.0", folder)
+    result = archive(commands, server, topic, folder, jars=other.connector_jars())
+    fits = f"is for Spark {other.version} with Scala {other.scala}"
+    check(result, f"{fits}, but this is Spark {this.version} with Scala {this.scala}", folder)
 
 
 def test_no_master_at_the_address(
-    commands_4_0: Commands, server: Server, topic: str, tmp_path: Path
+    commands: Commands, server: Server, topic: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "archive"
-    result = archive(commands_4_0, server, topic, folder, master="spark://127.0.0.1:1")
+    result = archive(commands, server, topic, folder, master="spark://127.0.0.1:1")
     check(result, "no Spark master answers at spark://127.0.0.1:1", folder)
 
 
 def test_a_java_that_is_too_old(
-    commands_4_0: Commands,
+    commands: Commands,
     server: Server,
     topic: str,
     tmp_path: Path,
@@ -62,14 +64,16 @@ def test_a_java_that_is_too_old(
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.touch(0o755)
-    (tmp_path / "jdk" / "release").write_text('JAVA_VERSION="11.0.22"\n')
+    (tmp_path / "jdk" / "release").write_text('JAVA_VERSION="1.7.0_80"\n')
     monkeypatch.setitem(os.environ, "JAVA_HOME", str(tmp_path / "jdk"))
     folder = tmp_path / "archive"
-    result = archive(commands_4_0, server, topic, folder)
-    check(result, "Java 11 is too old for Spark 4.0.0, which needs 17", folder)
+    result = archive(commands, server, topic, folder)
+    needed = {"3.5": 8, "4.0": 17}[commands.spark.name]
+    said = f"Java 7 is too old for Spark {commands.spark.version}, which needs {needed}"
+    check(result, said, folder)
 
 
-def test_nobody_at_the_brokers_address(commands_4_0: Commands, tmp_path: Path) -> None:
+def test_nobody_at_the_brokers_address(commands: Commands, tmp_path: Path) -> None:
     folder = tmp_path / "archive"
     line = ["archive", "--topics", "t", "--to", str(folder), "--once", "-b", "127.0.0.1:1"]
-    check(commands_4_0.run(*line), "no broker answers at 127.0.0.1:1", folder)
+    check(commands.run(*line), "no broker answers at 127.0.0.1:1", folder)
