@@ -16,6 +16,7 @@ from .kafka import Kafka
 from .kafka_source import source_options
 from .marks import with_source
 from .offsets import TopicPartition
+from .small_tables import small_table
 from .spark_types import DataFrame, Row, SparkSession
 
 # xxhash64 passes over nulls, so each field that can be null is preceded by whether it is. No
@@ -173,9 +174,14 @@ def _differences(
 
     left_rows, right_rows = left.rows(places), right.rows(places)
     spark = left_rows.sparkSession
-    suspects = spark.createDataFrame(sorted(places), "topic STRING, partition INT, start BIGINT")
-    bounds = spark.createDataFrame(
-        list(_bounds(left.side, right.side, places)),
+    suspects = small_table(
+        spark,
+        (place._asdict() for place in places),
+        "topic STRING, partition INT, start BIGINT",
+    )
+    bounds = small_table(
+        spark,
+        _bounds(left.side, right.side, places),
         "topic STRING, partition INT,"
         " left_start BIGINT, left_end BIGINT, right_start BIGINT, right_end BIGINT",
     )
@@ -244,19 +250,15 @@ def _totals(differences: DataFrame) -> DataFrame:
     )
 
 
-def _bounds(
-    left: Side, right: Side, places: Collection[Place]
-) -> Iterator[tuple[str, int, int, int, int, int]]:
-    for topic, partition in sorted({(place.topic, place.partition) for place in places}):
-        key = TopicPartition(topic, partition)
-        yield (
-            topic,
-            partition,
-            left.starts.get(key, 0),
-            left.ends.get(key, NEVER),
-            right.starts.get(key, 0),
-            right.ends.get(key, NEVER),
-        )
+def _bounds(left: Side, right: Side, places: Collection[Place]) -> Iterator[dict[str, object]]:
+    for key in {place.topic_partition for place in places}:
+        yield {
+            **key._asdict(),
+            "left_start": left.starts.get(key, 0),
+            "left_end": left.ends.get(key, NEVER),
+            "right_start": right.starts.get(key, 0),
+            "right_end": right.ends.get(key, NEVER),
+        }
 
 
 def _range_start(size: int) -> Any:

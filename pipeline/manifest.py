@@ -14,6 +14,7 @@ from .errors import PipelineError
 from .files import Files
 from .kafka import ISOLATION_LEVELS
 from .offsets import Span, Spans, TopicPartition
+from .small_tables import small_table
 from .spark_types import DataFrame, SparkSession
 
 VERSION: Final = 1
@@ -188,7 +189,7 @@ class Archive:
 def read_records(spark: SparkSession, files: Files, some: Sequence[ArchivedFile]) -> DataFrame:
     """The records of some files of an archive, in the columns of Spark's Kafka source."""
     if not some:
-        return spark.createDataFrame([], schema())
+        return small_table(spark, [], schema())
     paths = [files.absolute(file.path) for file in some]
     reader = spark.read.schema(schema()).option("basePath", files.absolute())
     return reader.parquet(*paths).select(*COLUMNS)
