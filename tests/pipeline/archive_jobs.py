@@ -61,16 +61,27 @@ def differences(spark: SparkSession, *, servers: str, topic: str, directory: str
 
 
 def topic_appears(
-    spark: SparkSession, *, servers: str, directory: str, pattern: str, topic: str, records: int
-) -> list[str]:
+    spark: SparkSession,
+    *,
+    servers: str,
+    directory: str,
+    pattern: str,
+    topic: str,
+    records: int,
+    name: str,
+    trigger: str,
+) -> dict[str, Any]:
     """Archive a pattern, make a topic of it meanwhile, and stop when that is archived.
 
-    The topics whose settings the archive has then.
+    The topics whose settings the archive has then, and how the query was triggered.
     """
     kafka, files = Kafka(servers), Files(spark, directory)
+    triggers: list[str] = []
 
     def act() -> None:
         eventually(lambda: (Path(directory) / commit_path(0)).exists())
+        (query,) = spark.streams.active
+        triggers.append(query._jsq.streamingQuery().trigger().toString())
         kafka.create_topic(topic, 1)
         producer = KafkaProducer(bootstrap_servers=servers)
         for number in range(records):
@@ -84,10 +95,11 @@ def topic_appears(
     jars = spark.sparkContext.getConf().get("spark.jars", "").split(",")
     actor = threading.Thread(target=act)
     actor.start()
-    archive(ArchiveJob(directory, pattern=pattern), SparkOptions(jars=jars), kafka)
+    job = ArchiveJob(directory, pattern=pattern, trigger=trigger, name=name)
+    archive(job, SparkOptions(jars=jars), kafka)
     actor.join()
     names = [status.path.rpartition("/")[2] for status in files.list("_odradek/topics")]
-    return [name.removesuffix(".json") for name in names]
+    return {"topics": [name.removesuffix(".json") for name in names], "triggers": triggers}
 
 
 def archived_end(directory: str, topic: str) -> int:

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from odradek.pipeline.kafka import Kafka
 from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.filling import PARTITIONS, fill
 from tests.pipeline.harness import Result, WarmSpark, eventually
@@ -79,7 +80,9 @@ def test_each_record_once_over_runs_lost_checkpoints_and_compaction(
     assert archiving.archive(topic).startswith("500 records archived in 1 commits")
 
     before = archiving.files()
-    done = warm_spark.command("compact", "--archive", str(archiving.directory))
+    compact = ("compact", "--archive", str(archiving.directory))
+    assert warm_spark.command(*compact, "--target-bytes", "1").stdout.startswith("0 files became 0")
+    done = warm_spark.command(*compact)
     assert done.code == 0, done.stderr
     assert len(archiving.files()) == 2 < len(before)
     assert archiving.differences(topic) == same(10_500)
@@ -177,15 +180,20 @@ def test_a_topic_that_comes_while_its_pattern_is_archived(
     first, later = new_topic(f"{stem}.a", partitions=PARTITIONS), f"{stem}.later"
     fill(server.bootstrap_servers, first, 400)
     folder = str(tmp_path / "archive")
-    kept = warm_spark.run(
+    found = warm_spark.run(
         f"{JOBS}.topic_appears",
         servers=server.bootstrap_servers,
         directory=folder,
         pattern=rf"{re.escape(stem)}\..*",
         topic=later,
         records=7,
+        name=stem,
+        trigger="200 milliseconds",
     )
-    assert kept == [first, later]
+    assert found == {"topics": [first, later], "triggers": ["ProcessingTimeTrigger(200)"]}
+    cluster = Kafka(server.bootstrap_servers)
+    assert cluster.committed(f"spark-{stem}", [later]) == {later: {0: 7}}
+    cluster.close()
     archiving = Archiving(warm_spark, server, tmp_path / "archive")
     assert archiving.differences(later) == same(7)
 

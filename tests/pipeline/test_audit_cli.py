@@ -7,7 +7,9 @@ from click.testing import CliRunner, Result
 
 from odradek.cli.pipeline import pipeline
 from odradek.cli.pipeline_audit import _write
+from odradek.pipeline.audit import AuditJob
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.kafka import Kafka
 
 NOWHERE = "127.0.0.1:1"
 
@@ -44,6 +46,35 @@ def run(*arguments: str) -> Result:
 def test_what_makes_no_sense_is_one_sentence(arguments: tuple[str, ...], said: str) -> None:
     result = run(*arguments)
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"Error: {said}\n")
+
+
+def test_what_is_asked_for_reaches_the_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[AuditJob] = []
+
+    def audit(_: object, job: AuditJob, **__: object) -> None:
+        jobs.append(job)
+        raise PipelineError("that is enough")
+
+    monkeypatch.setattr("odradek.cli.pipeline_audit.run_audit", audit)
+    monkeypatch.setattr("odradek.cli.pipeline_audit.start", lambda *_: None)
+    monkeypatch.setattr(Kafka, "topics", lambda *_, **__: ["t"])
+    config = tmp_path / "copy.properties"
+    config.write_text("security.protocol=SSL\n")
+    result = run(
+        *("--against-topic", "u", "--against-bootstrap-servers", "h:1", "--against-name", "n"),
+        *("--against-command-config", str(config), "--isolation-level", "read_committed"),
+        *("--strict", "--allow-lag", "--range-size", "7"),
+    )
+    assert result.stderr == "Error: that is enough\n"
+    (job,) = jobs
+    assert job.isolation_level == "read_committed"
+    assert (job.strict, job.allow_lag, job.range_size) == (True, True, 7)
+    assert job.copy is not None
+    assert (job.copy.topic, job.copy.name) == ("u", "n")
+    assert job.copy.kafka.bootstrap_servers == "h:1"
+    assert job.copy.kafka.properties == {"security.protocol": "SSL"}
 
 
 def test_a_folder_is_no_file_to_write(tmp_path: Path) -> None:

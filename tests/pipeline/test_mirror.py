@@ -6,6 +6,8 @@ import pytest
 from kafka import KafkaProducer
 
 from odradek.pipeline.kafka import Kafka
+from odradek.protocol.records import iter_batches
+from odradek.protocol.records.compression import Codec
 from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.copies import check_copies, check_copy, fill, wait_for_records
 from tests.pipeline.harness import Commands, WarmSpark
@@ -28,6 +30,7 @@ def test_topics_are_copied_and_a_killed_mirror_goes_on(
     fill(source, topics[0], 2, 4000, seed=1)
     fill(source, topics[1], 3, 500, seed=2)
     command = ["mirror", "--from", source, "--to", target, "--topics", ",".join(topics)]
+    command += ["--compression", "gzip"]
     running = commands.start(
         *command, "--max-offsets-per-trigger", "1500", output=tmp_path / "killed.log"
     )
@@ -45,6 +48,16 @@ def test_topics_are_copied_and_a_killed_mirror_goes_on(
     assert kafka.topic_config(topics[1])["segment.bytes"] == "1234567"
     kafka.close()
     assert warm_spark.command(*command, "--once").stdout == "0 records written\n"
+    assert codecs(own_server, topics[1]) == {Codec.GZIP}
+    sides = ["--against-topic", topics[1], "--against-bootstrap-servers", target]
+    audited = warm_spark.command("audit", "-b", source, "--topics", topics[1], *sides)
+    assert "broker and copy are equal: 500 records in 3 partitions" in audited.stdout, audited
+
+
+def codecs(server: Server, topic: str) -> set[int]:
+    """How the batches in a topic's files are compressed."""
+    logs = [log.read_bytes() for log in server.data_dir.glob(f"{topic}-?/*.log")]
+    return {header.codec for log in logs for _, header in iter_batches(log)}
 
 
 @pytest.mark.every_release

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from odradek.cli import main
 from odradek.cli.pipeline import JOBS
+from odradek.pipeline.archive import Archived, ArchiveJob
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.kafka import Admin, Kafka
 from odradek.pipeline.replay import Done
@@ -51,6 +52,31 @@ def test_a_setting_that_is_none_is_refused(tmp_path: Path) -> None:
     code, said = run("checkpoint", str(tmp_path), "--conf", "spark.x")
     assert code == 2
     assert "'spark.x' is not NAME=VALUE" in said
+
+
+def test_what_is_asked_for_reaches_the_archive_and_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    jobs: list[ArchiveJob] = []
+
+    def archive(job: ArchiveJob, *_: object) -> Archived:
+        jobs.append(job)
+        return Archived()
+
+    logs: list[tuple[str, str]] = []
+    monkeypatch.setattr("odradek.cli.pipeline_archive.run_archive", archive)
+    monkeypatch.setattr(
+        "odradek.cli.pipeline_options.set_up_logging", lambda *given: logs.append(given)
+    )
+    code, said = run(
+        *("archive", "--topics", "t", "--to", "a", "--trigger", "1 second", "--query-name", "q"),
+        *("--isolation-level", "read_committed", "--log-format", "json", "--log-level", "error"),
+    )
+    assert code == 0, said
+    (job,) = jobs
+    assert (job.once, job.trigger, job.name) == (False, "1 second", "q")
+    assert job.isolation_level == "read_committed"
+    assert logs == [("json", "error")]
 
 
 def test_the_source_of_a_replay_has_properties_of_its_own(

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.storage.checkpoint import HIGH_WATERMARK
+from tests.pipeline import ledger
 from tests.pipeline.harness import WarmSpark, eventually
 from tests.pipeline.segment_files import PartitionFiles, flip, write_checkpoints
 from tests.spark.child import JobFailed
@@ -21,9 +22,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 JOBS = "tests.pipeline.segment_jobs"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PLAIN = len(CODECS) * 3_000
-LEDGER = 12 * 40 + 2
-LEDGER_COMMITTED = 12 * 40 * 2 // 3
 DEADLINE_S = 60
+LEDGER = ledger.RECORDS + 2  # two that are not to be seen by all
 SETTINGS = {
     "log.segment.bytes": str(1 << 20),
     "replica.high.watermark.checkpoint.interval.ms": "100",
@@ -95,30 +95,7 @@ def _fill(server: Server, codec: str) -> None:
 
 
 def _transactions(server: Server) -> None:
-    producers = [
-        Producer(
-            {
-                "bootstrap.servers": server.bootstrap_servers,
-                "transactional.id": f"ledger-{number}",
-                "transaction.timeout.ms": 15 * 60_000,  # the last one is to stay open
-                "log_level": 0,
-            }
-        )
-        for number in range(2)
-    ]
-    for producer in producers:
-        producer.init_transactions(DEADLINE_S)
-    for turn in range(12):
-        for number, producer in enumerate(producers):
-            producer.begin_transaction()
-            for each in range(20):
-                producer.produce("ledger", b"%d-%d-%d" % (number, turn, each), key=b"%d" % each)
-            producer.flush(DEADLINE_S)
-        for number, producer in enumerate(producers):
-            if (turn + number) % 3 == 0:
-                producer.abort_transaction(DEADLINE_S)
-            else:
-                producer.commit_transaction(DEADLINE_S)
+    producers = ledger.transact(server.bootstrap_servers, "ledger")
     producers[0].begin_transaction()
     producers[0].produce("ledger", b"open", key=b"open")
     producers[0].flush(DEADLINE_S)
@@ -160,8 +137,8 @@ def test_equal_to_the_kafka_source_while_the_broker_runs(
     result = compare(warm_spark_4_0, filled, options, {"maxPartitionBytes": "400k"})
     assert result["schemas"][0] == result["schemas"][1]
     assert (result["missing"], result["added"]) == (0, 0)
-    ledger = {"read_uncommitted": LEDGER, "read_committed": LEDGER_COMMITTED}
-    assert result["rows"] == PLAIN + (ledger[isolation] if filled.has_transactions else 0)
+    written = {"read_uncommitted": LEDGER, "read_committed": ledger.COMMITTED}
+    assert result["rows"] == PLAIN + (written[isolation] if filled.has_transactions else 0)
 
 
 @pytest.mark.parametrize(
