@@ -28,7 +28,8 @@ DAMAGE: Final = (
 class SegmentSource(DataSource):  # type: ignore[misc]
     """`spark.read.format("odradek").load(data directory)`: records out of segment files.
 
-    The columns are those of Spark's Kafka source. The options are in `options.py`.
+    The columns are those of Spark's Kafka source. The options are in `options.py`. `pushFilters`
+    needs spark.sql.python.filterPushdown.enabled=true, which is off in PySpark 4.1.
     """
 
     @classmethod

@@ -1,9 +1,12 @@
 """Which settings Spark gets, and which combinations are refused before it starts."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.installation import (
@@ -21,6 +24,7 @@ from odradek.pipeline.settings import (
     submit_settings,
     user_settings,
 )
+from tests.spark.environment import RELEASES, ROOT
 
 GIB = 2**30
 
@@ -53,6 +57,17 @@ def test_the_connector_follows_spark_and_its_scala(spark: Installation, tmp_path
     (tmp_path / "other").mkdir()
     old = find_installation(home_of(tmp_path / "other", "spark-core_2.12-3.5.7.jar"), "3.5.7")
     assert old.package == "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7"
+
+
+def test_the_extra_takes_what_is_tested_and_nothing_newer() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [Requirement(line) for line in project["optional-dependencies"]["spark"]]
+    (pyspark,) = [one.specifier for one in asked if one.name == "pyspark"]
+    versions = [Version(spark.version) for spark in RELEASES.values()]
+    newest = max(versions)
+    assert all(version in pyspark for version in versions)
+    assert f"{newest.major}.{newest.minor}.99" in pyspark
+    assert f"{newest.major}.{newest.minor + 1}.0" not in pyspark
 
 
 def test_another_spark_home_is_refused(tmp_path: Path) -> None:
