@@ -131,11 +131,14 @@ class FetchSession:
             self.news.end()
 
     def update(self, wanted: Iterable[PartitionFetch], forgotten: Iterable[Key]) -> None:
-        """Take over what a request says; a partition that was known keeps its place."""
+        """Take over what a request says; a partition that was known keeps its place.
+
+        Who asks in another leader epoch may have passed over the last answer: it is told all again.
+        """
         partitions = self.partitions
         for partition in wanted:
             known = partitions.get(partition.key)
-            if known is not None:
+            if known is not None and known.current_leader_epoch == partition.current_leader_epoch:
                 partition.told_high_watermark = known.told_high_watermark
                 partition.told_log_start_offset = known.told_log_start_offset
             partitions[partition.key] = partition

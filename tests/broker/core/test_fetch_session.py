@@ -152,6 +152,22 @@ def test_a_partition_is_told_again_when_its_error_goes() -> None:
     assert fetcher.answer(fetcher.begin(session_id, 2)) == (session_id, [A0])
 
 
+def test_who_asks_in_another_leader_epoch_is_told_all_again() -> None:
+    """It may have passed over the last answer, which was about the epoch before."""
+    fetcher = Fetcher()
+    fetcher.high_watermarks[A0] = 5
+    session_id = fetcher.open(A0, A1, follower=True)
+    for epoch, leader_epoch, expected in ((1, -1, []), (2, 3, [A0]), (3, 3, [])):
+        fetch = fetcher.sessions.begin(
+            session_id,
+            epoch,
+            [PartitionFetch(A0, 0, 1000, leader_epoch)],
+            uses_topic_ids=False,
+            now_ms=0,
+        )
+        assert fetcher.answer(fetch) == (session_id, expected)
+
+
 def test_partitions_are_added_changed_and_forgotten() -> None:
     fetcher = Fetcher()
     session_id = fetcher.open(A0, A1)
