@@ -4,7 +4,8 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,7 @@ from .settings import (
     expanded,
     listed,
     user_settings,
+    without_settings,
 )
 from .spark_types import SparkSession
 
@@ -63,7 +65,7 @@ def start(app: str, options: SparkOptions, *, needs_kafka: bool = True) -> Spark
     builder = pyspark.sql.SparkSession.builder.appName(app)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with explained():
+    with explained(), _submit_args_without(settings):
         session = builder.getOrCreate()
     if "spark.log.level" in settings and "spark.log.level" not in options.conf:
         _quieten(session)
@@ -137,6 +139,23 @@ def _user_settings(home: Path) -> dict[str, str]:
 
     SparkContext._ensure_initialized()  # spark-submit has read it all, into its JVM's properties
     return dict(SparkConf().getAll())
+
+
+@contextmanager
+def _submit_args_without(settings: Mapping[str, str]) -> Iterator[None]:
+    """What spark-submit is told by its options wins over settings of the same meaning.
+
+    What there is of those in PYSPARK_SUBMIT_ARGS is in `settings` by now, or lost to --conf.
+    """
+    told = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    if told is None:
+        yield
+        return
+    os.environ["PYSPARK_SUBMIT_ARGS"] = without_settings(told, settings)
+    try:
+        yield
+    finally:
+        os.environ["PYSPARK_SUBMIT_ARGS"] = told
 
 
 def _check_before_launch(spark: Installation, master: str) -> None:

@@ -3,7 +3,7 @@
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from glob import glob
 from pathlib import Path
 from typing import Final
@@ -58,6 +58,19 @@ def submit_settings(text: str) -> dict[str, str]:
                 key, _, setting = value.partition("=")
                 settings[key] = setting
     return settings
+
+
+def without_settings(text: str, names: Collection[str]) -> str:
+    """spark-submit's arguments but those that stand for one of these settings."""
+    kept: list[str] = []
+    words = iter(shlex.split(text))
+    for word in words:
+        argument = [word]
+        if word in ("--conf", "-c", *_SUBMIT_OPTIONS):
+            argument += [value for value in [next(words, None)] if value is not None]
+        if not any(name in names for name in submit_settings(shlex.join(argument))):
+            kept += argument
+    return shlex.join(kept)
 
 
 def check_master(master: str, environ: Mapping[str, str]) -> None:

@@ -23,6 +23,7 @@ from odradek.pipeline.settings import (
     expanded,
     submit_settings,
     user_settings,
+    without_settings,
 )
 from tests.spark.environment import RELEASES, ROOT
 
@@ -153,6 +154,19 @@ def test_the_users_settings_are_found_in_every_place(tmp_path: Path) -> None:
     assert submit_settings("--jars=a.jar,b.jar pyspark-shell") == {"spark.jars": "a.jar,b.jar"}
     with pytest.raises(PipelineError, match=r"PYSPARK_SUBMIT_ARGS cannot be read \(No closing quo"):
         submit_settings("--conf 'a=b")
+
+
+@pytest.mark.parametrize(
+    ("names", "left"),
+    [
+        ([], "--packages g:a:1 --jars=a.jar --conf 'spark.a=x y' -c spark.b=2 --name n pyspark"),
+        (["spark.jars.packages", "spark.b"], "--jars=a.jar --conf 'spark.a=x y' --name n pyspark"),
+        (["spark.jars", "spark.a"], "--packages g:a:1 -c spark.b=2 --name n pyspark"),
+    ],
+)
+def test_spark_submit_is_not_told_what_settings_say(names: list[str], left: str) -> None:
+    told = "--packages g:a:1 --jars=a.jar --conf 'spark.a=x y' -c spark.b=2 --name n pyspark"
+    assert without_settings(told, names) == left
 
 
 def test_what_the_user_set_wins_over_our_defaults(spark: Installation) -> None:

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -71,6 +72,17 @@ def test_a_java_that_is_too_old(
     needed = {"3.5": 8, "4.0": 17}[commands.spark.name]
     said = f"Java 7 is too old for Spark {commands.spark.version}, which needs {needed}"
     check(result, said, folder)
+
+
+@pytest.mark.soak
+def test_the_connector_is_there_whatever_spark_submit_is_told(
+    commands: Commands, server: Server, topic: str, tmp_path: Path
+) -> None:
+    jar = tmp_path / "other.jar"
+    ZipFile(jar, "w").close()
+    told = {"PYSPARK_SUBMIT_ARGS": f"--jars {jar} --conf spark.a=1 pyspark-shell"}
+    result = archive(commands, server, topic, tmp_path / "archive", env=told)
+    assert (result.code, result.stdout[:18]) == (0, "0 records archived"), result
 
 
 def test_nobody_at_the_brokers_address(commands: Commands, tmp_path: Path) -> None:
