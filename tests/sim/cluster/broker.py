@@ -18,6 +18,7 @@ from odradek.broker.core.controller import procedures
 from odradek.broker.core.controller.context import Context
 from odradek.broker.core.controller.effects import Procedure
 from odradek.broker.core.controller.requests import StoppedReplica
+from odradek.broker.core.fetch_session import FetchSessions
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState, TopicPartition
 from odradek.broker.metadata import BrokerInfo, MetadataCache
@@ -41,6 +42,9 @@ from .world import NOTHING, RETRY_MS, STORE, Killed, World, name_of
 T = TypeVar("T")
 
 SESSION_TIMEOUT_MS: Final = 700
+# Fetch sessions and their partitions: there is room for all.
+SESSIONS_MAX: Final = 10
+PARTITIONS_MAX: Final = 1000
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -112,6 +116,9 @@ class SimBroker:
             clock=self.world,
             config=CONFIG,
             throttles=Throttles(CONFIG, self.world),
+            fetch_sessions=FetchSessions(
+                SESSIONS_MAX, partitions_max=PARTITIONS_MAX, randint=self.world.random.randint
+            ),
             replicas=self.replicas,
             metadata=self.metadata,
             replicator=replicator,

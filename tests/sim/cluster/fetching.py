@@ -9,11 +9,13 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from odradek.broker.core.fetch_reads import Read, read_all
-from odradek.broker.core.fetch_session import PartitionFetch
+from odradek.broker.core.fetch_reads import Read, is_answered, is_quiet, read_all
+from odradek.broker.core.fetch_session import Key, PartitionFetch
 from odradek.broker.core.followers import FetchingReplica
+from odradek.broker.core.news import News
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import NO_LEADER, TopicPartition
+from odradek.broker.fetch_requests import begin_fetch
 from odradek.broker.node import Node
 from odradek.broker.peers.addresses import Peers
 from odradek.broker.peers.peer import Peer, PeerFailed
@@ -46,6 +48,7 @@ WRITE_MS: Final = 50
 TIMEOUT_MS: Final = 400
 LAG_MAX_MS: Final = 900
 ANSWER_BYTES_MAX: Final = 1500
+FETCH_VERSION: Final = 17
 
 
 class Asked:
@@ -84,6 +87,10 @@ class SimFetcher(Fetcher):
             return await Asked(request)
 
         return cast(Peer, SimpleNamespace(ask=ask))
+
+    def _is_hasty(self, response: FetchResponse, took_ms: int) -> bool:
+        """All leaders here are: nobody waits there for news."""
+        return False
 
     def begin(self) -> Coroutine[Any, Any, None] | None:
         """A round, if there is anything to fetch."""
@@ -198,29 +205,23 @@ class Leading:
         """Answer a follower; `losses`: how often its disks had lost something when it asked."""
         broker = self._broker
         replica_id = request.replica_state.replica_id
-        fetches = [
-            PartitionFetch(
-                (topic.topic_id, asked.partition),
-                asked.fetch_offset,
-                asked.partition_max_bytes,
-                asked.current_leader_epoch,
-                asked.last_fetched_epoch,
-                asked.log_start_offset,
-            )
-            for topic in request.topics
-            for asked in topic.partitions
-        ]
+        now_ms = broker.world.time_ms
+        fetch = begin_fetch(request, FETCH_VERSION, cast(Node, broker.node), is_follower=True)
+        if fetch.error:
+            return FetchResponse(error_code=fetch.error, responses=[])
         by = FetchingReplica(
             replica_id,
             is_alive=replica_id in broker.metadata.brokers,
-            now_ms=broker.world.time_ms,
+            now_ms=now_ms,
             lag_max_ms=LAG_MAX_MS,
         )
-        reads = read_all(fetches, self.find, ANSWER_BYTES_MAX, replica=by)
+        reads = read_all(fetch.due(now_ms), self.find, ANSWER_BYTES_MAX, replica=by)
+        _watch(fetch.news, reads)
         for partition in by.proposed:
             broker.promises.joining(partition, replica_id, losses)
             broker.proposals.propose(partition)
-        return FetchResponse(responses=_answers(reads))
+        answered = [read for read in reads if not is_quiet(read) and is_answered(fetch, read)]
+        return FetchResponse(session_id=fetch.finish(now_ms), responses=_answers(answered))
 
     def serve_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
         """Where logs start and end."""
@@ -248,6 +249,16 @@ class Leading:
     def find(self, fetch: PartitionFetch) -> Partition:
         """As the Fetch handler finds it.  Raises: Refused."""
         return Node.find_by_id(cast(Node, self._broker.node), fetch)
+
+
+def _watch(news: News[Key] | None, reads: Sequence[Read]) -> None:
+    """A session hears of what is read, as in the Fetch handler."""
+    if news is None:
+        return
+    for read in reads:
+        if read.partition is not None:
+            news.watch(read.fetch.key, read.partition, (read.partition.end_waiters,))
+        news.keep(read.fetch.key, to_be_looked_at=not is_quiet(read))
 
 
 def _answers(reads: Sequence[Read]) -> list[FetchableTopicResponse]:

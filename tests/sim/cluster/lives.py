@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from unittest import mock
 
+from odradek.broker.core import fetch_session_slots
 from odradek.broker.replication import fetcher
 from odradek.storage import following
 
@@ -16,6 +17,8 @@ from .replicas import SimTaking
 
 STAGED_BYTES_MIN: Final = 1
 """Whatever goes on where the log ends."""
+LOOK_MS: Final = 400
+"""Followers ask several times before all of their sessions is looked at."""
 
 
 @contextlib.contextmanager
@@ -27,6 +30,7 @@ def simulated() -> Iterator[None]:
         with (
             mock.patch.object(fetcher, "Taking", SimTaking),
             mock.patch.object(following, "STAGED_BYTES_MIN", STAGED_BYTES_MIN),
+            mock.patch.object(fetch_session_slots, "LOOK_MS", LOOK_MS),
         ):
             yield
     finally:

@@ -1,7 +1,7 @@
 """Deliberate bugs, to show that the simulator would see them: each is a patch of production code.
 
-`MUTANTS` has them by name. None of them may be in force while another one is. 500 lives show all
-but those in `RARE`, which a later seed does, and in `UNSEEN`: what is still to be simulated.
+`MUTANTS` has them by name. None of them may be in force while another one is. `UNSEEN` are those
+that 500 lives have not shown: what is still to be simulated.
 """
 
 import contextlib
@@ -15,6 +15,8 @@ from odradek.broker.control import ControlRequests
 from odradek.broker.core import fetch_reads
 from odradek.broker.core.controller import choices
 from odradek.broker.core.elections import leader_if_offline
+from odradek.broker.core.fetch_reads import Read
+from odradek.broker.core.fetch_session import FetchContext
 from odradek.broker.core.followers import Follower
 from odradek.broker.core.isr import PendingExpand, PendingShrink
 from odradek.broker.core.partition import Partition
@@ -33,18 +35,19 @@ from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log import Log
 from odradek.storage.staging import Staged
 
+from . import fetching
 from .store import ClusterStore
 
 Mutant = Callable[[], AbstractContextManager[object]]
 MUTANTS: Final[dict[str, Mutant]] = {}
 
 
-RARE: Final = {"take_over_whatever_is_written": 1385}
 UNSEEN: Final = frozenset(
     {
         "serve_any_leader_epoch",
         "keep_followers_of_earlier_epochs",
         "keep_the_checkpoint_after_a_loss",
+        "take_over_whatever_is_written",
     }
 )
 
@@ -213,6 +216,18 @@ def _join_before_the_epoch_start(patches: ExitStack) -> None:
         return may
 
     before = _put(patches, Partition, "_may_join", may_join)
+
+
+@_mutant
+def _tell_the_high_watermark_once(patches: ExitStack) -> None:
+    """As if who is told to cut its log took the high watermark as well."""
+
+    def is_answered(fetch: FetchContext, read: Read) -> bool:
+        answered: bool = before(fetch, read)
+        read.fetch.told_high_watermark = read.high_watermark
+        return answered
+
+    before = _put(patches, fetching, "is_answered", is_answered)
 
 
 # Answers to producers.
