@@ -16,7 +16,8 @@ from .offsets import TopicPartition
 from .spark_types import DataFrame, SparkSession
 
 _UNREADABLE: Final = re.compile(
-    r"(?:[Ee]ncountered error while reading file|Could not read footer for file:?)"
+    r"(?:[Ee]ncountered error while reading file|Could not read footer for file:?"
+    r"|Checksum error:)"  # of the .crc that Hadoop keeps beside a file
     r" *(?:FileStatus\{path=)?([^\s;,]+?)\.?(?=[\s;,]|$)"
 )
 NAMES_MAX: Final = 3
