@@ -156,6 +156,7 @@ class Dispatcher:
         if isinstance(answer, EagerFuture):
             parked.task = answer
             answer.on_end = self._on_answer
+            answer.on_late = self._on_late
         else:
             parked.task = asyncio.ensure_future(answer)
             parked.task.add_done_callback(self._on_answer)
@@ -189,6 +190,10 @@ class Dispatcher:
             client.close(failure)
         else:
             client.resume()
+
+    def _on_late(self, task: asyncio.Future[Message]) -> None:
+        if any(parked.task is task for parked in self.parked):
+            self._client.close("an answer that tells of another leader has to wait")
 
     @staticmethod
     def _is_ready(parked: Parked) -> bool:

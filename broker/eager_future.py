@@ -18,6 +18,8 @@ class EagerFuture(asyncio.Future[T], Generic[T]):
     """
 
     on_end: Callable[[asyncio.Future[T]], None] | None = None
+    on_late: Callable[[asyncio.Future[T]], None] | None = None
+    """Called when it may not be owed any longer, whether it is known by now or not."""
 
     def finish(self, result: T) -> None:
         """The answer is there."""

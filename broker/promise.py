@@ -5,11 +5,18 @@ has passed it. Each of its partitions is looked at whenever that one has news. K
 DelayedProduce: a partition that is lost meanwhile, or whose in-sync set has become too small, or
 that takes longer than the request allows, is answered with an error beside its offset; the records
 are in the log all the same.
+
+An idempotent producer that hears late of another leader may have gone on there: as its records were
+copied, too, those that follow are taken. Once they are more than a leader remembers of a producer,
+what is sent again is out of order, for good. And an answer can be late, because it waits for other
+partitions or behind an earlier one. (In Kafka only for other partitions: it does not take a request
+before it has answered the one before.) So such a client is hung up on: it sends all that was not
+answered again, in order.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import PartitionProduceResponse, ProduceResponse
@@ -20,6 +27,10 @@ if TYPE_CHECKING:
     from .core.partition import Partition
 
 Lost = Callable[["Partition", PartitionProduceResponse], None]
+
+LATE_S: Final = 0.02
+"""So long an answer may be owed that tells of another leader: as long as it takes a controller's
+request to tell of all partitions, and a producer to send a few batches."""
 
 
 class Unkept:
@@ -50,7 +61,7 @@ class Unkept:
     def look(self) -> None:
         """Tell the promise if it is kept, or lost."""
         if not self.partition.is_leader:
-            self._promise.lost(self.partition, self._result)
+            self._promise.lose(self.partition, self._result)
         elif not self.is_kept(acks_all=self._promise.acks_all):
             return
         elif self._promise.acks_all and not self.partition.has_enough_replicas:
@@ -84,7 +95,8 @@ class Promise(EagerFuture[ProduceResponse]):
         loop = asyncio.get_running_loop()
         super().__init__(loop=loop)
         self.acks_all = acks_all
-        self.lost = lost
+        self._lost = lost
+        self._hurry: asyncio.TimerHandle | None = None
         self._response = response
         self._pending = dict.fromkeys(pending)
         self._answers = settled
@@ -93,6 +105,12 @@ class Promise(EagerFuture[ProduceResponse]):
             self._timer = loop.call_later(max(0, timeout_ms) / 1000, self._on_timeout)
         for unkept in pending:
             unkept.begin(self)
+
+    def lose(self, partition: "Partition", result: PartitionProduceResponse) -> None:
+        """A partition is not led here any more."""
+        self._lost(partition, result)
+        if self._hurry is None:
+            self._hurry = self.get_loop().call_later(LATE_S, self._on_late)
 
     def settled(self, unkept: Unkept) -> None:
         """One partition's result is known; with the last one all is."""
@@ -103,8 +121,14 @@ class Promise(EagerFuture[ProduceResponse]):
 
     def cancel(self, msg: object = None) -> bool:
         """Nobody wants it any more."""
+        if self._hurry is not None:
+            self._hurry.cancel()
         self._end()
         return super().cancel(msg)
+
+    def _on_late(self) -> None:
+        if self.on_late is not None:
+            self.on_late(self)
 
     def _on_timeout(self) -> None:
         for unkept in self._pending:

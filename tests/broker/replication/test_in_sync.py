@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.promise import LATE_S
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.primitives import ZERO_UUID
-from tests.broker.client import batch_of, produce_request
+from tests.broker.client import Client, batch_of, produce_request
 from tests.broker.running import until
 
 from .cluster import BROKER_EPOCH, TOPIC, Cluster, Replicating, replicating, state_of
@@ -214,6 +215,39 @@ async def test_leadership_is_lost_before_the_follower_has_it(cluster: Cluster) -
     (result,) = (await client.ask(asked_too_late, 9)).responses[0].partition_responses
     assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     await until(lambda: cluster[1].partition().log.log_end_offset == 1)
+
+
+async def two_produces_wait(cluster: Cluster, client: Client) -> list[int]:
+    """To a partition each, on one connection; their correlation ids."""
+    both = [1, 2]
+    await cluster.take(*(state_of(1, 0, both, both, partition=p) for p in (0, 1)))
+    cluster[2].replicator.stopped([(TOPIC, 0), (TOPIC, 1)])
+    sent = [
+        client.send(produce_request(TOPIC, {partition: batch_of(b"v")}), 11) for partition in (0, 1)
+    ]
+    await until(lambda: cluster[1].partition((TOPIC, 1)).log.log_end_offset == 1)
+    return sent
+
+
+@on_cluster()
+async def test_who_has_to_hear_of_another_leader_does_not_wait(cluster: Cluster) -> None:
+    """He would write there what comes next, and could not bring this any more."""
+    client = await cluster[1].client()
+    await two_produces_wait(cluster, client)
+    await cluster.take(state_of(2, 1, [2], [1, 2], partition=1))
+    assert await client.is_closed()
+
+
+@on_cluster()
+async def test_who_hears_of_another_leader_in_time_is_not_hung_up_on(cluster: Cluster) -> None:
+    client = await cluster[1].client()
+    sent = await two_produces_wait(cluster, client)
+    await cluster.take(*(state_of(2, 1, [2], [1, 2], partition=p) for p in (0, 1)))
+    for correlation_id in sent:
+        check_names(cluster[2], await client.read(ProduceResponse, 11, correlation_id))
+    await asyncio.sleep(2 * LATE_S)
+    request = produce_request(TOPIC, {0: batch_of(b"v")})
+    check_names(cluster[2], await client.ask(request, 11))
 
 
 @on_cluster()
