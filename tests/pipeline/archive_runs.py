@@ -138,4 +138,6 @@ def kill_driver(job: RunningCommand) -> None:
     assert java.name() == "java"
     java.kill()
     assert job.popen.wait(STEP_TIMEOUT_S) == 2, job.printed
-    assert job.printed.splitlines()[-1].startswith("Error: Spark's JVM has ended"), job.printed
+    # Not always the last line: py4j's other threads may yet log what became of their calls.
+    lines = job.printed.splitlines()
+    assert [line for line in lines if line.startswith("Error: Spark's JVM has ended")], job.printed
