@@ -32,7 +32,7 @@ class Waiting:
         self._clients = clients
         self._offset_end = offset_end
 
-    def lost(self, partition: Partition, result: PartitionProduceResponse) -> None:
+    def lose(self, partition: Partition, result: PartitionProduceResponse) -> None:
         """It is not led here any more."""
         result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
