@@ -42,9 +42,7 @@ from .world import NOTHING, RETRY_MS, STORE, Killed, World, name_of
 T = TypeVar("T")
 
 SESSION_TIMEOUT_MS: Final = 700
-# Fetch sessions and their partitions: there is room for all.
-SESSIONS_MAX: Final = 10
-PARTITIONS_MAX: Final = 1000
+FETCH_SESSIONS_MAX: Final = 10  # there is room for all, and for all their partitions
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -117,7 +115,7 @@ class SimBroker:
             config=CONFIG,
             throttles=Throttles(CONFIG, self.world),
             fetch_sessions=FetchSessions(
-                SESSIONS_MAX, partitions_max=PARTITIONS_MAX, randint=self.world.random.randint
+                FETCH_SESSIONS_MAX, partitions_max=1000, randint=self.world.random.randint
             ),
             replicas=self.replicas,
             metadata=self.metadata,
