@@ -188,13 +188,18 @@ async def test_an_epoch_in_which_nothing_was_written(cluster: Cluster) -> None:
     assert cluster[1].partition().log.epochs.entries() == [(0, 0), (3, 1)]
 
 
-@on_cluster()
-async def test_a_log_without_epochs_is_only_sure_of_what_is_committed(cluster: Cluster) -> None:
+async def write_without_epochs(cluster: Cluster) -> None:
+    """To the log of 2, which knows of no leader epoch then, and of nothing that is committed."""
     await cluster[2].take(state_of(2, 0, [2], [1, 2]))
     await produce(cluster, 2, b"other")
     log = cluster[2].partition().log
     log.epochs.truncate_end(0)
     log._high_watermark = 0
+
+
+@on_cluster()
+async def test_a_log_without_epochs_is_only_sure_of_what_is_committed(cluster: Cluster) -> None:
+    await write_without_epochs(cluster)
     await cluster[1].take(state_of(1, 1, [1], [1, 2]))
     await produce(cluster, 1, b"a", b"b")
     await cluster[2].take(state_of(1, 1, [1], [1, 2]))
@@ -203,11 +208,7 @@ async def test_a_log_without_epochs_is_only_sure_of_what_is_committed(cluster: C
 
 @on_cluster()
 async def test_nothing_is_fetched_for_a_log_that_could_not_be_cut(cluster: Cluster) -> None:
-    await cluster[2].take(state_of(2, 0, [2], [1, 2]))
-    await produce(cluster, 2, b"other")
-    log = cluster[2].partition().log
-    log.epochs.truncate_end(0)
-    log._high_watermark = 0
+    await write_without_epochs(cluster)
     truncate, tries = Log.truncate, 3
 
     def fail_at_first(log: Log, offset: int) -> int:
