@@ -163,10 +163,6 @@ class Archive:
             if topics is None or asked.topic in topics
         ]
 
-    def records(self, topic: str) -> int:
-        """How many records of a topic it holds."""
-        return sum(file.records for file in self.committed([topic]))
-
     def committed(self, topics: Collection[str] | None = None) -> list[ArchivedFile]:
         """The files that commits name, of all or some topics."""
         files = (file for commit in self.commits() for file in commit.files)

@@ -87,7 +87,8 @@ def replay(
     copy = Copy(spark, target, asked=_asked(job, archive), compression=job.compression)
     way = copy.open(route, restart=job.restart)
     files = archive.committed([job.topic])
-    size = int(chunk_size(job.rate) * offsets_per_record(ranges, archive.records(job.topic)))
+    records = sum(file.records for file in files)
+    size = int(chunk_size(job.rate) * offsets_per_record(ranges, records))
     plan = list(chunks(spans, way.progress.done, size))
     done = Done()
     warned = False
