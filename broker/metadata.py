@@ -5,13 +5,17 @@ Kafka's clients see.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.primitives import ZERO_UUID
 
 from .core.partition_state import LEADER_IS_DELETED, PartitionState
+
+FIRST_WORD_WITHIN_S: Final = 5.0
+"""Long for any controller that is alive, and short of what any client waits for an answer."""
 
 
 class Address(NamedTuple):
@@ -84,6 +88,16 @@ class MetadataCache:
         """Return once `done`, which is looked at after every change."""
         while not done():
             await self._changed.wait()
+
+    async def wait_for_first_word(self) -> None:
+        """Return once a controller has told of brokers, or if that takes too long.
+
+        Until then Kafka tells clients of no brokers at all. librdkafka, which forgets those that
+        it knew when all are gone, then asks again only after minutes.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_WORD_WITHIN_S):
+                await self.wait_until(lambda: bool(self.brokers))
 
     def _wake(self) -> None:
         self.version += 1

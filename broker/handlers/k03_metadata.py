@@ -1,7 +1,8 @@
 """Metadata 0-12: the brokers, and where each partition lives.
 
 A topic that does not exist is created if both the client and auto.create.topics.enable allow it;
-the answer then waits for its leaders, where Kafka would let the client ask again.
+the answer then waits for its leaders, where Kafka would let the client ask again. It waits, too,
+while a broker that has just started knows of no brokers.
 """
 
 import asyncio
@@ -43,6 +44,8 @@ def handle(
     """Answer from the cache, or after the topics to create have been created."""
     if call.version < TOPIC_ID_VERSION_FIRST and any(map(_is_by_id, request.topics or ())):
         return _refuse_topic_ids(request)
+    if not node.metadata.brokers:
+        return _respond_once_told(request, call, node)
     missing = _missing(request, node)
     if missing:
         return _create_then_respond(missing, request, call, node)
@@ -63,6 +66,12 @@ def _refuse_topic_ids(request: MetadataRequest) -> MetadataResponse:
     return MetadataResponse(topics=refused)
 
 
+async def _respond_once_told(request: MetadataRequest, call: Call, node: Node) -> MetadataResponse:
+    await node.metadata.wait_for_first_word()
+    missing = _missing(request, node) if node.metadata.brokers else []
+    return await _create_then_respond(missing, request, call, node)
+
+
 async def _create_then_respond(
     missing: list[str], request: MetadataRequest, call: Call, node: Node
 ) -> MetadataResponse:
@@ -71,8 +80,6 @@ async def _create_then_respond(
 
 
 async def _create(node: Node, topic: str) -> ErrorCode:
-    if not node.metadata.brokers:  # no controller has told us anything yet: it may well be there
-        return ErrorCode.LEADER_NOT_AVAILABLE
     try:
         await node.topics.create_if_absent(topic, timeout_ms=AUTO_CREATE_TIMEOUT_MS)
     except Refused as refused:

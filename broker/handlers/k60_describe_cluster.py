@@ -17,7 +17,9 @@ BROKERS: Final = 1
 CONTROLLERS: Final = 2
 
 
-def handle(request: DescribeClusterRequest, call: Call, node: Node) -> DescribeClusterResponse:
+async def handle(
+    request: DescribeClusterRequest, call: Call, node: Node
+) -> DescribeClusterResponse:
     """Answer from the cache.  Controllers as endpoints (type 2) exist only in KRaft."""
     metadata = node.metadata
     if request.endpoint_type != BROKERS:
@@ -28,6 +30,7 @@ def handle(request: DescribeClusterRequest, call: Call, node: Node) -> DescribeC
             else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message="only brokers can be described",
         )
+    await metadata.wait_for_first_word()
     response = DescribeClusterResponse(
         cluster_id=metadata.cluster_id,
         controller_id=metadata.controller_id,

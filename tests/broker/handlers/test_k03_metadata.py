@@ -1,5 +1,7 @@
 import asyncio
 
+import pytest
+
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import (
     MetadataRequest,
@@ -7,6 +9,8 @@ from odradek.protocol.messages.k03_metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
+from odradek.protocol.messages.k60_describe_cluster import DescribeClusterRequest
 from tests.broker.client import Client
 from tests.broker.requests import metadata
 from tests.broker.running import RunningBroker, on_broker
@@ -114,8 +118,29 @@ async def test_why_a_topic_was_not_created(broker: RunningBroker) -> None:
 
 
 @on_broker(both=False)
-async def test_nothing_is_created_before_anything_is_known(broker: RunningBroker) -> None:
+async def test_the_answer_waits_for_the_first_word_of_a_controller(broker: RunningBroker) -> None:
+    """librdkafka would take "no brokers" for an answer, and ask again only after minutes."""
+    cache, client = broker.node.metadata, await broker.client()
+    known, controller_id = [*cache.brokers.values()], cache.controller_id
+    cache.update_brokers(-1, [])
+    asked = asyncio.create_task(client.ask(metadata("t", create=True), 12))
+    described = asyncio.create_task((await broker.client()).ask(DescribeClusterRequest(), 1))
+    await (await broker.client()).ask(ApiVersionsRequest(), 0)
+    assert not asked.done() and not described.done()
+    cache.update_brokers(controller_id, known)
+    cache.update_partitions([])
+    answer = await asked
+    assert (answer.controller_id, [b.node_id for b in answer.brokers]) == (0, [0])
+    assert answer.topics[0].error_code == ErrorCode.NONE
+    assert [b.broker_id for b in (await described).brokers] == [0]
+
+
+@on_broker(both=False)
+async def test_nothing_is_created_before_anything_is_known(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of a broker that has just returned clients ask for topics that have been there for long."""
+    monkeypatch.setattr("odradek.broker.metadata.FIRST_WORD_WITHIN_S", 0.01)
     metadata_cache = broker.node.metadata
     known = [*metadata_cache.brokers.values()]
     metadata_cache.update_brokers(-1, [])
