@@ -74,7 +74,12 @@ class ControlRequests:
             return await roles.stop(self._node.replicas, self._node.clock, stopped, self._stopped)
 
     async def update_metadata(
-        self, sender: Sender, brokers: Iterable[BrokerInfo], states: Iterable[PartitionState]
+        self,
+        sender: Sender,
+        brokers: Iterable[BrokerInfo],
+        states: Iterable[PartitionState],
+        *,
+        more_to_come: bool = False,
     ) -> None:
         """Know the live brokers, and what is new of partitions."""
         self._check_broker_epoch(sender)
@@ -83,7 +88,7 @@ class ControlRequests:
             node = self._node
             have_changed = node.metadata.update_brokers(sender.controller_id, brokers)
             told = list(states)
-            gone = node.metadata.update_partitions(told)
+            gone = node.metadata.update_partitions(told, more_to_come=more_to_come)
             node.replicas.suspects.told(told)
             self.controller_epoch = sender.controller_epoch
             if have_changed:

@@ -31,6 +31,8 @@ DEFAULT_LISTENER: Final = "PLAINTEXT"
 LOSS_ACCEPTED_TAG: Final = 20_001
 """Of a partition in LeaderAndIsr: Odradek's own; Apache's brokers pass over tags that they do not
 know."""
+MORE_TO_COME_TAG: Final = 20_002
+"""Of an UpdateMetadata that another one follows: what is known by then is not all there is."""
 
 Codes = Mapping[TopicPartition, ErrorCode]
 

@@ -150,7 +150,9 @@ class Member:
         metadata, broker_id = self._node.metadata, self._node.broker_id
         try:
             async with asyncio.timeout((self._timeout_ms + KNOWN_SPARE_MS) / 1000):
-                await metadata.wait_until(lambda: broker_id in metadata.brokers)
+                await metadata.wait_until(
+                    lambda: metadata.is_told and broker_id in metadata.brokers
+                )
         except TimeoutError:
             log.warning("no controller has told this broker anything yet: serving all the same")
 

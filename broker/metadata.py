@@ -81,6 +81,8 @@ class MetadataCache:
         self.topics: dict[str, TopicInfo] = {}
         self._names: dict[bytes, str] = {}
         self._changed = asyncio.Event()
+        self.is_told = False
+        """Whether a controller has told this broker of all brokers and partitions."""
         self.version = 0
         """Rises with every change of any topic."""
 
@@ -90,14 +92,15 @@ class MetadataCache:
             await self._changed.wait()
 
     async def wait_for_first_word(self) -> None:
-        """Return once a controller has told of brokers, or if that takes too long.
+        """Return once a controller has told of everything, or if that takes too long.
 
-        Until then Kafka tells clients of no brokers at all. librdkafka, which forgets those that
-        it knew when all are gone, then asks again only after minutes.
+        Until then Kafka tells clients of no brokers, or of no topics. librdkafka, which forgets the
+        brokers that it knew when all are gone, then asks again only after minutes; and consumers by
+        pattern give up what they had.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_WORD_WITHIN_S):
-                await self.wait_until(lambda: bool(self.brokers))
+                await self.wait_until(lambda: self.is_told)
 
     def _wake(self) -> None:
         self.version += 1
@@ -136,8 +139,11 @@ class MetadataCache:
         self.brokers = live
         return changed
 
-    def update_partitions(self, states: Iterable[PartitionState]) -> list[str]:
+    def update_partitions(
+        self, states: Iterable[PartitionState], *, more_to_come: bool = False
+    ) -> list[str]:
         """Partitions were made, have changed or are gone; the topics of which none is left."""
+        self.is_told = self.is_told or not more_to_come
         gone = []
         for state in states:
             if state.leader == LEADER_IS_DELETED:

@@ -30,7 +30,7 @@ from odradek.protocol.messages.k06_update_metadata import (
     UpdateMetadataTopicState,
 )
 
-from ..control_messages import LOSS_ACCEPTED_TAG, ControlRequest
+from ..control_messages import LOSS_ACCEPTED_TAG, MORE_TO_COME_TAG, ControlRequest
 from ..coordination.broker_registration import SECURITY_PROTOCOLS
 from ..core.controller.context import LiveBroker
 from ..core.controller.requests import BrokerRequests, StoppedReplica
@@ -59,14 +59,18 @@ def build_requests(
         yield _leader_and_isr(states, sender, broker_epoch, live)
     if asked.update_metadata is not None:
         brokers = [_live_broker(broker) for broker in live]
-        for states in _slices(asked.update_metadata) or [[]]:
-            yield UpdateMetadataRequest(
+        slices = _slices(asked.update_metadata) or [[]]
+        for number, states in enumerate(slices, 1):
+            request = UpdateMetadataRequest(
                 controller_id=sender.controller_id,
                 controller_epoch=sender.controller_epoch,
                 broker_epoch=broker_epoch,
                 topic_states=_updated_topics(states),
                 live_brokers=brokers,
             )
+            if number < len(slices):
+                request.tagged_fields = {MORE_TO_COME_TAG: b""}
+            yield request
     for replicas in _slices(asked.stop_replicas):
         yield StopReplicaRequest(
             controller_id=sender.controller_id,

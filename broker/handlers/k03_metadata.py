@@ -2,7 +2,7 @@
 
 A topic that does not exist is created if both the client and auto.create.topics.enable allow it;
 the answer then waits for its leaders, where Kafka would let the client ask again. It waits, too,
-while a broker that has just started knows of no brokers.
+until a broker that has just started has been told of everything.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ def handle(
     """Answer from the cache, or after the topics to create have been created."""
     if call.version < TOPIC_ID_VERSION_FIRST and any(map(_is_by_id, request.topics or ())):
         return _refuse_topic_ids(request)
-    if not node.metadata.brokers:
+    if not node.metadata.is_told:
         return _respond_once_told(request, call, node)
     missing = _missing(request, node)
     if missing:
@@ -68,7 +68,7 @@ def _refuse_topic_ids(request: MetadataRequest) -> MetadataResponse:
 
 async def _respond_once_told(request: MetadataRequest, call: Call, node: Node) -> MetadataResponse:
     await node.metadata.wait_for_first_word()
-    missing = _missing(request, node) if node.metadata.brokers else []
+    missing = _missing(request, node) if node.metadata.is_told else []
     return await _create_then_respond(missing, request, call, node)
 
 
@@ -171,8 +171,8 @@ def _topics(
 def _why_missing(topic: str, node: Node, refusals: Mapping[str, ErrorCode]) -> ErrorCode:
     if not is_topic_name(topic):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if not node.metadata.brokers:
-        # No controller has told us anything yet: the topic may well be there. Kafka calls it
+    if not node.metadata.is_told:
+        # No controller has told us of all topics yet: this one may well be there. Kafka calls it
         # unknown, and librdkafka's consumers tell their application so in a rolling restart.
         return ErrorCode.LEADER_NOT_AVAILABLE
     return refusals.get(topic) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -7,15 +7,23 @@ from odradek.protocol.messages.k06_update_metadata import (
 )
 
 from ..call import Call
-from ..control_messages import live_brokers, sender_of, update_metadata_states
+from ..control_messages import (
+    MORE_TO_COME_TAG,
+    live_brokers,
+    sender_of,
+    update_metadata_states,
+)
 from ..node import Node
 
 
 async def handle(request: UpdateMetadataRequest, call: Call, node: Node) -> UpdateMetadataResponse:
     """Take it over."""
     brokers, states = live_brokers(request, call.version), update_metadata_states(request)
+    more_to_come = MORE_TO_COME_TAG in (request.tagged_fields or ())
     try:
-        await node.control.update_metadata(sender_of(request), brokers, states)
+        await node.control.update_metadata(
+            sender_of(request), brokers, states, more_to_come=more_to_come
+        )
     except Refused as refused:
         return UpdateMetadataResponse(error_code=refused.code)
     return UpdateMetadataResponse()

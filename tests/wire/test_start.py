@@ -5,13 +5,19 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.wire.conftest import create_topic
-from tests.wire.servers import OdradekServer, serve_command
+from odradek.broker.cluster.control_requests import PARTITIONS_MAX
+from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
+from tests.broker.client import request_bytes
+from tests.wire.conftest import StartServer, create_topic
+from tests.wire.raw import Closed, RawConnection
+from tests.wire.servers import OdradekServer, Server, serve_command
 
 TIMEOUT_S = 30.0
 
@@ -122,3 +128,33 @@ def test_a_signal_while_it_waits_to_start(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=TIMEOUT_S / 3)
     assert (process.returncode, out, err) == (0, b"", b"")
+
+
+def first_answer(server: Server) -> MetadataResponse:
+    """What a broker that starts says first of all topics, to a client that waits for it."""
+    asked = request_bytes(MetadataRequest(topics=None), 1)
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            with RawConnection(server.host, server.port) as connection:
+                answer, _ = MetadataResponse.decode(connection.ask(asked), 1)
+                return answer
+        except (ConnectionRefusedError, ConnectionResetError, Closed):
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+
+def test_the_first_answer_names_all_there_is(start_server: StartServer, odradek_only: None) -> None:
+    """Apache Kafka names no broker at first, then no topic."""
+    server = start_server()
+    topics = {f"t{number}": PARTITIONS_MAX // 2 + 1 for number in range(2)}  # two UpdateMetadata
+    for name, partitions in topics.items():
+        create_topic(server.bootstrap_servers, name, partitions=partitions)
+    for _ in range(3):
+        server.kill()
+        starting = threading.Thread(target=server.start)
+        starting.start()
+        answer = first_answer(server)
+        starting.join()
+        assert [broker.node_id for broker in answer.brokers] == [answer.controller_id] == [0]
+        assert {topic.name: len(topic.partitions) for topic in answer.topics} == topics

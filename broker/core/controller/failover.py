@@ -38,14 +38,16 @@ def fail_over(context: Context, snapshot: Snapshot) -> Procedure[None]:
     """Begin as controller: tell everybody, elect where there is no leader, finish what was begun.
 
     First effect beside Breathe (and DropDeletionRequests, if topics may not be deleted):
-    UpdateMetadata with the live brokers and no partitions, to everyone.
+    UpdateMetadata to everyone with the live brokers, who may not follow a leader before they know
+    it. In Kafka it names no partitions, so that clients of brokers that have just started are told
+    for a moment that there are no topics, and consumers by pattern give up what they had.
     """
     yield from _load(context, snapshot)
     if context.delete_topic_enable:
         _queue_deletions(context, snapshot.deletions)
     elif snapshot.deletions:
         yield DropDeletionRequests(sorted(snapshot.deletions))
-    yield from send_metadata(context)
+    yield from send_metadata(context, list(context.states))
     yield from start_replicas(context)
     yield from start_partitions(context)
     begun: Collection[TopicPartition] = ()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from odradek.broker.cluster import channels as module
 from odradek.broker.cluster.channels import Channels
 from odradek.broker.cluster.control_requests import PARTITIONS_MAX, ActiveController, Errors
+from odradek.broker.control_messages import MORE_TO_COME_TAG
 from odradek.broker.core.controller.context import Endpoint, LiveBroker
 from odradek.broker.core.controller.requests import BrokerRequests, StoppedReplica
 from odradek.broker.core.partition_state import PartitionState
@@ -97,6 +98,8 @@ async def test_much_at_a_time_goes_in_slices() -> None:
             assert request.controller_epoch == 5
             assert request.broker_epoch == 1
         assert len(t.broker.metadata) == len(states)
+        tags = [set(request.tagged_fields or ()) for request in t.broker.requests[3:]]
+        assert tags == [{MORE_TO_COME_TAG}, {MORE_TO_COME_TAG}, set()]
 
 
 @asynchronous

@@ -121,13 +121,14 @@ async def test_why_a_topic_was_not_created(broker: RunningBroker) -> None:
 async def test_the_answer_waits_for_the_first_word_of_a_controller(broker: RunningBroker) -> None:
     """librdkafka would take "no brokers" for an answer, and ask again only after minutes."""
     cache, client = broker.node.metadata, await broker.client()
-    known, controller_id = [*cache.brokers.values()], cache.controller_id
-    cache.update_brokers(-1, [])
+    cache.is_told = False
     asked = asyncio.create_task(client.ask(metadata("t", create=True), 12))
     described = asyncio.create_task((await broker.client()).ask(DescribeClusterRequest(), 1))
     await (await broker.client()).ask(ApiVersionsRequest(), 0)
     assert not asked.done() and not described.done()
-    cache.update_brokers(controller_id, known)
+    cache.update_partitions([], more_to_come=True)
+    await (await broker.client()).ask(ApiVersionsRequest(), 0)
+    assert not asked.done() and not described.done()
     cache.update_partitions([])
     answer = await asked
     assert (answer.controller_id, [b.node_id for b in answer.brokers]) == (0, [0])
@@ -142,14 +143,13 @@ async def test_nothing_is_created_before_anything_is_known(
     """Of a broker that has just returned clients ask for topics that have been there for long."""
     monkeypatch.setattr("odradek.broker.metadata.FIRST_WORD_WITHIN_S", 0.01)
     metadata_cache = broker.node.metadata
-    known = [*metadata_cache.brokers.values()]
-    metadata_cache.update_brokers(-1, [])
+    metadata_cache.is_told = False
     client = await broker.client()
     found = (await topics_of(client, metadata("t", create=True)))["t"]
     assert found.error_code == ErrorCode.LEADER_NOT_AVAILABLE
     found = (await topics_of(client, metadata("t", create=False)))["t"]
     assert found.error_code == ErrorCode.LEADER_NOT_AVAILABLE
-    metadata_cache.update_brokers(broker.node.broker_id, known)
+    metadata_cache.is_told = True
     found = (await topics_of(client, metadata("t", create=True)))["t"]
     assert found.error_code == ErrorCode.NONE
 

@@ -59,6 +59,16 @@ def shown(sent: Sent) -> Iterator[dict[str, Any]]:
         yield {**head, "stop_replicas": stopped}
 
 
+def leave_out_partitions_of_first_words(sent: list[dict[str, Any]]) -> None:
+    """A new controller begins with UpdateMetadata, in which Kafka does not name partitions."""
+    seen = set()
+    for request in sent:
+        who = request["to"], request["controller_epoch"]
+        if who not in seen and "update_metadata" in request:
+            request["update_metadata"] = {}
+        seen.add(who)
+
+
 def states_of(cluster: Cluster) -> dict[str, list[Any]]:
     return {
         name(key): [s.leader, s.leader_epoch, list(s.isr), s.partition_epoch, s.controller_epoch]
@@ -117,6 +127,7 @@ def test_the_recorded_run() -> None:
     assert states_of(cluster) == dumps[3]
 
     ours = [request for some in cluster.trace for request in shown(some)]
+    leave_out_partitions_of_first_words(ours)
     for broker_id in (1, 2):
         theirs = [request for request in sent if request["to"] == broker_id]
         mine = [request for request in ours if request["to"] == broker_id]
