@@ -304,6 +304,7 @@ class Partition(Replica):
         outcome = outcome_of(code)
         if outcome is Outcome.REVERT:
             self.in_sync = CommittedIsr(proposal.pending.isr)
+            self._advance_high_watermark()  # who was to join may have gone before this came
         return outcome is Outcome.RETRY
 
     def flushed(self, now_ms: int) -> None:

@@ -106,6 +106,18 @@ def test_who_was_about_to_join_and_is_gone_is_not_waited_for(partition: Partitio
     assert partition.log.high_watermark == 4
 
 
+def test_who_has_gone_before_he_is_refused_is_not_waited_for_either(partition: Partition) -> None:
+    expanding(partition)
+    proposal = partition.proposal
+    assert proposal is not None
+    append(partition, b"d")
+    fetch(partition, 2, 4)
+    partition.wait_for_living({2})
+    assert partition.log.high_watermark == 3, "the controller may take 3 in sync"
+    assert not partition.isr_refused(proposal, ErrorCode.INELIGIBLE_REPLICA)
+    assert partition.log.high_watermark == 4
+
+
 def test_who_lags_leaves(partition: Partition) -> None:
     assert not partition.shrink_isr(10 * LAG_MS, LAG_MS), "2 is at the end, however long ago"
     append(partition, b"d")
