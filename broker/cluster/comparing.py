@@ -41,8 +41,10 @@ class Comparing:
         if self._task is None:
             if found:
                 self._task = self._tasks.spawn(self._run(), "compare last replicas")
-        elif not found <= self._compared:
-            self._more.set()
+        else:
+            if not found <= self._compared:
+                self._more.set()
+            self._compared = self._compared & found  # what has a leader may lose it again
 
     def end(self) -> None:
         """Compare no more.  May be repeated."""

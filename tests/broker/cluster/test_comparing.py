@@ -60,6 +60,24 @@ def test_what_was_not_compared_yet_does_not_wait(monkeypatch: pytest.MonkeyPatch
     asyncio.run(test())
 
 
+def test_what_had_a_leader_meanwhile_does_not_wait_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(comparing, "PAUSE_MIN_S", 600.0)
+
+    async def test() -> None:
+        comparisons = Comparisons()
+        await comparisons.find(A, B)
+        comparisons.found.remove(A)
+        await comparisons.find()
+        assert comparisons.made == [{A, B}]
+        await comparisons.find(A)
+        assert comparisons.made == [{A, B}, {A, B}]
+        await comparisons.end()
+
+    asyncio.run(test())
+
+
 def test_it_is_repeated_until_there_is_nothing_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparing, "PAUSE_MIN_S", 0.001)
 
