@@ -178,8 +178,8 @@ class Dispatcher:
         if len(parked) > 1:
             client.gather()
         try:
-            while parked and self._is_ready(parked[0]):
-                self._send_parked(parked.popleft())
+            while self.parked and self._is_ready(self.parked[0]):  # sending may close it
+                self._send_parked(self.parked.popleft())
         except CloseConnection as error:
             failure = str(error)
         except (Exception, asyncio.CancelledError):  # a bug must not leave the client waiting

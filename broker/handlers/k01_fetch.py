@@ -186,7 +186,7 @@ class _Answering:
 
     def is_enough(self, reads: list[Read]) -> bool:
         """Whether the answer need not wait."""
-        if self._request.max_wait_ms <= 0 or not self._fetch.partitions:
+        if self._request.max_wait_ms <= 0 or self._fetch.is_empty:
             return True
         size_bytes = 0
         for read in reads:

@@ -259,6 +259,30 @@ def test_what_was_ready_when_the_connection_closed_is_given_back(
     run(main())
 
 
+def test_nothing_is_sent_once_sending_has_closed_the_connection(
+    conversation: Conversation, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        first, second, _ = (conversation.waits(a_produce(), 11) for _ in range(3))
+        client = conversation.client
+        send = client.send
+
+        def send_to_nobody(out: Writer) -> None:
+            send(out)
+            client.close("nobody is there")
+
+        monkeypatch.setattr(client, "send", send_to_nobody)
+        second.set_result(ProduceResponse())
+        await settle()
+        first.set_result(ProduceResponse())
+        await settle()
+        assert client.answered == [1]
+        assert client.closed == ["nobody is there"]
+        assert not caplog.records
+
+    run(main())
+
+
 def test_what_waited_behind_another_is_given_back(conversation: Conversation) -> None:
     async def main() -> None:
         response = Spanned()
