@@ -11,7 +11,7 @@ copied, too, those that follow are taken. Once they are more than a leader remem
 what is sent again is out of order, for good. And an answer can be late, because it waits for other
 partitions or behind an earlier one. (In Kafka only for other partitions: it does not take a request
 before it has answered the one before.) So such a client is hung up on: it sends all that was not
-answered again, in order.
+answered again, in order. Others are not: what they send again is in the log twice.
 """
 
 import asyncio
@@ -30,21 +30,34 @@ Lost = Callable[["Partition", PartitionProduceResponse], None]
 
 LATE_S: Final = 0.02
 """So long an answer may be owed that tells of another leader: as long as it takes a controller's
-request to tell of all partitions, and a producer to send a few batches."""
+request to tell of some hundred partitions, and a producer to send a few batches."""
 
 
 class Unkept:
     """What was appended to one partition, and its result, which is right if it comes to be kept."""
 
-    __slots__ = ("_flush_due", "_offset_end", "_promise", "_result", "partition")
+    __slots__ = (
+        "_flush_due",
+        "_offset_end",
+        "_promise",
+        "is_idempotent",
+        "partition",
+        "result",
+    )
 
     def __init__(
-        self, partition: "Partition", offset_end: int, result: PartitionProduceResponse
+        self,
+        partition: "Partition",
+        offset_end: int,
+        result: PartitionProduceResponse,
+        *,
+        is_idempotent: bool,
     ) -> None:
         self.partition = partition
+        self.is_idempotent = is_idempotent
         self._offset_end = offset_end
         self._flush_due = partition.flush_due if partition.awaits_flush else 0
-        self._result = result
+        self.result = result
 
     def is_kept(self, *, acks_all: bool) -> bool:
         """Whether it can be answered."""
@@ -61,17 +74,17 @@ class Unkept:
     def look(self) -> None:
         """Tell the promise if it is kept, or lost."""
         if not self.partition.is_leader:
-            self._promise.lose(self.partition, self._result)
+            self._promise.lose(self)
         elif not self.is_kept(acks_all=self._promise.acks_all):
             return
         elif self._promise.acks_all and not self.partition.has_enough_replicas:
-            self._result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            self.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         self.end()
         self._promise.settled(self)
 
     def time_out(self) -> None:
         """It takes too long."""
-        self._result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self.result.error_code = ErrorCode.REQUEST_TIMED_OUT
 
     def end(self) -> None:
         """Look no more."""
@@ -106,10 +119,11 @@ class Promise(EagerFuture[ProduceResponse]):
         for unkept in pending:
             unkept.begin(self)
 
-    def lose(self, partition: "Partition", result: PartitionProduceResponse) -> None:
+    def lose(self, unkept: Unkept) -> None:
         """A partition is not led here any more."""
-        self._lost(partition, result)
-        if self._hurry is None:
+        self._lost(unkept.partition, unkept.result)
+        is_elsewhere = unkept.result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if is_elsewhere and unkept.is_idempotent and self._hurry is None:
             self._hurry = self.get_loop().call_later(LATE_S, self._on_late)
 
     def settled(self, unkept: Unkept) -> None:

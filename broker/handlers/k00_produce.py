@@ -186,7 +186,8 @@ def _append_to_leader(
         log_start_offset=log.log_start_offset,
     )
     if log.high_watermark < offset_end:
-        unkept.append(Unkept(partition, offset_end, result))
+        is_idempotent = header.producer_id >= 0
+        unkept.append(Unkept(partition, offset_end, result, is_idempotent=is_idempotent))
     return result
 
 

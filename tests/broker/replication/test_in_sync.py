@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.core.partition_state import LEADER_IS_DELETED
 from odradek.broker.promise import LATE_S
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceResponse
@@ -217,13 +218,17 @@ async def test_leadership_is_lost_before_the_follower_has_it(cluster: Cluster) -
     await until(lambda: cluster[1].partition().log.log_end_offset == 1)
 
 
-async def two_produces_wait(cluster: Cluster, client: Client) -> list[int]:
+async def two_produces_wait(
+    cluster: Cluster, client: Client, *, is_idempotent: bool = True
+) -> list[int]:
     """To a partition each, on one connection; their correlation ids."""
     both = [1, 2]
     await cluster.take(*(state_of(1, 0, both, both, partition=p) for p in (0, 1)))
     cluster[2].replicator.stopped([(TOPIC, 0), (TOPIC, 1)])
+    who = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0} if is_idempotent else {}
     sent = [
-        client.send(produce_request(TOPIC, {partition: batch_of(b"v")}), 11) for partition in (0, 1)
+        client.send(produce_request(TOPIC, {partition: batch_of(b"v", **who)}), 11)
+        for partition in (0, 1)
     ]
     await until(lambda: cluster[1].partition((TOPIC, 1)).log.log_end_offset == 1)
     return sent
@@ -236,6 +241,30 @@ async def test_who_has_to_hear_of_another_leader_does_not_wait(cluster: Cluster)
     await two_produces_wait(cluster, client)
     await cluster.take(state_of(2, 1, [2], [1, 2], partition=1))
     assert await client.is_closed()
+
+
+@on_cluster()
+async def test_who_would_write_twice_is_not_hung_up_on(cluster: Cluster) -> None:
+    client = await cluster[1].client()
+    sent = await two_produces_wait(cluster, client, is_idempotent=False)
+    await cluster.take(state_of(2, 1, [2], [1, 2], partition=1))
+    await asyncio.sleep(2 * LATE_S)
+    await cluster.take(state_of(2, 1, [2], [1, 2], partition=0))
+    for correlation_id in sent:
+        check_names(cluster[2], await client.read(ProduceResponse, 11, correlation_id))
+
+
+@on_cluster()
+async def test_nobody_is_hung_up_on_where_nobody_else_leads(cluster: Cluster) -> None:
+    client = await cluster[1].client()
+    first, second = await two_produces_wait(cluster, client)
+    leader = cluster[1]  # which deletes the topic
+    leader.metadata.update_partitions([state_of(LEADER_IS_DELETED, 0, [], [], partition=1)])
+    leader.replicas.stop_serving([(TOPIC, 1)])
+    await asyncio.sleep(2 * LATE_S)
+    await cluster.take(state_of(2, 1, [2], [1, 2], partition=0))
+    check_names(cluster[2], await client.read(ProduceResponse, 11, first))
+    await client.read(ProduceResponse, 11, second)
 
 
 @on_cluster()

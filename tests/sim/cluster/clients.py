@@ -32,13 +32,13 @@ class Waiting:
         self._clients = clients
         self._offset_end = offset_end
 
-    def lose(self, partition: Partition, result: PartitionProduceResponse) -> None:
+    def lose(self, unkept: Unkept) -> None:
         """It is not led here any more."""
-        result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        unkept.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def settled(self, unkept: Unkept) -> None:
         """The client hears what became of it."""
-        if not unkept._result.error_code:
+        if not unkept.result.error_code:
             self._clients.acknowledged(unkept.partition, self._offset_end)
 
 
@@ -99,7 +99,7 @@ class Clients:
         if partition.log.high_watermark >= offset_end:
             self.acknowledged(partition, offset_end)
             return
-        unkept = Unkept(partition, offset_end, PartitionProduceResponse())
+        unkept = Unkept(partition, offset_end, PartitionProduceResponse(), is_idempotent=False)
         if unkept.is_kept(acks_all=True):
             self.acknowledged(partition, offset_end)
         else:
