@@ -5,17 +5,17 @@ Kafka's clients see.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.primitives import ZERO_UUID
 
+from .call import CloseConnection
 from .core.partition_state import LEADER_IS_DELETED, PartitionState
 
-FIRST_WORD_WITHIN_S: Final = 5.0
-"""Long for any controller that is alive, and short of what any client waits for an answer."""
+FIRST_WORD_WITHIN_S: Final = 3.0
+"""Long for a controller that is alive, and short of what any client waits for an answer."""
 
 
 class Address(NamedTuple):
@@ -92,15 +92,18 @@ class MetadataCache:
             await self._changed.wait()
 
     async def wait_for_first_word(self) -> None:
-        """Return once a controller has told of everything, or if that takes too long.
+        """Return once a controller has told of everything.
 
         Until then Kafka tells clients of no brokers, or of no topics. librdkafka, which forgets the
         brokers that it knew when all are gone, then asks again only after minutes; and consumers by
-        pattern give up what they had.
+        pattern give up what they had.  Raises: CloseConnection if it takes too long: the client
+        asks somebody else, or again.
         """
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(FIRST_WORD_WITHIN_S):
                 await self.wait_until(lambda: self.is_told)
+        except TimeoutError:
+            raise CloseConnection("no controller has told this broker of everything yet") from None
 
     def _wake(self) -> None:
         self.version += 1

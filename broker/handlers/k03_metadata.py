@@ -68,8 +68,7 @@ def _refuse_topic_ids(request: MetadataRequest) -> MetadataResponse:
 
 async def _respond_once_told(request: MetadataRequest, call: Call, node: Node) -> MetadataResponse:
     await node.metadata.wait_for_first_word()
-    missing = _missing(request, node) if node.metadata.is_told else []
-    return await _create_then_respond(missing, request, call, node)
+    return await _create_then_respond(_missing(request, node), request, call, node)
 
 
 async def _create_then_respond(
@@ -171,10 +170,6 @@ def _topics(
 def _why_missing(topic: str, node: Node, refusals: Mapping[str, ErrorCode]) -> ErrorCode:
     if not is_topic_name(topic):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if not node.metadata.is_told:
-        # No controller has told us of all topics yet: this one may well be there. Kafka calls it
-        # unknown, and librdkafka's consumers tell their application so in a rolling restart.
-        return ErrorCode.LEADER_NOT_AVAILABLE
     return refusals.get(topic) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

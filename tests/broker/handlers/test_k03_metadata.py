@@ -137,21 +137,17 @@ async def test_the_answer_waits_for_the_first_word_of_a_controller(broker: Runni
 
 
 @on_broker(both=False)
-async def test_nothing_is_created_before_anything_is_known(
+async def test_without_a_word_it_is_asked_again(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a broker that has just returned clients ask for topics that have been there for long."""
+    """Neither is anything created: clients ask for topics that have been there for long."""
     monkeypatch.setattr("odradek.broker.metadata.FIRST_WORD_WITHIN_S", 0.01)
-    metadata_cache = broker.node.metadata
-    metadata_cache.is_told = False
-    client = await broker.client()
-    found = (await topics_of(client, metadata("t", create=True)))["t"]
-    assert found.error_code == ErrorCode.LEADER_NOT_AVAILABLE
-    found = (await topics_of(client, metadata("t", create=False)))["t"]
-    assert found.error_code == ErrorCode.LEADER_NOT_AVAILABLE
-    metadata_cache.is_told = True
-    found = (await topics_of(client, metadata("t", create=True)))["t"]
-    assert found.error_code == ErrorCode.NONE
+    broker.node.metadata.is_told = False
+    for request in (metadata("t", create=True), DescribeClusterRequest()):
+        client = await broker.client()
+        client.send(request, 1)
+        assert await client.is_closed()
+    assert broker.node.metadata.topics == {}
 
 
 @on_broker()
