@@ -28,7 +28,7 @@ from .audit_compare import (
 from .audit_report import ARCHIVE, BROKER, COPY, Note, Report
 from .audit_rows import (
     Bounded,
-    Span,
+    Bounds,
     broker_records,
     copied_rows,
     digests,
@@ -94,10 +94,10 @@ def audit(spark: SparkSession, job: AuditJob, *, now_ms: int) -> Report:
 
 def _attempt(spark: SparkSession, job: AuditJob, now_ms: int) -> Report:
     # In this order: what is a copy never ends after what it was copied from.
-    copied = _span(job.copy.kafka, [job.copy.topic]) if job.copy else None
+    copied = _bounds_of(job.copy.kafka, [job.copy.topic]) if job.copy else None
     archive = _archive_state(spark, job)
     kafka = _reader(job, archive)
-    live = _span(kafka, job.topics)
+    live = _bounds_of(kafka, job.topics)
     if archive is not None:
         _check_archived(archive, live)
     size = job.range_size or range_size(_lengths(live, archive))
@@ -133,17 +133,19 @@ def _attempt(spark: SparkSession, job: AuditJob, now_ms: int) -> Report:
 # -- the sides
 
 
-def _broker(spark: SparkSession, kafka: Kafka, span: Span, size: int, *, strict: bool) -> Bounded:
-    records = broker_records(spark, kafka, span)
+def _broker(
+    spark: SparkSession, kafka: Kafka, bounds: Bounds, size: int, *, strict: bool
+) -> Bounded:
+    records = broker_records(spark, kafka, bounds)
     found, _ = digests(source_rows(records), size)
-    compacted = {key.topic for key in span.starts if _is_compacted(kafka, key.topic)}
+    compacted = {key.topic for key in bounds.starts if _is_compacted(kafka, key.topic)}
     starts = {
-        key: span.ends[key] if key.topic in compacted else start
-        for key, start in span.starts.items()
+        key: bounds.ends[key] if key.topic in compacted else start
+        for key, start in bounds.starts.items()
     }
     return Bounded(
-        Side(BROKER, found, starts, span.ends, early_differs=strict),
-        lambda places: source_rows(broker_records(spark, kafka, span.within(places, size))),
+        Side(BROKER, found, starts, bounds.ends, early_differs=strict),
+        lambda places: source_rows(broker_records(spark, kafka, bounds.within(places, size))),
     )
 
 
@@ -159,9 +161,9 @@ def _archive(spark: SparkSession, state: ArchiveState, job: AuditJob, size: int)
 
 
 def _copy(
-    spark: SparkSession, job: AuditJob, copy: CopiedTopic, span: Span, source: Side, size: int
+    spark: SparkSession, job: AuditJob, copy: CopiedTopic, bounds: Bounds, source: Side, size: int
 ) -> tuple[Bounded, int]:
-    rows = copied_rows(broker_records(spark, copy.kafka, span), copy.name)
+    rows = copied_rows(broker_records(spark, copy.kafka, bounds), copy.name)
     everything, unmarked = digests(rows, size)
     found = {place: one for place, one in everything.items() if place.topic in job.topics}
     whole = _whole(found)
@@ -170,7 +172,7 @@ def _copy(
     starts: dict[TopicPartition, int] = {}
     if _is_compacted(copy.kafka, copy.topic):
         starts = ends
-    elif any(span.starts.values()):
+    elif any(bounds.starts.values()):
         starts = {key: whole[key].offset_first if key in whole else NEVER for key in keys}
     elif job.allow_lag:
         starts = {key: digest.offset_first for key, digest in whole.items()}
@@ -203,7 +205,7 @@ def _archive_state(spark: SparkSession, job: AuditJob) -> ArchiveState | None:
     return archive_state(Files(spark, job.archive), job.topics, strict=job.strict)
 
 
-def _check_archived(archive: ArchiveState, live: Span) -> None:
+def _check_archived(archive: ArchiveState, live: Bounds) -> None:
     archived = {key.topic for key in archive.starts}
     for topic in sorted({key.topic for key, end in live.ends.items() if end > 0} - archived):
         raise PipelineError(
@@ -221,7 +223,7 @@ def _reader(job: AuditJob, archive: ArchiveState | None) -> Kafka:
     return Kafka(job.kafka.bootstrap_servers, properties, option=job.kafka.option)
 
 
-def _span(kafka: Kafka, topics: Sequence[str]) -> Span:
+def _bounds_of(kafka: Kafka, topics: Sequence[str]) -> Bounds:
     starts: dict[TopicPartition, int] = {}
     ends: dict[TopicPartition, int] = {}
     for topic in topics:
@@ -230,10 +232,10 @@ def _span(kafka: Kafka, topics: Sequence[str]) -> Span:
             key = TopicPartition(topic, partition)
             starts[key] = earliest[partition]
             ends[key] = max(end, earliest[partition])
-    return Span(starts, ends)
+    return Bounds(starts, ends)
 
 
-def _lengths(live: Span, archive: ArchiveState | None) -> Iterator[int]:
+def _lengths(live: Bounds, archive: ArchiveState | None) -> Iterator[int]:
     for key, end in live.ends.items():
         first = live.starts[key]
         if archive is not None:
@@ -245,11 +247,11 @@ def _is_compacted(kafka: Kafka, topic: str) -> bool:
     return "compact" in kafka.setting(topic, "cleanup.policy")
 
 
-def _check_starts(kafka: Kafka, span: Span) -> None:
-    for topic in {key.topic for key in span.starts}:
+def _check_starts(kafka: Kafka, bounds: Bounds) -> None:
+    for topic in {key.topic for key in bounds.starts}:
         for partition, start in kafka.earliest(topic).items():
             key = TopicPartition(topic, partition)
-            before = span.starts.get(key, start)
+            before = bounds.starts.get(key, start)
             if start != before:
                 raise _Moved(f"{key} began at {before}, now at {start}")
 
@@ -258,7 +260,7 @@ def _check_starts(kafka: Kafka, span: Span) -> None:
 
 
 def _copy_notes(
-    job: AuditJob, copy: CopiedTopic, span: Span, comparison: Comparison, unmarked: int
+    job: AuditJob, copy: CopiedTopic, bounds: Bounds, comparison: Comparison, unmarked: int
 ) -> Iterator[Note]:
     if unmarked:
         yield Note(
@@ -266,7 +268,7 @@ def _copy_notes(
             f" mirror put the header {HEADER} on every record",
             differs=True,
         )
-    removed_max = sum(span.starts.values())
+    removed_max = sum(bounds.starts.values())
     removed = sum(part.counts.get((What.REMOVED, COPY), 0) for part in comparison.partitions)
     may_be_less = job.allow_lag or _is_compacted(copy.kafka, copy.topic)
     if removed > removed_max and not may_be_less:

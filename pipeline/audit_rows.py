@@ -30,13 +30,13 @@ _CHECKSUMS: Final = ("content", "placed", "types")
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Bounds:
     """The offsets to read of each partition; the ends are not read."""
 
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
 
-    def within(self, places: Collection[Place], size: int) -> "Span":
+    def within(self, places: Collection[Place], size: int) -> "Bounds":
         """No more than some ranges need."""
         wanted: dict[TopicPartition, list[int]] = defaultdict(list)
         for topic, partition, start in places:
@@ -48,7 +48,7 @@ class Span:
                 ends[key] = max(starts[key], min(end, max(wanted[key]) + size))
             else:
                 starts[key] = end
-        return Span(starts, ends)
+        return Bounds(starts, ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,14 @@ class Bounded:
     rows: Callable[[Collection[Place]], DataFrame]
 
 
-def broker_records(spark: SparkSession, kafka: Kafka, span: Span) -> DataFrame:
+def broker_records(spark: SparkSession, kafka: Kafka, bounds: Bounds) -> DataFrame:
     """The records of some offsets of topics, in the columns of Spark's Kafka source."""
     return (
         spark.read.format("kafka")
         .options(**source_options(kafka))
-        .option("subscribe", ",".join(sorted({key.topic for key in span.starts})))
-        .option("startingOffsets", _as_json(span.starts))
-        .option("endingOffsets", _as_json(span.ends))
+        .option("subscribe", ",".join(sorted({key.topic for key in bounds.starts})))
+        .option("startingOffsets", _as_json(bounds.starts))
+        .option("endingOffsets", _as_json(bounds.ends))
         .option("includeHeaders", "true")
         # What retention takes meanwhile is noticed by the log's start, which is read again.
         .option("failOnDataLoss", "false")
@@ -181,7 +181,7 @@ def _differences(
     )
     bounds = small_table(
         spark,
-        _bounds(left.side, right.side, places),
+        _bounds_of_both(left.side, right.side, places),
         "topic STRING, partition INT,"
         " left_start BIGINT, left_end BIGINT, right_start BIGINT, right_end BIGINT",
     )
@@ -250,7 +250,9 @@ def _totals(differences: DataFrame) -> DataFrame:
     )
 
 
-def _bounds(left: Side, right: Side, places: Collection[Place]) -> Iterator[dict[str, object]]:
+def _bounds_of_both(
+    left: Side, right: Side, places: Collection[Place]
+) -> Iterator[dict[str, object]]:
     for key in {place.topic_partition for place in places}:
         yield {
             **key._asdict(),

@@ -15,7 +15,7 @@ from .pipeline_options import (
     fail_on_data_loss_option,
     kafka_options,
     spark_options,
-    stream_options,
+    streaming_options,
     topics_options,
 )
 
@@ -25,7 +25,7 @@ MAX_OFFSETS: Final = 5_000_000
 @click.command()
 @topics_options
 @click.option("--to", "target", metavar="DIR", required=True, help="A folder, or a URI of Hadoop.")
-@stream_options
+@streaming_options
 @click.option("--checkpoint", metavar="DIR", help="Spark's checkpoint  [default: in the archive]")
 @click.option(
     "--starting-offsets",

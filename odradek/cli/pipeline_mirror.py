@@ -16,7 +16,7 @@ from .pipeline_options import (
     fail_on_data_loss_option,
     kafka_of,
     spark_options,
-    stream_options,
+    streaming_options,
     topics_options,
 )
 
@@ -29,7 +29,7 @@ from .pipeline_options import (
 @click.option("--to", "target", metavar="HOST:PORT,…", required=True, help="Where copies go.")
 @topics_options
 @click.option("--prefix", default="", metavar="P", help="Before the names of the copies.")
-@stream_options
+@streaming_options
 @click.option(
     "--starting-offsets",
     type=click.Choice(STARTS),

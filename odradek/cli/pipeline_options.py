@@ -119,7 +119,7 @@ def topics_options(job: Job) -> Job:
     return with_topics
 
 
-def stream_options(job: Job) -> Job:
+def streaming_options(job: Job) -> Job:
     """Give a job `once` and `trigger`, of which at most one is there, and `query_name`."""
 
     @once_option

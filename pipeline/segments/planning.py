@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class OffsetRange:
+class ReadRange:
     """What one Spark partition reads: [start, end) of one topic's partition."""
 
     directory: str
@@ -65,7 +65,7 @@ class _Found:
 
 def plan(
     files: FileSystem, options: ReadOptions, narrowing: Narrowing = EVERYTHING
-) -> list[OffsetRange]:
+) -> list[ReadRange]:
     """The ranges to read, in order of topic, partition and offset.
 
     `narrowing`: what else need not be read.  Raises: PipelineError.
@@ -98,9 +98,9 @@ def plan(
         raise PipelineError(f"the segments can't be read: {error}") from error
 
 
-def _range(found: _Found, key: TopicPartition, start: int, end: int | None) -> OffsetRange:
+def _range(found: _Found, key: TopicPartition, start: int, end: int | None) -> ReadRange:
     high_watermark = found.high_watermark if end is None else None
-    return OffsetRange(found.directory, *key, start, end, high_watermark or 0)
+    return ReadRange(found.directory, *key, start, end, high_watermark or 0)
 
 
 def _find(files: FileSystem, options: ReadOptions) -> dict[TopicPartition, _Found]:

@@ -14,7 +14,7 @@ from ..errors import PipelineError
 from .batches import Batch, Damage, read_batches
 from .log_view import LogView, is_gone
 from .options import ReadOptions
-from .planning import OffsetRange
+from .planning import ReadRange
 from .transactions import Aborted, aborted_transactions, is_aborted
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class _Reading:
     """What goes through one read."""
 
     view: LogView
-    wanted: OffsetRange
+    wanted: ReadRange
     options: ReadOptions
     timestamp_ms_min: int | None
     damages: list[Damage]
@@ -73,7 +73,7 @@ class _Reading:
 
 def read_range(
     files: FileSystem,
-    wanted: OffsetRange,
+    wanted: ReadRange,
     options: ReadOptions,
     *,
     timestamp_ms_min: int | None = None,
@@ -107,7 +107,7 @@ def read_range(
         raise PipelineError(f"a segment can't be read: {error}") from error
 
 
-def _open(files: FileSystem, wanted: OffsetRange, options: ReadOptions) -> LogView:
+def _open(files: FileSystem, wanted: ReadRange, options: ReadOptions) -> LogView:
     """Raises: PipelineError, LogDirFailed."""
     if not files.exists(wanted.directory):
         raise PipelineError(

@@ -9,7 +9,7 @@ from odradek.storage.inspect.read_only import ReadOnlyFileSystem
 
 from ..errors import PipelineError
 from .options import parse_options
-from .planning import OffsetRange, plan
+from .planning import ReadRange, plan
 from .pushdown import Narrowing, narrow
 from .reading import read_range
 from .worker import spare_next_task
@@ -58,7 +58,7 @@ class SegmentSource(DataSource):  # type: ignore[misc]
 class RangePartition(InputPartition):  # type: ignore[misc]
     """One partition of the result."""
 
-    def __init__(self, wanted: OffsetRange) -> None:
+    def __init__(self, wanted: ReadRange) -> None:
         super().__init__(wanted)
         self.wanted = wanted
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.segments.planning import OffsetRange, plan
+from odradek.pipeline.segments.planning import ReadRange, plan
 from odradek.pipeline.segments.pushdown import Narrowing, narrow
 from odradek.protocol.records import MarkerType
 from odradek.storage.inspect.read_only import ReadOnlyFileSystem
@@ -41,7 +41,7 @@ def ranges(data_dir: Path, **given: str) -> list[tuple[int, int, int | None]]:
 
 
 def test_a_range_for_each_segment_up_to_the_high_watermark(data_dir: Path) -> None:
-    assert plan(FILES, options(data_dir))[0] == OffsetRange(f"{data_dir}/t-0", "t", 0, 25, 400)
+    assert plan(FILES, options(data_dir))[0] == ReadRange(f"{data_dir}/t-0", "t", 0, 25, 400)
     assert ranges(data_dir) == [(0, 25, 400), (0, 400, 800), (0, 800, 1_100), (1, 0, 4)]
 
 
