@@ -1,15 +1,13 @@
 """What a streaming query tells of each batch, as a line for the log and one for the terminal."""
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 from .offsets import Offsets, TopicPartition, offsets_of
 
 PARTITIONS_SHOWN: Final = 4
-_CLEAR_LINE: Final = "\r\x1b[K"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,7 @@ def log_line(batch: Batch) -> str:
     )
 
 
-def status_line(batch: Batch, records: int, width: int) -> str:
+def status_line(batch: Batch, records: int) -> str:
     """What the terminal shows after a batch; `records` is the sum since the start."""
     lags = sorted(batch.lags().items(), key=lambda lag: (-lag[1], lag[0]))
     parts = [
@@ -82,28 +80,7 @@ def status_line(batch: Batch, records: int, width: int) -> str:
         parts[-1] += f" ({', '.join(worst + more)})"
     if batch.watermark:
         parts.append(f"watermark {batch.watermark}")
-    line = ", ".join(parts)
-    return line if len(line) < width else f"{line[: max(0, width - 2)]}…"
-
-
-class StatusLine:
-    """One line at the foot of a terminal that is written over; nothing where there is none."""
-
-    def __init__(self, out: TextIO | None = None) -> None:
-        self._out = out or sys.stderr
-        self._shown = self._out.isatty()
-
-    def show(self, line: str) -> None:
-        """Replace the line."""
-        if self._shown:
-            self._out.write(_CLEAR_LINE + line)
-            self._out.flush()
-
-    def end(self) -> None:
-        """Leave the last line where it is, and go below it."""
-        if self._shown:
-            self._out.write("\n")
-            self._out.flush()
+    return ", ".join(parts)
 
 
 def _span(starts: Offsets, ends: Offsets, unknown: int) -> int:

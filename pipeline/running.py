@@ -1,7 +1,6 @@
 """One streaming query from start to stop: progress, a line per batch in the log, signals."""
 
 import logging
-import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,8 +9,9 @@ from typing import Any, Final
 from .errors import PipelineError, explain, explainable, reason
 from .kafka import Kafka
 from .lag import LagCommits
-from .progress import Batch, StatusLine, log_line, parse_progress, status_line
+from .progress import Batch, log_line, parse_progress, status_line
 from .spark_types import DataStreamWriter, StreamingQuery
+from .status_line import StatusLine
 from .stop_signals import Stop, stop_signals
 
 POLL_S: Final = 0.25
@@ -37,8 +37,8 @@ def run_stream(
     not.  The end offsets are committed to the group `spark-<name>`.
     Raises: PipelineError.
     """
-    watch = Watch(LagCommits(kafka), StatusLine())
-    with stop_signals(caught=2) as stop:
+    with stop_signals(caught=2) as stop, StatusLine() as line:
+        watch = Watch(LagCommits(kafka), line)
         try:
             _run(build, name, once, trigger, watch, stop)
         except explainable() as error:
@@ -51,8 +51,6 @@ def run_stream(
             raise explained or PipelineError(
                 f"Spark stopped the query {name}: {reason(error)}"
             ) from error
-        finally:
-            watch.line.end()
     return watch.records
 
 
@@ -72,7 +70,7 @@ class Watch:
         self.records += batch.records
         if batch.records:
             log.info("%s", log_line(batch))
-        self.line.show(status_line(batch, self.records, shutil.get_terminal_size().columns))
+        self.line.show(status_line(batch, self.records))
         self.commits.commit(batch)
 
 

@@ -1,6 +1,5 @@
 """What is made of Spark's progress: lines, lags, commits."""
 
-import io
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.lag import LagCommits
-from odradek.pipeline.progress import Batch, StatusLine, log_line, parse_progress, status_line
+from odradek.pipeline.progress import Batch, log_line, parse_progress, status_line
 
 
 def progress(ends: object, latest: object, **more: object) -> str:
@@ -68,33 +67,14 @@ def test_a_batch_is_one_line_of_the_log() -> None:
 
 
 def test_the_terminal_shows_rate_lag_and_watermark() -> None:
-    line = status_line(batch(eventTime={"watermark": "W"}), 5000, 200)
+    line = status_line(batch(eventTime={"watermark": "W"}), 5000)
     assert line == "q: batch 3, 5,000 records, 400/s, lag 100 (t-0 100), watermark W"
-    assert status_line(batch(), 5000, 20) == "q: batch 3, 5,000 …"
 
 
 def test_only_the_worst_partitions_are_shown() -> None:
     ends = {"t": dict.fromkeys(range(9), 0)}
     many = parse_progress(progress(ends, {"t": {p: p for p in range(9)}}))
-    assert "lag 36 (t-8 8, t-7 7, t-6 6, t-5 5, and 4 more)" in status_line(many, 0, 200)
-
-
-def test_nothing_is_drawn_where_nobody_looks() -> None:
-    out = io.StringIO()
-    line = StatusLine(out)
-    line.show("x")
-    line.end()
-    assert out.getvalue() == ""
-
-
-def test_the_line_is_written_over() -> None:
-    out = io.StringIO()
-    out.isatty = lambda: True  # type: ignore[method-assign]
-    line = StatusLine(out)
-    line.show("one")
-    line.show("two")
-    line.end()
-    assert out.getvalue() == "\r\x1b[Kone\r\x1b[Ktwo\n"
+    assert "lag 36 (t-8 8, t-7 7, t-6 6, t-5 5, and 4 more)" in status_line(many, 0)
 
 
 class Coordinator(Kafka):

@@ -1,0 +1,73 @@
+"""How far a job is: one line at the foot of a terminal, above which the log goes on."""
+
+import logging
+import os
+import sys
+import threading
+from typing import Any, Final, Self, TextIO
+
+_CLEAR_LINE: Final = "\r\x1b[K"
+_COLUMNS_IF_UNKNOWN: Final = 80
+
+
+class StatusLine:
+    """One line that is written over; nothing where there is no terminal.  A context manager.
+
+    Until it is left, what is logged to the same terminal is written above the line.
+    """
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stderr
+        self._is_shown = self._out.isatty()
+        self._line = ""
+        self._handlers: list[logging.StreamHandler[Any]] = []
+        self._lock = threading.Lock()  # a query's batches are told by a thread of py4j
+
+    def show(self, line: str) -> None:
+        """Replace the line; of one that is too long the beginning is shown."""
+        if not self._is_shown:
+            return
+        with self._lock:
+            self._line = _cut(line, self._columns())
+            self._out.write(_CLEAR_LINE + self._line)
+            self._out.flush()
+
+    def write(self, text: str) -> None:
+        """Take whole lines of a log, as the stream of its handler."""
+        with self._lock:
+            self._out.write(_CLEAR_LINE + text + self._line)
+
+    def flush(self) -> None:
+        """As a stream's."""
+        self._out.flush()
+
+    def __enter__(self) -> Self:
+        if self._is_shown:
+            self._handlers = [
+                handler
+                for handler in logging.getLogger().handlers
+                if isinstance(handler, logging.StreamHandler) and handler.stream is self._out
+            ]
+        for handler in self._handlers:
+            handler.setStream(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the last line where it is, and go below it."""
+        for handler in self._handlers:
+            handler.setStream(self._out)
+        if self._line:
+            self._out.write("\n")
+            self._out.flush()
+
+    def _columns(self) -> int:
+        try:
+            columns = os.get_terminal_size(self._out.fileno()).columns
+        except OSError:
+            columns = 0
+        return columns or _COLUMNS_IF_UNKNOWN
+
+
+def _cut(line: str, columns: int) -> str:
+    """So that it does not go on in the next row."""
+    return line if len(line) < columns else f"{line[: max(0, columns - 2)]}…"
