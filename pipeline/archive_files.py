@@ -7,6 +7,7 @@ in between they do until the next start rolls the swap forward.
 """
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,7 @@ from .archive_writing import staged_files
 from .errors import PipelineError
 from .manifest import About, ArchivedFile, Commit, schema
 from .spark_types import SparkSession
+from .status_line import StatusLine, time_left
 
 TARGET_BYTES: Final = 128 * 1024 * 1024
 
@@ -51,16 +53,27 @@ def compact(
     spark: SparkSession, writer: ArchiveWriter, about: About, target_bytes: int
 ) -> Compacted:
     """Rewrite small files, folder by folder.  Raises: PipelineError."""
-    before = after = 0
-    for folder, bins in groups(writer.commits, target_bytes).items():
-        old = [file for group in bins for file in group]
-        new = _rewrite(spark, writer, about, folder, bins)
-        log.info("compacted folder=%s files=%d into=%d", folder, len(old), new)
-        before += len(old)
-        after += new
-    if before:
-        writer.write_snapshot()
+    folders = groups(writer.commits, target_bytes)
+    size_bytes = sum(_size_bytes(bins) for bins in folders.values())
+    before = after = done_bytes = 0
+    began_s = time.monotonic()
+    with StatusLine() as line:
+        for number, (folder, bins) in enumerate(folders.items(), 1):
+            left = time_left(done_bytes / max(1, size_bytes), time.monotonic() - began_s)
+            line.show(f"compaction: folder {number} of {len(folders)}{left}, {folder}")
+            new = _rewrite(spark, writer, about, folder, bins)
+            old = sum(map(len, bins))
+            log.info("compacted folder=%s files=%d into=%d", folder, old, new)
+            before += old
+            after += new
+            done_bytes += _size_bytes(bins)
+        if before:
+            writer.write_snapshot()
     return Compacted(before, after)
+
+
+def _size_bytes(bins: Sequence[Sequence[ArchivedFile]]) -> int:
+    return sum(file.size_bytes for group in bins for file in group)
 
 
 def _rewrite(

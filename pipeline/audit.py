@@ -41,6 +41,7 @@ from .kafka import Kafka
 from .marks import HEADER
 from .offsets import TopicPartition
 from .spark_types import SparkSession
+from .status_line import StatusLine
 
 ATTEMPTS_MAX: Final = 3
 
@@ -81,18 +82,41 @@ class _Moved(Exception):
 def audit(spark: SparkSession, job: AuditJob, *, now_ms: int) -> Report:
     """Read all sides and compare them.  Raises: PipelineError."""
     job.kafka.topics(job.topics)
-    for attempt in range(1, ATTEMPTS_MAX + 1):
-        try:
-            return _attempt(spark, job, now_ms)
-        except _Moved as moved:
-            log.info("audit begins again attempt=%d reason=%s", attempt, moved)
+    with StatusLine() as line:
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            try:
+                return _attempt(spark, job, now_ms, Steps(job, line))
+            except _Moved as moved:
+                log.info("audit begins again attempt=%d reason=%s", attempt, moved)
     raise PipelineError(
         f"retention removed records of {', '.join(job.topics)} during each of"
         f" {ATTEMPTS_MAX} attempts: raise retention.ms or retention.bytes for the audit"
     )
 
 
-def _attempt(spark: SparkSession, job: AuditJob, now_ms: int) -> Report:
+class Steps:
+    """Tells what an audit is at, on the terminal and in the log."""
+
+    def __init__(self, job: AuditJob, line: StatusLine) -> None:
+        self._names = _names(job)
+        self._count = 2 * len(self._names)  # the ends, each side, and each but the first compared
+        self._number = 0
+        self._line = line
+
+    def begin(self, what: str) -> None:
+        """The next step."""
+        self._number += 1
+        assert self._number <= self._count
+        log.info("audit step=%d steps=%d: %s", self._number, self._count, what)
+        self._line.show(f"audit: step {self._number} of {self._count}, {what}")
+
+    def begin_to_read(self, side: str) -> None:
+        """The step that reads all of a side."""
+        self.begin(f"reading {side}: {self._names[side]}")
+
+
+def _attempt(spark: SparkSession, job: AuditJob, now_ms: int, steps: Steps) -> Report:
+    steps.begin("asking where each side ends")
     # In this order: what is a copy never ends after what it was copied from.
     copied = _bounds_of(job.copy.kafka, [job.copy.topic]) if job.copy else None
     archive = _archive_state(spark, job)
@@ -104,15 +128,20 @@ def _attempt(spark: SparkSession, job: AuditJob, now_ms: int) -> Report:
     notes = list(archive.notes) if archive else []
     log.info("audit topics=%s range_size=%d", ",".join(job.topics), size)
 
+    steps.begin_to_read(BROKER)
     broker = _broker(spark, kafka, live, size, strict=job.strict)
     source = broker
     comparisons = []
     if archive is not None:
+        steps.begin_to_read(ARCHIVE)
         source = _archive(spark, archive, job, size)
         notes += archive.check_counts(_counts(source.side))
+        steps.begin(f"comparing {BROKER} with {ARCHIVE}")
         comparisons.append(_compare(broker, source, size, types=True))
     if job.copy is not None and copied is not None:
+        steps.begin_to_read(COPY)
         copy, unmarked = _copy(spark, job, job.copy, copied, source.side, size)
+        steps.begin(f"comparing {source.side.name} with {COPY}")
         comparison = _compare(source, copy, size, types=False)
         comparisons.append(comparison)
         notes += _copy_notes(job, job.copy, copied, comparison, unmarked)

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from .copy_progress import check_room
@@ -25,6 +25,7 @@ from .replay_plan import (
     spans_of,
 )
 from .spark_types import DataFrame, SparkSession
+from .status_line import StatusLine, time_left
 from .stop_signals import stop_signals
 from .topic_settings import TopicSettings, ask_settings, read_settings
 from .writing import Copy, open_topic, retention_warning, totals
@@ -56,6 +57,7 @@ class Done:
     """They were there already, from a run that was killed."""
     oldest_ms: int = NO_TIME_MS
     chunks: int = 0
+    chunks_planned: int = 0
     stopped: bool = False
     """A signal came before the end."""
 
@@ -67,12 +69,11 @@ def replay(
     job: Replay,
     *,
     source: Kafka | None = None,
-    report: Callable[[str], None] = lambda line: None,
 ) -> Done:
     """Copy; what was copied before, by the same job, is not copied again.
 
     `source`: the cluster that says how many partitions and which settings a missing target gets;
-    else the archive says it.  `report` gets a line of progress for each chunk.
+    else the archive says it.
     Raises: PipelineError, and what Spark raises.
     """
     check_name(job.name)
@@ -90,20 +91,34 @@ def replay(
     records = sum(file.records for file in files)
     size = int(chunk_size(job.rate) * offsets_per_record(ranges, records))
     plan = list(chunks(spans, way.progress.done, size))
-    done = Done()
+    done = Done(chunks_planned=len(plan))
     warned = False
-    with stop_signals() as stop:
-        for number, chunk in enumerate(plan, 1):
+    began_s = time.monotonic()
+    with stop_signals() as stop, StatusLine() as line:
+        line.show(replay_status(job, done, 0))
+        for chunk in plan:
             if stop.is_set():
                 done.stopped = True
                 break
             # Each file that is read is opened once more for each chunk.
             touched = [file for file in files if file.may_hold(chunk)]
             _copy_chunk(copy, read_records(spark, archive.files, touched), job, chunk, done)
-            warned = warned or _warn(target, job, done, report)
-            report(f"chunk {number} of {len(plan)}, {done.written} records written")
+            line.show(replay_status(job, done, time.monotonic() - began_s))
+            warned = warned or _warn(target, job, done)
     copy.close()
     return done
+
+
+def replay_status(job: Replay, done: Done, elapsed_s: float) -> str:
+    """What a terminal shows after a chunk."""
+    line = (
+        f"{job.topic} to {job.to_topic}: {done.chunks} of {done.chunks_planned} chunks,"
+        f" {done.written:,} records written"
+    )
+    if not done.chunks:
+        return line
+    share = done.chunks / done.chunks_planned
+    return f"{line}, {done.written / max(elapsed_s, 1e-9):,.0f}/s{time_left(share, elapsed_s)}"
 
 
 def _copy_chunk(copy: Copy, records: DataFrame, job: Replay, chunk: Spans, done: Done) -> None:
@@ -121,16 +136,18 @@ def _copy_chunk(copy: Copy, records: DataFrame, job: Replay, chunk: Spans, done:
     done.oldest_ms = min([done.oldest_ms, *oldest])
     elapsed_s = time.monotonic() - started_s
     log.info(
-        "chunk replayed topic=%s target=%s written=%d skipped=%d seconds=%.1f records_per_s=%.0f",
-        job.topic, job.to_topic, written, skipped, elapsed_s, written / max(elapsed_s, 1e-9),
+        "chunk replayed topic=%s target=%s chunk=%d chunks=%d written=%d skipped=%d seconds=%.1f"
+        " records_per_s=%.0f written_total=%d",
+        job.topic, job.to_topic, done.chunks, done.chunks_planned, written, skipped, elapsed_s,
+        written / max(elapsed_s, 1e-9), done.written,
     )  # fmt: skip
 
 
-def _warn(target: Kafka, job: Replay, done: Done, report: Callable[[str], None]) -> bool:
+def _warn(target: Kafka, job: Replay, done: Done) -> bool:
     """Say it if what is written will not stay; whether it was said."""
     warning = retention_warning(target, job.to_topic, done.oldest_ms)
     if warning is not None:
-        report(f"warning: {warning}")
+        log.warning("%s", warning)
     return warning is not None
 
 

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 import threading
+from datetime import timedelta
 from typing import Any, Final, Self, TextIO
 
 _CLEAR_LINE: Final = "\r\x1b[K"
@@ -66,6 +67,13 @@ class StatusLine:
         except OSError:
             columns = 0
         return columns or _COLUMNS_IF_UNKNOWN
+
+
+def time_left(share: float, elapsed_s: float) -> str:
+    """`, 0:01:10 left`, if the rest takes as long as the share that is done; nothing before."""
+    if share <= 0:
+        return ""
+    return f", {timedelta(seconds=round(elapsed_s * (1 - share) / share))} left"
 
 
 def _cut(line: str, columns: int) -> str:

@@ -1,6 +1,7 @@
 """`odradek pipeline generate`: a realistic load for demos and benchmarks."""
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 import click
@@ -15,14 +16,15 @@ from odradek.pipeline.generate import (
 from odradek.pipeline.generate import generate as write
 from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.session import SparkOptions
+from odradek.pipeline.status_line import StatusLine, time_left
 from odradek.pipeline.stop_signals import stop_signals
 from odradek.pipeline.times import iso, parse_time
 
 from .pipeline_options import kafka_options, spark_options
-from .progress import progress
 
 SHARE: Final = click.FloatRange(0, 1)
 USUAL: Final = Shape()
+REDRAWN_EVERY_S: Final = 0.1
 
 
 @click.command()
@@ -93,12 +95,47 @@ def generate(
     shape = Shape(start_ms, events_per_second, late, duplicate, malformed)
     load = Load(topic, kind, seed, records, rate, shape, event_timestamps)
     check_topic(kafka, topic, partitions)
-    with stop_signals() as stop, progress("records", total=records) as advance:
+    with stop_signals() as stop, StatusLine() as line:
+        meter = Meter(load, line)
         if spark.master is None:
-            written = write(load, kafka, stop, advance)
+            written = write(load, kafka, stop, meter)
         else:
-            written = generate_with_spark(load, kafka, spark, stop, advance)
+            written = generate_with_spark(load, kafka, spark, stop, meter)
+        meter.show()
     click.echo(summary(load, written))
+
+
+class Meter:
+    """Shows how much of a load is written; called with each step."""
+
+    def __init__(
+        self, load: Load, line: StatusLine, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._load = load
+        self._line = line
+        self._clock = clock
+        self._records = 0
+        self._began_s = self._shown_s = clock()
+
+    def __call__(self, step: int) -> None:
+        """So many more are written."""
+        self._records += step
+        if self._clock() - self._shown_s >= REDRAWN_EVERY_S:
+            self.show()
+
+    def show(self) -> None:
+        """As it is now."""
+        self._shown_s = self._clock()
+        elapsed_s = self._shown_s - self._began_s
+        total, left = "", ""
+        if self._load.records is not None:
+            total = f" of {self._load.records:,}"
+            left = time_left(self._records / self._load.records, elapsed_s)
+        rate = self._records / max(elapsed_s, 1e-9)
+        self._line.show(
+            f"{self._load.kind} to {self._load.topic}: {self._records:,}{total} records,"
+            f" {rate:,.0f}/s{left}"
+        )
 
 
 def summary(load: Load, written: Written) -> str:

@@ -102,7 +102,7 @@ def replay(
     )
     source = _source(source_bootstrap_servers, source_command_config)
     session = start("odradek replay", careful(spark))
-    done = run_replay(session, archive, kafka, job, source=source, report=_say)
+    done = run_replay(session, archive, kafka, job, source=source)
     click.echo(_summary(done, job))
     if done.stopped:
         sys.exit(STOPPED)
@@ -118,10 +118,6 @@ def _source(bootstrap_servers: str | None, command_config: str | None) -> Kafka 
 
 def _time(text: str | None, option: str) -> int | None:
     return None if text is None else parse_time(text, option)
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)
 
 
 def _summary(done: Done, job: Replay) -> str:

@@ -1,6 +1,7 @@
 """The audit with real Spark and a real broker: what is equal, what is found."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -182,6 +183,7 @@ def test_archive_and_copy_are_equal(
     assert right == [[0], [1], [0]]
     assert "broker and archive and copy are equal: 3,000 records in 3 partitions" in result.stdout
     assert page.read_text().startswith("<!doctype html>")
+    assert re.findall(r" step=(\d) steps=6: ", result.stderr) == list("123456"), result
 
 
 def test_each_spoiled_record_of_archive_and_copy_is_found(

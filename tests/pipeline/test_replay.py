@@ -66,6 +66,7 @@ def test_a_topic_comes_back_as_it_was(
     command = line(server, archived, target)
     first = warm_spark.command(*command)
     assert (first.code, first.stdout) == (0, f"{COUNT} records written to {target}\n")
+    assert f"chunk=1 chunks=1 written={COUNT} skipped=0" in first.stderr, first
     assert check_copy(servers, topic, target) == COUNT
     kafka = Kafka(servers)
     assert kafka.partitions(target) == 3
