@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.records import iter_records
-from odradek.storage.checkpoint import TopicPartition
 
 from ..errors import PipelineError
-from ..offsets import EARLIEST, LATEST
+from ..offsets import EARLIEST, LATEST, TopicPartition
 from .batches import RECORDS_BYTES_MAX, pass_over, read_batches
 from .log_view import LogView
 from .options import Bound, PerPartition, ReadOptions
@@ -51,10 +50,8 @@ def _require_all(
     """As for Kafka's source, all partitions have to be named, and no others."""
     if given is None or given.keys() == known.keys():
         return
-    missing = ", ".join(
-        f"{topic}-{number}" for topic, number in sorted(known.keys() - given.keys())
-    )
-    others = ", ".join(f"{topic}-{number}" for topic, number in sorted(given.keys() - known.keys()))
+    missing = ", ".join(map(str, sorted(known.keys() - given.keys())))
+    others = ", ".join(map(str, sorted(given.keys() - known.keys())))
     what = f"does not name {missing}" if missing else f"names {others}, which is not read"
     raise PipelineError(
         f"option {name} {what}: it has to name every partition that is read "
@@ -71,7 +68,7 @@ def _start(view: LogView, key: TopicPartition, known: Known, options: ReadOption
             return offset
         if not options.latest_if_no_time:
             raise PipelineError(
-                f"no offset matched: {key[0]}-{key[1]} has no record at or after {timestamp_ms}; "
+                f"no offset matched: {key} has no record at or after {timestamp_ms}; "
                 "startingOffsetsByTimestampStrategy=latest passes such partitions over"
             )
         return _at_end(view, known)
@@ -101,10 +98,7 @@ def _within(
     end = known.start if end is None else end
     if known.start <= offset <= end:
         return offset
-    what = (
-        f"offset {offset} of {key[0]}-{key[1]} is not there: "
-        f"what can be read is {known.start} up to {end}"
-    )
+    what = f"offset {offset} of {key} is not there: what can be read is {known.start} up to {end}"
     if options.fail_on_data_loss:
         raise PipelineError(f"{what}; failOnDataLoss=false reads what is left")
     log.warning("%s", what)

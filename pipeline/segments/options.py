@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from odradek.storage.checkpoint import TopicPartition
-
 from ..errors import PipelineError
 from ..kafka import ISOLATION_LEVELS
-from ..offsets import EARLIEST, LATEST
+from ..offsets import EARLIEST, LATEST, TopicPartition
 
 T = TypeVar("T")
 PerPartition = Mapping[TopicPartition, int]
@@ -64,7 +62,7 @@ class ReadOptions:
         if self.partitions is not None and partition not in self.partitions:
             return False
         if self.assigned is not None:
-            return (topic, partition) in self.assigned
+            return TopicPartition(topic, partition) in self.assigned
         if self.topics is not None:
             return topic in self.topics
         if self.topic_pattern is not None:
@@ -160,16 +158,16 @@ def _offsets(text: str, word: str, refused: int) -> PerPartition:
     if not text.strip().startswith("{"):
         raise ValueError(f'say "{word}" or offsets as JSON')
     offsets = _per_partition(text)
-    for (topic, partition), offset in offsets.items():
+    for key, offset in offsets.items():
         if offset == refused or offset < EARLIEST:
-            raise ValueError(f"{offset} for {topic}-{partition} has no meaning here")
+            raise ValueError(f"{offset} for {key} has no meaning here")
     return offsets
 
 
 def _per_partition(text: str) -> PerPartition:
     """`{"topic": {"0": 23, "1": -1}}`."""
     return {
-        (topic, int(partition)): _whole(number)
+        TopicPartition(topic, int(partition)): _whole(number)
         for topic, numbers in _object(text).items()
         for partition, number in numbers.items()
     }
@@ -178,7 +176,7 @@ def _per_partition(text: str) -> PerPartition:
 def _assignment(text: str) -> frozenset[TopicPartition]:
     """`{"topic": [0, 1]}`."""
     return frozenset(
-        (topic, _whole(partition))
+        TopicPartition(topic, _whole(partition))
         for topic, partitions in _object(text).items()
         for partition in partitions
     )

@@ -9,12 +9,13 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from odradek.storage.checkpoint import HIGH_WATERMARK, LOG_START, TopicPartition, read_offsets
+from odradek.storage.checkpoint import HIGH_WATERMARK, LOG_START, read_offsets
 from odradek.storage.errors import StorageError
 from odradek.storage.files import FileSystem
 from odradek.storage.inspect.check_directory import partition_of
 
 from ..errors import PipelineError
+from ..offsets import TopicPartition
 from .bounds import Known, resolve
 from .log_view import LogView, SegmentView
 from .options import ReadOptions
@@ -113,16 +114,17 @@ def _find(files: FileSystem, options: ReadOptions) -> dict[TopicPartition, _Foun
         marks = read_offsets(files, f"{directory}/{HIGH_WATERMARK}")
         starts = read_offsets(files, f"{directory}/{LOG_START}") or {}
         for info in sorted(files.list_directory(directory)):
-            key = partition_of(info.name) if info.is_directory else None
-            if key is None:
+            named = partition_of(info.name) if info.is_directory else None
+            if named is None:
                 continue
+            key = TopicPartition(*named)
             there.add(key)
             if not options.names(*key):
                 continue
             path = f"{directory}/{info.name}"
             if key in found:
                 raise PipelineError(
-                    f"{key[0]}-{key[1]} lies in {found[key].directory} and in {path}: "
+                    f"{key} lies in {found[key].directory} and in {path}: "
                     "read one broker's directories at a time"
                 )
             found[key] = _Found(path, (marks or {}).get(key), starts.get(key, 0))
@@ -145,9 +147,9 @@ def _refuse_missing(
         if topic not in topics:
             names = ", ".join(sorted(topics)) or "no topic"
             raise PipelineError(f"{where} has no topic {topic}: it has {names}")
-    for topic, partition in sorted(options.assigned or ()):
-        if (topic, partition) not in there:
-            raise PipelineError(f"{where} has no partition {topic}-{partition}")
+    for key in sorted(options.assigned or ()):
+        if key not in there:
+            raise PipelineError(f"{where} has no partition {key}")
     if not there:
         raise PipelineError(f"{where} has no partitions: name a broker's log.dirs")
     if not found:

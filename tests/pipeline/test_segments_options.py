@@ -3,7 +3,10 @@
 import pytest
 
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.offsets import TopicPartition
 from odradek.pipeline.segments.options import Bound, ReadOptions, parse_options
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def parse(**given: str) -> ReadOptions:
@@ -34,10 +37,10 @@ def test_bounds_and_which_of_them_wins() -> None:
         "endingOffsets": '{"t": {"0": -1, "1": 9}}',
     }
     both = parse(**given)
-    assert both.starting == Bound(offsets={("t", 0): 5, ("t", 1): -2})
-    assert both.ending == Bound(offsets={("t", 0): -1, ("t", 1): 9})
+    assert both.starting == Bound(offsets={T0: 5, T1: -2})
+    assert both.ending == Bound(offsets={T0: -1, T1: 9})
     by_time = parse(**given, startingOffsetsByTimestamp='{"t": {"0": 1000}}', endingTimestamp="7")
-    assert by_time.starting == Bound(timestamps_ms={("t", 0): 1000})
+    assert by_time.starting == Bound(timestamps_ms={T0: 1000})
     assert by_time.ending == Bound(timestamp_ms=7)
     assert parse(startingTimestamp="1", startingOffsetsByTimestamp="{}").starting == Bound(1)
     assert parse(startingOffsets="EARLIEST", endingOffsets="latest") == parse()
