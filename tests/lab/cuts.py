@@ -6,12 +6,13 @@ follows, and the controller is broker 1, or another where a kind says so.
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final, NamedTuple, Protocol
 
 from .admin import create_topic, elect_preferred
-from .cluster import BROKER_PORT, Cluster
+from .cluster import BROKER_PORT, SESSION_TIMEOUT_MS, Cluster
 from .network import CLIENTS, ZOOKEEPER, Fault, Network, Node
+from .standstill import Standstill
 from .waiting import until
 
 LEADER: Final = 0
@@ -42,6 +43,8 @@ class Limits(NamedTuple):
     """Others lead, or another controls: a session of 4 s, and what follows from its end."""
     full_s: float = 30.0
     """After healing."""
+    stop_s: float = SESSION_TIMEOUT_MS / 1000 / 2
+    """From here on a stop of the machine may end sessions: some time has passed since a ping."""
 
 
 class Load(Protocol):
@@ -155,7 +158,10 @@ class Seen(NamedTuple):
 
 
 class Times(NamedTuple):
-    """What has followed from a cut, and after how long; None: it has not."""
+    """What has followed from a cut, and after how long; None: it has not.
+
+    All times but the last are without the machine's stops.
+    """
 
     kind: Kind
     lasted_s: float
@@ -171,6 +177,7 @@ class Times(NamedTuple):
     """Whether anything was led by another than broker 0 at any time."""
     pause_s: float
     """The longest without any acknowledgement, from its begin until all was full again."""
+    longest_stop_s: float
 
     def figures(self) -> dict[str, object]:
         """All but the kind."""
@@ -193,7 +200,7 @@ class Times(NamedTuple):
             late.append(f"{kind.name}: nothing is acknowledged")
         if kind.goes_on is False and self.pause_s < STANDS_STILL * self.lasted_s:
             late.append(f"{kind.name}: records are acknowledged, the longest pause {self.pause_s}")
-        if self.has_moved and not kind.leads:
+        if self.has_moved and not kind.leads and self.longest_stop_s < limits.stop_s:
             late.append(f"{kind.name}: others lead")
         return late
 
@@ -228,20 +235,21 @@ def inflict(lab: Cluster, topic: str, load: Load, kind: Kind, lasting_s: float) 
     """Cut once, heal, and wait until all is as before.  Raises: NoEffect, NotYet."""
     put_in_order(lab, topic, kind.controller)
     load.wait_for(1, GO_ON_WITHIN_S)
-    run = _Run(lab, topic, load, kind)
-    with ExitStack() as stack:
+    with Standstill() as machine:
+        run = _Run(lab, topic, load, kind, machine.own_s)
         lab.history.note("inflict", kind.name)
-        fault = stack.enter_context(kind.begin(lab.network))
-        while run.age_s < lasting_s:
-            run.look()
-        hits = fault.hits
-    lasted_s, healed_s, acknowledged = run.age_s, time.monotonic(), run.acknowledged
-    while not run.look().is_full:
-        assert time.monotonic() - healed_s < FULL_TIMEOUT_S, f"{kind.name}: not full again"
-    full_s = round(time.monotonic() - healed_s, 2)
-    lab.settle()
-    load.wait_for(1, GO_ON_WITHIN_S)
-    run.look()
+        with kind.begin(lab.network) as fault:
+            while run.age_s < lasting_s:
+                run.look()
+            hits = fault.hits
+        lasted_s, acknowledged = run.age_s, run.acknowledged
+        while not run.look().is_full:
+            assert run.age_s - lasted_s < FULL_TIMEOUT_S, f"{kind.name}: not full again"
+        full_s = round(run.age_s - lasted_s, 2)
+        lab.settle()
+        load.wait_for(1, GO_ON_WITHIN_S)
+        run.look()
+        longest_stop_s = round(machine.longest_s, 2)
     times = Times(
         kind,
         round(lasted_s, 1),
@@ -253,6 +261,7 @@ def inflict(lab: Cluster, topic: str, load: Load, kind: Kind, lasting_s: float) 
         acknowledged,
         run.has_moved,
         round(run.pause_s, 2),
+        longest_stop_s,
     )
     lab.history.note("cut is over", kind.name, **times.figures())
     return times
@@ -261,13 +270,16 @@ def inflict(lab: Cluster, topic: str, load: Load, kind: Kind, lasting_s: float) 
 class _Run:
     """Looks at what happens during one cut."""
 
-    def __init__(self, lab: Cluster, topic: str, load: Load, kind: Kind) -> None:
+    def __init__(
+        self, lab: Cluster, topic: str, load: Load, kind: Kind, clock: Callable[[], float]
+    ) -> None:
         self._lab = lab
         self._topic = topic
         self._load = load
         self._kind = kind
         self._before = look(lab, topic)
-        self._begin_s = self._acknowledged_s = time.monotonic()
+        self._clock = clock
+        self._begin_s = self._acknowledged_s = clock()
         self._count = load.acknowledged
         self.after_s: dict[str, float] = {}
         self.acknowledged = 0
@@ -276,7 +288,7 @@ class _Run:
 
     @property
     def age_s(self) -> float:
-        return time.monotonic() - self._begin_s
+        return self._clock() - self._begin_s
 
     def look(self) -> Seen:
         """Once; waits a moment before."""
@@ -301,7 +313,7 @@ class _Run:
         return [what for what, is_due in due.items() if is_due]
 
     def _count_acknowledged(self, has_happened: bool) -> None:
-        now_s, count = time.monotonic(), self._load.acknowledged
+        now_s, count = self._clock(), self._load.acknowledged
         if count > self._count:
             self.pause_s = max(self.pause_s, now_s - self._acknowledged_s)
             self._acknowledged_s = now_s

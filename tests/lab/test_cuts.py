@@ -40,7 +40,7 @@ SLOW_SETTINGS: Final = {
     "replica.socket.timeout.ms": "30000",
     "controller.socket.timeout.ms": "30000",
 }
-SLOW_LIMITS: Final = Limits(shrunk_s=18 + 30 + 15, led_s=18 + 2.5, full_s=60)
+SLOW_LIMITS: Final = Limits(shrunk_s=18 + 30 + 15, led_s=18 + 2.5, full_s=60, stop_s=9)
 SLOW_TIMES: Final = 3
 SLOW_LASTING_S: Final = 90.0
 # ZooKeeper grants sessions of up to twenty ticks.

@@ -11,9 +11,9 @@ from typing import Final
 import pytest
 
 from benchmarks.cluster import STALLED
-from tests.lab.background import Background
 from tests.lab.cluster import LONG_SESSIONS, Cluster
 from tests.lab.cuts import FOLLOWER, LEADER, OTHERS, PARTITIONS, look, make_topic
+from tests.lab.standstill import Standstill
 from tests.lab.verify.events import Event, Sent
 from tests.lab.verify.workload import Workload
 from tests.lab.waiting import until
@@ -33,7 +33,6 @@ WATCHED: Final = {
     # The slow one lives on, though its loop waits more than once.
     **LONG_SESSIONS,
 }
-LOOK_S: Final = 0.02
 APART_S: Final = 1.0
 PARTS: Final = 5
 LEAST_SENT: Final = 100
@@ -42,21 +41,6 @@ FULL_WITHIN_S: Final = 30.0
 P99_TIMES: Final = 2.0
 # Whoever waits for such a disk waits longer; a crowded machine can do as much for a while.
 P99_MORE_S: Final = DELAY_S / 4
-
-
-class Standstill(Background):
-    """The longest time for which this process wanted to run and did not: so may brokers have."""
-
-    def __init__(self) -> None:
-        super().__init__("standstill")
-        self.longest_ms = 0.0
-
-    def _run(self) -> None:
-        looked_s = time.monotonic()
-        while not self._stop.wait(LOOK_S):
-            now_s = time.monotonic()
-            self.longest_ms = max(self.longest_ms, (now_s - looked_s) * 1000)
-            looked_s = now_s
 
 
 def stalls(lab: Cluster, broker: int) -> list[tuple[int, int]]:
@@ -100,13 +84,19 @@ def test_a_follower_with_a_slow_disk(tmp_path: Path) -> None:
                     lambda: all(FOLLOWER not in isr for isr in look(lab, TOPIC).isrs),
                     "the slow follower leaves the in-sync sets",
                     SHRUNK_WITHIN_S,
+                    machine.own_s,
                 )
                 shrunk_s = time.time()
                 time.sleep(MEASURED_S)
                 healed_s = time.time()
                 assert {*look(lab, TOPIC).leaders} == {LEADER}
                 assert {*OTHERS} <= {*lab.live()}
-            until(lambda: look(lab, TOPIC).is_full, "all are in sync again", FULL_WITHIN_S)
+            until(
+                lambda: look(lab, TOPIC).is_full,
+                "all are in sync again",
+                FULL_WITHIN_S,
+                machine.own_s,
+            )
             full_s = time.time()
         # What was under way at a change is of neither time.
         baseline_s = p99_s(load.events, before_s + APART_S, slow_s - APART_S)
@@ -120,7 +110,7 @@ def test_a_follower_with_a_slow_disk(tmp_path: Path) -> None:
         )
         stalled = [stall for broker in (LEADER, *OTHERS) for stall in stalls(lab, broker)]
         others_ms = max((own_ms for broker, own_ms in stalled if broker != FOLLOWER), default=0)
-        assert others_ms <= STALL_MS + machine.longest_ms, stalled
+        assert others_ms <= STALL_MS + machine.longest_s * 1000, stalled
         assert max(own_ms for broker, own_ms in stalled if broker == FOLLOWER) > STALL_MS
         assert load.verify() == []
         assert meanwhile_s <= max(P99_TIMES * baseline_s, baseline_s + P99_MORE_S)

@@ -22,11 +22,16 @@ class NotYet(AssertionError):
     """A deadline has passed; the message says what was still missing."""
 
 
-def until(look: Callable[[], T], what: str, timeout_s: float = TIMEOUT_S) -> T:
+def until(
+    look: Callable[[], T],
+    what: str,
+    timeout_s: float = TIMEOUT_S,
+    clock: Callable[[], float] = time.monotonic,
+) -> T:
     """Poll until `look()` gives something true; return that.  Raises: NotYet."""
-    deadline = time.monotonic() + timeout_s
+    deadline = clock() + timeout_s
     while not (found := look()):
-        if time.monotonic() > deadline:
+        if clock() > deadline:
             raise NotYet(f"not after {timeout_s:.0f} s: {what}")
         time.sleep(POLL_S)
     return found

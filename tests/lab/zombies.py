@@ -30,6 +30,7 @@ from .admin import create_topic
 from .asking import Address, ask, codes_in, response_class
 from .cluster import Cluster
 from .cuts import GO_ON_WITHIN_S, LEADER, Load, look, put_in_order
+from .standstill import Standstill
 from .waiting import until
 
 PROBED: Final = "probed"
@@ -93,6 +94,7 @@ class Round(NamedTuple):
 
     office: str
     taken_s: float
+    """Without the machine's stops."""
     stood_still_s: float
     said: list[str]
     wrong: list[str]
@@ -202,17 +204,19 @@ def stand_still(lab: Cluster, topic: str, load: Load, office: Office, number: in
     epoch = look(lab, topic).controller_epoch
     probe = Probe(lab.brokers[holder].address)
     lab.pause(holder)
-    stopped_s = time.monotonic()
+    paused_s = time.monotonic()
     try:
-        probe.send(*office.request(number))
-        until(lambda: holder not in lab.live(), f"the session of broker {holder} ends")
-        until(lambda: office.holder(lab) not in (holder, -1), f"another has the {office.name}")
-        taken_s = time.monotonic() - stopped_s
+        with Standstill() as machine:
+            stopped_s = machine.own_s()
+            probe.send(*office.request(number))
+            until(lambda: holder not in lab.live(), f"the session of broker {holder} ends")
+            until(lambda: office.holder(lab) not in (holder, -1), f"another has the {office.name}")
+            taken_s = machine.own_s() - stopped_s
         lab.history.note("taken over", office.name, broker=office.holder(lab), took_s=taken_s)
         load.wait_for(1, GO_ON_WITHIN_S)
         office.meanwhile(lab, number)
         time.sleep(LONGER_S)
-        stood_still_s = time.monotonic() - stopped_s
+        stood_still_s = time.monotonic() - paused_s
     finally:
         lab.resume(holder)
     said = probe.answer()
