@@ -14,6 +14,7 @@ from tests.wire.servers import Server, make_server
 StartSpark = Callable[[], SparkSession]
 NewTopicName = Callable[..., str]
 TIMEOUT_S = 300
+SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,14 +28,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """One broker for all Spark tests: Odradek, or the one that --target names."""
-    settings = {"group.initial.rebalance.delay.ms": "0"}
+    """One broker for all Spark tests that do not end it: Odradek, or the one --target names."""
     target = request.config.getoption("--target")
-    broker = make_server(target, tmp_path_factory.mktemp("server"), settings)
+    broker = make_server(target, tmp_path_factory.mktemp("server"), SETTINGS)
     try:
         broker.start()
         yield broker
         assert broker.alive, f"the broker ended during the tests\n{broker.output}"
+    finally:
+        broker.close()
+
+
+@pytest.fixture
+def own_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    """A broker of that kind that a test may kill and start again; others' clients know another."""
+    target = request.config.getoption("--target")
+    broker = make_server(target, tmp_path / "own-server", SETTINGS)
+    try:
+        broker.start()
+        yield broker
     finally:
         broker.close()
 
@@ -56,13 +68,18 @@ def spark(start_spark: StartSpark) -> Iterator[SparkSession]:
 def new_topic(server: Server) -> NewTopicName:
     """A function that creates a topic with a name of its own and returns the name."""
     numbers = itertools.count()
-    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
 
     def make(stem: str, *, partitions: int = 4) -> str:
         name = f"{stem}-{next(numbers)}"
-        # Some records are given old timestamps; retention is not to take them away.
-        topic = NewTopic(name, partitions, config={"retention.ms": "-1"})
-        admin.create_topics([topic])[name].result(timeout=30)
+        create_topic(server, name, partitions=partitions)
         return name
 
     return make
+
+
+def create_topic(server: Server, name: str, *, partitions: int = 4) -> None:
+    """With a client of its own: one that has seen its broker end may stand still for minutes."""
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
+    # Some records are given old timestamps; retention is not to take them away.
+    topic = NewTopic(name, partitions, config={"retention.ms": "-1"})
+    admin.create_topics([topic])[name].result(timeout=30)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.conftest import NewTopicName, StartSpark
+from tests.spark.conftest import NewTopicName, StartSpark, create_topic
 from tests.spark.rows import assert_exactly, assert_gapless
 from tests.spark.session import SparkSession
 from tests.wire.servers import Server
@@ -110,21 +110,22 @@ def test_a_killed_job_goes_on_from_its_checkpoint(
 
 
 def test_a_stream_outlives_a_broker_that_is_killed_and_started_again(
-    spark: SparkSession, server: Server, new_topic: NewTopicName, tmp_path: Path
+    spark: SparkSession, own_server: Server, tmp_path: Path
 ) -> None:
-    topic, directory = new_topic("outlived"), str(tmp_path)
-    _write(spark, server, topic, 2_000)
+    topic, directory = "outlived", str(tmp_path)
+    create_topic(own_server, topic)
+    _write(spark, own_server, topic, 2_000)
     spark.run(
         "streams.archive_start",
-        servers=server.bootstrap_servers,
+        servers=own_server.bootstrap_servers,
         options={"subscribe": topic},
         directory=directory,
         every="200 milliseconds",
     )
     spark.run("streams.archive_catch_up", directory=directory)
-    server.kill()
-    server.start()
-    _write(spark, server, topic, 1_000)
+    own_server.kill()
+    own_server.start()
+    _write(spark, own_server, topic, 1_000)
     spark.run("streams.archive_catch_up", directory=directory)
     spark.run("streams.archive_stop", directory=directory)
     archived = spark.run("streams.archived", directory=directory)

@@ -382,9 +382,10 @@ def committed(server: Server, group: str) -> int:
 def test_committed_offsets_survive(start_server: StartServer) -> None:
     settings = {"offsets.topic.num.partitions": "1", "offsets.topic.segment.bytes": "10000"}
     server = start_server({**BUSY, **settings, "log.cleaner.min.cleanable.ratio": "0.2"})
-    admin = AdminClient(librdkafka(server.bootstrap_servers))
-    create_topic(server.bootstrap_servers, TOPIC, admin=admin)
+    create_topic(server.bootstrap_servers, TOPIC)
     acknowledged = commit_for_ever(server, 3, random.Random(SEED))
+    # A client that had seen the broker end might stand still for minutes.
+    admin = AdminClient(librdkafka(server.bootstrap_servers))
     admin.delete_consumer_groups(["g0"])["g0"].result(30)
     last = max(acknowledged.values())
     consumer = committer(server, "g1")
