@@ -77,27 +77,32 @@ def topic_appears(
     """
     kafka, files = Kafka(servers), Files(spark, directory)
     triggers: list[str] = []
+    ended = threading.Event()
 
     def act() -> None:
-        eventually(lambda: (Path(directory) / commit_path(0)).exists())
-        (query,) = spark.streams.active
-        triggers.append(query._jsq.streamingQuery().trigger().toString())
-        kafka.create_topic(topic, 1)
-        producer = KafkaProducer(bootstrap_servers=servers)
-        for number in range(records):
-            producer.send(topic, b"%d" % number)
-        producer.close()
         try:
-            eventually(lambda: archived_end(directory, topic) == records)
+            eventually(lambda: ended.is_set() or (Path(directory) / commit_path(0)).exists())
+            (query,) = spark.streams.active
+            triggers.append(query._jsq.streamingQuery().trigger().toString())
+            kafka.create_topic(topic, 1)
+            producer = KafkaProducer(bootstrap_servers=servers)
+            for number in range(records):
+                producer.send(topic, b"%d" % number)
+            producer.close()
+            eventually(lambda: ended.is_set() or archived_end(directory, topic) == records)
         finally:
-            os.kill(os.getpid(), signal.SIGTERM)
+            if not ended.is_set():  # whatever is wrong: else it archives for ever
+                os.kill(os.getpid(), signal.SIGTERM)
 
     jars = spark.sparkContext.getConf().get("spark.jars", "").split(",")
     actor = threading.Thread(target=act)
     actor.start()
     job = ArchiveJob(directory, pattern=pattern, trigger=trigger, name=name)
-    archive(job, SparkOptions(jars=jars), kafka)
-    actor.join()
+    try:
+        archive(job, SparkOptions(jars=jars), kafka)
+    finally:
+        ended.set()
+        actor.join()
     names = [status.path.rpartition("/")[2] for status in files.list("_odradek/topics")]
     return {"topics": [name.removesuffix(".json") for name in names], "triggers": triggers}
 

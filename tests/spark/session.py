@@ -16,7 +16,14 @@ class SparkSession(SparkChild):
     def __init__(self, spark: Spark, directory: Path) -> None:
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         super().__init__(spark, directory, "tests.spark.jobs.worker", spark.name, env)
-        self.take_answer()
+
+    def _start(self) -> None:
+        super()._start()
+        try:
+            self.take_answer()
+        except BaseException:
+            self.kill()
+            raise
 
     def run(self, job: str, conf: Mapping[str, str] = {}, /, **arguments: object) -> Any:
         """Run `module.function` of tests/spark/jobs and return its value.  Raises: JobFailed.

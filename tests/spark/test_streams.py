@@ -1,6 +1,8 @@
 """Spark's streaming source and sink: triggers, checkpoints, and a job killed in the middle."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,25 @@ KILL_AFTER_BATCHES = 3
 
 def _write(spark: SparkSession, server: Server, topic: str, count: int) -> None:
     spark.run("batch.write", servers=server.bootstrap_servers, topic=topic, count=count, options={})
+
+
+@contextmanager
+def _archiving(
+    spark: SparkSession, server: Server, directory: str, **options: str
+) -> Iterator[None]:
+    """A query of the session that all tests share: it ends here, also when the test fails."""
+    spark.run(
+        "streams.archive_start",
+        servers=server.bootstrap_servers,
+        options=options,
+        directory=directory,
+        every="200 milliseconds",
+    )
+    try:
+        yield
+    finally:
+        if not spark.is_killed:
+            spark.run("streams.archive_stop", directory=directory)
 
 
 @pytest.mark.every_release
@@ -44,19 +65,12 @@ def test_a_processing_time_trigger_follows_the_topic(
     spark: SparkSession, server: Server, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
     topic, directory = new_topic("followed"), str(tmp_path)
-    spark.run(
-        "streams.archive_start",
-        servers=server.bootstrap_servers,
-        options={"subscribe": topic, "minPartitions": "8"},
-        directory=directory,
-        every="200 milliseconds",
-    )
-    _write(spark, server, topic, 3_000)
-    spark.run("streams.archive_catch_up", directory=directory)
-    assert_exactly(spark.run("streams.archived", directory=directory), 3_000)
-    _write(spark, server, topic, 500)
-    spark.run("streams.archive_catch_up", directory=directory)
-    spark.run("streams.archive_stop", directory=directory)
+    with _archiving(spark, server, directory, subscribe=topic, minPartitions="8"):
+        _write(spark, server, topic, 3_000)
+        spark.run("streams.archive_catch_up", directory=directory)
+        assert_exactly(spark.run("streams.archived", directory=directory), 3_000)
+        _write(spark, server, topic, 500)
+        spark.run("streams.archive_catch_up", directory=directory)
     archived = spark.run("streams.archived", directory=directory)
     assert sum(line["count"] for line in archived) == 3_500
     for line in archived:
@@ -115,19 +129,12 @@ def test_a_stream_outlives_a_broker_that_is_killed_and_started_again(
     topic, directory = "outlived", str(tmp_path)
     create_topic(own_server, topic)
     _write(spark, own_server, topic, 2_000)
-    spark.run(
-        "streams.archive_start",
-        servers=own_server.bootstrap_servers,
-        options={"subscribe": topic},
-        directory=directory,
-        every="200 milliseconds",
-    )
-    spark.run("streams.archive_catch_up", directory=directory)
-    own_server.kill()
-    own_server.start()
-    _write(spark, own_server, topic, 1_000)
-    spark.run("streams.archive_catch_up", directory=directory)
-    spark.run("streams.archive_stop", directory=directory)
+    with _archiving(spark, own_server, directory, subscribe=topic):
+        spark.run("streams.archive_catch_up", directory=directory)
+        own_server.kill()
+        own_server.start()
+        _write(spark, own_server, topic, 1_000)
+        spark.run("streams.archive_catch_up", directory=directory)
     archived = spark.run("streams.archived", directory=directory)
     assert sum(line["count"] for line in archived) == 3_000
     for line in archived:
