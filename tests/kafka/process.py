@@ -6,13 +6,24 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import AnyStr, Final
 
 POLL_S: Final = 0.02
 STOP_TIMEOUT_S: Final = 30.0
 _given_ports: set[int] = set()
+
+
+@contextmanager
+def killed_at_the_end(process: subprocess.Popen[AnyStr]) -> Iterator[subprocess.Popen[AnyStr]]:
+    """A child that is gone after the `with`; Popen's own waits until it ends, if ever."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 class ServerFailed(Exception):

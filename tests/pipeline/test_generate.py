@@ -9,6 +9,7 @@ import pytest
 
 from odradek.pipeline.events import Shape, events
 from odradek.pipeline.generate import SPAN_EVENTS, Load, events_between, spans
+from tests.kafka.process import killed_at_the_end
 from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.copies import Stored
 from tests.pipeline.harness import WarmSpark, environment, eventually
@@ -105,7 +106,9 @@ def test_a_rate_is_kept(server: Server, new_topic: NewTopicName) -> None:
 def test_a_signal_ends_it_in_good_order(server: Server, new_topic: NewTopicName) -> None:
     topic = new_topic("endless")
     command = line(server, topic, "--rate", "500")
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+    with killed_at_the_end(
+        subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
+    ) as process:
         eventually(lambda: Stored(server.bootstrap_servers, topic).count, timeout_s=30)
         process.send_signal(signal.SIGTERM)
         printed, _ = process.communicate(timeout=30)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.kafka.process import killed_at_the_end
 from tests.wire.clients import read_aiokafka
 from tests.wire.conftest import NewTopicName
 from tests.wire.records import CODECS
@@ -87,7 +88,7 @@ def test_kcat_follows_the_end(server: Server, new_topic: NewTopicName) -> None:
     name = new_topic("follow")
     command = ["kcat", "-C", "-q", "-u", "-b", server.bootstrap_servers, "-t", name, "-p", "0"]
     command += ["-o", "beginning", "-c", "2", "-X", "fetch.wait.max.ms=60000"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as consumer:
+    with killed_at_the_end(subprocess.Popen(command, stdout=subprocess.PIPE)) as consumer:
         assert consumer.stdout is not None
         kcat(server, "-P", "-t", name, "-p", "0", stdin=b"one\n")
         assert consumer.stdout.readline() == b"one\n"

@@ -15,6 +15,7 @@ import pytest
 from odradek.broker.cluster.control_requests import PARTITIONS_MAX
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
 from tests.broker.client import request_bytes
+from tests.kafka.process import killed_at_the_end
 from tests.wire.conftest import StartServer, create_topic
 from tests.wire.raw import Closed, RawConnection
 from tests.wire.servers import OdradekServer, Server, serve_command
@@ -102,8 +103,8 @@ def test_settings_that_cannot_be(tmp_path: Path) -> None:
 def test_signals_stop_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     """Exit code 0, and the marker of a clean shutdown is Kafka's."""
     command = serve_command(tmp_path / "data")
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    with killed_at_the_end(
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     ) as process:
         assert process.stdout is not None
         ready = process.stdout.readline()
@@ -122,7 +123,9 @@ def test_signals_stop_cleanly(tmp_path: Path, number: signal.Signals) -> None:
 def test_a_signal_while_it_waits_to_start(tmp_path: Path) -> None:
     """For ZooKeeper here, as for the session of a broker that was killed."""
     command = serve_command(tmp_path, {"zookeeper.connect": "127.0.0.1:1"})
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with killed_at_the_end(
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    ) as process:
         assert process.stderr is not None
         assert b"trying for" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
