@@ -106,6 +106,7 @@ def move_and_stop_a_broker(lab: Cluster, load: Workload, turn: int) -> None:
     until(lambda: leaders(lab) == [new[0] for new in assignment(turn)], "the preferred lead")
     load.wait_for(BETWEEN, TIMEOUT_S)
     broker = turn % len(BROKERS)
+    lab.settle()  # who is in sync now can take over
     lab.stop(broker)
     assert broker not in leaders(lab)
     load.wait_for(BETWEEN, TIMEOUT_S)

@@ -44,6 +44,7 @@ def restart_each(lab: Cluster, load: Workload) -> int:
     """Once around; returns how many partitions of groups changed their coordinator."""
     moved = 0
     for broker in lab.brokers:
+        lab.settle()  # who is in sync now can take over
         before = coordinators(lab)
         lab.stop(broker)
         after = coordinators(lab)
