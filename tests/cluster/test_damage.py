@@ -22,7 +22,7 @@ from tests.wire.clients import librdkafka
 
 from .clusters import BROKERS, KINDS, PARAMS, Cluster
 
-pytestmark = [pytest.mark.wire, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
 
 RECORD: Final = b"r" * 200
 RECORDS: Final = 50

@@ -19,7 +19,7 @@ from tests.lab.writer import Writer, misread, read_all
 
 from .clusters import BROKERS, KINDS, PARAMS, Cluster
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
 
 WRITE_S: Final = 0.3
 # A controller that is stopped gives its office up: nobody waits for the end of its session (10 s).

@@ -104,7 +104,7 @@ def cut_often(
             progress.add(round_of, **counts)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_each_kind_of_cut(tmp_path: Path) -> None:
     with Cluster("odradek", directory=tmp_path, network=True) as lab:
         assert cut(lab, KINDS, LASTING_S).wrong == []

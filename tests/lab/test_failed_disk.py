@@ -15,7 +15,7 @@ from tests.lab.standstill import Standstill
 from tests.lab.waiting import until
 from tests.lab.writer import Writer, misread, read_all
 
-pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.timeout(300)]
 
 TOPIC: Final = "spread"
 # At once, that is, and not after a session (10 s) or when a follower counts as late (20 s).

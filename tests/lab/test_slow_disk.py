@@ -66,7 +66,7 @@ def p99_s(events: Iterable[Event], begin_s: float, end_s: float) -> float:
     return min(best_s)
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(400)
 def test_a_follower_with_a_slow_disk(tmp_path: Path) -> None:
     with Standstill() as machine, Cluster("slow", directory=tmp_path, settings=WATCHED) as lab:
         lab.start_zookeeper()

@@ -57,7 +57,7 @@ def stand_still_often(lab: Cluster, directory: Path, rounds: int) -> Stood:
     return Stood(wrong + violations(txns), load.acknowledged)
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(400)
 def test_zombies(tmp_path: Path) -> None:
     with Cluster("odradek", directory=tmp_path, settings=SETTINGS) as lab:
         done = stand_still_often(lab, tmp_path, len(OFFICES))

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 OF_ZOOKEEPER: Final = "/zookeeper"
-ANSWER_TIMEOUT_S: Final = 10.0
+ANSWER_TIMEOUT_S: Final = 30.0
 
 Comparable = dict[str, dict[str, Any]]
 

@@ -30,7 +30,7 @@ from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.copies import Stored
 from tests.wire.servers import Server
 
-pytestmark = [pytest.mark.wire, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.wire
 
 BEGINS = {0: 0, 1: 0}
 

@@ -103,15 +103,16 @@ def test_a_rate_is_kept(server: Server, new_topic: NewTopicName) -> None:
 
 
 @pytest.mark.wire
+@pytest.mark.timeout(200)
 def test_a_signal_ends_it_in_good_order(server: Server, new_topic: NewTopicName) -> None:
     topic = new_topic("endless")
     command = line(server, topic, "--rate", "500")
     with killed_at_the_end(
         subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
     ) as process:
-        eventually(lambda: Stored(server.bootstrap_servers, topic).count, timeout_s=30)
+        eventually(lambda: Stored(server.bootstrap_servers, topic).count, timeout_s=60)
         process.send_signal(signal.SIGTERM)
-        printed, _ = process.communicate(timeout=30)
+        printed, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     count = int(printed.split(" orders")[0].replace(",", ""))
     assert count == sum(map(len, read(server, topic).values())) > 0

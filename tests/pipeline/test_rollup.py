@@ -262,7 +262,7 @@ def test_a_rollup_by_pattern_outlives_a_topic_of_it(
 
     admin = KafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
     admin.delete_topics([gone])
-    eventually(lambda: gone not in admin.list_topics(), timeout_s=30)
+    eventually(lambda: gone not in admin.list_topics())
     admin.close()
     case.produce(at("00:12:00"))
     refused(warm_spark_4_0, case, f"{gone}-0, which the checkpoint")

@@ -118,12 +118,13 @@ def committed(run: Run, group: str) -> dict[tuple[str, int], int]:
     }
 
 
+@pytest.mark.timeout(240)
 def test_a_group_lives_and_ends(
     server: Server, run: Run, group: str, topic: str, protocol: str
 ) -> None:
     commit(server, group, topic, {0: 4, 1: 3})
     with members(server, group, protocol, topic, 2):
-        eventually(lambda: is_settled(run, group, readers=2), timeout_s=30)
+        eventually(lambda: is_settled(run, group, readers=2))
         check_live_group(run, group, topic, protocol)
     eventually(lambda: bool(described(run, group, "--state")["state"] == "Empty"))
     rows = described(run, group)["partitions"]
@@ -278,11 +279,12 @@ def test_wrong_usage(run: Run, group: str) -> None:
         run(*wrong, exit_code=2)
 
 
+@pytest.mark.timeout(240)
 def test_a_group_explains_itself(
     server: Server, run: Run, group: str, topic: str, protocol: str, target: str
 ) -> None:
     with members(server, group, protocol, topic, 1):
-        eventually(lambda: is_settled(run, group, readers=1), timeout_s=30)
+        eventually(lambda: is_settled(run, group, readers=1))
         if target != "odradek":
             complaint = run("explain", group, exit_code=1).stderr
             assert "only Odradek keeps a journal" in complaint
