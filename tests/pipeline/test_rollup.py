@@ -248,7 +248,7 @@ def test_windows_that_overlap_are_kept_by_key_in_the_topic(
 
 
 def test_a_rollup_by_pattern_outlives_a_topic_of_it(
-    server: Server, new_topic: NewTopicName, tmp_path: Path, warm_spark_4_0: WarmSpark
+    server: Server, new_topic: NewTopicName, tmp_path: Path, warm_spark: WarmSpark
 ) -> None:
     case = Case(server, new_topic("patterned"), tmp_path)
     case.produce(at("00:10:00"))
@@ -257,7 +257,7 @@ def test_a_rollup_by_pattern_outlives_a_topic_of_it(
     source = (f"topics: [{case.source}]", f"topics_pattern: {case.source}|{gone}")
     case.write_spec(source)
     line = ("rollup", "--spec", str(case.spec), "--once")
-    done = warm_spark_4_0.command(*line)
+    done = warm_spark.command(*line)
     assert (done.code, ": 2 records, " in done.stdout) == (0, True), done
 
     admin = KafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
@@ -265,11 +265,11 @@ def test_a_rollup_by_pattern_outlives_a_topic_of_it(
     eventually(lambda: gone not in admin.list_topics())
     admin.close()
     case.produce(at("00:12:00"))
-    refused(warm_spark_4_0, case, f"{gone}-0, which the checkpoint")
+    refused(warm_spark, case, f"{gone}-0, which the checkpoint")
     for _ in range(2):
-        done = warm_spark_4_0.command(*line, "--no-fail-on-data-loss")
+        done = warm_spark.command(*line, "--no-fail-on-data-loss")
         assert (done.code, ": 3 records, " in done.stdout) == (0, True), done
-    done = warm_spark_4_0.command(*line)
+    done = warm_spark.command(*line)
     assert done.code == 0, done
 
 
