@@ -76,6 +76,8 @@ class CopyTask:
     """Records per second, by source partition, of the task that has it; none: no limit."""
     compression: str | None = None
     """As kafka-python names it."""
+    option: str = "--bootstrap-servers"
+    """What to check when nobody answers."""
 
 
 class Pace:
@@ -106,7 +108,7 @@ class Lease:
     """Stops a task whose job was replaced by another one, though nobody could tell it."""
 
     def __init__(self, task: CopyTask, *, clock: Callable[[], float] = time.time) -> None:
-        self._store = ProgressStore(task.bootstrap_servers, task.properties)
+        self._store = ProgressStore(task.bootstrap_servers, task.properties, option=task.option)
         self._task = task
         self._clock = clock
         self._looked_at_s: dict[str, float] = {}

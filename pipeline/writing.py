@@ -101,7 +101,9 @@ class Copy:
     ) -> None:
         """`asked` (JSON) is what must be asked for again to go on."""
         self.spark = spark
-        self.store = ProgressStore(target.bootstrap_servers, target.properties)
+        self.store = ProgressStore(
+            target.bootstrap_servers, target.properties, option=target.option
+        )
         self.ways: dict[str, Way] = {}
         self._asked = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
         self._owner = secrets.token_hex(8)
@@ -167,8 +169,15 @@ class Copy:
             topic: Lane(way.route, way.size_bytes_max, self._settled(way))
             for topic, way in self.ways.items()
         }
-        servers, properties = self.store.bootstrap_servers, self.store.properties
-        task = CopyTask(servers, properties, lanes, self._owner, rates, self._compression)
+        task = CopyTask(
+            self.store.bootstrap_servers,
+            self.store.properties,
+            lanes,
+            self._owner,
+            rates,
+            self._compression,
+            self.store.option,
+        )
 
         def write(batches: Iterator[Any]) -> Iterator[Any]:
             return write_partition(task, batches)

@@ -12,7 +12,7 @@ from kafka.errors import CoordinatorLoadInProgressError, NoError, NotCoordinator
 from odradek.pipeline import copy_progress, writing
 from odradek.pipeline.copy_partition import _check_first_attempt
 from odradek.pipeline.copy_progress import Progress, ProgressStore, Written
-from odradek.pipeline.copy_task import CopyTask
+from odradek.pipeline.copy_task import CopyTask, Lane, Lease
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.files import Files
 from odradek.pipeline.kafka import Kafka, Unreachable
@@ -376,6 +376,20 @@ def test_a_target_that_is_not_ready_is_waited_for(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(Unreachable, match="loading"):
         store.load(ROUTE)
     assert now[0] > 400
+
+
+def test_a_target_that_has_gone_is_named_by_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.pipeline.kafka.CONNECT_TIMEOUT_MS", 100)
+    monkeypatch.setattr("odradek.pipeline.copy_progress.AWAY_S_MAX", 0.0)
+    target = Kafka("127.0.0.1:1", option="--to")
+    copy = Copy(Spark(Conf({writing.ARROW_RECORDS: "10000"})), target, asked="all")
+    with pytest.raises(Unreachable, match=r"no broker answers at .* check --to, and"):
+        copy.store.load(ROUTE)
+    records = Records(list)
+    copy.write(cast(Any, records))
+    told = replace(records.task, lanes={"t": Lane(ROUTE, 1 << 20)})
+    with pytest.raises(Unreachable, match=r"no broker answers at .* check --to, and"):
+        Lease(told).check({"t"})
 
 
 @pytest.mark.parametrize("yes", ["true", "True"])
