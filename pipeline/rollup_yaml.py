@@ -138,9 +138,10 @@ def _entry(node: Any, path: str, file: str, loader: Any) -> Entry:
         return Entry(items, path, line, file)
     try:
         return Entry(loader.construct_object(node), path, line, file)
-    except ValueError as error:  # such as 2026-13-45, which has the form of a date
+    except (ValueError, AttributeError, LookupError) as error:  # whatever PyYAML stumbles over
+        kind = node.tag.rpartition(":")[2]  # of a tag, or of its form, as 2026-13-45 is a date's
         raise Entry(None, path, line, file).error(
-            f"`{node.value}` cannot be used ({error}): put it in quotes if it is text"
+            f"`{node.value}` is no {kind}: put it in quotes if it is text"
         ) from error
 
 

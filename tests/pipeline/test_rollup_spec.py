@@ -149,11 +149,14 @@ def test_the_example_is_a_spec() -> None:
         ("measures:", "measures: [", "this is not YAML"),
         ("{topics: orders}", "{topics_pattern: '('}", "line 2, source.topics_pattern: `(` is not"),
         ("{topics: orders}", r"{topics_pattern: '\p{Alpha}+'}", "line 2, source.topics_pattern: `"),
+        ("name: totals", "name: 2026-13-45", "line 1, name: `2026-13-45` is no timestamp: put it"),
+        ("name: totals", "name: !!timestamp x", "line 1, name: `x` is no timestamp: put it in q"),
         (
             "name: totals",
-            "name: 2026-13-45",
-            "line 1, name: `2026-13-45` cannot be used (month must be in",
+            "name: !!bool maybe",
+            "line 1, name: `maybe` is no bool: put it in quotes",
         ),
+        ("name: totals", "name: !!int ''", "line 1, name: `` is no int: put it in quotes if it is"),
         ("key: city", "key: !!python/name:os.system", "this is not YAML"),
     ],
 )
