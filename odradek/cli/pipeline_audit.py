@@ -1,6 +1,7 @@
 """`odradek pipeline audit`: are broker, archive and copy the same?"""
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -89,6 +90,12 @@ def audit(
 
     Exit codes: 0 equal, 1 different, 2 could not run.
     """
+    for file in (json_file, html_file):
+        _make_room(file)
+    if html_file == "-":
+        raise PipelineError("--html - is no file: stdout has the table, or the report by --json -")
+    if json_file and html_file and Path(json_file).resolve() == Path(html_file).resolve():
+        raise PipelineError(f"--json and --html are both {html_file}: give each a file of its own")
     job = AuditJob(
         kafka=kafka,
         topics=topic_names(topics),
@@ -102,10 +109,6 @@ def audit(
         range_size=range_size,
     )
     _check(job)
-    if html_file == "-":
-        raise PipelineError("--html - is no file: stdout has the table, or the report by --json -")
-    for file in (json_file, html_file):
-        _make_room(file)
     kafka.topics(job.topics)  # before Spark is started, which takes longer
     session = start("odradek audit", spark)
     report = run_audit(session, job, now_ms=time.time_ns() // 1_000_000)
@@ -155,6 +158,11 @@ def _make_room(name: str | None) -> None:
 
 def _show(report: Report, json_file: str | None, html_file: str | None) -> None:
     document = json.dumps(to_json(report), indent=2, ensure_ascii=False)
+    # Files first: perhaps nobody reads what is printed.
+    if json_file and json_file != "-":
+        _write(json_file, document + "\n")
+    if html_file:
+        _write(html_file, page(report))
     if json_file == "-":
         click.echo(document)
     else:
@@ -163,10 +171,6 @@ def _show(report: Report, json_file: str | None, html_file: str | None) -> None:
             click.echo()
         for sentence in sentences(report):
             click.echo(sentence)
-    if json_file and json_file != "-":
-        _write(json_file, document + "\n")
-    if html_file:
-        _write(html_file, page(report))
 
 
 def _write(name: str, text: str) -> None:
@@ -184,5 +188,7 @@ def _write(name: str, text: str) -> None:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a report may take this place: not that of a device, a pipe or a link."""
-    return not path.is_symlink() and (path.is_file() or not path.exists())
+    """Whether a report may take this place: not that of a device, a pipe, a link or a mount."""
+    if path.is_symlink() or os.path.ismount(path):  # a container's file may be one of its host's
+        return False
+    return path.is_file() or not path.exists()

@@ -6,10 +6,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from odradek.cli.pipeline import pipeline
-from odradek.cli.pipeline_audit import _write
+from odradek.cli.pipeline_audit import _make_room, _show, _write
 from odradek.pipeline.audit import AuditJob
+from odradek.pipeline.audit_report import Report
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.kafka import Kafka
+from tests.pipeline.audit_model import Model, Record, audited
 
 NOWHERE = "127.0.0.1:1"
 
@@ -39,6 +41,10 @@ def run(*arguments: str) -> Result:
         (
             ("--archive", "a", "--html", "-"),
             "--html - is no file: stdout has the table, or the report by --json -",
+        ),
+        (
+            ("--archive", "a", "--json", "report", "--html", "./report"),
+            "--json and --html are both ./report: give each a file of its own",
         ),
         (("--archive", "a", "--topics", ","), "',' names no topic: give it as T or T,U"),
     ],
@@ -92,6 +98,58 @@ def test_a_report_of_before_is_not_taken_for_that_of_a_failed_audit(
     assert run("--archive", "a", "--json", str(before), "--html", "/dev/null").exit_code == 2
     assert not before.exists()
     assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (),
+        ("--archive", "a", "--html", "-"),
+        ("--archive", "a", "--topics", ","),
+        ("--archive", "a", "--against-name", "n"),
+        ("--against-topic", "t"),
+        ("--against-topic", "u", "--against-command-config", __file__),
+    ],
+)
+def test_nor_for_that_of_one_that_was_refused(wrong: tuple[str, ...], tmp_path: Path) -> None:
+    before = tmp_path / "audit.json"
+    before.write_text('{"equal": true}')
+    assert run("--json", str(before), *wrong).exit_code == 2
+    assert not before.exists()
+
+
+def test_a_report_is_there_though_nobody_reads_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def echo(text: str = "") -> None:
+        said.append(text)
+        raise BrokenPipeError
+
+    one, ends = (Record(0, 0, "a"),), ({0: 0}, {0: 1})
+    found = audited(Model("broker", one, *ends), Model("archive", one, *ends), 5)
+    monkeypatch.setattr("odradek.cli.pipeline_audit.click.echo", echo)
+    files = tmp_path / "audit.json", tmp_path / "audit.html"
+    with pytest.raises(BrokenPipeError):
+        _show(
+            Report(("t",), {"broker": "", "archive": ""}, 5, False, (found,), (), 0),
+            *map(str, files),
+        )
+    assert (len(said), all(file.stat().st_size for file in files)) == (1, True)
+
+
+def test_a_file_that_is_mounted_is_written_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Docker mounts a single one: it can neither be removed nor be replaced."""
+    report = tmp_path / "audit.json"
+    report.write_text("before")
+    monkeypatch.setattr("os.path.ismount", lambda path: Path(path) == report)
+    with report.open() as mounted:
+        _make_room(str(report))
+        _write(str(report), "after")
+        assert mounted.read() == report.read_text() == "after"
 
 
 def test_a_report_is_written_whole_or_not_at_all(
