@@ -21,7 +21,12 @@ _SUBMIT_OPTIONS: Final = {
     "--jars": "spark.jars",
     "--packages": "spark.jars.packages",
     "--driver-memory": "spark.driver.memory",
+    "--driver-java-options": "spark.driver.extraJavaOptions",
+    "--driver-class-path": "spark.driver.extraClassPath",
     "--executor-memory": "spark.executor.memory",
+    "--executor-cores": "spark.executor.cores",
+    "--num-executors": "spark.executor.instances",
+    "--total-executor-cores": "spark.cores.max",
 }
 _EVERYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",  # dates must not depend on who runs the job

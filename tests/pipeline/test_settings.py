@@ -169,6 +169,24 @@ def test_spark_submit_is_not_told_what_settings_say(names: list[str], left: str)
     assert without_settings(told, names) == left
 
 
+def test_conf_wins_over_the_options_of_spark_submit_that_people_use() -> None:
+    told = (
+        "--driver-memory 1g --driver-java-options '-Da=b -Dc=d' --driver-class-path a.jar"
+        " --executor-memory 2g --executor-cores 2 --num-executors 3 --total-executor-cores 6 shell"
+    )
+    settings = submit_settings(told)
+    assert settings == {
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "-Da=b -Dc=d",
+        "spark.driver.extraClassPath": "a.jar",
+        "spark.executor.memory": "2g",
+        "spark.executor.cores": "2",
+        "spark.executor.instances": "3",
+        "spark.cores.max": "6",
+    }
+    assert without_settings(told, settings) == "shell"
+
+
 def test_what_the_user_set_wins_over_our_defaults(spark: Installation) -> None:
     def told(user: dict[str, str], **options: object) -> dict[str, str]:
         given = SparkOptions(**options)  # type: ignore[arg-type]
