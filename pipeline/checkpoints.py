@@ -87,7 +87,7 @@ class Position:
 
 def read_checkpoint(files: Folder) -> Checkpoint | None:
     """What a checkpoint folder holds; None: no batch was planned yet.  Raises: PipelineError."""
-    planned = _batches(files, "offsets")
+    planned = planned_batches(files)
     if not planned:
         if not files.exists("offsets") and _is_of_others(files):
             raise PipelineError(
@@ -105,6 +105,11 @@ def read_checkpoint(files: Folder) -> Checkpoint | None:
     return Checkpoint(
         planned[-1], committed, newest.offsets, committed_offsets, newest.watermark_ms or None
     )
+
+
+def planned_batches(files: Folder) -> list[int]:
+    """The batches of a checkpoint that were planned, in order."""
+    return _batches(files, "offsets")
 
 
 def read_offset_log(files: Folder, batch_id: int) -> OffsetLogEntry:

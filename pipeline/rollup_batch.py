@@ -98,7 +98,7 @@ class BatchWriter:
 
     def _refuse_mismatch(self, classified: DataFrame, counts: Counts) -> None:
         earlier = self.noted.total if self.noted else Counts()
-        if counts.bad < counts.records or earlier.records > earlier.bad:
+        if counts.good or earlier.good:
             return
         if counts.records < MISMATCH_RECORDS_MIN:
             return

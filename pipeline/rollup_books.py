@@ -4,7 +4,7 @@
 `CHECKPOINT/odradek/batches/N.json` what batch N counted and what all batches up to it did. A batch
 that is run again after a kill has the same offsets and watermark and writes the same file again.
 
-A checkpoint whose records all were refused belongs to no spec: the next one begins it anew.
+A checkpoint belongs to its spec once a record has fitted: before that, another one begins it anew.
 """
 
 import uuid
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from .checkpoints import read_initial_offsets, read_offset_log
+from .checkpoints import planned_batches, read_initial_offsets, read_offset_log
 from .documents import document_of, encode
 from .errors import PipelineError
 from .files import Files
@@ -78,7 +78,7 @@ class Books:
             identity, before = str(owner["id"]), dict(owner["spec"])
             is_refused = bool(owner.get("refused"))
         differing = [key for key in meaning if before.get(key) != meaning[key]]
-        if is_refused:
+        if is_refused or (differing and not self._has_good()):
             # Where the query began stays, with `latest` too: what came since is not passed over.
             self._forget(*DONE, *((SOURCES,) if "source" in differing else ()))
             self._own(identity, meaning)
@@ -134,6 +134,13 @@ class Books:
         # A note that was not finished has a name of its own.
         noted = [int(name.removesuffix(".json")) for name in names if name[0].isdecimal()]
         return self._read(max(noted)) if noted else None
+
+    def _has_good(self) -> bool:
+        """Whether a record may have fitted; else nothing was written but dead letters."""
+        planned, noted = planned_batches(self.files), self.newest()
+        if noted is None or noted.total.good:
+            return bool(planned)
+        return planned[-1:] != [noted.batch_id]  # a batch was killed, and may have written some
 
     def _own(
         self,

@@ -25,6 +25,11 @@ class Counts:
     partly_late: int = 0
     """In some of their windows only: the others were closed.  None if windows don't overlap."""
 
+    @property
+    def good(self) -> int:
+        """How many were not bad."""
+        return self.records - self.bad
+
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(
             self.records + other.records,

@@ -105,6 +105,7 @@ def test_old_notes_go() -> None:
 def test_a_checkpoint_belongs_to_its_spec() -> None:
     files = memory()
     owner = Books(files).open(spec())
+    files.content["offsets/0"] = offset_log(0, {"t": {"0": 40}}).encode()  # and was killed
     assert Books(files).open(spec()) == owner
     assert Books(files).open(spec("10 minutes", "1 hour")) == owner
     assert Books(files).open(spec("checkpoint", "trigger: 1 minute\ncheckpoint")) == owner
@@ -157,8 +158,43 @@ def test_a_spec_that_no_record_fitted_can_be_corrected(monkeypatch: pytest.Monke
     assert Books(files).newest() is None
     assert sorted(files.content) == ["odradek/rollup.json", "sources/0/0"]
     assert Books(files).open(other) == identity
+    assert Books(files).open(spec()) == identity  # corrected again, before anything was read
+
+
+@pytest.mark.parametrize(
+    ("counts", "planned", "is_free"),
+    [
+        ([], 0, True),  # an empty topic, or a kill or a refusal before the first batch
+        ([], 1, False),  # killed in the first batch
+        ([Counts(4, 4)], 1, True),
+        ([Counts(4, 4), Counts(3, 3)], 2, True),
+        ([Counts(4, 4), Counts(3, 3)], 3, False),  # killed in the third batch
+        ([Counts(4, 4), Counts(3, 2)], 2, False),
+        ([Counts(4, 3), Counts(3, 3)], 2, False),
+        ([Counts(4, 3)], 2, False),
+    ],
+)
+def test_a_checkpoint_is_anothers_until_a_record_fitted(
+    counts: list[Counts], planned: int, is_free: bool
+) -> None:
+    files = memory({"metadata": "{}", "sources/0/0": '\0v1\n{"t":{"0":5}}'})
+    identity = Books(files).open(spec())
+    before = dict(files.content)
+    for batch in range(planned):
+        files.content[f"offsets/{batch}"] = offset_log(0, {"t": {"0": batch + 9}}).encode()
+    for batch, one in enumerate(counts):
+        files.content[f"commits/{batch}"] = b"v1"
+        Books(files).note(batch, one, rows=0)
+    content = dict(files.content)
+    assert Books(files).open(spec()) == identity
+    assert files.content == content  # what is its own goes on, however bad its records were
+    if is_free:
+        assert Books(files).open(spec("bigint", "int")) == identity
+        assert files.content.keys() == before.keys() - {"metadata"}
+        return
     with pytest.raises(PipelineError, match="was made with another `schema`"):
-        Books(files).open(spec())
+        Books(files).open(spec("bigint", "int"))
+    assert files.content == content
 
 
 def test_a_corrected_source_begins_by_itself() -> None:
@@ -179,6 +215,7 @@ def test_a_kill_while_a_refused_checkpoint_is_begun_anew_repeats_it() -> None:
 def test_a_checkpoint_keeps_its_time_zone() -> None:
     files = memory()
     identity = Books(files, "Asia/Tokyo").open(spec())
+    files.content["offsets/0"] = offset_log(0, {"t": {"0": 40}}).encode()
     assert Books(files, "Asia/Tokyo").open(spec()) == identity
     with pytest.raises(
         PipelineError,
