@@ -79,6 +79,7 @@ class Books:
             is_refused = bool(owner.get("refused"))
         differing = [key for key in meaning if before.get(key) != meaning[key]]
         if is_refused or (differing and not self._has_good()):
+            self.refuse()  # a kill on the way must not leave what looks like good records
             # Where the query began stays, with `latest` too: what came since is not passed over.
             self._forget(*DONE, *((SOURCES,) if "source" in differing else ()))
             self._own(identity, meaning)

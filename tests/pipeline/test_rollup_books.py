@@ -1,5 +1,7 @@
 """What a rollup notes beside its checkpoint, on a file system of this test."""
 
+import contextlib
+import itertools
 import json
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -202,6 +204,36 @@ def test_a_corrected_source_begins_by_itself() -> None:
     Books(files).refuse()
     Books(files).open(spec("topics: orders", "topics: other"))
     assert sorted(files.content) == ["odradek/rollup.json"]
+
+
+class Killed(Exception):
+    """The job ends here."""
+
+
+class DyingFiles(MemoryFiles):
+    """The job is killed before a step."""
+
+    steps = 0
+
+    def _step(self) -> None:
+        self.steps -= 1
+        if self.steps < 0:
+            raise Killed
+
+
+def test_a_kill_at_any_step_of_beginning_anew_repeats_it() -> None:
+    for steps in itertools.count():
+        files = DyingFiles(refused_checkpoint().content)
+        del files.content["offsets/1"]  # not refused, but the few records were bad
+        files.steps = steps
+        with contextlib.suppress(Killed):
+            Books(files).open(spec("bigint", "int"))
+        was_killed = files.steps < 0
+        Books(MemoryFiles(files.content)).open(spec("bigint", "int"))
+        assert sorted(files.content) == ["odradek/rollup.json", "sources/0/0"]
+        if not was_killed:
+            break
+    assert steps > 10
 
 
 def test_a_kill_while_a_refused_checkpoint_is_begun_anew_repeats_it() -> None:
