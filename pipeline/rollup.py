@@ -1,6 +1,6 @@
 """A windowed aggregation of a topic, as a YAML file says: the job from start to stop."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from .checkpoints import check_start
@@ -9,7 +9,7 @@ from .files import Files
 from .kafka import Kafka
 from .kafka_source import reading_options, source_options, stream_options
 from .rollup_batch import BatchWriter
-from .rollup_books import TIME_ZONE, Books, Noted
+from .rollup_books import TIME_ZONE, Books, Noted, Origin
 from .rollup_parquet import ParquetFolder
 from .rollup_parse import parsed
 from .rollup_spec import Rollup, types_of
@@ -43,7 +43,7 @@ def run_rollup(
     check_measures(spark, spec)
     writer = BatchWriter(
         spec,
-        open_books(spark, spec),
+        open_books(spark, spec, origin_of(spec, kafka, topics)),
         open_parquet(spark, spec),
         reading=reading_options(
             kafka,
@@ -102,6 +102,12 @@ def check_topics(spec: Rollup, kafka: Kafka) -> list[str]:
     return topics
 
 
+def origin_of(spec: Rollup, kafka: Kafka, topics: Sequence[str]) -> Origin:
+    """By which the topics differ from others of their names.  Raises: PipelineError."""
+    start, cluster = spec.source.starting_offsets, kafka.cluster_id()
+    return {topic: [start, cluster, kafka.topic_id(topic)] for topic in topics}
+
+
 def check_measures(spark: SparkSession, spec: Rollup) -> None:
     """Have Spark analyse each measure alone, so that what it refuses has a line."""
     from pyspark.errors import AnalysisException
@@ -116,9 +122,9 @@ def check_measures(spark: SparkSession, spec: Rollup) -> None:
             raise measure.entry.error(f"Spark can't use this: {first_line}") from error
 
 
-def open_books(spark: SparkSession, spec: Rollup) -> Books:
+def open_books(spark: SparkSession, spec: Rollup, origin: Origin) -> Books:
     """The notes beside the checkpoint.  Raises: PipelineError."""
-    books = Books(Files(spark, spec.checkpoint), spark.conf.get(TIME_ZONE))
+    books = Books(Files(spark, spec.checkpoint), spark.conf.get(TIME_ZONE), origin)
     books.files.check_writable()
     return books
 

@@ -8,7 +8,7 @@ A checkpoint belongs to its spec once a record has fitted: before that, another 
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -30,6 +30,9 @@ DONE: Final = ("offsets", "commits", "state", "metadata", BATCHES)
 TIME_ZONE: Final = "spark.sql.session.timeZone"
 BATCHES_KEPT: Final = 100
 """As many as Spark keeps of its own (spark.sql.streaming.minBatchesToRetain)."""
+
+Origin = Mapping[str, Sequence[str | None]]
+"""Of each topic that is read: where a rollup begins it, and the ids of its cluster and itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +60,13 @@ class Noted:
 class Books:
     """The notes beside one checkpoint.  Everything raises PipelineError."""
 
-    def __init__(self, checkpoint: Files, time_zone: str = "UTC") -> None:
+    def __init__(
+        self, checkpoint: Files, time_zone: str = "UTC", origin: Origin | None = None
+    ) -> None:
         """`time_zone` is the session's: of dates, and of times that name none."""
         self.files = checkpoint
         self._time_zone = time_zone
+        self._origin = origin or {}
 
     def open(self, spec: Rollup) -> str:
         """The id of the checkpoint; it is made on the first start, and refused to other specs."""
@@ -77,11 +83,14 @@ class Books:
         with document_of(self.files, OWNER, VERSION) as owner:
             identity, before = str(owner["id"]), dict(owner["spec"])
             is_refused = bool(owner.get("refused"))
+            origin = dict(owner.get("origin", {}))  # older ones have none
         differing = [key for key in meaning if before.get(key) != meaning[key]]
-        if is_refused or (differing and not self._has_good()):
+        # More topics are fine: Spark begins those by itself.
+        is_elsewhere = "source" in differing or not origin.items() <= self._origin.items()
+        if is_refused or ((differing or is_elsewhere) and not self._has_good()):
             self.refuse()  # a kill on the way must not leave what looks like good records
             # Where the query began stays, with `latest` too: what came since is not passed over.
-            self._forget(*DONE, *((SOURCES,) if "source" in differing else ()))
+            self._forget(*DONE, *((SOURCES,) if is_elsewhere else ()))
             self._own(identity, meaning)
             return identity
         if differing:
@@ -96,7 +105,7 @@ class Books:
     def refuse(self) -> None:
         """Leave the checkpoint to the next start, whatever its spec says: no record was good."""
         with document_of(self.files, OWNER, VERSION) as owner:
-            self._own(owner["id"], owner["spec"], refused=True)
+            self._write_owner({**owner, "refused": True})
 
     def planned(self, batch_id: int, *, chained: bool) -> Planned:
         """What Spark's checkpoint says of a batch.
@@ -143,16 +152,12 @@ class Books:
             return bool(planned)
         return planned[-1:] != [noted.batch_id]  # a batch was killed, and may have written some
 
-    def _own(
-        self,
-        identity: str,
-        meaning: Mapping[str, Any],
-        *,
-        refused: bool = False,
-        overwrite: bool = True,
-    ) -> None:
-        document = {"version": VERSION, "id": identity, "spec": meaning, "refused": refused}
-        self.files.write(OWNER, encode(document), overwrite=overwrite)
+    def _own(self, identity: str, meaning: Mapping[str, Any], *, overwrite: bool = True) -> None:
+        owner = {"version": VERSION, "id": identity, "spec": meaning, "origin": self._origin}
+        self._write_owner(owner, overwrite=overwrite)
+
+    def _write_owner(self, owner: Mapping[str, Any], *, overwrite: bool = True) -> None:
+        self.files.write(OWNER, encode(owner), overwrite=overwrite)
 
     def _forget(self, *folders: str) -> None:
         for folder in folders:

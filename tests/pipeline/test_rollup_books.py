@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.kafka import Kafka
+from odradek.pipeline.rollup import origin_of
 from odradek.pipeline.rollup_batch import BatchWriter, advanced, picked
-from odradek.pipeline.rollup_books import BATCHES, BATCHES_KEPT, Books, Planned
+from odradek.pipeline.rollup_books import BATCHES, BATCHES_KEPT, Books, Origin, Planned
 from odradek.pipeline.rollup_parquet import STAGING, ParquetFolder
 from odradek.pipeline.rollup_reading import read_spec
 from odradek.pipeline.rollup_spec import Rollup
@@ -206,6 +208,44 @@ def test_a_corrected_source_begins_by_itself() -> None:
     assert sorted(files.content) == ["odradek/rollup.json"]
 
 
+ORDERS = {"orders": ["latest", "here", "id-1"]}
+
+
+@pytest.mark.parametrize(
+    ("origin", "stays"),
+    [
+        (ORDERS, True),
+        (ORDERS | {"orders-2": ["latest", "here", "id-2"]}, True),  # a pattern found one more
+        ({"orders": ["latest", "there", "id-1"]}, False),
+        ({"orders": ["latest", "here", "id-3"]}, False),  # made anew
+        ({"orders": ["earliest", "here", "id-1"]}, False),
+        ({"orders-2": ["latest", "here", "id-2"]}, False),  # deleted
+    ],
+)
+@pytest.mark.parametrize("refused", [True, False])
+def test_where_another_log_was_begun_says_nothing_of_this_one(
+    origin: Origin, stays: bool, refused: bool
+) -> None:
+    files = refused_checkpoint()
+    del files.content["offsets/1"]
+    del files.content["odradek/rollup.json"]
+    begun = memory()
+    identity = Books(begun, origin=ORDERS).open(spec())
+    files.content |= begun.content
+    if refused:
+        Books(files).refuse()
+    before = set(files.content)
+    assert Books(files, origin=origin).open(spec()) == identity
+    anew = {"odradek/rollup.json", *(["sources/0/0"] if stays else [])}
+    assert files.content.keys() == (before if stays and not refused else anew)
+    # Once a record has fitted, what is gone is the data loss that other checks tell of.
+    files.content["offsets/0"] = offset_log(0, {"t": {"0": 9}}).encode()
+    Books(files).note(0, Counts(4, 3), rows=0)
+    before = set(files.content)
+    assert Books(files, origin={}).open(spec()) == identity
+    assert files.content.keys() == before
+
+
 class Killed(Exception):
     """The job ends here."""
 
@@ -234,6 +274,27 @@ def test_a_kill_at_any_step_of_beginning_anew_repeats_it() -> None:
         if not was_killed:
             break
     assert steps > 10
+
+
+def test_a_checkpoint_that_notes_no_origin_is_begun_anew_where_it_began() -> None:
+    files = refused_checkpoint()
+    owner = json.loads(files.content["odradek/rollup.json"])
+    del owner["origin"]
+    files.content["odradek/rollup.json"] = json.dumps(owner | {"refused": True}).encode()
+    Books(files, origin=ORDERS).open(spec("bigint", "int"))
+    assert sorted(files.content) == ["odradek/rollup.json", "sources/0/0"]
+
+
+def test_a_topic_is_known_by_its_cluster_its_id_and_where_it_is_begun() -> None:
+    class Cluster(Kafka):
+        def cluster_id(self) -> str:
+            return "here"
+
+        def topic_id(self, topic: str) -> str | None:
+            return {"orders": "id-1"}.get(topic)  # None: of brokers before 2.8
+
+    found = origin_of(spec(), Cluster("there:9092"), ["old", "orders"])
+    assert found == {"old": ["earliest", "here", None], "orders": ["earliest", "here", "id-1"]}
 
 
 def test_a_kill_while_a_refused_checkpoint_is_begun_anew_repeats_it() -> None:
