@@ -62,6 +62,8 @@ def run_rollup(
             pattern=spec.source.topics_pattern,
             fail_on_data_loss=fail_on_data_loss,
         )
+        if not fail_on_data_loss:
+            writer.replan(topics)
     create_outputs(spec, kafka, kafka.partitions(topics[0]))
     run_stream(
         lambda: stream(spark, spec, writer),

@@ -7,10 +7,11 @@ such a batch writes its records to them again, with the same keys and values.
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from .checkpoints import read_checkpoint
 from .errors import PipelineError
 from .offsets import EARLIEST, Offsets
 from .rollup_books import Books, Noted, Planned
@@ -51,6 +52,31 @@ class BatchWriter:
         if self.parquet is not None:
             self.parquet.open(owner)
         self.noted = self.books.newest()
+
+    def replan(self, topics: Collection[str]) -> None:
+        """Have Spark plan a batch that was killed anew if it has records of topics that are gone.
+
+        `topics` are there.  Nobody can read the others again, Spark neither, which asks for their
+        offsets whatever failOnDataLoss is (KafkaDataConsumer.scala, fetch).  Raises: PipelineError
+        if the batch has Parquet files: those stay.
+        """
+        files = self.books.files
+        checkpoint = read_checkpoint(files)
+        if checkpoint is None or checkpoint.batch_id == checkpoint.committed_batch_id:
+            return
+        batch_id = checkpoint.batch_id
+        planned = self.books.planned(batch_id, chained=self.chained)
+        gone = ", ".join(sorted(advanced(planned).keys() - set(topics)))
+        if not gone:
+            return
+        if self.parquet is not None and self.parquet.holds(batch_id):
+            raise PipelineError(
+                f"batch {batch_id} of the checkpoint {files.uri} was killed when it had written"
+                f" Parquet files, and cannot be done again without the records of {gone}, which was"
+                " deleted: begin with another name, checkpoint and output"
+            )
+        log.warning("batch planned anew batch=%d without=%s", batch_id, gone)
+        files.delete(f"offsets/{batch_id}")
 
     def __call__(self, windows: DataFrame, batch_id: int) -> None:
         """Do one batch.  Raises: PipelineError."""

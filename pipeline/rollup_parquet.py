@@ -47,6 +47,11 @@ class ParquetFolder:
             )
         self.files.write(OWNER, encode({"version": VERSION, "checkpoint": owner}))
 
+    def holds(self, batch_id: int) -> bool:
+        """Whether files of a batch are in their places."""
+        found = (file.path.rpartition("/")[2] for file in self.files.list(recursive=True))
+        return any(name.startswith(_stem(batch_id)) for name in found)
+
     def write(self, rows: DataFrame, batch_id: int) -> None:
         """Write a batch's rows; done again, it changes nothing."""
         # Its own folder: the files of two jobs at once would get two numbers, and be read twice.
@@ -72,7 +77,7 @@ class ParquetFolder:
         for folder in self.files.folders(staging):
             date = folder.rpartition("/")[2]
             for index, file in enumerate(self.files.list(folder)):
-                target = f"{date}/rollup-{batch_id:010d}-{index}.parquet"
+                target = f"{date}/{_stem(batch_id)}{index}.parquet"
                 if not file.path.endswith(".parquet"):
                     continue
                 if not self.files.exists(target):
@@ -82,3 +87,7 @@ class ParquetFolder:
         # Spark's checkpoint goes on behind them: after a power cut they must be there.
         self.files.sync_names(targets)
         return len(targets)
+
+
+def _stem(batch_id: int) -> str:
+    return f"rollup-{batch_id:010d}-"

@@ -1,6 +1,7 @@
 """`odradek pipeline rollup` with a real broker: every record ends in a window or is counted."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -260,10 +261,7 @@ def test_a_rollup_by_pattern_outlives_a_topic_of_it(
     done = warm_spark.command(*line)
     assert (done.code, ": 2 records, " in done.stdout) == (0, True), done
 
-    admin = KafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
-    admin.delete_topics([gone])
-    eventually(lambda: gone not in admin.list_topics())
-    admin.close()
+    delete(server, gone)
     case.produce(at("00:12:00"))
     refused(warm_spark, case, f"{gone}-0, which the checkpoint")
     for _ in range(2):
@@ -271,6 +269,44 @@ def test_a_rollup_by_pattern_outlives_a_topic_of_it(
         assert (done.code, ": 3 records, " in done.stdout) == (0, True), done
     done = warm_spark.command(*line)
     assert done.code == 0, done
+
+
+def test_a_rollup_by_pattern_outlives_a_topic_of_a_batch_that_was_killed(
+    server: Server, new_topic: NewTopicName, tmp_path: Path, warm_spark: WarmSpark
+) -> None:
+    case = Case(server, new_topic("unended"), tmp_path)
+    case.produce(at("00:10:00"))
+    gone = new_topic(f"{case.source}-gone")
+    replace(case, source=gone).produce(at("00:11:00"))
+    case.write_spec((f"topics: [{case.source}]", f"topics_pattern: {case.source}|{gone}"))
+    line = ("rollup", "--spec", str(case.spec), "--once")
+    done = warm_spark.command(*line)
+    assert (done.code, ": 2 records, " in done.stdout) == (0, True), done
+
+    end_in_the_first_batch(tmp_path / "checkpoint")
+    delete(server, gone)
+    case.produce(at("00:12:00"))
+    refused(warm_spark, case, f"{gone}-0, which the checkpoint")
+    done = warm_spark.command(*line, "--no-fail-on-data-loss")
+    assert (done.code, ": 2 records, " in done.stdout) == (0, True), done
+    done = warm_spark.command(*line)
+    assert (done.code, ": 2 records, " in done.stdout) == (0, True), done
+
+
+def end_in_the_first_batch(checkpoint: Path) -> None:
+    """Leave what a job does that was killed before the first batch had done anything."""
+    for folder in ("commits", "state", "odradek/batches"):
+        shutil.rmtree(checkpoint / folder)
+    for planned in (checkpoint / "offsets").iterdir():
+        if planned.name not in ("0", ".0.crc"):
+            planned.unlink()
+
+
+def delete(server: Server, topic: str) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
+    admin.delete_topics([topic])
+    eventually(lambda: topic not in admin.list_topics())
+    admin.close()
 
 
 def at(moment: str) -> bytes:

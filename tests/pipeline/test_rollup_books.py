@@ -333,6 +333,45 @@ def test_a_folder_of_parquet_belongs_to_its_checkpoint() -> None:
         ParquetFolder(memory({"date=2026-01-01/a.parquet": ""})).open("a")
 
 
+def killed(*, ended: int, parquet: Mapping[str, str] = {}) -> tuple[MemoryFiles, BatchWriter]:
+    """As two batches leave it that read t and u, of which some have not ended."""
+    files = memory(
+        {
+            "sources/0/0": '\0v1\n{"t":{"0":5},"u":{"0":0}}',
+            "offsets/0": offset_log(0, {"t": {"0": 9}, "u": {"0": 4}}),
+            "offsets/1": offset_log(700, {"t": {"0": 12}, "u": {"0": 5}}),
+            **{f"commits/{batch}": "v1" for batch in range(ended)},
+        }
+    )
+    folder = ParquetFolder(memory(parquet))
+    writer = BatchWriter(spec(), Books(files), folder, reading={}, writing={}, chained=True)
+    return files, writer
+
+
+def test_a_batch_that_was_killed_is_planned_anew_without_what_is_gone() -> None:
+    rows = "date=2026-01-01/rollup-0000000000-0.parquet"
+    files, writer = killed(ended=1, parquet={rows: "of batch 0"})
+    before = files.content.keys() - {"offsets/1"}
+    writer.replan(["t", "u", "new"])
+    assert "offsets/1" in files.content
+    writer.replan(["t"])
+    assert files.content.keys() == before
+    writer.replan(["t"])  # batch 0, which has ended, had records of u
+    assert files.content.keys() == before
+    files, writer = killed(ended=2)
+    writer.replan(["t"])
+    assert "offsets/1" in files.content
+
+
+def test_a_batch_that_has_parquet_files_is_not_planned_anew() -> None:
+    says = r"batch 1 of .* had written Parquet files, .* without the records of u, which was delet"
+    rows = "date=2026-01-01/rollup-0000000001-0.parquet"
+    files, writer = killed(ended=1, parquet={rows: "of batch 1"})
+    with pytest.raises(PipelineError, match=says):
+        writer.replan(["t"])
+    assert "offsets/1" in files.content
+
+
 def test_two_jobs_that_write_a_batch_at_once_place_it_once() -> None:
     files = memory(
         {
