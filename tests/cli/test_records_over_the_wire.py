@@ -72,6 +72,8 @@ def test_one_value_from_the_command_line(run: Run, topic: str, acks: str) -> Non
 
 
 def test_where_to_start(run: Run, topic: str) -> None:
+    keep = run("configs", "alter", "--topic", topic, "--set", "retention.ms=-1")
+    assert keep.returncode == 0, keep.stderr  # so old records go with the first look at retention
     lines = [{"value": str(n), "partition": 0, "timestamp": 1000 + n} for n in range(10)]
     stdin = "".join(json.dumps(line) + "\n" for line in lines).encode()
     assert run("produce", topic, "--json", stdin=stdin).returncode == 0
