@@ -63,7 +63,7 @@ class PartitionFetch:
         self.settled_in: object = None
         """The partition's state when it had nothing to give but what is told here."""
         self.quiet: object = None
-        """What was read of it when there was no news."""
+        """What was read of it when there was no news; it refers back, so it is to be let go of."""
 
     @property
     def topic(self) -> str | bytes:
@@ -129,6 +129,8 @@ class FetchSession:
         """It is closed."""
         if self.news is not None:
             self.news.end()
+        for partition in self.partitions.values():
+            partition.quiet = None
 
     def update(self, wanted: Iterable[PartitionFetch], forgotten: Iterable[Key]) -> None:
         """Take over what a request says; a partition that was known keeps its place.
@@ -138,14 +140,18 @@ class FetchSession:
         partitions = self.partitions
         for partition in wanted:
             known = partitions.get(partition.key)
-            if known is not None and known.current_leader_epoch == partition.current_leader_epoch:
-                partition.told_high_watermark = known.told_high_watermark
-                partition.told_log_start_offset = known.told_log_start_offset
+            if known is not None:
+                known.quiet = None
+                if known.current_leader_epoch == partition.current_leader_epoch:
+                    partition.told_high_watermark = known.told_high_watermark
+                    partition.told_log_start_offset = known.told_log_start_offset
             partitions[partition.key] = partition
             if self.news is not None:
                 self.news.keep(partition.key, to_be_looked_at=True)
         for key in forgotten:
-            partitions.pop(key, None)
+            gone = partitions.pop(key, None)
+            if gone is not None:
+                gone.quiet = None
             if self.news is not None:
                 self.news.forget(key)
 

@@ -1,11 +1,13 @@
 """A follower's partitions without news are passed over quickly, and never when there is news."""
 
+import gc
 from pathlib import Path
 
 import pytest
 
 from odradek.broker.core.fetch_reads import Read, is_quiet, read_as_follower
 from odradek.broker.core.fetch_session import PartitionFetch
+from odradek.broker.core.fetch_session_slots import FetchSession
 from odradek.broker.core.followers import FetchingReplica
 from odradek.broker.core.partition import Partition
 from odradek.protocol.errors import ErrorCode
@@ -111,3 +113,34 @@ def test_a_stranger_with_another_ones_session_is_refused(partition: Partition) -
     partition.become(partition.state._replace(isr=(1, 2, 9), partition_epoch=1), 0)
     fetch = settled(partition)
     assert read(partition, fetch, replica=9).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_what_a_session_lets_go_of_does_not_wait_for_the_collector(partition: Partition) -> None:
+    """With it stay the partition and its log, of a topic that may have been deleted."""
+
+    def kept() -> int:
+        return sum(isinstance(found, PartitionFetch) for found in gc.get_objects())
+
+    def session() -> FetchSession:
+        return FetchSession(
+            1, [settled(partition)], uses_topic_ids=False, is_follower=True, epoch=1, now_ms=0
+        )
+
+    gc.collect()
+    gc.disable()
+    try:
+        none = kept()
+        told = session()
+        told.update([fetch_at(partition, 1)], [])
+        assert kept() == none + 1
+        told.update([], [("t", 0)])
+        assert kept() == none
+        told = session()
+        told.update([], [("t", 0)])
+        assert kept() == none
+        told = session()
+        told.end()
+        del told
+        assert kept() == none
+    finally:
+        gc.enable()
