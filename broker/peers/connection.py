@@ -37,10 +37,6 @@ def reason_of(error: Exception) -> str:
     return str(error) or "it took too long"
 
 
-def _nothing() -> None:
-    """Called by a connection that is over."""
-
-
 class PeerConnection(asyncio.BufferedProtocol):
     """One connection, from `connection_made` until it fails; it is not opened again."""
 
@@ -107,8 +103,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             self._waiting.set_exception(PeerFailed(reason))
         # The transport refers to itself, so that all this may stay until the collector comes.
         self._buffer = memoryview(b"")
-        on_end, self._on_end = self._on_end, _nothing
-        on_end()
+        self._on_end()
 
     def _drop_question(self, transport: asyncio.Transport) -> None:
         """A request that has failed must not arrive after what is asked later, elsewhere."""
