@@ -7,11 +7,11 @@ those of segment files do, with Spark 4.0 only.  `@pytest.mark.spark` is theirs 
 
 import itertools
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient
 
+from tests.marks import mark_room
 from tests.pipeline.harness import Commands, WarmSpark
 from tests.spark.environment import Spark
 from tests.spark.releases import present
@@ -25,9 +25,7 @@ All sockets of this process are kafka-python's here."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings(FORGOTTEN_BY_KAFKA_PYTHON))
+    mark_room(items, __file__, pytest.mark.filterwarnings(FORGOTTEN_BY_KAFKA_PYTHON))
 
 
 @pytest.fixture(scope="session")

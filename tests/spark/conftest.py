@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.marks import mark_room
 from tests.spark.environment import Spark
 from tests.spark.session import SparkSession
+from tests.wire import conftest as wire
 from tests.wire.servers import Server, make_server
 
 StartSpark = Callable[[], SparkSession]
@@ -18,10 +19,7 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+    mark_room(items, __file__, pytest.mark.spark, pytest.mark.timeout(TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +77,6 @@ def new_topic(server: Server) -> NewTopicName:
 
 def create_topic(server: Server, name: str, *, partitions: int = 4) -> None:
     """With a client of its own: one that has seen its broker end may stand still for minutes."""
-    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
     # Some records are given old timestamps; retention is not to take them away.
-    topic = NewTopic(name, partitions, config={"retention.ms": "-1"})
-    admin.create_topics([topic])[name].result(timeout=30)
+    keep = {"retention.ms": "-1"}
+    wire.create_topic(server.bootstrap_servers, name, partitions=partitions, config=keep)

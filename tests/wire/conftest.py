@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.marks import mark_room
 from tests.wire.clients import librdkafka
 from tests.wire.servers import Server, make_server
 
@@ -17,9 +18,7 @@ NewTopicName = Callable[..., str]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.wire)
+    mark_room(items, __file__, pytest.mark.wire)
 
 
 @pytest.fixture(scope="session")
