@@ -252,14 +252,7 @@ def test_a_rollup_by_pattern_outlives_a_topic_of_it(
     server: Server, new_topic: NewTopicName, tmp_path: Path, warm_spark: WarmSpark
 ) -> None:
     case = Case(server, new_topic("patterned"), tmp_path)
-    case.produce(at("00:10:00"))
-    gone = new_topic(f"{case.source}-gone")
-    replace(case, source=gone).produce(at("00:11:00"))
-    source = (f"topics: [{case.source}]", f"topics_pattern: {case.source}|{gone}")
-    case.write_spec(source)
-    line = ("rollup", "--spec", str(case.spec), "--once")
-    done = warm_spark.command(*line)
-    assert (done.code, ": 2 records, " in done.stdout) == (0, True), done
+    gone, line = roll_up_two_by_pattern(case, new_topic, warm_spark)
 
     delete(server, gone)
     case.produce(at("00:12:00"))
@@ -275,13 +268,7 @@ def test_a_rollup_by_pattern_outlives_a_topic_of_a_batch_that_was_killed(
     server: Server, new_topic: NewTopicName, tmp_path: Path, warm_spark: WarmSpark
 ) -> None:
     case = Case(server, new_topic("unended"), tmp_path)
-    case.produce(at("00:10:00"))
-    gone = new_topic(f"{case.source}-gone")
-    replace(case, source=gone).produce(at("00:11:00"))
-    case.write_spec((f"topics: [{case.source}]", f"topics_pattern: {case.source}|{gone}"))
-    line = ("rollup", "--spec", str(case.spec), "--once")
-    done = warm_spark.command(*line)
-    assert (done.code, ": 2 records, " in done.stdout) == (0, True), done
+    gone, line = roll_up_two_by_pattern(case, new_topic, warm_spark)
 
     end_in_the_first_batch(tmp_path / "checkpoint")
     delete(server, gone)
@@ -291,6 +278,20 @@ def test_a_rollup_by_pattern_outlives_a_topic_of_a_batch_that_was_killed(
     assert (done.code, ": 2 records, " in done.stdout) == (0, True), done
     done = warm_spark.command(*line)
     assert (done.code, ": 2 records, " in done.stdout) == (0, True), done
+
+
+def roll_up_two_by_pattern(
+    case: Case, new_topic: NewTopicName, spark: WarmSpark
+) -> tuple[str, tuple[str, ...]]:
+    """A record of the case's topic and one of another: the other's name, and the command."""
+    case.produce(at("00:10:00"))
+    other = new_topic(f"{case.source}-gone")
+    replace(case, source=other).produce(at("00:11:00"))
+    case.write_spec((f"topics: [{case.source}]", f"topics_pattern: {case.source}|{other}"))
+    line = ("rollup", "--spec", str(case.spec), "--once")
+    done = spark.command(*line)
+    assert (done.code, ": 2 records, " in done.stdout) == (0, True), done
+    return other, line
 
 
 def end_in_the_first_batch(checkpoint: Path) -> None:
