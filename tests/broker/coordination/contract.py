@@ -397,7 +397,7 @@ class SessionContract:
         session = await open_session(stores)
         await session.create("/a", b"one")
         await session.create("/a/s-", sequential=True)
-        await session.create("/a/b", b"two", ephemeral=True)
+        await session.create("/a/b", b"two")
         await session.create("/gone")
         await session.set("/a", b"three")
         await session.delete("/gone")
@@ -409,11 +409,20 @@ class SessionContract:
         assert data == b"three"
         for name in ("czxid", "mzxid", "version", "ctime_ms", "mtime_ms", "data_length"):
             assert getattr(stat, name) == getattr(before[1], name)
-        assert await session.children("/a") == ["s-0000000000"]
+        assert await session.children("/a") == ["b", "s-0000000000"]
         assert await session.exists("/gone") is None
         assert session.id != old_id
         assert await session.create("/a/s-", sequential=True) == "/a/s-0000000002"
         assert (await stat_of(session, "/a/s-0000000002")).czxid > last.czxid
+
+    @on_stores
+    async def test_a_restart_leaves_no_ephemerals(self, stores: Stores) -> None:
+        session = await open_session(stores)
+        await session.create("/a", b"one")
+        await session.create("/a/b", b"two", ephemeral=True)
+        await stores.restart()
+        session = await open_session(stores)
+        assert await session.children("/a") == []
 
 
 class StoreContract(
