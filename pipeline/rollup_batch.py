@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Final
 
 from .checkpoints import read_checkpoint
@@ -76,6 +77,10 @@ class BatchWriter:
                 " deleted: begin with another name, checkpoint and output"
             )
         log.warning("batch planned anew batch=%d without=%s", batch_id, gone)
+        # A new attempt replaces the changes that this one saved of its state, not a snapshot.
+        for file in files.list("state", recursive=True):
+            if PurePosixPath(file.path).stem == str(batch_id + 1):
+                files.delete(file.path)
         files.delete(f"offsets/{batch_id}")
 
     def __call__(self, windows: DataFrame, batch_id: int) -> None:

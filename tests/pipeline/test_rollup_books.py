@@ -341,6 +341,8 @@ def killed(*, ended: int, parquet: Mapping[str, str] = {}) -> tuple[MemoryFiles,
             "offsets/0": offset_log(0, {"t": {"0": 9}, "u": {"0": 4}}),
             "offsets/1": offset_log(700, {"t": {"0": 12}, "u": {"0": 5}}),
             **{f"commits/{batch}": "v1" for batch in range(ended)},
+            "state/0/_metadata/metadata": "v1",
+            **{f"state/0/7/{file}": "" for file in ("1.delta", "1.snapshot", "12.delta")},
         }
     )
     folder = ParquetFolder(memory(parquet))
@@ -351,9 +353,14 @@ def killed(*, ended: int, parquet: Mapping[str, str] = {}) -> tuple[MemoryFiles,
 def test_a_batch_that_was_killed_is_planned_anew_without_what_is_gone() -> None:
     rows = "date=2026-01-01/rollup-0000000000-0.parquet"
     files, writer = killed(ended=1, parquet={rows: "of batch 0"})
-    before = files.content.keys() - {"offsets/1"}
+    before = {*files.content}
+    attempt = {
+        f"state/{part}/2.{kind}" for part in ("0/7", "1/7") for kind in ("delta", "snapshot")
+    }
+    files.content.update(dict.fromkeys(attempt, b""))
     writer.replan(["t", "u", "new"])
-    assert "offsets/1" in files.content
+    assert files.content.keys() == before | attempt
+    before -= {"offsets/1"}
     writer.replan(["t"])
     assert files.content.keys() == before
     writer.replan(["t"])  # batch 0, which has ended, had records of u
