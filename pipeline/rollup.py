@@ -55,6 +55,7 @@ def run_rollup(
     )
     writer.open()
     if writer.books.files.exists("offsets"):  # else it only holds what we have just noted
+        writer.books.check_origin(fail_on_data_loss=fail_on_data_loss)
         check_start(
             writer.books.files,
             kafka,

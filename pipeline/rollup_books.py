@@ -102,6 +102,28 @@ class Books:
             )
         return identity
 
+    def check_origin(self, *, fail_on_data_loss: bool) -> None:
+        """Refuse topics that are not those that were read, or go on with them from now on.
+
+        Their offsets say nothing of them, also where they fit.
+        """
+        with document_of(self.files, OWNER, VERSION) as owner:
+            before: Origin = dict(owner.get("origin", {}))
+        others = [
+            topic
+            for topic in sorted(before.keys() & self._origin.keys())
+            if is_another(before[topic], self._origin[topic])
+        ]
+        if others and fail_on_data_loss:
+            raise PipelineError(
+                f"{', '.join(others)} was made anew since the checkpoint {self.files.uri} read it,"
+                " or is another cluster's: give the rollup a new name, checkpoint and output, or go"
+                " on at the checkpoint's offsets with --no-fail-on-data-loss"
+            )
+        origin = {**self._origin, **before} if fail_on_data_loss else self._origin
+        if origin != before:
+            self._write_owner({**owner, "origin": origin})
+
     def refuse(self) -> None:
         """Leave the checkpoint to the next start, whatever its spec says: no record was good."""
         with document_of(self.files, OWNER, VERSION) as owner:
@@ -182,6 +204,14 @@ def meaning_of(spec: Rollup) -> Mapping[str, Any]:
         "measures": {one.name: one.expression for one in spec.measures},
         "output": asdict(spec.output),
     }
+
+
+def is_another(before: Sequence[str | None], now: Sequence[str | None]) -> bool:
+    """Whether a topic is not the one that it was; brokers before 2.8 know no topic ids."""
+    (_, cluster_before, id_before), (_, cluster_now, id_now) = before, now
+    if id_before is None or id_now is None:
+        return cluster_before != cluster_now
+    return id_before != id_now
 
 
 def _path(batch_id: int) -> str:

@@ -246,6 +246,40 @@ def test_where_another_log_was_begun_says_nothing_of_this_one(
     assert files.content.keys() == before
 
 
+HERE = ORDERS | {"old": ["latest", "here", None]}
+
+
+@pytest.mark.parametrize(
+    ("now", "others"),
+    [
+        (HERE | {"orders-2": ["latest", "here", "id-2"]}, None),
+        ({"old": ["latest", "here", "id-2"]}, None),  # deleted; the broker knows ids now
+        (HERE | {"orders": ["earliest", "there", "id-1"]}, None),  # a copy of the whole cluster
+        (HERE | {"orders": ["latest", "here", "id-3"]}, "orders"),
+        ({topic: ["latest", "there", None] for topic in HERE}, "old, orders"),
+    ],
+)
+def test_offsets_of_another_topic_say_nothing_of_this_one(now: Origin, others: str | None) -> None:
+    files = memory({"offsets/0": offset_log(0, {"orders": {"0": 9}, "old": {"0": 7}})})
+    begun = memory()
+    Books(begun, origin=HERE).open(spec())
+    files.content |= begun.content
+
+    def noted() -> Origin:
+        return dict(json.loads(files.content["odradek/rollup.json"])["origin"])
+
+    if others is None:
+        Books(files, origin=now).check_origin(fail_on_data_loss=True)
+        assert noted() == {**now, **HERE}
+        return
+    with pytest.raises(PipelineError, match=f"^{others} was made anew since the checkpoint"):
+        Books(files, origin=now).check_origin(fail_on_data_loss=True)
+    assert noted() == HERE
+    Books(files, origin=now).check_origin(fail_on_data_loss=False)
+    Books(files, origin=now).check_origin(fail_on_data_loss=True)
+    assert noted() == now
+
+
 class Killed(Exception):
     """The job ends here."""
 
