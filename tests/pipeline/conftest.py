@@ -5,8 +5,10 @@ one only if it is marked `every_release` (tests/conftest.py); one that takes `wa
 those of segment files do, with Spark 4.0 only.  `@pytest.mark.spark` is theirs to set.
 """
 
+import gc
 import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient
@@ -26,6 +28,13 @@ All sockets of this process are kafka-python's here."""
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark_room(items, __file__, pytest.mark.filterwarnings(FORGOTTEN_BY_KAFKA_PYTHON))
+
+
+@pytest.hookimpl(trylast=True)  # behind the ends of fixtures
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """What was forgotten here is collected here, and not in the test of another room."""
+    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+        gc.collect()
 
 
 @pytest.fixture(scope="session")
