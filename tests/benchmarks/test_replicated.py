@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import topics
 from benchmarks.brokers import Kind
-from benchmarks.replicated import PARTITIONS, Layout, running
+from benchmarks.replicated import PARTITIONS, TIMEOUT_S, Layout, running
 from tests.lab.waiting import until
 
 pytestmark = pytest.mark.wire
@@ -31,7 +31,8 @@ def test_an_added_replica_copies_what_was_written(tmp_path: Path) -> None:
         assert written_bytes >= 300_000 * PARTITIONS
         assert cluster.copied_bytes("copied", 2) == 0
         cluster.add_replicas("copied")
-        until(lambda: cluster.in_sync("copied") == 3 * PARTITIONS, "all are in sync")
+        everywhere = 3 * PARTITIONS
+        until(lambda: cluster.in_sync("copied") == everywhere, "all are in sync", TIMEOUT_S)
         assert [cluster.copied_bytes("copied", broker) for broker in range(3)] == [
             written_bytes
         ] * 3
