@@ -51,7 +51,7 @@ class Kafka:
         self.option = option
         self.properties = dict(properties)
         self._admin: Admin | None = None
-        self._connecting = threading.Lock()
+        self._asking = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<Kafka {self.bootstrap_servers}>"
@@ -147,6 +147,10 @@ class Kafka:
 
     def close(self) -> None:
         """Give back the connections; the next question opens them again."""
+        with self._asking:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close()
@@ -215,18 +219,20 @@ class Kafka:
             raise kind(f"{self.bootstrap_servers}: {sentence(error)}") from error
 
     def _answer(self, question: Callable[[Admin], Any], errors: Any) -> Any:
-        """Ask; once more over new connections if those of before have gone."""
-        if self._admin is not None:
-            try:
-                return question(self._admin)
-            except errors.KafkaError as error:
-                if not _is_of_connection(error, errors):
-                    raise
-                self.close()
-        with self._connecting:
-            if self._admin is None:
-                self._admin = self._connect()
-        return question(self._admin)
+        """Ask; once more over new connections if those of before have gone.
+
+        One thread at a time: none loses the connections that it waits at to another.
+        """
+        with self._asking:
+            if self._admin is not None:
+                try:
+                    return question(self._admin)
+                except errors.KafkaError as error:
+                    if not _is_of_connection(error, errors):
+                        raise
+                    self._disconnect()
+            self._admin = self._connect()
+            return question(self._admin)
 
     def _connect(self) -> Admin:
         logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)  # it warns of every retry

@@ -1,6 +1,9 @@
 """What the jobs ask of brokers, on a real one."""
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -146,6 +149,24 @@ def test_a_broker_that_comes_back_is_asked_again(
     own_server.start()
     assert kafka.latest("kept") == {0: 0}
     kafka.close()
+
+
+def test_threads_ask_one_after_the_other() -> None:
+    """Else one may close the connections that another waits at, when a broker is restarted."""
+    both_ask = threading.Barrier(2)
+
+    class Admin:
+        def describe_topics(self) -> list[dict[str, Any]]:
+            with suppress(threading.BrokenBarrierError):
+                both_ask.wait(0.2)
+                raise AssertionError("both ask at once")
+            return [{"name": "t"}]
+
+    kafka = Kafka("there:9092")
+    kafka._admin = Admin()
+    with ThreadPoolExecutor(2) as threads:
+        answers = [threads.submit(kafka.exists, "t") for _ in range(2)]
+        assert [answer.result() for answer in answers] == [True, True]
 
 
 def test_spark_is_told_of_servers_and_properties() -> None:
