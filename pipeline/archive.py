@@ -270,6 +270,7 @@ class BatchArchiver:
             log.info("topic has come topic=%s", topic)
             try:
                 keep_settings(self._writer.files, self._kafka, [topic])
-            except PipelineError as error:  # it has gone again
+            except PipelineError as error:  # it has gone again, or its next records are soon enough
                 log.warning("settings of the topic are not known topic=%s: %s", topic, error)
-        self._known.update(topics)
+            else:
+                self._known.add(topic)
