@@ -23,6 +23,12 @@ LINES: list[dict[str, object]] = [
 ]
 
 
+def keep(run: Run, topic: str) -> None:
+    """Records of any age: else those of long ago go with the broker's next look at retention."""
+    done = run("configs", "alter", "--topic", topic, "--set", "retention.ms=-1")
+    assert done.returncode == 0, done.stderr
+
+
 def as_json_lines(output: bytes) -> list[dict[str, object]]:
     return [json.loads(line) for line in output.splitlines()]
 
@@ -31,6 +37,7 @@ def as_json_lines(output: bytes) -> list[dict[str, object]]:
 def test_json_round_trip_loses_nothing(run: Run, topic: str, codec: str) -> None:
     lines = [{**line, "timestamp": 1_700_000_000_000 + n} for n, line in enumerate(LINES)]
     stdin = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    keep(run, topic)
     produced = run("produce", topic, "--json", "-z", codec, stdin=stdin)
     assert (produced.returncode, produced.stdout, produced.stderr) == (0, b"", b"")
 
@@ -42,6 +49,7 @@ def test_json_round_trip_loses_nothing(run: Run, topic: str, codec: str) -> None
     assert all(record["timestamp_type"] == "CreateTime" for record in records)
 
     run("topics", "create", f"{topic}-2", "-p", "3")
+    keep(run, f"{topic}-2")
     assert run("produce", f"{topic}-2", "--json", stdin=first.stdout).returncode == 0
     second = run("consume", f"{topic}-2", "--until", "now", "--json")
     run("topics", "delete", f"{topic}-2")
@@ -72,8 +80,7 @@ def test_one_value_from_the_command_line(run: Run, topic: str, acks: str) -> Non
 
 
 def test_where_to_start(run: Run, topic: str) -> None:
-    keep = run("configs", "alter", "--topic", topic, "--set", "retention.ms=-1")
-    assert keep.returncode == 0, keep.stderr  # so old records go with the first look at retention
+    keep(run, topic)
     lines = [{"value": str(n), "partition": 0, "timestamp": 1000 + n} for n in range(10)]
     stdin = "".join(json.dumps(line) + "\n" for line in lines).encode()
     assert run("produce", topic, "--json", stdin=stdin).returncode == 0
