@@ -3,12 +3,16 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import pytest
 
 from tests.wire.servers import Server, make_server
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
+# A broker that is there answers, also after the machine has stood still for five seconds: that is
+# how long the commands themselves wait for a first answer.
+PATIENTLY: Final = ("-X", "bootstrap_timeout_ms=30000")
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +40,7 @@ def run(cluster: Server) -> Run:
     """Run a command against the cluster."""
 
     def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        return run_odradek(*arguments, "-b", cluster.bootstrap_servers, stdin=stdin)
+        return run_odradek(*arguments, *PATIENTLY, "-b", cluster.bootstrap_servers, stdin=stdin)
 
     return run
 

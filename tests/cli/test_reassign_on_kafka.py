@@ -15,10 +15,10 @@ from odradek.cli import main
 from tests.kafka.apache import Kafka39
 from tests.kafka.java import command_line
 
-pytestmark = [
-    pytest.mark.java,
-    pytest.mark.wire,
-]
+from .conftest import PATIENTLY
+
+# Ten JVMs are started here, one after the other.
+pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.timeout(400)]
 
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 LINES = ("x" * 900 + "\n").encode() * 8000
@@ -71,7 +71,7 @@ class Cluster:
         self.plan = directory / "plan.json"
 
     def run(self, *arguments: str, stdin: bytes = b"", code: int = 0) -> str:
-        command = [*arguments, "-b", self.first.bootstrap_servers]
+        command = [*arguments, *PATIENTLY, "-b", self.first.bootstrap_servers]
         done = CliRunner().invoke(main, command, input=stdin, catch_exceptions=False)
         assert done.exit_code == code, (arguments, done.stderr)
         return done.stdout if code == 0 else done.stderr

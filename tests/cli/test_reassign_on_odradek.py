@@ -14,23 +14,28 @@ from odradek.cli import main
 from odradek.testing import Broker
 from tests.kafka.java import command_line
 
-pytestmark = pytest.mark.wire
+from .conftest import PATIENTLY
+
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
 
 DEADLINE_S = 60.0
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 Run = Callable[..., str]
+# However low a throttle is, a fetch brings a batch each 11 s: with fetches of a megabyte, as they
+# are else, 4 MiB have come after half a minute, which two JVMs may take on a slow machine.
+SMALL_FETCHES = {"replica.fetch.max.bytes": str(16 << 10)}
 
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[Broker]:
-    with Broker(brokers=3) as broker:
+    with Broker(brokers=3, settings=SMALL_FETCHES) as broker:
         yield broker
 
 
 @pytest.fixture
 def run(brokers: Broker) -> Run:
     def run(*arguments: str, stdin: bytes = b"", code: int = 0) -> str:
-        command = [*arguments, "-b", brokers.bootstrap_servers]
+        command = [*arguments, *PATIENTLY, "-b", brokers.bootstrap_servers]
         done = CliRunner().invoke(main, command, input=stdin, catch_exceptions=False)
         assert done.exit_code == code, (arguments, done.stderr)
         return done.stdout if code == 0 else done.stderr

@@ -10,7 +10,7 @@ import pytest
 from tests.kafka.process import killed_at_the_end
 from tests.wire.servers import Server
 
-from .conftest import Run
+from .conftest import PATIENTLY, Run
 
 pytestmark = pytest.mark.wire
 
@@ -126,7 +126,7 @@ def test_until_now_of_an_empty_topic_ends_at_once(run: Run, topic: str) -> None:
 def test_sigterm_ends_a_tail_cleanly(run: Run, topic: str, cluster: Server) -> None:
     run("produce", topic, "--value", "seen", "-p", "0")
     command = [sys.executable, "-m", "odradek", "consume", topic, "--from-beginning"]
-    command += ["-b", cluster.bootstrap_servers]
+    command += [*PATIENTLY, "-b", cluster.bootstrap_servers]
     with killed_at_the_end(
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     ) as tail:
@@ -140,7 +140,7 @@ def test_sigterm_ends_a_tail_cleanly(run: Run, topic: str, cluster: Server) -> N
 def test_a_reader_that_closes_its_end_is_no_error(run: Run, topic: str, cluster: Server) -> None:
     run("produce", topic, stdin=b"some line\n" * 20_000)
     command = [sys.executable, "-m", "odradek", "consume", topic, "--from-beginning"]
-    command += ["-b", cluster.bootstrap_servers]
+    command += [*PATIENTLY, "-b", cluster.bootstrap_servers]
     with killed_at_the_end(
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     ) as consume:

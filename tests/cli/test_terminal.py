@@ -11,7 +11,7 @@ import pytest
 
 from tests.wire.servers import Server
 
-from .conftest import Run
+from .conftest import PATIENTLY, Run
 
 pytestmark = pytest.mark.wire
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "CI"}
@@ -42,7 +42,8 @@ def shown(screen: int) -> str:
 
 
 def test_table_on_a_terminal_and_columns_in_a_pipe(run: Run, topic: str, cluster: Server) -> None:
-    command = [sys.executable, "-m", "odradek", "topics", "list", "-b", cluster.bootstrap_servers]
+    command = [sys.executable, "-m", "odradek", "topics", "list"]
+    command += [*PATIENTLY, "-b", cluster.bootstrap_servers]
     with (
         terminal() as (screen, program),
         subprocess.Popen(command, stdout=program, env=ENVIRONMENT),
@@ -64,7 +65,7 @@ def test_progress_bar_is_on_stderr_and_not_in_ci(
     with (
         terminal() as (screen, program),
         subprocess.Popen(
-            [*command, "-b", cluster.bootstrap_servers],
+            [*command, *PATIENTLY, "-b", cluster.bootstrap_servers],
             stdout=subprocess.PIPE,
             stderr=program,
             env=environment,

@@ -17,6 +17,7 @@ from odradek.protocol.messages.k20002_describe_log_ends import (
 from odradek.protocol.records import iter_batches
 from odradek.storage.suspicion import BOOT_NOTE, BootNote
 from tests.broker.client import batch_of, fetch_request, produce_request, records_in
+from tests.cli.conftest import PATIENTLY
 from tests.lab.asking import ask
 from tests.lab.waiting import NotYet, until
 
@@ -107,7 +108,7 @@ def suspects(cluster: Cluster, broker: int) -> set[tuple[str, int]]:
 def accept_loss(cluster: Cluster, topic: str, partition: int) -> str:
     """What `odradek elect-leaders` says."""
     asked = ("--accept-loss", "--topic", f"{topic}:{partition}", "-b", cluster.bootstrap_servers)
-    done = CliRunner().invoke(main, ["elect-leaders", *asked])
+    done = CliRunner().invoke(main, ["elect-leaders", *asked, *PATIENTLY])
     assert done.exit_code == 0, (done.output, cluster.log())
     return done.output
 
