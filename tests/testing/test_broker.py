@@ -21,6 +21,9 @@ from odradek.testing import Broker, BrokerFailed
 
 pytestmark = pytest.mark.wire
 
+RESET_S = 0.1
+RESETS = 50
+
 
 def write(broker: Broker, topic: str, value: bytes) -> None:
     producer = KafkaProducer(**broker.client_config("kafka-python"))
@@ -192,15 +195,16 @@ def test_reset_deletes_every_topic_and_revives(in_process: bool) -> None:
 
 
 def test_reset_is_quick() -> None:
+    """Once at least: a machine that has others to serve makes single tries slower, none faster."""
     with Broker() as broker:
         broker.reset()
-        times_s = []
-        for _ in range(5):
+        times_s: list[float] = []
+        while len(times_s) < RESETS and min(times_s, default=RESET_S) >= RESET_S:
             write(broker, "orders", b"x")
             started_s = time.monotonic()
             broker.reset()
             times_s.append(time.monotonic() - started_s)
-        assert min(times_s) < 0.1
+        assert min(times_s) < RESET_S
 
 
 def test_a_failed_start_says_why(in_process: bool) -> None:

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from odradek.testing import Broker, BrokerFailed
 from tests.kafka.jars import classpath
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
 
 # Longer than a machine stops: a broker that is well is neither dead nor out of sync for that.
 SOON = {"replica.lag.time.max.ms": "10000", "zookeeper.session.timeout.ms": "8000"}

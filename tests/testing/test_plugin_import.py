@@ -7,6 +7,7 @@ import sys
 import pytest
 
 IMPORT_US_MAX = 5000
+TRIES = 20
 
 
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -26,8 +27,9 @@ def test_plugin_imports_nothing_of_odradek() -> None:
 
 @pytest.mark.slow
 def test_plugin_is_imported_in_a_moment() -> None:
-    times_us = []
-    for _ in range(3):
+    """Once at least: a machine that has others to serve makes single tries slower, none faster."""
+    times_us: list[int] = []
+    while len(times_us) < TRIES and min(times_us, default=IMPORT_US_MAX + 1) > IMPORT_US_MAX:
         report = python("-X", "importtime", "-c", "import pytest, _odradek_pytest").stderr
         found = re.search(r"\| +(\d+) \| _odradek_pytest$", report, re.MULTILINE)
         assert found is not None

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+# Built, installed and tested in processes of their own, for which `run` has a limit each.
+pytestmark = pytest.mark.timeout(600)
+
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("broker", "pipeline", "protocol", "storage")
 USER_TEST = """
