@@ -6,8 +6,7 @@ from typing import Final
 from .events import Controls, Event, Lab, View
 
 KILL: Final = "kill -9"
-# Brokers that die within so much of one another die together: nobody is left to elect.
-TOGETHER_S: Final = 3.0
+START: Final = "start"
 
 
 def broker_of(event: Lab) -> int | None:
@@ -79,10 +78,21 @@ def missing(events: Sequence[Event]) -> list[str]:
 
 
 def _survivors(events: Sequence[Event], kill: Lab) -> bool:
-    """Whether anybody lived on to shrink in-sync sets: nobody does if all die together."""
-    together = {b for b, e in done(events, KILL) if abs(e.at_s - kill.at_s) < TOGETHER_S}
+    """Whether anybody lived on to shrink in-sync sets: nobody does if all die together.
+
+    That is, before any is started again, however long the machine stands still between two kills.
+    """
+    notes = [(event.at_s, event.what, b) for w in (KILL, START) for b, event in done(events, w)]
+    dead: set[int] = set()
+    for at_s, what, broker in sorted(notes):
+        if what == KILL:
+            dead.add(broker)
+        elif at_s > kill.at_s:
+            break
+        else:
+            dead.discard(broker)
     known = {view.broker for view in _views(events, 0.0)}
-    return bool(known - together)
+    return bool(known - dead)
 
 
 def _views(events: Sequence[Event], after_s: float) -> Iterator[View]:

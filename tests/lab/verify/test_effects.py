@@ -33,10 +33,22 @@ def test_it_stayed_in_sync() -> None:
 
 
 def test_where_all_die_nobody_shrinks() -> None:
-    others = [Lab("kill -9", f"broker {broker}", 10.5, {}) for broker in (0, 2)]
-    back: list[Event] = [View(0, 0, 0, 6, [0, 1, 2], 20.0), View(0, 1, 0, 9, [0, 1, 2], 20.0)]
-    assert effects.missing([*BEFORE, KILLED, *others, *back]) == []
-    assert len(effects.missing([*BEFORE, KILLED, *others, back[0]])) == 1
+    before: list[Event] = [*BEFORE, *(Lab("start", f"broker {b}", 4.0, {}) for b in range(3))]
+    others = [Lab("kill -9", f"broker {broker}", at_s, {}) for broker, at_s in ((0, 10.5), (2, 19))]
+    back: list[Event] = [View(0, 0, 0, 6, [0, 1, 2], 30.0), View(0, 1, 0, 9, [0, 1, 2], 30.0)]
+    assert effects.missing([*before, KILLED, *others, *back]) == []
+    assert len(effects.missing([*before, KILLED, *others, back[0]])) == 1
+
+
+def test_who_was_started_before_the_last_died_could_shrink() -> None:
+    others: list[Event] = [
+        Lab("kill -9", "broker 0", 10.5, {}),
+        Lab("start", "broker 0", 15.0, {}),
+        Lab("kill -9", "broker 2", 19.0, {}),
+    ]
+    back: list[Event] = [View(0, 0, 0, 6, [0, 1, 2], 30.0), View(0, 1, 0, 9, [0, 1, 2], 30.0)]
+    found = effects.missing([*BEFORE, KILLED, *others, *back])
+    assert [text for text in found if text.startswith("broker 1") and "never left" in text]
 
 
 def test_the_controller_moves() -> None:
