@@ -175,7 +175,7 @@ def kill_many(cluster: Cluster, kills: int) -> None:
     assert len(epochs) > kills
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_kills_under_churn(cluster: Cluster, tmp_path: Path) -> None:
     kill_many(cluster, 8)
     check_store(cluster, tmp_path)

@@ -109,7 +109,7 @@ def kill_under_load(lab: Cluster, kind: str, kills: int, *, acked: int, rate: in
     return load.acknowledged
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("kind", "kills", "acked"),
     [("leaders", 5, 20_000), ("controllers", 3, 5_000), ("everybody", 3, 5_000)],

@@ -171,7 +171,7 @@ def move_under_load(lab: Cluster, *turns: Turn) -> None:
     assert load.compare_logs(dict(enumerate(assignment(len(turns))))) == []
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_moves_under_load(lab: Cluster) -> None:
     move_under_load(lab, move_and_stop_a_broker, move_and_kill_the_controller)
 

@@ -65,11 +65,12 @@ def _java(acks: str, idempotent: bool) -> Settings:
 
 def _aiokafka(acks: str, idempotent: bool) -> Settings:
     # Its batches end with a request's time, also before they were sent, and with a batch that has
-    # ended an idempotent one loses count of its sequence: so much longer than any election.
+    # ended an idempotent one loses count of its sequence: so as long as the others try, much longer
+    # than any election, and than three brokers take to start on a slow machine.
     return {
         "acks": acks if acks == "all" else int(acks),
         "enable_idempotence": idempotent,
-        "request_timeout_ms": 8 * REQUEST_TIMEOUT_MS,
+        "request_timeout_ms": DELIVERY_TIMEOUT_MS,
         "linger_ms": 5,
         "metadata_max_age_ms": 10_000,
     }
