@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import admin
-from tests.lab.cluster import LONG_SESSIONS
+from tests.lab.cluster import PATIENT
 from tests.lab.waiting import until
 
 from .clusters import KINDS, PARAMS, Cluster, ZooKeeper
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.timeout(240)]
 
 WAIT = {
     # Who leads, and who has how much, is decided by kills alone.
-    **LONG_SESSIONS,
+    **PATIENT,
     "odradek.unclean.last.replica": "wait",
     "min.insync.replicas": "1",
     "log.retention.ms": "-1",  # the batches are old
