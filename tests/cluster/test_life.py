@@ -61,7 +61,8 @@ def write_for(cluster: Cluster, topic: str, partitions: int, seconds: float) -> 
 
 
 def check_records(cluster: Cluster, topic: str, writers: Sequence[Writer]) -> None:
-    """What all have written is there."""
+    """What all have written is there, once all know who leads: a reader asks any of them."""
+    cluster.settle(topic)
     partitions = len(writers[0].acknowledged)
     found = read_all(cluster.bootstrap_servers, topic, partitions)
     for writer in writers:

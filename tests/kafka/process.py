@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import AnyStr, Final
 
 POLL_S: Final = 0.02
-STOP_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 60.0
 _given_ports: set[int] = set()
 
 

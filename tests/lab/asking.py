@@ -12,7 +12,9 @@ from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResp
 from odradek.protocol.schema import Message
 from tests.broker.client import request_bytes
 
-ASK_TIMEOUT_S: Final = 15.0
+# Longer than administrators give a controller (`admin.TIMEOUT_MS`): what it has done late would be
+# asked for again.
+ASK_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.1
 # The controller may just be moving, a producer id block may be on its way, a preferred replica may
 # have been late for a moment and be out of sync.

@@ -83,7 +83,7 @@ def read_with_aiokafka(servers: str, topic: str, partitions: int, rack: str) -> 
             auto_offset_reset="none",
             enable_auto_commit=False,
             max_partition_fetch_bytes=1 << 18,
-            request_timeout_ms=5000,
+            request_timeout_ms=30_000,  # none is late but by the machine: who dies resets his
             metadata_max_age_ms=5000,
         )
         await consumer.start()

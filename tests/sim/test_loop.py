@@ -29,7 +29,7 @@ def test_virtual_hours_pass_in_no_time() -> None:
     start = time.monotonic()
     outcome = simulate(main, 1)
     assert 7_210 < outcome.value < 7_211
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 60  # by far, and a machine may stand still for some seconds
 
 
 def test_a_node_keeps_the_order_of_call_soon_and_nodes_mix_by_seed() -> None:
