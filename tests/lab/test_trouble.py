@@ -26,6 +26,9 @@ pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.timeout(300)]
 TOPIC: Final = "served"
 ASSIGNMENT: Final = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
 BETWEEN_RECORDS_S: Final = 0.2
+# Shorter than the long outages, and as long as ZooKeeper grants.
+TICK_TIME_MS: Final = 750
+SESSION_MS: Final = 20 * TICK_TIME_MS
 
 
 class Writer:
@@ -82,10 +85,14 @@ def lab(
     """Three brokers; a topic of which each leads one partition.
 
     Sessions are long: a ZooKeeper that starts on a busy machine counts from its first moment, and
-    all have to come back to it in time.
+    all have to come back to it in time. It may take their first connections and never answer there,
+    which takes half a session.
     """
     directory = tmp_path_factory.mktemp("lab")
-    with Cluster(request.param, directory=directory, settings=PATIENT) as cluster:
+    settings = {**PATIENT, "zookeeper.session.timeout.ms": str(SESSION_MS)}
+    with Cluster(
+        request.param, directory=directory, settings=settings, tick_time_ms=TICK_TIME_MS
+    ) as cluster:
         cluster.start_zookeeper()
         cluster.start()
         admin.create_topic(cluster, TOPIC, assignment=ASSIGNMENT)
