@@ -18,7 +18,12 @@ from tests.kafka.java import command_line
 from .conftest import PATIENTLY
 
 # Ten JVMs are started here, one after the other.
-pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.wire,
+    pytest.mark.timeout(400),
+    pytest.mark.usefixtures("kafka_python_forgets"),
+]
 
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 LINES = ("x" * 900 + "\n").encode() * 8000

@@ -16,7 +16,11 @@ from tests.kafka.java import command_line
 
 from .conftest import PATIENTLY
 
-pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.wire,
+    pytest.mark.timeout(300),
+    pytest.mark.usefixtures("kafka_python_forgets"),
+]
 
 DEADLINE_S = 60.0
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
