@@ -21,7 +21,12 @@ from tests.lab.waiting import until
 pytestmark = [pytest.mark.java, pytest.mark.wire]
 
 BROKERS: Final = (0, 1, 2, 3)
-SETTINGS: Final = {"offsets.topic.replication.factor": "3"}
+SETTINGS: Final = {
+    "offsets.topic.replication.factor": "3",
+    # However low a throttle is, there is a fetch when the last one is forgotten: after 11 s, if
+    # this is not said. Two within the time in which nobody can write would end a move.
+    "replication.quota.window.num": "121",
+}
 NAME: Final = "moved"
 TOPIC, BROKER = 2, 4
 BETWEEN: Final = 500
