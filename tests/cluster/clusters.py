@@ -23,12 +23,12 @@ from odradek.protocol.schema import Message
 from odradek.testing import Broker
 from tests.lab import cluster as laboratory
 from tests.lab.asking import Address, ask_until_done, metadata
-from tests.lab.waiting import DELETIONS, TOPICS
+from tests.lab.waiting import DELETIONS, TIMEOUT_S, TOPICS
 
 BROKERS: Final = (0, 1, 2)
 SESSION_S: Final = laboratory.SESSION_TIMEOUT_MS / 1000
 SETTINGS: Final = {**laboratory.SETTINGS, "min.insync.replicas": "2"}
-ASK_TIMEOUT_S: Final = 30.0
+ASK_TIMEOUT_S: Final = 60.0
 ELECTED: Final = re.compile(r"elected controller broker=(\d+) epoch=(\d+)")
 
 Key = tuple[str, int]
@@ -183,7 +183,7 @@ class Cluster(ABC):
         """What is known of partitions, and what each broker tells of them."""
         return self.partitions()
 
-    def settle(self, topic: str | None = None, timeout_s: float = 30.0) -> None:
+    def settle(self, topic: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until all that run are registered, the ISRs (of one topic) full, and all agree."""
         missing: list[str] = []
 

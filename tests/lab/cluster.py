@@ -56,7 +56,7 @@ LAB_SESSION_TIMEOUT_S: Final = 30.0
 # A ZooKeeper that is just starting may take a connection and never answer there. kazoo gives each
 # server that it is told of its share of the session to answer in.
 HANDSHAKES: Final = 15
-ASK_TIMEOUT_S: Final = 30.0
+ASK_TIMEOUT_S: Final = 60.0
 # After an outage of ZooKeeper the laboratory's own connection needs a moment, too, but no more.
 OFTEN: Final = {"max_tries": -1, "delay": 0.1, "max_delay": 0.5}
 PATIENTLY: Final = {**OFTEN, "deadline": ASK_TIMEOUT_S}

@@ -11,7 +11,7 @@ POLL_S: Final = 0.1
 QUIET_S: Final = 2.0
 # More at once than this between two looks is no rest: whoever has something to do stood still, too.
 PROMPT_S: Final = 1.0
-TIMEOUT_S: Final = 30.0
+TIMEOUT_S: Final = 60.0
 TOPICS: Final = "/brokers/topics/"
 DELETIONS: Final = "/admin/delete_topics/"
 
