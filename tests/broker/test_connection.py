@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import struct
+from collections.abc import Callable
 
 import pytest
 
@@ -45,6 +46,13 @@ async def is_served(client: Client) -> bool:
     return len(answer.brokers) == 1
 
 
+def own_sweep(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From now on only the test sweeps, when it is time."""
+    sweep = broker.connections.sweep
+    monkeypatch.setattr(broker.connections, "sweep", lambda: None)
+    return sweep
+
+
 # What is no request.
 
 NOT_SERVED = [
@@ -73,7 +81,8 @@ NOT_SERVED = [
 ]
 
 
-@on_broker()
+# A machine that stands still for a moment makes a line of its own.
+@on_broker({"odradek.loop.stall.check.ms": "0"})
 async def test_what_is_no_request_ends_its_connection_only(
     broker: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -128,13 +137,14 @@ async def test_millions_of_tiny_elements_are_not_built(
 
 @on_broker()
 async def test_a_flood_of_bad_frames_makes_few_lines(
-    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sweep = own_sweep(broker, monkeypatch)
     for _ in range(60):
         client = await broker.client()
         client.send_bytes(FRAME_SIZE.pack(-1))
         assert await client.is_closed()
-    broker.connections.sweep()
+    sweep()
     lines = [record.getMessage() for record in caplog.records]
     assert sum(line.startswith("connection closed") for line in lines) == 20
     assert any("without a line count=" in line for line in lines)
@@ -310,9 +320,7 @@ async def test_large_frames_wait_while_small_ones_are_served(broker: RunningBrok
 async def test_if_none_moves_the_longest_without_progress_is_closed(
     broker: RunningBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sweep = broker.connections.sweep
-    # Only the test sweeps, when it is time.
-    monkeypatch.setattr(broker.connections, "sweep", lambda: None)
+    sweep = own_sweep(broker, monkeypatch)
     small = await broker.client()
     await small.create_topic("t")
     large = []
@@ -374,7 +382,8 @@ async def test_no_budget_is_no_limit(broker: RunningBroker) -> None:
 
 
 @on_broker({"connections.max.idle.ms": "10000"})
-async def test_who_idles_is_closed(broker: RunningBroker) -> None:
+async def test_who_idles_is_closed(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = own_sweep(broker, monkeypatch)
     idle, busy, waiting = [await broker.client() for _ in range(3)]
     await busy.create_topic("t")
     await idle.ask(metadata(), 12)
@@ -383,17 +392,20 @@ async def test_who_idles_is_closed(broker: RunningBroker) -> None:
     waiting.send(fetch_request("t", wait_ms=LONG_MS), 12)
     await until(lambda: waiters_of(broker))
     broker.clock.moved_ms = 12_000
-    broker.connections.sweep()
+    sweep()
     assert await idle.is_closed()
     assert len(broker.connections) == 2
     broker.clock.moved_ms = 100_000
     await is_served(busy)
-    broker.connections.sweep()
+    sweep()
     assert len(broker.connections) == 2, "who waits for an answer is not idle"
 
 
 @on_broker({"connections.max.idle.ms": "10000"})
-async def test_who_waits_and_would_not_be_seen_hanging_up_is_idle(broker: RunningBroker) -> None:
+async def test_who_waits_and_would_not_be_seen_hanging_up_is_idle(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = own_sweep(broker, monkeypatch)
     client, other = await broker.client(), await broker.client()
     await other.create_topic("t")
     client.send(fetch_request("t", wait_ms=LONG_MS), 12)
@@ -402,7 +414,7 @@ async def test_who_waits_and_would_not_be_seen_hanging_up_is_idle(broker: Runnin
     await until(lambda: any(not c.is_reading for c in broker.connections._open))
     broker.clock.moved_ms = 20_000
     await is_served(other)
-    broker.connections.sweep()
+    sweep()
     assert await client.is_closed()
 
 
