@@ -120,7 +120,7 @@ async def test_a_log_is_compacted_in_a_process_of_its_own(broker: RunningBroker)
 
 @on_broker(IDLE, both=False)
 async def test_old_files_are_unlinked_after_a_delay(broker: RunningBroker) -> None:
-    client = await compacted(broker, **{"file.delete.delay.ms": "1000"})
+    client = await compacted(broker, **{"file.delete.delay.ms": "60000"})
     HeldJobs(broker).go.set()
     log = log_of(broker)
     count = len(log.segments)
@@ -131,6 +131,8 @@ async def test_old_files_are_unlinked_after_a_delay(broker: RunningBroker) -> No
         return list(Path(log.directory).glob("*.deleted"))
 
     assert len(deleted()) == 3 * (count - 1)
+    broker.clock.moved_ms += 60_000
+    broker.node.replicas.deletions._added.set()  # looks at the clock again
     await until(lambda: not deleted())
     assert await newest(client) == EXPECTED
 
@@ -184,10 +186,10 @@ async def test_a_job_that_died_is_tried_again_after_a_pause(broker: RunningBroke
     jobs, cleaner = HeldJobs(broker), cleaner_of(broker)
     jobs.error = JobFailed("killed")
     jobs.go.set()
-    broker.config.log_cleaner_backoff_ms = 1000
+    broker.config.log_cleaner_backoff_ms = 60_000
     assert await clean_once(cleaner)
     assert not await clean_once(cleaner)
-    broker.clock.moved_ms += 1001
+    broker.clock.moved_ms += 60_001
     jobs.error = None
     assert await clean_once(cleaner)
     assert await newest(client) == EXPECTED
