@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -142,9 +143,16 @@ async def test_tls(server: ZooKeeper, pem: Path) -> None:
     )
     session = await store.open_session(TIMEOUT_MS)
     await session.create("/brokers", b"x")
-    # Many answers at once: several come in one TLS record, and none may lie there unread.
-    answers = await asyncio.wait_for(asyncio.gather(*[session.get("/") for _ in range(500)]), 3)
-    assert len(answers) == 500
+    # Many answers at once: several come in one TLS record, and none may lie there unread until
+    # the next ping. The machine may stand still once or twice meanwhile.
+    for _ in range(3):
+        began_s = time.monotonic()
+        answers = await asyncio.gather(*[session.get("/") for _ in range(500)])
+        assert len(answers) == 500
+        took_s = time.monotonic() - began_s
+        if took_s < 3:
+            break
+    assert took_s < 3
     assert acls(server, f"{chroot}/brokers")[0][0] == "x509"
     await store.close()
     stranger = store_of(address, zookeeper_ssl_client_enable="true")
