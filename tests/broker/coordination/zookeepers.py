@@ -108,8 +108,12 @@ class DisturbedStores(ZooKeeperStores):
 
     async def _disturb(self) -> None:
         assert self._proxy is not None
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
         while True:
-            await asyncio.sleep(self._random.uniform(0.0, 0.02) * (self._attempts + 1) ** 2)
+            # A slow machine needs longer gaps to connect, or to send a large node, at all.
+            patience = max(1.0, loop.time() - began_s) ** 2 * (self._attempts + 1) ** 2
+            await asyncio.sleep(self._random.uniform(0.0, 0.02) * patience)
             if self._random.random() < 0.1 and self._attempts < 5:
                 await self._end_a_session()
             self._proxy.cut()
