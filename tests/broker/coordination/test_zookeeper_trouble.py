@@ -32,7 +32,7 @@ from odradek.broker.coordination.zookeeper_session import ZooKeeperSession
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.coordination.proxies import Proxy
 from tests.broker.coordination.stores import Seen
-from tests.broker.coordination.zookeepers import end_session, new_chroot
+from tests.broker.coordination.zookeepers import end_session, new_chroot, sessions_of
 from tests.kafka.process import free_port
 from tests.kafka.zookeeper import ZooKeeper
 
@@ -332,24 +332,19 @@ async def test_the_thread_waits_until_the_loop_has_dropped_its_state(server: Zoo
 
         def on_end(error: CoordinationError) -> None:
             time.sleep(0.4)
-            held.append((session._client.handler.stopped.is_set(), _sessions(server) - before))
+            held.append((session._client.handler.stopped.is_set(), sessions_of(server) - before))
 
         session = await store.open_session(TIMEOUT_MS, on_end)
-        before = _sessions(server)
+        before = sessions_of(server)
         end_session(server, session)
         await until(lambda: bool(held))
         assert held == [(False, set())]
         await until(session._client.handler.stopped.is_set)
         with pytest.raises(SessionExpired):
             await session.get("/")
-        assert _sessions(server) < before
+        assert sessions_of(server) < before
         assert at.ends == []
         await store.close()
-
-
-def _sessions(server: ZooKeeper) -> set[str]:
-    words = server.dump().split("ephemeral nodes dump")[0].split()
-    return {word for word in words if word.startswith("0x")}
 
 
 async def until(is_so: Callable[[], bool]) -> None:

@@ -126,6 +126,12 @@ class DisturbedStores(ZooKeeperStores):
             end_session(self.server, self._random.choice(sessions))
 
 
+def sessions_of(server: ZooKeeper) -> set[str]:
+    """The ids of those that it knows, as it writes them."""
+    words = server.dump().split("ephemeral nodes dump")[0].split()
+    return {word for word in words if word.startswith("0x")}
+
+
 def end_session(server: ZooKeeper, session: ZooKeeperSession) -> None:
     """Take the session over and close it: its own client finds it expired."""
     client = KazooClient(hosts=server.address, client_id=session.client_id, timeout=10)
