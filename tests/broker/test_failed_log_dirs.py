@@ -28,7 +28,7 @@ from .log_dirs import (
     values,
 )
 from .requests import delete_topics, list_offsets
-from .running import make_broker, until
+from .running import DEADLINE_S, make_broker, until
 
 
 async def codes_of(client: Client, topic: str) -> list[int]:
@@ -96,7 +96,7 @@ def test_the_first_directory_ends_the_broker(tmp_path: Path) -> None:
             await client.create_topic("t", 2)
             files.faults, files.where = {"append": BROKEN}, str(tmp_path / "a")
             await client.produce("t", batch_of(b"b"))
-            reason = await asyncio.wait_for(broker.failed(), 10)
+            reason = await asyncio.wait_for(broker.failed(), DEADLINE_S)
             assert "first log directory, with the store, is offline" in reason
             files.faults = {}
 

@@ -17,7 +17,7 @@ from odradek.storage.errors import LogDirFailed
 from .client import Client, HungUp, batch_of, creatable, fetch_request, records_in
 from .faults import BROKEN, FULL, FaultyFiles
 from .requests import delete_topics, list_offsets
-from .running import RunningBroker, make_broker, on_broker, running, until
+from .running import DEADLINE_S, RunningBroker, make_broker, on_broker, running, until
 
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -32,7 +32,7 @@ async def codes_of(client: Client) -> list[int]:
 
 async def until_deleted(broker: RunningBroker, topic: str) -> None:
     """Return once the controller has deleted a topic."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         path = f"/admin/delete_topics/{topic}"
         while await broker.session.exists(path) is not None:  # noqa: ASYNC110 - others watch it
             await asyncio.sleep(0.001)
@@ -77,7 +77,7 @@ def test_a_broken_disk_takes_everything_offline(tmp_path: Path, operation: str) 
             elif operation == "pread":
                 found = await client.ask(list_offsets("t", 1), 9)
                 assert found.topics[0].partitions[0].error_code == STORAGE_ERROR
-            reason = await asyncio.wait_for(broker.failed(), 10)
+            reason = await asyncio.wait_for(broker.failed(), DEADLINE_S)
             assert "offline" in reason
             assert str(tmp_path) in reason
             files.faults = {}
@@ -188,7 +188,7 @@ def test_a_disk_that_breaks_under_the_controller(tmp_path: Path, operation: str)
                 await client.ask(request, 7)
             else:
                 await client.ask(delete_topics(6, "t"), 6)
-            assert "offline" in await asyncio.wait_for(broker.failed(), 10)
+            assert "offline" in await asyncio.wait_for(broker.failed(), DEADLINE_S)
             files.faults = {}
 
     asyncio.run(main())

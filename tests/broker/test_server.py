@@ -25,7 +25,7 @@ from odradek.storage.checkpoint import CLEAN_SHUTDOWN
 
 from .client import batch_of, creatable, records_in
 from .requests import delete_topics, metadata
-from .running import HOST, RunningBroker, make_broker, on_broker, running, until
+from .running import DEADLINE_S, HOST, RunningBroker, make_broker, on_broker, running, until
 
 
 @contextlib.asynccontextmanager
@@ -202,7 +202,7 @@ async def test_a_store_that_fails(broker: RunningBroker, monkeypatch: pytest.Mon
     refused = (await client.ask(request, 7)).topics[0]
     assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "disk I/O error" in refused.error_message
-    reason = await asyncio.wait_for(broker.failed(), 10)
+    reason = await asyncio.wait_for(broker.failed(), DEADLINE_S)
     assert "store" in reason
     assert "disk I/O error" in reason
 

@@ -28,7 +28,7 @@ from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatR
 from odradek.protocol.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
 from odradek.protocol.messages.k43_elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from tests.broker.client import Client, batch_of, fetch_request, records_in
-from tests.broker.running import running, until
+from tests.broker.running import DEADLINE_S, running, until
 from tests.sim.loop import SimLoop, simulate
 
 HOST = "127.0.0.1"
@@ -381,7 +381,7 @@ def test_close_ends_who_waits() -> None:
         await asyncio.sleep(0)
         slow.close()
         with pytest.raises(PeerFailed, match="closed"):
-            await asyncio.wait_for(task, 1)
+            await asyncio.wait_for(task, DEADLINE_S)
         async with server.listening():
             assert await ask_heartbeat(peer) == 27
             peer.close()
