@@ -15,10 +15,15 @@ from tests.wire.servers import Server, make_server
 
 StartServer = Callable[..., Server]
 NewTopicName = Callable[..., str]
+# Many start clients in Java, kill brokers or wait several times, and bound each step by itself.
+PATIENCE = pytest.mark.timeout(300)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mark_room(items, __file__, pytest.mark.wire)
+    if config.getoption("timeout") is None:
+        unbounded = [item for item in items if item.get_closest_marker("timeout") is None]
+        mark_room(unbounded, __file__, PATIENCE)
 
 
 @pytest.fixture(scope="session")

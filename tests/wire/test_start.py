@@ -20,7 +20,7 @@ from tests.wire.conftest import StartServer, create_topic
 from tests.wire.raw import Closed, RawConnection
 from tests.wire.servers import OdradekServer, Server, serve_command
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 def refused(data_dir: Path, *arguments: str, settings: Mapping[str, str] | None = None) -> str:
