@@ -1,7 +1,9 @@
 """What procedures want brokers to be told, as requests of the versions that brokers speak.
 
-A request names at most PARTITIONS_MAX partitions: many of them become several requests, so that
-none keeps a loop busy for long. To the receiver that is the same: partitions are told one by one.
+A request names about PARTITIONS_MAX partitions at most: many of them become several requests, so
+that none keeps a loop busy for long. To a replica that is the same: partitions are told one by one.
+What clients are told of a topic stays whole, however many partitions it has: they would take those
+that they hear of for all, and choose the partition of a key, or of a group, by a wrong count.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -59,7 +61,7 @@ def build_requests(
         yield _leader_and_isr(states, sender, broker_epoch, live)
     if asked.update_metadata is not None:
         brokers = [_live_broker(broker) for broker in live]
-        slices = _slices(asked.update_metadata) or [[]]
+        slices = _slices(asked.update_metadata, cut_topics=False) or [[]]
         for number, states in enumerate(slices, 1):
             request = UpdateMetadataRequest(
                 controller_id=sender.controller_id,
@@ -80,19 +82,16 @@ def build_requests(
         )
 
 
-def _slices(items: Sequence[T]) -> list[list[T]]:
-    """Partitions of one topic stay together if they can.
-
-    Who is told of some would take them for all, and find groups by a wrong count of partitions.
-    """
+def _slices(items: Sequence[T], *, cut_topics: bool = True) -> list[list[T]]:
+    """Partitions of one topic stay together if they can."""
     slices: list[list[T]] = []
     for _, group in groupby(items, key=lambda item: item.topic):
         of_topic: list[T] = list(group)
         if slices and len(slices[-1]) + len(of_topic) <= PARTITIONS_MAX:
             slices[-1] += of_topic
             continue
-        starts = range(0, len(of_topic), PARTITIONS_MAX)
-        slices += [of_topic[at : at + PARTITIONS_MAX] for at in starts]
+        size = PARTITIONS_MAX if cut_topics else len(of_topic)
+        slices += [of_topic[at : at + size] for at in range(0, len(of_topic), size)]
     return slices
 
 

@@ -25,8 +25,8 @@ def live(broker_id: int, epoch: int = 1) -> LiveBroker:
     return LiveBroker(broker_id, epoch, (Endpoint("PLAINTEXT", "h", 9, "PLAINTEXT"),))
 
 
-def led(partition: int) -> PartitionState:
-    return PartitionState("t", ID, partition, 1, 0, (1,), (1,), 0, 5)
+def led(partition: int, topic: str = "t") -> PartitionState:
+    return PartitionState(topic, ID, partition, 1, 0, (1,), (1,), 0, 5)
 
 
 class Told:
@@ -89,17 +89,21 @@ async def test_everything_in_order() -> None:
 @asynchronous
 async def test_much_at_a_time_goes_in_slices() -> None:
     async with told() as t:
-        states = [led(partition) for partition in range(2 * PARTITIONS_MAX + 1)]
-        t.send(BrokerRequests(1, states, states))
+        one_each = [led(0, topic=f"t{number}") for number in range(PARTITIONS_MAX)]
+        large = [led(partition, topic="u") for partition in range(PARTITIONS_MAX + 1)]
+        t.send(BrokerRequests(1, one_each + large, [*one_each, *large, led(0, topic="v")]))
         await t.channels.settled(1)
         assert t.broker.names() == ["LeaderAndIsr"] * 3 + ["UpdateMetadata"] * 3
+        sizes, tags = [], []
         for request in t.broker.requests:
             assert isinstance(request, LeaderAndIsrRequest | UpdateMetadataRequest)
             assert request.controller_epoch == 5
             assert request.broker_epoch == 1
-        assert len(t.broker.metadata) == len(states)
-        tags = [set(request.tagged_fields or ()) for request in t.broker.requests[3:]]
-        assert tags == [{MORE_TO_COME_TAG}, {MORE_TO_COME_TAG}, set()]
+            sizes.append(sum(len(topic.partition_states) for topic in request.topic_states))
+            tags.append(set(request.tagged_fields or ()))
+        # Clients hear of a topic as a whole.
+        assert sizes == [PARTITIONS_MAX, PARTITIONS_MAX, 1, PARTITIONS_MAX, PARTITIONS_MAX + 1, 1]
+        assert tags == [set(), set(), set(), {MORE_TO_COME_TAG}, {MORE_TO_COME_TAG}, set()]
 
 
 @asynchronous
