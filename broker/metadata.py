@@ -81,6 +81,7 @@ class MetadataCache:
         self.topics: dict[str, TopicInfo] = {}
         self._names: dict[bytes, str] = {}
         self._changed = asyncio.Event()
+        self._one_by_one = asyncio.Lock()
         self.is_told = False
         """Whether a controller has told this broker of all brokers and partitions."""
         self.version = 0
@@ -92,18 +93,23 @@ class MetadataCache:
             await self._changed.wait()
 
     async def wait_for_first_word(self) -> None:
-        """Return once a controller has told of everything.
+        """Return once a controller has told of everything; at once if it has.
 
         Until then Kafka tells clients of no brokers, or of no topics. librdkafka, which forgets the
         brokers that it knew when all are gone, then asks again only after minutes; and consumers by
         pattern give up what they had.  Raises: CloseConnection if it takes too long: the client
         asks somebody else, or again.
         """
+        if self.is_told:
+            return
         try:
             async with asyncio.timeout(FIRST_WORD_WITHIN_S):
                 await self.wait_until(lambda: self.is_told)
         except TimeoutError:
             raise CloseConnection("no controller has told this broker of everything yet") from None
+        # Many have come meanwhile, and what each is told of may be much: one in a turn of the loop.
+        async with self._one_by_one:
+            await asyncio.sleep(0)
 
     def _wake(self) -> None:
         self.version += 1

@@ -26,6 +26,7 @@ async def handle(
     request: FindCoordinatorRequest, call: Call, node: Node
 ) -> FindCoordinatorResponse:
     """Find the coordinator of each key."""
+    await node.metadata.wait_for_first_word()
     if call.version >= BATCHED_VERSION_FIRST:
         found: list[Coordinator] = []
         for key in request.coordinator_keys:  # only the first of them ever has to wait

@@ -50,6 +50,7 @@ async def _configs(resource: DescribeConfigsResource, node: Node) -> list[Descri
     kind, name, keys = resource.resource_type, resource.resource_name, resource.configuration_keys
     if kind == ResourceType.TOPIC:
         check_topic_name(name)
+        await node.metadata.wait_for_first_word()
         if name not in node.metadata.topics:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return node.config.describe_topic(await node.topics.overrides(name), keys)

@@ -18,10 +18,11 @@ from ..core.topic_names import is_internal, is_topic_name
 from ..node import Node
 
 
-def handle(
+async def handle(
     request: DescribeTopicPartitionsRequest, call: Call, node: Node
 ) -> DescribeTopicPartitionsResponse:
     """Fill a page from the cursor on; no topics means all."""
+    await node.metadata.wait_for_first_word()
     response = DescribeTopicPartitionsResponse()
     left = max(1, min(request.response_partition_limit, node.partitions_per_page_max))
     asks_for_all = not request.topics

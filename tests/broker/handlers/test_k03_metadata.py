@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from odradek.broker.metadata import MetadataCache
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import (
     MetadataRequest,
@@ -9,9 +10,20 @@ from odradek.protocol.messages.k03_metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
+from odradek.protocol.messages.k32_describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from odradek.protocol.messages.k60_describe_cluster import DescribeClusterRequest
+from odradek.protocol.messages.k75_describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from odradek.protocol.schema import Message
 from tests.broker.client import Client
+from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.requests import metadata
 from tests.broker.running import RunningBroker, on_broker
 
@@ -134,6 +146,49 @@ async def test_the_answer_waits_for_the_first_word_of_a_controller(broker: Runni
     assert (answer.controller_id, [b.node_id for b in answer.brokers]) == (0, [0])
     assert answer.topics[0].error_code == ErrorCode.NONE
     assert [b.broker_id for b in (await described).brokers] == [0]
+
+
+@on_broker(both=False)
+async def test_others_that_say_what_there_is_wait_as_well(broker: RunningBroker) -> None:
+    await (await broker.client()).create_topic("t")
+    configs = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=None)
+    requests: list[tuple[Message, int]] = [
+        (FindCoordinatorRequest(coordinator_keys=["g"]), 4),
+        (DescribeConfigsRequest(resources=[configs]), 4),
+        (DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")]), 0),
+    ]
+    cache = broker.node.metadata
+    topics, cache.topics, cache.is_told = cache.topics, {}, False
+    asked = [
+        asyncio.create_task((await broker.client()).ask(request, version))
+        for request, version in requests
+    ]
+    await (await broker.client()).ask(ApiVersionsRequest(), 0)
+    assert not any(task.done() for task in asked)
+    cache.topics = topics
+    cache.update_partitions([])
+    coordinator, described, found = [await task for task in asked]
+    assert coordinator.coordinators[0].error_code == ErrorCode.NONE
+    assert described.results[0].error_code == ErrorCode.NONE
+    assert [len(topic.partitions) for topic in found.topics] == [1]
+
+
+@asynchronous
+async def test_who_has_waited_is_answered_in_a_turn_of_his_own() -> None:
+    """What they are told of all topics may take ms each, and hundreds may have come."""
+    cache, answered = MetadataCache("cluster"), list[int]()
+
+    async def ask(number: int) -> None:
+        await cache.wait_for_first_word()
+        answered.append(number)
+
+    waiting = [asyncio.create_task(ask(number)) for number in range(5)]
+    await asyncio.sleep(0)
+    cache.update_partitions([])
+    while len(answered) < len(waiting):
+        before = len(answered)
+        await asyncio.sleep(0)
+        assert len(answered) <= before + 1
 
 
 @on_broker(both=False)
