@@ -9,6 +9,8 @@ from typing import Any, Final, Self, TextIO
 
 _CLEAR_LINE: Final = "\r\x1b[K"
 _COLUMNS_IF_UNKNOWN: Final = 80
+_SHARE_MIN: Final = 1e-6
+"""Of less nobody can say how long the rest takes."""
 
 
 class StatusLine:
@@ -30,17 +32,15 @@ class StatusLine:
             return
         with self._lock:
             self._line = _cut(line, self._columns())
-            self._out.write(_CLEAR_LINE + self._line)
-            self._out.flush()
+            self._put(_CLEAR_LINE + self._line)
 
     def write(self, text: str) -> None:
         """Take whole lines of a log, as the stream of its handler."""
         with self._lock:
-            self._out.write(_CLEAR_LINE + text + self._line)
+            self._put(_CLEAR_LINE + text + self._line)
 
     def flush(self) -> None:
-        """As a stream's."""
-        self._out.flush()
+        """As a stream's; nothing is held back."""
 
     def __enter__(self) -> Self:
         if self._is_shown:
@@ -58,8 +58,19 @@ class StatusLine:
         for handler in self._handlers:
             handler.setStream(self._out)
         if self._line:
-            self._out.write("\n")
+            self._put("\n")
+
+    def _put(self, text: str) -> None:
+        """Write; a job goes on when its terminal has gone."""
+        try:
+            self._out.write(text)
             self._out.flush()
+        except OSError:
+            self._is_shown = False
+            # Else Python would fail at the end of the process, too, with what it could not write.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._out.fileno())
+            os.close(nowhere)
 
     def _columns(self) -> int:
         try:
@@ -71,7 +82,7 @@ class StatusLine:
 
 def time_left(share: float, elapsed_s: float) -> str:
     """`, 0:01:10 left`, if the rest takes as long as the share that is done; nothing before."""
-    if share <= 0:
+    if share < _SHARE_MIN:
         return ""
     return f", {timedelta(seconds=round(elapsed_s * (1 - share) / share))} left"
 

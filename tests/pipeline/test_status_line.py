@@ -114,8 +114,23 @@ def test_a_line_is_as_long_as_the_terminal_is_wide(columns: int, seen: str) -> N
     assert read.rstrip() == CLEAR + seen
 
 
+def test_a_job_outlives_its_terminal() -> None:
+    here, there = pty.openpty()
+    with open(there, "w", encoding="utf-8") as out:
+        with redirect_stderr(out):
+            log.addHandler(logging.StreamHandler())
+            with StatusLine() as line:
+                line.show("one")
+                os.close(here)
+                line.show("two")
+                log.warning("said")
+                line.show("three")
+            log.handlers.clear()
+        line.show("after it")
+
+
 def test_what_is_left_takes_as_long() -> None:
-    assert time_left(0, 5) == ""
+    assert time_left(0, 5) == time_left(1e-300, 5) == ""
     assert time_left(0.25, 60) == ", 0:03:00 left"
     assert time_left(1, 60) == ", 0:00:00 left"
 
