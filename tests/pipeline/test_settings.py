@@ -172,7 +172,9 @@ def test_spark_submit_is_not_told_what_settings_say(names: list[str], left: str)
 def test_conf_wins_over_the_options_of_spark_submit_that_people_use() -> None:
     told = (
         "--driver-memory 1g --driver-java-options '-Da=b -Dc=d' --driver-class-path a.jar"
-        " --executor-memory 2g --executor-cores 2 --num-executors 3 --total-executor-cores 6 shell"
+        " --executor-memory 2g --executor-cores 2 --num-executors 3 --total-executor-cores 6"
+        " --exclude-packages g:a --repositories http://r --files f --archives z.zip --py-files p.py"
+        " --queue q --driver-cores 4 --driver-library-path lib shell"
     )
     settings = submit_settings(told)
     assert settings == {
@@ -183,6 +185,14 @@ def test_conf_wins_over_the_options_of_spark_submit_that_people_use() -> None:
         "spark.executor.cores": "2",
         "spark.executor.instances": "3",
         "spark.cores.max": "6",
+        "spark.jars.excludes": "g:a",
+        "spark.jars.repositories": "http://r",
+        "spark.files": "f",
+        "spark.archives": "z.zip",
+        "spark.submit.pyFiles": "p.py",
+        "spark.yarn.queue": "q",
+        "spark.driver.cores": "4",
+        "spark.driver.extraLibraryPath": "lib",
     }
     assert without_settings(told, settings) == "shell"
 
