@@ -1,7 +1,7 @@
 """`odradek pipeline audit`: are broker, archive and copy the same?"""
 
+import errno
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -153,7 +153,11 @@ def _make_room(name: str | None) -> None:
     if not folder.is_dir() or Path(name).is_dir():
         raise PipelineError(f"{name} cannot be written: give a file in a folder that is there")
     if _is_own(Path(name)):
-        Path(name).unlink(missing_ok=True)
+        try:
+            Path(name).unlink(missing_ok=True)
+        except OSError as error:
+            if error.errno != errno.EBUSY:  # it is mounted there, such as a container's host's
+                raise PipelineError(f"{name} cannot be written: {error.strerror}") from error
 
 
 def _show(report: Report, json_file: str | None, html_file: str | None) -> None:
@@ -180,15 +184,24 @@ def _write(name: str, text: str) -> None:
     try:
         unfinished.write_text(text, encoding="utf-8")
         if unfinished != path:
-            unfinished.replace(path)
+            _put(unfinished, path)
     except OSError as error:
         if unfinished != path:
             unfinished.unlink(missing_ok=True)
         raise PipelineError(f"{name} cannot be written: {error.strerror}") from error
 
 
+def _put(finished: Path, path: Path) -> None:
+    """Move a report to its place, or into what is mounted there.  Raises: OSError."""
+    try:
+        finished.replace(path)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        path.write_bytes(finished.read_bytes())
+        finished.unlink()
+
+
 def _is_own(path: Path) -> bool:
-    """Whether a report may take this place: not that of a device, a pipe, a link or a mount."""
-    if path.is_symlink() or os.path.ismount(path):  # a container's file may be one of its host's
-        return False
-    return path.is_file() or not path.exists()
+    """Whether a report may take this place: not that of a device, a pipe or a link."""
+    return not path.is_symlink() and (path.is_file() or not path.exists())

@@ -1,5 +1,7 @@
 """What the audit refuses before Spark is started: one sentence, exit code 2."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -145,11 +147,19 @@ def test_a_file_that_is_mounted_is_written_as_it_is(
     """As Docker mounts a single one: it can neither be removed nor be replaced."""
     report = tmp_path / "audit.json"
     report.write_text("before")
-    monkeypatch.setattr("os.path.ismount", lambda path: Path(path) == report)
+
+    def busy(path: Path, *_: object, **__: object) -> None:
+        if report in (path, *_):
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        os.unlink(path)
+
+    monkeypatch.setattr(Path, "unlink", busy)
+    monkeypatch.setattr(Path, "replace", busy)
     with report.open() as mounted:
         _make_room(str(report))
         _write(str(report), "after")
         assert mounted.read() == report.read_text() == "after"
+    assert [*tmp_path.iterdir()] == [report]
 
 
 def test_a_report_is_written_whole_or_not_at_all(
