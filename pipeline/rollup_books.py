@@ -7,6 +7,7 @@ that is run again after a kill has the same offsets and watermark and writes the
 A checkpoint belongs to its spec once a record has fitted: before that, another one begins it anew.
 """
 
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -30,6 +31,8 @@ DONE: Final = ("offsets", "commits", "state", "metadata", BATCHES)
 TIME_ZONE: Final = "spark.sql.session.timeZone"
 BATCHES_KEPT: Final = 100
 """As many as Spark keeps of its own (spark.sql.streaming.minBatchesToRetain)."""
+
+log = logging.getLogger(__name__)
 
 Origin = Mapping[str, Sequence[str | None]]
 """Of each topic that is read: where a rollup begins it, and the ids of its cluster and itself."""
@@ -81,16 +84,24 @@ class Books:
             self._own(identity, meaning, overwrite=False)
             return identity
         with document_of(self.files, OWNER, VERSION) as owner:
-            identity, before = str(owner["id"]), dict(owner["spec"])
+            identity, meant = str(owner["id"]), dict(owner["spec"])
             is_refused = bool(owner.get("refused"))
             origin = dict(owner.get("origin", {}))  # older ones have none
-        differing = [key for key in meaning if before.get(key) != meaning[key]]
+        differing = [key for key in meaning if meant.get(key) != meaning[key]]
         # More topics are fine: Spark begins those by itself.
-        is_elsewhere = "source" in differing or not origin.items() <= self._origin.items()
+        is_elsewhere = "source" in differing or any(
+            topic not in self._origin
+            or before[0] != self._origin[topic][0]
+            or is_another(before, self._origin[topic])
+            for topic, before in origin.items()
+        )
         if is_refused or ((differing or is_elsewhere) and not self._has_good()):
             self.refuse()  # a kill on the way must not leave what looks like good records
             # Where the query began stays, with `latest` too: what came since is not passed over.
-            self._forget(*DONE, *((SOURCES,) if is_elsewhere else ()))
+            self._forget(*DONE)
+            if is_elsewhere:
+                log.warning("no record has fitted, and the source is another: its start is, too")
+                self._forget(SOURCES)
             self._own(identity, meaning)
             return identity
         if differing:
@@ -120,7 +131,7 @@ class Books:
                 " or is another cluster's: give the rollup a new name, checkpoint and output, or go"
                 " on at the checkpoint's offsets with --no-fail-on-data-loss"
             )
-        origin = {**self._origin, **before} if fail_on_data_loss else self._origin
+        origin = {**before, **self._origin} if fail_on_data_loss else self._origin
         if origin != before:
             self._write_owner({**owner, "origin": origin})
 
@@ -159,6 +170,10 @@ class Books:
         if batch_id >= BATCHES_KEPT:
             self.files.delete(_path(batch_id - BATCHES_KEPT))
         return Noted(batch_id, total, total_rows)
+
+    def forget(self, batch_id: int) -> None:
+        """The newest batch is not done, if it was noted."""
+        self.files.delete(_path(batch_id))
 
     def newest(self) -> Noted | None:
         """The newest batch that was noted."""

@@ -13,7 +13,7 @@ from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.rollup import origin_of
 from odradek.pipeline.rollup_batch import BatchWriter, advanced, picked
-from odradek.pipeline.rollup_books import BATCHES, BATCHES_KEPT, Books, Origin, Planned
+from odradek.pipeline.rollup_books import BATCHES, BATCHES_KEPT, Books, Noted, Origin, Planned
 from odradek.pipeline.rollup_parquet import STAGING, ParquetFolder
 from odradek.pipeline.rollup_reading import read_spec
 from odradek.pipeline.rollup_spec import Rollup
@@ -216,7 +216,9 @@ ORDERS = {"orders": ["latest", "here", "id-1"]}
     [
         (ORDERS, True),
         (ORDERS | {"orders-2": ["latest", "here", "id-2"]}, True),  # a pattern found one more
-        ({"orders": ["latest", "there", "id-1"]}, False),
+        ({"orders": ["latest", "there", "id-1"]}, True),  # a copy of the whole cluster
+        ({"orders": ["latest", "here", None]}, True),
+        ({"orders": ["latest", "there", None]}, False),
         ({"orders": ["latest", "here", "id-3"]}, False),  # made anew
         ({"orders": ["earliest", "here", "id-1"]}, False),
         ({"orders-2": ["latest", "here", "id-2"]}, False),  # deleted
@@ -270,7 +272,7 @@ def test_offsets_of_another_topic_say_nothing_of_this_one(now: Origin, others: s
 
     if others is None:
         Books(files, origin=now).check_origin(fail_on_data_loss=True)
-        assert noted() == {**now, **HERE}
+        assert noted() == {**HERE, **now}
         return
     with pytest.raises(PipelineError, match=f"^{others} was made anew since the checkpoint"):
         Books(files, origin=now).check_origin(fail_on_data_loss=True)
@@ -379,6 +381,8 @@ def killed(*, ended: int, parquet: Mapping[str, str] = {}) -> tuple[MemoryFiles,
             **{f"state/0/7/{file}": "" for file in ("1.delta", "1.snapshot", "12.delta")},
         }
     )
+    for batch in range(ended):
+        Books(files).note(batch, Counts(4, 3), rows=1)
     folder = ParquetFolder(memory(parquet))
     writer = BatchWriter(spec(), Books(files), folder, reading={}, writing={}, chained=True)
     return files, writer
@@ -392,11 +396,14 @@ def test_a_batch_that_was_killed_is_planned_anew_without_what_is_gone() -> None:
         f"state/{part}/2.{kind}" for part in ("0/7", "1/7") for kind in ("delta", "snapshot")
     }
     files.content.update(dict.fromkeys(attempt, b""))
+    writer.books.note(1, Counts(4, 3), rows=1)
+    attempt.add("odradek/batches/0000000001.json")
     writer.replan(["t", "u", "new"])
     assert files.content.keys() == before | attempt
     before -= {"offsets/1"}
     writer.replan(["t"])
     assert files.content.keys() == before
+    assert writer.noted == Noted(0, Counts(4, 3), 1)
     writer.replan(["t"])  # batch 0, which has ended, had records of u
     assert files.content.keys() == before
     files, writer = killed(ended=2)
