@@ -5,15 +5,13 @@ one only if it is marked `every_release` (tests/conftest.py); one that takes `wa
 those of segment files do, with Spark 4.0 only.  `@pytest.mark.spark` is theirs to set.
 """
 
-import gc
 import itertools
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient
 
-from tests.marks import mark_room
+from tests.marks import FORGOTTEN_BY_KAFKA_PYTHON, collect_in_room, mark_room
 from tests.pipeline.harness import Commands, WarmSpark
 from tests.spark.environment import Spark
 from tests.spark.releases import present
@@ -21,20 +19,14 @@ from tests.wire.servers import Server, make_server
 
 NewTopicName = Callable[..., str]
 
-FORGOTTEN_BY_KAFKA_PYTHON = "ignore:unclosed <socket.socket:ResourceWarning"
-"""One that connects while its client is being closed; whose test it was the collector can't tell.
-All sockets of this process are kafka-python's here."""
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    mark_room(items, __file__, pytest.mark.filterwarnings(FORGOTTEN_BY_KAFKA_PYTHON))
+    mark_room(items, __file__, FORGOTTEN_BY_KAFKA_PYTHON)
 
 
 @pytest.hookimpl(trylast=True)  # behind the ends of fixtures
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """What was forgotten here is collected here, and not in the test of another room."""
-    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
-        gc.collect()
+    collect_in_room(__file__, nextitem)
 
 
 @pytest.fixture(scope="session")
