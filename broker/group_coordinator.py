@@ -100,7 +100,9 @@ class GroupCoordinator:
     def _partition_of(self, group_id: str) -> int:
         info = self._node.metadata.topics.get(GROUP_OFFSETS_TOPIC)
         if info is not None and info.topic_id != self._counted_id:
-            self._counted_id, self._partition_count = info.topic_id, len(info.partitions)
+            self._partition_count = len(info.partitions)
+            if self._node.metadata.is_told:  # else more of them may be to come
+                self._counted_id = info.topic_id
         return partition_of(group_id, self._partition_count)
 
     async def _create_topic(self) -> None:

@@ -106,7 +106,8 @@ class MetadataCache:
             async with asyncio.timeout(FIRST_WORD_WITHIN_S):
                 await self.wait_until(lambda: self.is_told)
         except TimeoutError:
-            raise CloseConnection("no controller has told this broker of everything yet") from None
+            if not self.is_told:  # it may be, in the same turn of a loop that was busy
+                raise CloseConnection("no controller has told this broker of all yet") from None
         # Many have come meanwhile, and what each is told of may be much: one in a turn of the loop.
         async with self._one_by_one:
             await asyncio.sleep(0)

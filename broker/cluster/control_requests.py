@@ -7,7 +7,6 @@ that they hear of for all, and choose the partition of a key, or of a group, by 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 from typing import Final, NamedTuple, TypeVar
 
 from odradek.protocol.errors import ErrorCode, error_code
@@ -85,8 +84,7 @@ def build_requests(
 def _slices(items: Sequence[T], *, cut_topics: bool = True) -> list[list[T]]:
     """Partitions of one topic stay together if they can."""
     slices: list[list[T]] = []
-    for _, group in groupby(items, key=lambda item: item.topic):
-        of_topic: list[T] = list(group)
+    for of_topic in _by_topic(items).values():
         if slices and len(slices[-1]) + len(of_topic) <= PARTITIONS_MAX:
             slices[-1] += of_topic
             continue

@@ -1,4 +1,5 @@
 import asyncio
+import time
 
 import pytest
 
@@ -189,6 +190,17 @@ async def test_who_has_waited_is_answered_in_a_turn_of_his_own() -> None:
         before = len(answered)
         await asyncio.sleep(0)
         assert len(answered) <= before + 1
+
+
+@asynchronous
+async def test_a_word_that_comes_with_the_time_out_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.broker.metadata.FIRST_WORD_WITHIN_S", 0.01)
+    cache = MetadataCache("cluster")
+    waiting = asyncio.create_task(cache.wait_for_first_word())
+    await asyncio.sleep(0)
+    time.sleep(0.02)  # noqa: ASYNC251 - the loop was busy
+    cache.update_partitions([])
+    await waiting
 
 
 @on_broker(both=False)
