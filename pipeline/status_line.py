@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 import threading
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, Self, TextIO
 
@@ -65,12 +66,11 @@ class StatusLine:
         try:
             self._out.write(text)
             self._out.flush()
+        except BlockingIOError:
+            pass  # it is there, and slow
         except OSError:
             self._is_shown = False
-            # Else Python would fail at the end of the process, too, with what it could not write.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._out.fileno())
-            os.close(nowhere)
+            _to_nowhere(self._out, sys.stdout)
 
     def _columns(self) -> int:
         try:
@@ -78,6 +78,20 @@ class StatusLine:
         except OSError:
             columns = 0
         return columns or _COLUMNS_IF_UNKNOWN
+
+
+def _to_nowhere(gone: TextIO, other: TextIO) -> None:
+    """Let a terminal that has gone take all that is said to it, by another stream as well.
+
+    Else what a job says last would fail, and Python at the end of the process.
+    """
+    terminal = os.fstat(gone.fileno())
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (gone, other):
+        with suppress(OSError):  # a stream that is no file of the system's
+            if os.path.samestat(os.fstat(stream.fileno()), terminal):
+                os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def time_left(share: float, elapsed_s: float) -> str:

@@ -7,7 +7,7 @@ import pty
 import re
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from types import SimpleNamespace
 from typing import Any
 
@@ -127,6 +127,27 @@ def test_a_job_outlives_its_terminal() -> None:
                 line.show("three")
             log.handlers.clear()
         line.show("after it")
+
+
+def test_what_a_job_says_last_goes_nowhere_with_its_terminal() -> None:
+    here, there = pty.openpty()
+    with open(there, "w", encoding="utf-8") as out, open(os.dup(there), "w") as result:
+        with redirect_stdout(result), StatusLine(out) as line:
+            os.close(here)
+            line.show("one")
+        print("done", file=result, flush=True)
+
+
+def test_a_terminal_that_is_slow_is_not_taken_for_gone() -> None:
+    class Slow(Screen):
+        def flush(self) -> None:
+            raise BlockingIOError
+
+    out = Slow()
+    with StatusLine(out) as line:
+        line.show("one")
+        line.show("two")
+    assert out.getvalue().endswith("two\n")
 
 
 def test_what_is_left_takes_as_long() -> None:
