@@ -1,7 +1,7 @@
 """`odradek pipeline audit`: are broker, archive and copy the same?"""
 
-import errno
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -152,12 +152,16 @@ def _make_room(name: str | None) -> None:
     folder = Path(name).absolute().parent
     if not folder.is_dir() or Path(name).is_dir():
         raise PipelineError(f"{name} cannot be written: give a file in a folder that is there")
-    if _is_own(Path(name)):
+    path = Path(name)
+    if path.is_symlink() or not path.is_file():
+        return
+    try:
+        path.unlink()
+    except OSError:  # such as a container's file that is one of its host's
         try:
-            Path(name).unlink(missing_ok=True)
+            path.write_bytes(b"")
         except OSError as error:
-            if error.errno != errno.EBUSY:  # it is mounted there, such as a container's host's
-                raise PipelineError(f"{name} cannot be written: {error.strerror}") from error
+            raise PipelineError(f"{name} cannot be written: {error.strerror}") from error
 
 
 def _show(report: Report, json_file: str | None, html_file: str | None) -> None:
@@ -178,30 +182,14 @@ def _show(report: Report, json_file: str | None, html_file: str | None) -> None:
 
 
 def _write(name: str, text: str) -> None:
-    """Write a report whole or not at all."""
+    """Write a report whole or not at all; into what is there, which `_make_room` had to leave."""
     path = Path(name)
-    unfinished = path.with_name(f".{path.name}.unfinished") if _is_own(path) else path
+    unfinished = path if os.path.lexists(path) else path.with_name(f".{path.name}.unfinished")
     try:
         unfinished.write_text(text, encoding="utf-8")
         if unfinished != path:
-            _put(unfinished, path)
+            unfinished.replace(path)
     except OSError as error:
         if unfinished != path:
             unfinished.unlink(missing_ok=True)
         raise PipelineError(f"{name} cannot be written: {error.strerror}") from error
-
-
-def _put(finished: Path, path: Path) -> None:
-    """Move a report to its place, or into what is mounted there.  Raises: OSError."""
-    try:
-        finished.replace(path)
-    except OSError as error:
-        if error.errno != errno.EBUSY:
-            raise
-        path.write_bytes(finished.read_bytes())
-        finished.unlink()
-
-
-def _is_own(path: Path) -> bool:
-    """Whether a report may take this place: not that of a device, a pipe or a link."""
-    return not path.is_symlink() and (path.is_file() or not path.exists())

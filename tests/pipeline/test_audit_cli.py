@@ -141,43 +141,49 @@ def test_a_report_is_there_though_nobody_reads_what_is_printed(
     assert (len(said), all(file.stat().st_size for file in files)) == (1, True)
 
 
+@pytest.mark.parametrize("refused", [errno.EBUSY, errno.EROFS, errno.EACCES])
 def test_a_file_that_is_mounted_is_written_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    refused: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Docker mounts a single one: it can neither be removed nor be replaced."""
+    """As Docker mounts a single one, perhaps into a folder that takes nothing: it stays there."""
     report = tmp_path / "audit.json"
     report.write_text("before")
 
-    def busy(path: Path, *_: object, **__: object) -> None:
-        if report in (path, *_):
-            raise OSError(errno.EBUSY, "Device or resource busy")
-        os.unlink(path)
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise OSError(refused, os.strerror(refused))
 
-    monkeypatch.setattr(Path, "unlink", busy)
-    monkeypatch.setattr(Path, "replace", busy)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr(Path, "replace", refuse)
     with report.open() as mounted:
         _make_room(str(report))
+        assert report.read_text() == ""  # nothing of before is taken for the new one
         _write(str(report), "after")
         assert mounted.read() == report.read_text() == "after"
     assert [*tmp_path.iterdir()] == [report]
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    with pytest.raises(PipelineError, match=r"audit\.json cannot be written: "):
+        _make_room(str(report))
 
 
 def test_a_report_is_written_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "page.html"
-    _write(str(page), "first")
+    page.write_text("first")
+    _make_room(str(page))
     write_text = Path.write_text
 
     def full(path: Path, text: str, **rest: str) -> int:
         write_text(path, text[:3], **rest)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(PipelineError, match=r"page\.html cannot be written: No space left"):
-        _write(str(page), "second")
-    assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
-    assert page.read_text() == "first"
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_text", full)
+        with pytest.raises(PipelineError, match=r"page\.html cannot be written: No space left"):
+            _write(str(page), "second")
+    assert [*tmp_path.iterdir()] == []
+    _write(str(page), "third")
+    assert page.read_text() == "third"
 
 
 def test_ranges_have_a_size() -> None:
