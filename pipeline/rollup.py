@@ -55,7 +55,6 @@ def run_rollup(
     )
     writer.open()
     if writer.books.files.exists("offsets"):  # else it only holds what we have just noted
-        writer.books.check_origin(fail_on_data_loss=fail_on_data_loss)
         check_start(
             writer.books.files,
             kafka,
@@ -65,6 +64,7 @@ def run_rollup(
         )
         if not fail_on_data_loss:
             writer.replan(topics)
+        writer.books.check_origin(fail_on_data_loss=fail_on_data_loss)
     create_outputs(spec, kafka, kafka.partitions(topics[0]))
     run_stream(
         lambda: stream(spark, spec, writer),

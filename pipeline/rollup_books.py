@@ -131,7 +131,7 @@ class Books:
                 " or is another cluster's: give the rollup a new name, checkpoint and output, or go"
                 " on at the checkpoint's offsets with --no-fail-on-data-loss"
             )
-        origin = {**before, **self._origin} if fail_on_data_loss else self._origin
+        origin = {**before, **self._origin}
         if origin != before:
             self._write_owner({**owner, "origin": origin})
 
