@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from odradek.cli import main
+from tests.cli.conftest import PATIENTLY
 from tests.wire.clients import librdkafka
 from tests.wire.conftest import NewTopicName, eventually
 from tests.wire.servers import Server
@@ -25,9 +26,7 @@ def run(server: Server) -> Run:
     """Run `odradek groups` in this process."""
 
     def run(*arguments: str, exit_code: int | None = 0) -> Result:
-        # Of its own it gives up after 5 s.
-        patience = ("-X", "bootstrap_timeout_ms=30000")
-        command = ["groups", *arguments, "-b", server.bootstrap_servers, *patience]
+        command = ["groups", *arguments, "-b", server.bootstrap_servers, *PATIENTLY]
         result = CliRunner().invoke(main, command)
         expected = (0, 1) if exit_code is None else (exit_code,)
         assert result.exit_code in expected, (command, result.output, result.exception)
