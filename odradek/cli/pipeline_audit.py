@@ -149,10 +149,9 @@ def _make_room(name: str | None) -> None:
     """Refuse before the work what could not be written after it; no report of before is left."""
     if name is None or name == "-":
         return
-    folder = Path(name).absolute().parent
-    if not folder.is_dir() or Path(name).is_dir():
-        raise PipelineError(f"{name} cannot be written: give a file in a folder that is there")
     path = Path(name)
+    if not path.absolute().parent.is_dir() or path.is_dir():
+        raise PipelineError(f"{name} cannot be written: give a file in a folder that is there")
     if path.is_symlink() or not path.is_file():
         return
     try:
