@@ -81,7 +81,7 @@ class BatchWriter:
         for file in files.list("state", recursive=True):
             if PurePosixPath(file.path).stem == str(batch_id + 1):
                 files.delete(file.path)
-        self.books.forget(batch_id)
+        self.books.unnote(batch_id)
         files.delete(f"offsets/{batch_id}")
         self.noted = self.books.newest()
 

@@ -171,8 +171,8 @@ class Books:
             self.files.delete(_path(batch_id - BATCHES_KEPT))
         return Noted(batch_id, total, total_rows)
 
-    def forget(self, batch_id: int) -> None:
-        """The newest batch is not done, if it was noted."""
+    def unnote(self, batch_id: int) -> None:
+        """The newest batch was not done, if it was noted."""
         self.files.delete(_path(batch_id))
 
     def newest(self) -> Noted | None:
