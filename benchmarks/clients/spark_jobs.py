@@ -39,7 +39,8 @@ def check(spark: SparkSession, *, source: Source) -> dict[str, Any]:
         "sum(offset) AS offsets",
         "sum(crc32(key)) AS keys",
         "sum(crc32(value)) AS values",
-        "sum(unix_millis(timestamp)) AS times",
+        # By the rest alone: five million times of this decade are more than a long.
+        "sum(unix_millis(timestamp) % 2147483647) AS times",
     )
     result: dict[str, Any] = sums.collect()[0].asDict()
     return result
