@@ -224,12 +224,17 @@ class Partition(Replica):
             self.followers[replica_id].told_high_watermark = high_watermark
 
     def wait_for_living(self, alive: Container[int]) -> None:
-        """Who was about to join and is gone does not keep the high watermark any more."""
+        """Who was about to join and is gone does not keep the high watermark any more.
+
+        Nor does anybody who is gone keep the low watermark, so those who wait look again.
+        """
         gone = [f for r, f in self.followers.items() if f.is_joining and r not in alive]
         for follower in gone:
             follower.is_joining = False
         if gone:
             self._advance_high_watermark()
+        if self.waiters:
+            wake(self.waiters)
 
     def _may_join(self, follower: Follower, *, is_alive: bool) -> bool:
         return (

@@ -275,6 +275,25 @@ async def test_deleted_records_are_deleted_on_followers(cluster: Cluster) -> Non
     assert not cluster[1].partition().waiters
 
 
+@on_cluster(3)
+async def test_deleting_records_waits_no_longer_for_who_dies_meanwhile(cluster: Cluster) -> None:
+    await cluster.take(state_of(1, 0, [1, 2, 3], [1, 2, 3]))
+    await produce(cluster, 1, b"a", b"b", acks=-1)
+    await cluster.until_equal()
+    leader, client = cluster[1], await cluster[1].client()
+    cluster[3].replicator.stopped([KEY])
+    request = delete_records((*KEY, 1))
+    request.timeout_ms = 60_000
+    deleting = asyncio.ensure_future(client.ask(request, 2))
+    await until(lambda: leader.partition().followers[2].log_start_offset == 1)
+    assert not deleting.done()
+    leader.metadata.update_brokers(1, [leader.info, cluster[2].info])
+    leader.replicator.brokers_changed()
+    answer: DeleteRecordsResponse = await asyncio.wait_for(deleting, 10)
+    (result,) = answer.topics[0].partitions
+    assert (result.low_watermark, result.error_code) == (1, 0)
+
+
 @on_cluster()
 async def test_the_leader_knows_no_such_epoch(cluster: Cluster) -> None:
     """Then its end counts, if it is the earlier one."""
