@@ -35,10 +35,18 @@ def replica_of(request: FetchRequest, version: int, node: Node) -> FetchingRepli
     )
 
 
+def is_among_brokers(call: Call, node: Node) -> bool:
+    """Whether it comes by the brokers' own listener."""
+    return call.client.listener_name == node.config.broker_listeners.inter_broker
+
+
 def begin_fetch(
     request: FetchRequest, version: int, node: Node, *, is_follower: bool
 ) -> FetchContext:
-    """What it is to be answered with, as far as its session knows."""
+    """What it is to be answered with, as far as its session knows.
+
+    `is_follower`: who asks may take a consumer's place among the sessions.
+    """
     by_id = version >= TOPIC_ID_VERSION_FIRST
     wanted = _wanted(request, by_id)
     if version < SESSION_VERSION_FIRST or is_sessionless(request.session_id, request.session_epoch):
@@ -86,7 +94,7 @@ def _forgotten(request: FetchRequest, by_id: bool) -> Sequence[Key]:
 def lookup_of(call: Call, node: Node, *, is_follower: bool) -> Lookup:
     """How its partitions are found; for a follower only on the brokers' own listener."""
     version = call.version
-    if is_follower and call.client.listener_name != node.config.broker_listeners.inter_broker:
+    if is_follower and not is_among_brokers(call, node):
         return _deny
     find = node.find_by_name if version < TOPIC_ID_VERSION_FIRST else node.find_by_id
     if version < RECORDS_V2_VERSION_FIRST:

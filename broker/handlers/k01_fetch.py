@@ -47,7 +47,7 @@ from ..core.followers import FetchingReplica
 from ..core.news import News
 from ..core.partition import Partition
 from ..core.waiters import Waiter
-from ..fetch_requests import begin_fetch, lookup_of, replica_of
+from ..fetch_requests import begin_fetch, is_among_brokers, lookup_of, replica_of
 from ..fetch_topics import part_of
 from ..leader_hints import current_leader, endpoints
 from ..node import Node
@@ -68,7 +68,8 @@ def handle(
 ) -> FetchResponse | Awaitable[FetchResponse]:
     """Read now; wait if that is too little."""
     replica = replica_of(request, call.version, node)
-    fetch = begin_fetch(request, call.version, node, is_follower=replica is not None)
+    is_follower = replica is not None and is_among_brokers(call, node)
+    fetch = begin_fetch(request, call.version, node, is_follower=is_follower)
     if fetch.error:
         return FetchResponse(error_code=fetch.error, responses=[])
     answer = _Answering(request, call, node, fetch, replica)

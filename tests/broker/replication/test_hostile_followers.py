@@ -134,6 +134,7 @@ def test_brokers_have_a_listener_of_their_own(tmp_path: Path) -> None:
         "listeners": f"PLAINTEXT://{HOST}:0,BROKERS://{HOST}:0",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
         "inter.broker.listener.name": "BROKERS",
+        "max.incremental.fetch.session.cache.slots": "1",
     }
 
     async def main() -> None:
@@ -149,6 +150,11 @@ def test_brokers_have_a_listener_of_their_own(tmp_path: Path) -> None:
             assert state_seen(cluster) == before
             consumer = await client.ask(claimed(replica_id=-1, epoch=-1, offset=0), 12)
             assert consumer.responses[0].partitions[0].error_code == 0
+            for replica_id, is_given in ((-1, True), (2, False)):  # the only slot there is
+                asked = claimed(replica_id=replica_id, epoch=-1)
+                asked.session_epoch = 0
+                answer = await client.ask(asked, 12)
+                assert bool(answer.session_id) is is_given
 
     asyncio.run(main())
 
