@@ -82,6 +82,10 @@ class SlowLogFile(LogFile):
         self._files.wait(WRITE)
         return super().append(data)
 
+    def write_all(self, descriptor: int, data: memoryview, position: int) -> None:
+        self._files.wait(WRITE)
+        super().write_all(descriptor, data, position)
+
     def pread(self, size_bytes: int, position: int) -> bytes:
         self._files.wait(READ)
         return super().pread(size_bytes, position)

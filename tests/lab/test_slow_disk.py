@@ -11,6 +11,8 @@ from typing import Final
 import pytest
 
 from benchmarks.cluster import STALLED
+from odradek.storage.files import RealFileSystem
+from tests.lab import slow_broker
 from tests.lab.cluster import LONG_SESSIONS, Cluster
 from tests.lab.cuts import FOLLOWER, LEADER, OTHERS, PARTITIONS, look, make_topic
 from tests.lab.standstill import Standstill
@@ -64,6 +66,21 @@ def p99_s(events: Iterable[Event], begin_s: float, end_s: float) -> float:
         if len(took_s) > LEAST_SENT:
             best_s.append(took_s[len(took_s) * 99 // 100])
     return min(best_s)
+
+
+def test_what_a_thread_writes_ahead_is_slow_too(tmp_path: Path) -> None:
+    """As much of what a follower fetches."""
+    delays, path = tmp_path / "delays", tmp_path / "log"
+    path.touch()
+    slow_broker.write_delays(delays, {slow_broker.WRITE: 0.1})
+    files = slow_broker.SlowFileSystem(RealFileSystem(), str(delays))
+    staged = files.open_log(str(path), 0).stage(memoryview(b"records"), [])
+    assert staged is not None
+    begin_s = time.monotonic()
+    staged.run()
+    assert time.monotonic() - begin_s >= 0.1
+    staged.close()
+    assert path.read_bytes() == b""
 
 
 @pytest.mark.timeout(400)
