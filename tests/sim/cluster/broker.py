@@ -104,8 +104,10 @@ class SimBroker:
         self._heard_epoch = 0
         nothing: Callable[..., None] = lambda *args: None  # noqa: E731
         groups = SimpleNamespace(lead=nothing, resign_partitions=nothing, forget_topic=nothing)
+        self.leading = Leading(self)
+        told = self.leading.brokers_changed
         replicator = SimpleNamespace(
-            roles_changed=self._roles_changed, stopped=self.stopped, brokers_changed=nothing
+            roles_changed=self._roles_changed, stopped=self.stopped, brokers_changed=told
         )
         self.replicas = SimReplicas(self, LogDirs((), [], needs_first=False))
         self.node = SimpleNamespace(
@@ -127,7 +129,6 @@ class SimBroker:
         self.node.code_for_absent = partial(Node.code_for_absent, node)
         self.control = ControlRequests(node, cast(StoreSession, None))
         self._fetchers = Fetchers(self)
-        self.leading = Leading(self)
 
     # Life and death.
 

@@ -201,6 +201,12 @@ class Leading:
     def __init__(self, broker: "SimBroker") -> None:
         self._broker = broker
 
+    def brokers_changed(self) -> None:
+        """Wait for nobody who is gone."""
+        for partition in self._broker.replicas.partitions.values():
+            if partition.followers:
+                partition.wait_for_living(self._broker.metadata.brokers)
+
     def serve_fetch(self, request: FetchRequest, losses: int) -> FetchResponse:
         """Answer a follower; `losses`: how often its disks had lost something when it asked."""
         broker = self._broker
