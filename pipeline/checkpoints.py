@@ -128,24 +128,33 @@ def read_offset_log(files: Folder, batch_id: int) -> OffsetLogEntry:
             if line != NOTHING:
                 _merge(merged, offsets_of(json.loads(line)))
     except ValueError as error:
-        raise PipelineError(
-            f"{where} is damaged ({error}): begin with another checkpoint (an archive goes on"
-            " without any)"
-        ) from error
+        raise _damaged(where, error) from error
     return OffsetLogEntry(merged, metadata.get("batchWatermarkMs") or 0)
 
 
 def read_initial_offsets(files: Folder) -> Offsets:
-    """Where the query began: what each source noted at its first start."""
+    """Where the query began: what each source noted at its first start.  Raises: PipelineError."""
     merged: Offsets = {}
     for file in files.list("sources", recursive=True):
         if not file.path.endswith("/0"):
             continue
         # Spark 2.1 expected a zero byte in front, and it is still written.
         lines = files.read(file.path).lstrip(b"\0").decode(errors="replace").splitlines()
+        if not lines:  # no source notes nothing: a power cut has left it
+            raise _damaged(f"{files.uri}/{file.path}", "it is empty")
         if len(lines) == 2 and lines[0] == VERSION:
-            _merge(merged, offsets_of(json.loads(lines[1])))
+            try:
+                _merge(merged, offsets_of(json.loads(lines[1])))
+            except ValueError as error:
+                raise _damaged(f"{files.uri}/{file.path}", error) from error
     return merged
+
+
+def _damaged(where: str, why: object) -> PipelineError:
+    return PipelineError(
+        f"{where} is damaged ({why}): begin with another checkpoint (an archive goes on without"
+        " any)"
+    )
 
 
 def check_topics(checkpoint: Checkpoint, topics: Sequence[str], where: str) -> None:

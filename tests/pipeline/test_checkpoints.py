@@ -114,6 +114,14 @@ def test_a_damaged_file_is_named(folder: Folder, text: str) -> None:
         read_checkpoint(LocalFiles(folder.root))
 
 
+@pytest.mark.parametrize("text", ["", "\0\0\0", '\0v1\n{"t":{"0":'])
+def test_a_damaged_start_is_named(folder: Folder, text: str) -> None:
+    folder.planned(0, '{"t":{"0":9}}')
+    folder.file("sources/0/0", text)
+    with pytest.raises(PipelineError, match=r"sources/0/0 is damaged"):
+        read_checkpoint(LocalFiles(folder.root))
+
+
 def test_a_checkpoint_of_another_topic_is_refused(folder: Folder) -> None:
     folder.planned(0, '{"t":{"0":9},"u":{"0":1}}')
     found = read_checkpoint(LocalFiles(folder.root))
