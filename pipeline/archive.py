@@ -17,6 +17,7 @@ from typing import Any, Final
 from .archive_commits import ArchiveWriter, begin
 from .archive_files import compact
 from .archive_offsets import (
+    asked_offsets,
     batch_ranges,
     check_archived_topics,
     check_deleted_topics,
@@ -93,6 +94,7 @@ def archive(job: ArchiveJob, options: SparkOptions, kafka: Kafka) -> Archived:
     """
     check_job(job)
     topics = kafka.topics(job.topics, pattern=job.pattern)
+    asked_offsets(job.starting_offsets, {topic: kafka.partitions(topic) for topic in topics})
     spark = start(job.query_name, options.with_defaults(DEFAULTS))
     files = Files(spark, job.to)
     files.check_writable()

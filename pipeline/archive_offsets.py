@@ -129,15 +129,11 @@ def check_offsets(
             )
 
 
-def starting_offsets(
-    asked: str, ends: Mapping[TopicPartition, int], partitions: Mapping[str, int]
-) -> str:
-    """Spark's startingOffsets for a new checkpoint: where the archive ends, else as asked.
+def asked_offsets(asked: str, partitions: Mapping[str, int]) -> Offsets:
+    """What --starting-offsets names, besides earliest and latest.
 
     Raises: PipelineError for neither earliest, latest nor Spark's JSON, or JSON of other topics.
     """
-    if asked in WORDS and not ends:
-        return asked
     given = {} if asked in WORDS else _given_offsets(asked)
     for topic, numbers in given.items():
         if topic not in partitions or max(numbers, default=0) >= partitions[topic]:
@@ -145,6 +141,19 @@ def starting_offsets(
                 f"--starting-offsets names partitions {', '.join(map(str, numbers))} of {topic}, "
                 "and not all of them are read: name partitions of the topics that are archived"
             )
+    return given
+
+
+def starting_offsets(
+    asked: str, ends: Mapping[TopicPartition, int], partitions: Mapping[str, int]
+) -> str:
+    """Spark's startingOffsets for a new checkpoint: where the archive ends, else as asked.
+
+    Raises: PipelineError as `asked_offsets`.
+    """
+    if asked in WORDS and not ends:
+        return asked
+    given = asked_offsets(asked, partitions)
     other = WORDS.get(asked, EARLIEST)
     offsets = {
         topic: {

@@ -1,10 +1,12 @@
 """What an archive's job decides before Spark does anything: offsets, options, files to compact."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
-from odradek.pipeline.archive import ArchiveJob, check_job
+from odradek.pipeline import archive as archive_job
+from odradek.pipeline.archive import ArchiveJob, archive, check_job
 from odradek.pipeline.archive_commits import StagedFile
 from odradek.pipeline.archive_files import groups
 from odradek.pipeline.archive_offsets import (
@@ -19,8 +21,10 @@ from odradek.pipeline.archive_offsets import (
 from odradek.pipeline.archive_writing import check_complete
 from odradek.pipeline.checkpoints import Checkpoint
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.manifest import ArchivedFile, Commit, OffsetRange
 from odradek.pipeline.offsets import TopicPartition
+from odradek.pipeline.session import SparkOptions
 
 T0 = TopicPartition("t", 0)
 
@@ -134,6 +138,24 @@ def test_a_new_checkpoint_begins_where_the_archive_ends() -> None:
 def test_starting_offsets_that_nobody_understands(asked: str) -> None:
     with pytest.raises(PipelineError, match=r"is neither earliest, latest nor JSON such as"):
         starting_offsets(asked, {}, {"t": 1})
+
+
+@pytest.mark.parametrize("asked", ["first", '{"t": {"1": 7}}'])
+def test_starting_offsets_are_refused_before_the_archive_is_claimed(
+    asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a typing error would end the job that is at work on it."""
+
+    class Cluster(Kafka):
+        def topics(self, names: Sequence[str] = (), *, pattern: str | None = None) -> list[str]:
+            return list(names)
+
+        def partitions(self, topic: str) -> int:
+            return 1
+
+    monkeypatch.setattr(archive_job, "start", lambda *_: pytest.fail("Spark was started"))
+    with pytest.raises(PipelineError, match="--starting-offsets"):
+        archive(ArchiveJob("DIR", ["t"], starting_offsets=asked), SparkOptions(), Cluster("h:1"))
 
 
 @pytest.mark.parametrize("by", [("date",), ("topic", "date", "date"), ("topic", "key"), ("",)])
