@@ -18,7 +18,6 @@ from .events import BLOCK_EVENTS, Event, Shape, block, events
 from .kafka import Kafka, sentence
 from .kafka_source import source_options
 from .properties import client_settings
-from .session import SparkOptions, start
 from .spark_types import DataFrame, SparkSession
 
 UNACKNOWLEDGED_MAX: Final = 10_000
@@ -93,10 +92,9 @@ def generate(load: Load, kafka: Kafka, stop: threading.Event, advance: Advance) 
 
 
 def generate_with_spark(
-    load: Load, kafka: Kafka, options: SparkOptions, stop: threading.Event, advance: Advance
+    load: Load, kafka: Kafka, spark: SparkSession, stop: threading.Event, advance: Advance
 ) -> Written:
     """Write with Spark's Kafka sink; the executors need this package.  Raises: PipelineError."""
-    spark = start("odradek generate", options)
     sink = {**source_options(kafka), "topic": load.topic, "includeHeaders": "true"}
     done, began_s = Written(), time.monotonic()
     for first, end in spans(load):

@@ -16,6 +16,7 @@ from odradek.pipeline.generate import (
 from odradek.pipeline.generate import generate as write
 from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.session import SparkOptions
+from odradek.pipeline.session import start as start_spark
 from odradek.pipeline.status_line import StatusLine, time_left
 from odradek.pipeline.stop_signals import stop_signals
 from odradek.pipeline.times import iso, parse_time
@@ -95,12 +96,14 @@ def generate(
     shape = Shape(start_ms, events_per_second, late, duplicate, malformed)
     load = Load(topic, kind, seed, records, rate, shape, event_timestamps)
     check_topic(kafka, topic, partitions)
+    # Before signals are caught: a job that was ended here has written nothing and is not done.
+    session = None if spark.master is None else start_spark("odradek generate", spark)
     with stop_signals() as stop, StatusLine() as line:
         meter = Meter(load, line)
-        if spark.master is None:
+        if session is None:
             written = write(load, kafka, stop, meter)
         else:
-            written = generate_with_spark(load, kafka, spark, stop, meter)
+            written = generate_with_spark(load, kafka, session, stop, meter)
         meter.show()
     click.echo(summary(load, written))
 

@@ -6,7 +6,10 @@ import sys
 import time
 
 import pytest
+from click.testing import CliRunner
 
+from odradek.cli import main
+from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.events import Shape, events
 from odradek.pipeline.generate import SPAN_EVENTS, Load, events_between, spans
 from tests.kafka.process import killed_at_the_end
@@ -100,6 +103,20 @@ def test_a_rate_is_kept(server: Server, new_topic: NewTopicName) -> None:
     assert time.monotonic() - began >= 299 / 200
     rate = float(done.stdout.split("(")[1].split("/s")[0])
     assert rate <= 203
+
+
+def test_a_signal_while_spark_starts_is_no_wish(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a job that has written nothing would end with 0, as if it were done."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def start(*_: object) -> None:
+        now = signal.getsignal(signal.SIGTERM)
+        raise PipelineError("as before" if now == before else "caught")
+
+    monkeypatch.setattr("odradek.cli.pipeline_generate.check_topic", lambda *_: None)
+    monkeypatch.setattr("odradek.cli.pipeline_generate.start_spark", start)
+    line = ["pipeline", "generate", "--topic", "t", "--master", "local[1]"]
+    assert CliRunner().invoke(main, line).output == "Error: as before\n"
 
 
 @pytest.mark.wire
