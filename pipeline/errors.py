@@ -100,8 +100,12 @@ _MEANINGS: Final = (
         " s3a: hadoop-aws of Spark's own Hadoop version)",
     ),
     (
-        r"AccessControlException|Permission denied|AccessDenied|Mkdirs failed to create|"
-        r"mkdir of \S+ failed|Destination exists and is not a directory|"
+        r"AccessControlException|Permission denied|AccessDenied",
+        "the user of the job, or of the executors, may not read or write a file or folder: check"
+        " whose it is, and its rights",
+    ),
+    (
+        r"Mkdirs failed to create|mkdir of \S+ failed|Destination exists and is not a directory|"
         r"Read-only file system|ParentNotDirectoryException|Parent path is not a directory",
         "a folder cannot be written: check that it may be made there and that the user of the job,"
         " and of the executors, may write to it",
