@@ -52,6 +52,12 @@ _MEANINGS: Final = (
         " WRITE on what it writes",
     ),
     (
+        # What nobody answers to is said as one, too.
+        r"config\.ConfigException: (?!No resolvable bootstrap)",
+        "Kafka's clients do not take a setting: check that every address of --bootstrap-servers is"
+        f" HOST:PORT, and the file that {PROPERTIES_OPTION} names",
+    ),
+    (
         r"No resolvable bootstrap urls|Timed out waiting for a node assignment|"
         r"Failed to construct kafka (consumer|producer|admin)|"
         r"Topic \S+ not present in metadata after|"

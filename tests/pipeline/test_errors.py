@@ -5,6 +5,8 @@ import pytest
 from odradek.pipeline.errors import PipelineError, explain, reason
 from odradek.pipeline.kafka import SettingsHidden, Unreachable
 
+CONFIG = "org.apache.kafka.common.config.ConfigException"
+
 
 class JavaError(Exception):
     """As py4j's: a Python error that stands for a chain of Java's."""
@@ -33,7 +35,9 @@ class Throwable:
         ("java.lang.ArithmeticException: long overflow\n\tat Math", "@9223372036854776"),
         ("org.apache.kafka.common.errors.UnknownTopicOrPartitionException: x", "topics list"),
         ("Timed out waiting for a node assignment. Call: describeTopics", "no answer"),
-        ("No resolvable bootstrap urls given in bootstrap.servers", "no answer"),
+        (f"{CONFIG}: No resolvable bootstrap urls given in bootstrap.servers", "no answer"),
+        (f"{CONFIG}: Invalid url in bootstrap.servers: localhost", "HOST:PORT"),
+        (f"{CONFIG}: Invalid value SLS for configuration security.protocol", "--command-config"),
         ("has been compiled by ... java.lang.UnsupportedClassVersionError", "Java 17 or later"),
         ("java.lang.UnsupportedOperationException: getSubject is not supported", "Java 17 or 21"),
         ("Failed to find data source: kafka. Please deploy", "--jars"),
