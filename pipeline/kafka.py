@@ -248,11 +248,14 @@ class Kafka:
 
     def _check_ports(self) -> None:
         for address in self.bootstrap_servers.split(","):
-            _, *port = address.strip().split(":")
-            if len(port) == 1 and not port[0].isdecimal():  # more colons are an IPv6 address
+            host, *port = address.strip().split(":")
+            if not host or len(port) > 1:  # many colons are an IPv6 address
+                continue
+            if not (port and port[0].isdecimal()):  # kafka-python knows one, but Spark does not
+                what = f"{port[0]!r} is no port" if port else f"{host} has no port"
                 raise PipelineError(
-                    f"{self.option} {self.bootstrap_servers} cannot be used: {port[0]!r} is no"
-                    " port; give HOST:PORT,HOST:PORT,…"
+                    f"{self.option} {self.bootstrap_servers} cannot be used: {what};"
+                    " give HOST:PORT,HOST:PORT,…"
                 )
 
     def _unreachable(self) -> Unreachable:

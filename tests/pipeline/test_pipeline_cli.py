@@ -151,12 +151,17 @@ def test_nobody_at_the_address_is_said_before_spark_starts(
     assert said.startswith(f"Error: no broker answers at {NOWHERE}: check {option}, and that ")
 
 
-def test_an_address_without_a_port_is_answered_with_what_one_looks_like() -> None:
-    code, said = run("archive", "-b", "host:port", "--topics", "t", "--to", "a")
+@pytest.mark.parametrize(
+    ("servers", "what"),
+    [("host:port", "'port' is no port"), ("h:1,host", "host has no port")],
+)
+def test_an_address_without_a_port_is_answered_with_what_one_looks_like(
+    servers: str, what: str
+) -> None:
+    code, said = run("archive", "-b", servers, "--topics", "t", "--to", "a")
     assert code == 2
     assert said == (
-        "Error: --bootstrap-servers host:port cannot be used: 'port' is no port;"
-        " give HOST:PORT,HOST:PORT,…"
+        f"Error: --bootstrap-servers {servers} cannot be used: {what}; give HOST:PORT,HOST:PORT,…"
     )
 
 
