@@ -10,6 +10,7 @@ _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 # The key ends at the first =, : or blank that no backslash stands before.
 _ENTRY: Final = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
 _JAAS_OPTION: Final = re.compile(r"(\w+)\s*=\s*(?:\"((?:\\.|[^\"\\])*)\"|([^\s;\"]+))")
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
 
 
@@ -49,7 +50,7 @@ def python_settings(properties: Mapping[str, str]) -> dict[str, object]:
     Raises: PipelineError for what kafka-python cannot do.
     """
     settings: dict[str, object] = {}
-    if protocol := properties.get("security.protocol"):
+    if protocol := _protocol(properties):
         settings["security_protocol"] = protocol
     if client_id := properties.get("client.id"):
         settings["client_id"] = client_id
@@ -58,8 +59,18 @@ def python_settings(properties: Mapping[str, str]) -> dict[str, object]:
     return settings
 
 
+def _protocol(properties: Mapping[str, str]) -> str:
+    """In capitals: Kafka's own clients take any, and kafka-python would go without protection."""
+    protocol = properties.get("security.protocol", "")
+    if protocol and protocol.upper() not in _PROTOCOLS:
+        raise PipelineError(
+            f"security.protocol={protocol} is none: use one of {', '.join(_PROTOCOLS)}"
+        )
+    return protocol.upper()
+
+
 def _sasl_settings(properties: Mapping[str, str]) -> dict[str, object]:
-    if not properties.get("security.protocol", "").startswith("SASL"):
+    if not _protocol(properties).startswith("SASL"):
         return {}
     mechanism = properties.get("sasl.mechanism", "GSSAPI")
     if mechanism not in _MECHANISMS:

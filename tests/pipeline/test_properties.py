@@ -39,6 +39,10 @@ def test_plain_text_needs_no_settings() -> None:
     assert python_settings({"max.poll.records": "1"}) == {}
 
 
+def test_small_letters_protect_as_well() -> None:
+    assert python_settings({"security.protocol": "ssl"}) == {"security_protocol": "SSL"}
+
+
 def test_sasl_and_tls_are_said_to_kafka_python() -> None:
     properties = {
         "security.protocol": "SASL_SSL",
@@ -65,6 +69,8 @@ def test_sasl_and_tls_are_said_to_kafka_python() -> None:
         ({"ssl.keystore.key": "-----BEGIN"}, "put them in a file"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "is not supported"),
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "username="),
+        ({"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN"}, "username="),
+        ({"security.protocol": "SASL-SSL"}, "security.protocol=SASL-SSL is none: use one of"),
     ],
 )
 def test_what_python_cannot_do_is_refused(properties: dict[str, str], said: str) -> None:
