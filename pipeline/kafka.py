@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from .errors import PipelineError
 from .offsets import TopicPartition
-from .properties import client_settings
+from .properties import check_ssl_files, client_settings
 
 CONNECT_TIMEOUT_MS: Final = 10_000
 REQUEST_TIMEOUT_MS: Final = 10_000
@@ -237,6 +237,7 @@ class Kafka:
     def _connect(self) -> Admin:
         logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)  # it warns of every retry
         self._check_ports()
+        check_ssl_files(self.properties)  # kafka-python would say that nobody answers
         return _import_kafka().KafkaAdminClient(
             **{
                 "client_id": CLIENT_ID,

@@ -1,5 +1,6 @@
 """Properties of Kafka's Java clients, as a file and as kafka-python's settings."""
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -57,6 +58,19 @@ def python_settings(properties: Mapping[str, str]) -> dict[str, object]:
     settings.update(_sasl_settings(properties))
     settings.update(_ssl_settings(properties))
     return settings
+
+
+def check_ssl_files(properties: Mapping[str, str]) -> None:
+    """See that what TLS needs is on this machine.  Raises: PipelineError."""
+    if not _protocol(properties).endswith("SSL"):
+        return
+    for store in ("truststore", "keystore"):
+        location = properties.get(f"ssl.{store}.location")
+        if location is not None and not os.access(location, os.R_OK):
+            raise PipelineError(
+                f"ssl.{store}.location={location} is no file that can be read on this machine:"
+                " check the path, and the rights of the user of the job"
+            )
 
 
 def _protocol(properties: Mapping[str, str]) -> str:

@@ -169,6 +169,14 @@ def test_threads_ask_one_after_the_other() -> None:
         assert [answer.result() for answer in answers] == [True, True]
 
 
+@pytest.mark.parametrize("store", ["truststore", "keystore"])
+def test_certificates_that_are_not_there_are_named(store: str) -> None:
+    type_pem = {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": "/there/is/none.pem"}
+    kafka = Kafka("127.0.0.1:1", {"security.protocol": "SSL", **type_pem})
+    with pytest.raises(PipelineError, match=rf"ssl\.{store}\.location=/there/is/none\.pem is no f"):
+        kafka.cluster_id()
+
+
 def test_spark_is_told_of_servers_and_properties() -> None:
     kafka = Kafka("a:1,b:2", {"security.protocol": "SSL"})
     assert source_options(kafka) == {
