@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from .archive_commits import OURS
 from .audit_report import Note
 from .errors import PipelineError, explainable, reason
 from .files import Files
@@ -116,12 +117,18 @@ def _uncommitted(paths: Iterable[str], *, strict: bool) -> Iterator[Note]:
         for path in paths
         if path.endswith(".parquet") and not any(part[0] in "._" for part in path.split("/"))
     )
-    if visible:
-        yield Note(
-            f"{_files(visible)} in the archive's folder not committed, though plain readers see"
-            f" them (the next start of the archive job removes them): {_some(visible)}",
-            differs=strict,
-        )
+    ours = [path for path in visible if OURS.search(path)]
+    others = [path for path in visible if not OURS.search(path)]
+    for some, way_out in (
+        (ours, "the next start of the archive job removes them"),
+        (others, "no job of ours made them: take them away"),
+    ):
+        if some:
+            yield Note(
+                f"{_files(some)} in the archive's folder not committed, though plain readers see"
+                f" them ({way_out}): {_some(some)}",
+                differs=strict,
+            )
 
 
 def _holes(ranges: Sequence[OffsetRange], *, strict: bool) -> Iterator[Note]:

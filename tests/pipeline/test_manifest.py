@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from odradek.pipeline.audit_archive import archive_state
 from odradek.pipeline.documents import encode
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.manifest import (
@@ -124,6 +125,19 @@ def test_what_an_archive_says_of_itself() -> None:
     assert archive.ranges(["t"]) == [OffsetRange("t", 0, 10, 20)]
     assert archive.ranges(["s"]) == []
     assert archive.isolation_level == "read_uncommitted"
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_files_that_nobody_committed_are_told_with_who_takes_them_away(strict: bool) -> None:
+    archive = archive_of(COMMITS)
+    assert isinstance(archive.files, Process)
+    orphan = "topic=t/0000000009-00000001-first-part-0-x.parquet"
+    for path in (BOTH.path, orphan, "topic=t/mine.parquet", "topic=t/_x/y.parquet", "notes.txt"):
+        archive.files.content[path] = b""
+    ours, others = archive_state(archive.files, ["t"], strict=strict).notes
+    assert f"the next start of the archive job removes them): {orphan}" in ours.text
+    assert "no job of ours made them: take them away): topic=t/mine.parquet" in others.text
+    assert ours.differs is others.differs is strict
 
 
 def test_a_lost_commit_is_damage() -> None:
