@@ -1,6 +1,7 @@
 """One streaming query from start to stop: progress, a line per batch in the log, signals."""
 
 import logging
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +19,24 @@ POLL_S: Final = 0.25
 STOPPING_POLL_S: Final = 0.02
 LAST_EVENTS_TIMEOUT_S: Final = 30
 
+_UNITS: Final = (
+    *("year", "month", "week", "day", "hour"),
+    *("minute", "second", "millisecond", "microsecond"),
+)
+_WORDS: Final = {"interval", *_UNITS, *(f"{unit}s" for unit in _UNITS)}
+
 log = logging.getLogger(__name__)
+
+
+def check_trigger(trigger: str) -> None:
+    """Refuse what Spark takes for no interval, before a job claims anything.
+
+    Not all of it: Spark has the last word.  Source: IntervalUtils.scala, stringToInterval.
+    Raises: PipelineError.
+    """
+    words = set(re.findall(r"[^\W\d_]+", trigger.lower()))
+    if not re.search(r"\d", trigger) or not words - {"interval"} or words - _WORDS:
+        raise _no_interval(trigger)
 
 
 def run_stream(
@@ -108,9 +126,11 @@ def _triggered(writer: DataStreamWriter, once: bool, trigger: str | None) -> Dat
     try:
         return writer.trigger(processingTime=trigger)
     except (PySparkException, ValueError) as error:
-        raise PipelineError(
-            f"--trigger {trigger!r} is no interval: give one such as '10 seconds'"
-        ) from error
+        raise _no_interval(trigger) from error
+
+
+def _no_interval(trigger: str) -> PipelineError:
+    return PipelineError(f"--trigger {trigger!r} is no interval: give one such as '10 seconds'")
 
 
 def _follow(query: StreamingQuery, watch: Watch, stop: Stop) -> None:

@@ -10,6 +10,7 @@ import click
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.properties import read_properties
+from odradek.pipeline.running import check_trigger
 from odradek.pipeline.session import SparkOptions
 
 from .logs import FORMATS, LEVELS, set_up_logging
@@ -133,6 +134,8 @@ def streaming_options(job: Job) -> Job:
     def with_stream(once: bool, trigger: str | None, **rest: object) -> None:
         if once and trigger is not None:
             raise click.UsageError("--once has no --trigger")
+        if trigger is not None:
+            check_trigger(trigger)
         job(once=once, trigger=trigger, **rest)
 
     return with_stream

@@ -14,6 +14,7 @@ from odradek.pipeline.archive import Archived, ArchiveJob
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.kafka import Admin, Kafka
 from odradek.pipeline.replay import Done
+from odradek.pipeline.running import check_trigger
 from tests.pipeline.conftest import NewTopicName
 from tests.wire.servers import Server
 
@@ -163,6 +164,26 @@ def test_an_address_without_a_port_is_answered_with_what_one_looks_like(
     assert said == (
         f"Error: --bootstrap-servers {servers} cannot be used: {what}; give HOST:PORT,HOST:PORT,…"
     )
+
+
+@pytest.mark.parametrize("trigger", ["soon", "10", "10s", "interval 10", "10 bananas", ""])
+@pytest.mark.parametrize(
+    "line",
+    [("archive", "-b", NOWHERE, "--to", "a"), ("mirror", "--from", NOWHERE, "--to", NOWHERE)],
+)
+def test_a_trigger_that_is_none_is_said_before_anything_is_claimed(
+    line: tuple[str, ...], trigger: str
+) -> None:
+    code, said = run(*line, "--topics", "t", "--trigger", trigger)
+    assert code == 2
+    assert said == f"Error: --trigger {trigger!r} is no interval: give one such as '10 seconds'"
+
+
+@pytest.mark.parametrize(
+    "trigger", ["10 seconds", "1 MINUTE 30 seconds", "interval 1 hour", "0.5second"]
+)
+def test_a_trigger_is_left_to_spark(trigger: str) -> None:
+    check_trigger(trigger)
 
 
 @pytest.mark.wire
