@@ -129,7 +129,8 @@ def pytest_runtest_makereport(
 def part_of(item: pytest.Item) -> str:
     """The room of tests/ that an item stands in; its file too where the files are long runs."""
     where = item.path.relative_to(ROOT / "tests")
-    return "/".join(where.parts[:2]) if where.parts[0] in ("wire", "spark") else where.parts[0]
+    room = where.parts[0]
+    return "/".join(where.parts[:2]) if room in ("lab", "wire", "spark") else room
 
 
 def pytest_terminal_summary(
