@@ -12,6 +12,11 @@ _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ENTRY: Final = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
 _JAAS_OPTION: Final = re.compile(r"(\w+)\s*=\s*(?:\"((?:\\.|[^\"\\])*)\"|([^\s;\"]+))")
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+# Spark refuses these when a job has begun, and speaks of options that nobody gave.
+_OF_SPARK: Final = (
+    *("auto.offset.reset", "enable.auto.commit", "interceptor.classes"),
+    *("key.deserializer", "value.deserializer", "key.serializer", "value.serializer"),
+)
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
 
 
@@ -22,6 +27,14 @@ def read_properties(path: str) -> dict[str, str]:
             return parse_properties(file.read())
     except (OSError, UnicodeDecodeError) as error:
         raise PipelineError(f"{path} cannot be read as a properties file: {error}") from error
+
+
+def read_command_config(path: str) -> dict[str, str]:
+    """The same, without what Spark would not take.  Raises: PipelineError."""
+    properties = read_properties(path)
+    if refused := [name for name in _OF_SPARK if name in properties]:
+        raise PipelineError(f"{path} sets {', '.join(refused)}: Spark decides that, take it out")
+    return properties
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ import click
 
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.kafka import Kafka
-from odradek.pipeline.properties import read_properties
+from odradek.pipeline.properties import read_command_config
 from odradek.pipeline.running import check_trigger
 from odradek.pipeline.session import SparkOptions
 
@@ -164,7 +164,7 @@ def kafka_of(
     bootstrap_servers: str, command_config: str | None, option: str = "--bootstrap-servers"
 ) -> Kafka:
     """A cluster as two options name it, `option` the first of them.  Raises: PipelineError."""
-    properties = read_properties(command_config) if command_config else {}
+    properties = read_command_config(command_config) if command_config else {}
     return Kafka(bootstrap_servers, properties, option=option)
 
 

@@ -1,9 +1,16 @@
 """Java properties, and what kafka-python is told of them."""
 
+from pathlib import Path
+
 import pytest
 
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.properties import parse_properties, python_settings, read_properties
+from odradek.pipeline.properties import (
+    parse_properties,
+    python_settings,
+    read_command_config,
+    read_properties,
+)
 
 JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="a" password="b";'
 
@@ -33,6 +40,16 @@ key\\ with\\=signs=x\\ty\\u00e9\\\\
 def test_a_file_that_cannot_be_read_is_named() -> None:
     with pytest.raises(PipelineError, match="/nowhere cannot be read"):
         read_properties("/nowhere")
+
+
+def test_what_spark_decides_is_refused(tmp_path: Path) -> None:
+    """A consumer's own file, say."""
+    path = tmp_path / "consumer.properties"
+    path.write_text("group.id=mine\nauto.offset.reset=latest\nenable.auto.commit=true\n")
+    with pytest.raises(PipelineError, match=r"sets auto\.offset\.reset, enable\.auto\.commit: "):
+        read_command_config(str(path))
+    path.write_text("group.id=mine\n")
+    assert read_command_config(str(path)) == {"group.id": "mine"}
 
 
 def test_plain_text_needs_no_settings() -> None:
