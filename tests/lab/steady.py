@@ -10,7 +10,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,8 @@ MEASURE_S: Final = 20.0
 UNBOUNDED: Final = 1_000_000
 KEPT_PER_S: Final = 900
 """So much of the load is verified."""
+IN_FLIGHT: Final = 5000
+"""Unanswered records a writer: what it may have sent while a leader is elected."""
 BOUNDED: Final = {
     "segment.bytes": str(16 << 20),
     "retention.bytes": str(64 << 20),
@@ -91,27 +93,20 @@ class Steady:
     acknowledged: int = 0
     _topics: int = 0
 
-    def measure(self) -> float:
-        """Records a second that are acknowledged when the clients write as fast as they can."""
-        begin_s = time.monotonic()
-        with self._workload(UNBOUNDED) as load:
+    def measure(self) -> dict[str, float]:
+        """Records a second and kind of client, when all write as fast as they can."""
+        with self._counted("measured", dict.fromkeys(WRITERS, UNBOUNDED)) as load:
+            begin_s, before = time.monotonic(), load.acknowledged_by_kind
             self._pass_time(MEASURE_S, [])
-        rate = load.acknowledged / (time.monotonic() - begin_s)
+            seconds, counts = time.monotonic() - begin_s, load.acknowledged_by_kind - before
         admin.delete_topic(self.lab, load.topic)
-        return rate
+        return {kind: counts[kind] / seconds for kind in WRITERS}
 
-    def run(self, seconds: float, workload_s: float, per_s: float) -> None:
+    def run(self, seconds: float, workload_s: float, per_s: Mapping[str, float]) -> None:
         """Load for so long; what is kept of it is checked.  Raises: AssertionError."""
-        rate = max(1, int((per_s - KEPT_PER_S) / len(WRITERS)))
-        counted = Workload(
-            self.lab,
-            "counted",
-            writers=WRITERS,
-            rate=rate,
-            configs=BOUNDED,
-            history=Path(os.devnull),
-        )
-        with counted:
+        kept = KEPT_PER_S // len(WRITERS)
+        rates = {kind: max(1, round(per_s[kind]) - kept) for kind in WRITERS}
+        with self._counted("counted", rates) as counted:
             self._keep(seconds, workload_s)
         assert counted.failed == 0
         self.acknowledged += counted.acknowledged
@@ -142,6 +137,17 @@ class Steady:
         admin.delete_topic(self.lab, load.topic)
         load.history.unlink()  # it was good, and there are many
         self._sample(self.samples)
+
+    def _counted(self, topic: str, rates: Mapping[str, int]) -> Workload:
+        return Workload(
+            self.lab,
+            topic,
+            writers=WRITERS,
+            rate=rates,
+            in_flight=IN_FLIGHT,
+            configs=BOUNDED,
+            history=Path(os.devnull),
+        )
 
     def _workload(self, rate: int) -> Workload:
         self._topics += 1

@@ -10,6 +10,7 @@ Each client is a process of its own. All that they see stands in the laboratory'
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -53,10 +54,10 @@ class Workload:
 
     `members`: consumers in groups, one group for each kind of client.  The topic is made unless
     `create` is false, with `configs` over min.insync.replicas=2.  `rate`: records per second and
-    writer; `in_flight`: a writer's unanswered records at most.  `settings` are those of the kind of
-    client named, producers first, over the laboratory's.  `prefix` goes before each client's
-    command line: `ip netns exec NAME`, say.  `history`: a file of its own instead of the
-    laboratory's, for a workload that another overlaps.
+    writer, or by the kind of client; `in_flight`: a writer's unanswered records at most.
+    `settings` are those of the kind of client named, producers first, over the laboratory's.
+    `prefix` goes before each client's command line: `ip netns exec NAME`, say.  `history`: a file
+    of its own instead of the laboratory's, for a workload that another overlaps.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Workload:
         members: Sequence[str] = (),
         acks: str = "all",
         idempotent: bool = True,
-        rate: int = 300,
+        rate: int | Mapping[str, int] = 300,
         in_flight: int = 500,
         record_bytes: int = 100,
         create: bool = True,
@@ -89,6 +90,7 @@ class Workload:
         self._create = create
         self._configs = {"min.insync.replicas": str(MIN_ISR), **(configs or {})}
         self._settings = settings or {}
+        self._rate = rate
         self._prefix = prefix
         self._events: list[Event] = []
         # A laboratory may see several workloads, one after the other.
@@ -99,7 +101,6 @@ class Workload:
             "partitions": partitions,
             "acks": acks,
             "idempotent": idempotent,
-            "rate": rate,
             "in_flight": in_flight,
             "record_bytes": record_bytes,
             "commit_ms": COMMIT_MS,
@@ -116,6 +117,14 @@ class Workload:
     def acknowledged(self) -> int:
         """Records acknowledged so far, by what the writers told last (each 100 ms)."""
         return _total(self.writers, "acked")
+
+    @property
+    def acknowledged_by_kind(self) -> Counter[str]:
+        """The same, by the kind of client."""
+        by_kind = Counter[str]()
+        for kind, writer in zip(self._kinds[0], self.writers, strict=True):
+            by_kind[kind] += _total([writer], "acked")
+        return by_kind
 
     @property
     def failed(self) -> int:
@@ -244,7 +253,8 @@ class Workload:
         settings = writer_settings(
             kind, acks=self._told["acks"], idempotent=self._told["idempotent"]
         )
-        return self._client("write", kind, name, writer=name, settings=settings)
+        rate = self._rate if isinstance(self._rate, int) else self._rate[kind]
+        return self._client("write", kind, name, writer=name, rate=rate, settings=settings)
 
     def _member(self, kind: str, name: str) -> Child:
         group = _group(kind)
@@ -252,7 +262,7 @@ class Workload:
         return self._client("member", kind, name, member=name, group=group, settings=settings)
 
     def _client(
-        self, role: str, kind: str, name: str, *, settings: Mapping[str, Any], **own: str
+        self, role: str, kind: str, name: str, *, settings: Mapping[str, Any], **own: str | int
     ) -> Child:
         over = self._settings.get(kind, {}) if role == "write" else {}
         servers = ",".join(f"{host}:{port}" for host, port in self._lab.addresses().values())
