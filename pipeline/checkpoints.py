@@ -138,15 +138,16 @@ def read_initial_offsets(files: Folder) -> Offsets:
     for file in files.list("sources", recursive=True):
         if not file.path.endswith("/0"):
             continue
+        where = f"{files.uri}/{file.path}"
         # Spark 2.1 expected a zero byte in front, and it is still written.
         lines = files.read(file.path).lstrip(b"\0").decode(errors="replace").splitlines()
         if not lines:  # no source notes nothing: a power cut has left it
-            raise _damaged(f"{files.uri}/{file.path}", "it is empty")
+            raise _damaged(where, "it is empty")
         if len(lines) == 2 and lines[0] == VERSION:
             try:
                 _merge(merged, offsets_of(json.loads(lines[1])))
             except ValueError as error:
-                raise _damaged(f"{files.uri}/{file.path}", error) from error
+                raise _damaged(where, error) from error
     return merged
 
 

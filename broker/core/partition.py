@@ -233,8 +233,7 @@ class Partition(Replica):
             follower.is_joining = False
         if gone:
             self._advance_high_watermark()
-        if self.waiters:
-            wake(self.waiters)
+        wake(self.waiters)
 
     def _may_join(self, follower: Follower, *, is_alive: bool) -> bool:
         return (

@@ -31,8 +31,9 @@ WATCHED: Final = 2
 SAMPLE_S: Final = 5.0
 MEASURE_S: Final = 20.0
 UNBOUNDED: Final = 1_000_000
-KEPT_PER_S: Final = 900
-"""So much of the load is verified."""
+WRITERS: Final = ("librdkafka", "java", "aiokafka")
+KEPT_PER_S: Final = 300
+"""So much of what each writes is verified."""
 IN_FLIGHT: Final = 5000
 """Unanswered records a writer: what it may have sent while a leader is elected."""
 BOUNDED: Final = {
@@ -40,7 +41,6 @@ BOUNDED: Final = {
     "retention.bytes": str(64 << 20),
     "file.delete.delay.ms": "1000",
 }
-WRITERS: Final = ("librdkafka", "java", "aiokafka")
 FAULTS: Final = ("kill", "restart", "pause", "wait", "zookeeper")
 BETWEEN_FAULTS_S: Final = (20.0, 60.0)
 SETTLE_S: Final = 90.0
@@ -95,7 +95,7 @@ class Steady:
 
     def measure(self) -> dict[str, float]:
         """Records a second and kind of client, when all write as fast as they can."""
-        with self._counted("measured", dict.fromkeys(WRITERS, UNBOUNDED)) as load:
+        with self._counted("measured", UNBOUNDED) as load:
             begin_s, before = time.monotonic(), load.acknowledged_by_kind
             self._pass_time(MEASURE_S, [])
             seconds, counts = time.monotonic() - begin_s, load.acknowledged_by_kind - before
@@ -104,8 +104,7 @@ class Steady:
 
     def run(self, seconds: float, workload_s: float, per_s: Mapping[str, float]) -> None:
         """Load for so long; what is kept of it is checked.  Raises: AssertionError."""
-        kept = KEPT_PER_S // len(WRITERS)
-        rates = {kind: max(1, round(per_s[kind]) - kept) for kind in WRITERS}
+        rates = {kind: max(1, round(per_s[kind]) - KEPT_PER_S) for kind in WRITERS}
         with self._counted("counted", rates) as counted:
             self._keep(seconds, workload_s)
         assert counted.failed == 0
@@ -114,10 +113,9 @@ class Steady:
     def _keep(self, seconds: float, workload_s: float) -> None:
         chance = random.Random(self.seed)
         begin_s = time.monotonic()
-        rate = KEPT_PER_S // len(WRITERS)
         before: Workload | None = None
         while time.monotonic() - begin_s < seconds:
-            with self._workload(rate) as load:
+            with self._kept() as load:
                 end_s = time.monotonic() + workload_s
                 if before is not None:
                     self._check(before)
@@ -138,22 +136,22 @@ class Steady:
         load.history.unlink()  # it was good, and there are many
         self._sample(self.samples)
 
-    def _counted(self, topic: str, rates: Mapping[str, int]) -> Workload:
+    def _counted(self, topic: str, rate: int | Mapping[str, int]) -> Workload:
         return Workload(
             self.lab,
             topic,
             writers=WRITERS,
-            rate=rates,
+            rate=rate,
             in_flight=IN_FLIGHT,
             configs=BOUNDED,
             history=Path(os.devnull),
         )
 
-    def _workload(self, rate: int) -> Workload:
+    def _kept(self) -> Workload:
         self._topics += 1
         topic = f"steady-{self._topics}"
         history = self.lab.history.path.with_name(f"{self.lab.history.path.stem}-{topic}.jsonl")
-        return Workload(self.lab, topic, writers=WRITERS, rate=rate, history=history)
+        return Workload(self.lab, topic, writers=WRITERS, rate=KEPT_PER_S, history=history)
 
     def _befall(self, chance: random.Random) -> None:
         lab = self.lab
