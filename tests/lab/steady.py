@@ -10,7 +10,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,8 @@ from tests.lab.verify.workload import Workload
 from tests.lab.waiting import until
 
 KIND: Final = "odradek-counted"
+COUNTED: Final = "counted"
+PARTITIONS: Final = 6
 WATCHED: Final = 2
 SAMPLE_S: Final = 5.0
 MEASURE_S: Final = 20.0
@@ -105,7 +107,7 @@ class Steady:
     def run(self, seconds: float, workload_s: float, per_s: Mapping[str, float]) -> None:
         """Load for so long; what is kept of it is checked.  Raises: AssertionError."""
         rates = {kind: max(1, round(per_s[kind]) - KEPT_PER_S) for kind in WRITERS}
-        with self._counted("counted", rates) as counted:
+        with self._counted(COUNTED, rates) as counted:
             self._keep(seconds, workload_s)
         assert counted.failed == 0
         self.acknowledged += counted.acknowledged
@@ -140,6 +142,7 @@ class Steady:
         return Workload(
             self.lab,
             topic,
+            partitions=PARTITIONS,
             writers=WRITERS,
             rate=rate,
             in_flight=IN_FLIGHT,
@@ -159,11 +162,9 @@ class Steady:
         name = chance.choice(FAULTS)
         match name:
             case "kill":
-                lab.kill(victim)
-                lab.start(victim)
+                self._let_others_lead(victim, lab.kill)
             case "restart":
-                lab.stop(victim)
-                lab.start(victim)
+                self._let_others_lead(victim, lab.stop)
             case "pause":
                 self._pause(victim)
             case "wait":
@@ -174,6 +175,17 @@ class Steady:
         self.faults.append(name)
         self._settle()
         admin.elect_preferred(lab, None)
+
+    def _let_others_lead(self, victim: int, end: Callable[[int], None]) -> None:
+        """It comes back when they do: else a fault would count that had no effect."""
+        led = [each for each in range(PARTITIONS) if self.lab.leader(COUNTED, each) == victim]
+        assert led, f"broker {victim} leads nothing"
+        end(victim)
+        until(
+            lambda: all(self.lab.leader(COUNTED, each) not in (victim, -1) for each in led),
+            f"others lead {led} instead of broker {victim}",
+        )
+        self.lab.start(victim)
 
     def _settle(self) -> None:
         """What the laboratory asked of a ZooKeeper that died just then is asked again."""
