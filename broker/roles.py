@@ -142,7 +142,9 @@ class Roles:
             if state.key in replicas.offline:  # by now
                 pass
             elif partition is not None:
-                if self._may_lead(state, partition.log):
+                if state.leader == self._broker_id and partition.log in replicas.cut_logs:
+                    self._failed.add(state.key)  # the disk is full
+                elif self._may_lead(state, partition.log):
                     self._become(partition, state)
             elif (kept := replicas.logs.find(state)) is not None:
                 self._serve(kept, state)

@@ -16,7 +16,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k21_delete_records import DeleteRecordsResponse
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.records import Codec
-from odradek.storage.errors import CorruptLog
+from odradek.storage.errors import CorruptLog, DiskFull
 from odradek.storage.following import Appended
 from odradek.storage.log import Log
 from odradek.storage.staging import Staged
@@ -144,6 +144,25 @@ async def test_a_cut_is_safe_before_its_log_leads(cluster: Cluster) -> None:
     await replica.take(state_of(1, 2, [1], [1, 2]))
     assert (replica.partition().is_leader, log.recovery_point) == (True, 1)
     assert not replica.replicas.cut_logs
+
+
+@on_cluster()
+async def test_a_cut_that_a_full_disk_leaves_unsafe(cluster: Cluster) -> None:
+    """Another is to lead; as soon as there is room this one may."""
+    await cluster.take(state_of(2, 0, [2], [1, 2]))
+    replica = cluster[1]
+    replicas, log = replica.replicas, replica.partition().log
+    replicas.cut_logs.add(log)
+    full = mock.AsyncMock(side_effect=DiskFull("no space", log.directory))
+    with (
+        mock.patch.object(replicas, "checkpoint", full),
+        pytest.raises(AssertionError, match="KAFKA_STORAGE_ERROR"),
+    ):
+        await replica.take(state_of(1, 1, [1], [1, 2]))
+    assert not replica.partition().is_leader
+    assert not replicas.is_offline
+    await replica.take(state_of(1, 2, [1], [1, 2]))
+    assert replica.partition().is_leader
 
 
 @on_cluster()
