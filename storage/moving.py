@@ -98,7 +98,8 @@ class Copy:
         Raises: CorruptLog, DiskFull, LogDirFailed.
         """
         source, future = self.source, self.future
-        if self._must_restart() and (self.lag or future.log_end_offset > source.log_end_offset):
+        # As many other records may have come in the place of those that were cut.
+        if self._must_restart() and (self.lag or source.generation != self._generation):
             self.restart()
         end = source.log_end_offset
         if future.log_end_offset >= end:

@@ -301,6 +301,26 @@ def test_a_copy_that_no_longer_fits_is_begun_anew(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_copy_of_what_was_cut_meanwhile_is_begun_anew(tmp_path: Path) -> None:
+    """Other records came in its place, as many: the ends of both logs don't tell."""
+
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client = await broker.client()
+            let_go = await begun(broker, client, held="Copy.mark")
+            held = broker.node.runtime.offload
+            assert isinstance(held, HeldOffload)
+            await until(lambda: held.is_holding)
+            before = await values(client)
+            log_of(broker).truncate(len(before) - 1)
+            await client.append("t", batch_of(b"other"))
+            let_go.set()
+            await until(lambda: dir_of(broker) == "b")
+            assert await values(client) == [*before[:-1], b"other"]
+
+    asyncio.run(main())
+
+
 def test_a_partition_of_group_offsets_is_moved(tmp_path: Path) -> None:
     async def main() -> None:
         async with broker_at(tmp_path, settings={"offsets.topic.num.partitions": "1"}) as broker:
