@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from .checkpoint import LEADER_EPOCH, render_epochs
+from .errors import LogDirFailed
 from .files import FileSystem
 
 UNDEFINED: Final = -1
@@ -67,6 +68,18 @@ class LeaderEpochs:
         self.latest = epoch
         if write:
             self.write()
+
+    def begin(self, epoch: int, start_offset: int) -> None:
+        """The same for an epoch in which nothing has been written yet.
+
+        Raises: DiskFull, LogDirFailed; then nothing has changed.
+        """
+        before = self._epochs.copy(), self._start_offsets.copy(), self.latest
+        try:
+            self.assign(epoch, start_offset)
+        except LogDirFailed:
+            self._epochs, self._start_offsets, self.latest = before
+            raise
 
     def _covers(self, epoch: int, start_offset: int) -> bool:
         return bool(

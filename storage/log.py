@@ -220,9 +220,12 @@ class Log:
             self.epochs.assign(leader_epoch, base_offset)
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
-        """Note that a leadership begins at the log end, records or not.  Raises: LogDirFailed."""
+        """Note that a leadership begins at the log end, records or not.
+
+        Raises: DiskFull, LogDirFailed; then nothing has changed.
+        """
         if leader_epoch > self.epochs.latest:
-            self.epochs.assign(leader_epoch, self.log_end_offset)
+            self.epochs.begin(leader_epoch, self.log_end_offset)
 
     def roll(self, base_offset: int, wall_ms: int) -> Segment:
         """Finish the active segment and begin a new one.  Raises: DiskFull, LogDirFailed."""

@@ -69,7 +69,7 @@ class Partition(Replica):
         """Take the controller's decision; False: it is older than what is known, and ignored.
 
         A leader notes the beginning of its epoch, whether anything will be written in it or not.
-        Raises: LogDirFailed.
+        Raises: DiskFull, LogDirFailed; then nothing has changed.
         """
         known = self.state
         if state.leader_epoch < known.leader_epoch or state.partition_epoch < known.partition_epoch:
@@ -78,10 +78,14 @@ class Partition(Replica):
         return True
 
     def _take(self, state: PartitionState, now_ms: int, *, is_new_epoch: bool) -> None:
-        was_leader, known, self.state = self.is_leader, self.state, state
-        self.is_leader = state.leader == self.node_id
-        if self.is_leader:
-            if is_new_epoch or not was_leader:
+        was_leader, known = self.is_leader, self.state
+        leads = state.leader == self.node_id
+        begins = leads and (is_new_epoch or not was_leader)
+        if begins:
+            self.log.assign_leader_epoch(state.leader_epoch)  # may fail, so before all else
+        self.is_leader, self.state = leads, state
+        if leads:
+            if begins:
                 # In an epoch that was not heard of another may have led, and followers cut their
                 # logs for it. Kafka believes them to have what they had.
                 has_led_on = was_leader and state.leader_epoch == known.leader_epoch + 1
@@ -101,7 +105,6 @@ class Partition(Replica):
     def _begin_epoch(self, now_ms: int, *, is_new_leader: bool) -> None:
         log, state = self.log, self.state
         self.epoch_start_offset = log.log_end_offset
-        log.assign_leader_epoch(state.leader_epoch)
         self._take_replicas(state.replicas)
         for replica, follower in self.followers.items():
             follower.reset(

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from odradek.storage.checkpoint import parse_epochs
+from odradek.storage.errors import LogDirFailed
 from odradek.storage.leader_epochs import LeaderEpochs
 
 from .support import UnsyncedFileSystem
@@ -27,6 +28,16 @@ def test_assigning_drops_what_contradicts_and_writes_the_file(tmp_path: Path) ->
     epochs.assign(-1, 99)
     assert parse_epochs((tmp_path / "leader-epoch-checkpoint").read_bytes()) == epochs.entries()
     assert epochs.latest == 6
+
+
+def test_an_epoch_that_there_is_no_room_for_is_not_known(tmp_path: Path) -> None:
+    epochs = epochs_of(tmp_path / "none", (1, 0), (3, 10))
+    with pytest.raises(LogDirFailed):
+        epochs.begin(4, 5)
+    assert (epochs.entries(), epochs.latest) == ([(1, 0), (3, 10)], 3)
+    (tmp_path / "none").mkdir()
+    epochs.begin(4, 5)
+    assert (epochs.entries(), epochs.latest) == ([(1, 0), (4, 5)], 4)
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,25 @@ async def test_a_full_disk_is_waited_for(cluster: Cluster) -> None:
     await cluster.until_equal(OTHER)
 
 
+@on_cluster()
+async def test_nobody_leads_without_room_to_note_his_epoch(cluster: Cluster) -> None:
+    """It would know of no followers, and acknowledge what it alone has."""
+    await cluster.take(state_of(2, 0, [1, 2], [1, 2]))
+    replica = cluster[1]
+    replica.files.where, replica.files.faults = "leader-epoch", {"write": FULL}
+    with pytest.raises(AssertionError, match="KAFKA_STORAGE_ERROR"):
+        await replica.take(state_of(1, 1, [1, 2], [1, 2]))
+    client = await replica.client()
+    refused = await client.produce(TOPIC, batch_of(b"v"), acks=-1)
+    assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    replica.files.faults = {}
+    await produce(cluster, 2, b"w", acks=-1)
+    await cluster.take(state_of(1, 2, [1, 2], [1, 2]))
+    assert replica.partition().log.epochs.entries() == [(0, 0), (2, 1)]
+    await produce(cluster, 1, b"x", acks=-1)
+    await cluster.until_equal()
+
+
 @on_cluster(log_flush_interval_messages="1")
 async def test_what_is_due_is_durable_before_the_leader_hears_of_it(cluster: Cluster) -> None:
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
