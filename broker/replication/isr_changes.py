@@ -126,7 +126,7 @@ class IsrChanges:
             for data in topic.partitions:
                 found = proposed.pop((name, data.partition_index), None)
                 if found is not None and self._settle(*found, data, changed):
-                    self._waiting[found[0].state.key] = found[0]
+                    self._waiting.setdefault(found[0].state.key, found[0])
                     must_pause = True
         _say_changed(changed)
         self._again(proposed)  # what the answer says nothing about

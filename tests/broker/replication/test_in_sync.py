@@ -149,6 +149,22 @@ async def test_one_request_at_a_time_with_all_that_waits(cluster: Cluster) -> No
     assert len(controller.asked) <= 3
 
 
+@on_cluster()
+async def test_a_late_answer_about_a_topic_that_was_made_anew(cluster: Cluster) -> None:
+    """It is to be asked again, but is gone; the new one still wants its own set."""
+    controller = cluster[1].controller
+    controller.silent, controller.codes = True, [ErrorCode.UNKNOWN_SERVER_ERROR]
+    await cluster.take(state_of(1, 0, [1], [1, 2]))
+    await until(lambda: controller.asked)
+    for broker in cluster.brokers.values():
+        broker.replicas.stop_serving([KEY])
+        await broker.replicas.logs.delete(KEY)
+    await cluster.take(state_of(1, 0, [1], [1, 2], topic_id=b"another topic id"))
+    await until(lambda: cluster[1].partition().proposal)
+    controller.silent = False
+    await until(lambda: cluster[1].partition().state.isr == (1, 2))
+
+
 @on_cluster(min_insync_replicas="2")
 async def test_too_few_are_in_sync(cluster: Cluster) -> None:
     """Before the append, and after it."""
