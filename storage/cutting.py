@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def truncate(log: "Log", offset: int) -> int:
     """Remove the batch with `offset` and all after it; return the new log end.
 
-    Raises: CorruptLog (then nothing has changed), LogDirFailed.
+    Raises: CorruptLog (then nothing has changed), DiskFull (then all is cut, and only the epochs'
+    file is not written), LogDirFailed.
     """
     if offset >= log.log_end_offset:
         # An epoch in which nothing was written begins there; another leader may know another one.
@@ -35,9 +36,9 @@ def truncate(log: "Log", offset: int) -> int:
         segment.truncate(found[1], offset)
     log.ends_at(offset, gone)
     log.log_start_offset = min(log.log_start_offset, offset)  # it may lie inside the batch
-    log.epochs.truncate_end(offset)
     infos = log.files.list_directory(log.directory)
     log.producers = rebuild_producers(log.files, log.directory, log.segments, offset, infos)
+    log.epochs.truncate_end(offset)  # last, as a full disk fails it
     return offset
 
 
@@ -48,10 +49,10 @@ def restart_at(log: "Log", offset: int) -> int:
     discard(log, gone)
     log.segments.replace_all(create_segment(log.files, log.directory, offset))
     log.restarts_at(offset, gone)
-    log.epochs.truncate_end(0)
     infos = log.files.list_directory(log.directory)
     remove_snapshots_above(log.files, log.directory, infos, -1)
     log.producers = ProducerState()
+    log.epochs.truncate_end(0)
     return offset
 
 

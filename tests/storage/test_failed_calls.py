@@ -114,6 +114,29 @@ def test_even_if_the_cut_fails_the_remains_are_outside_the_log(
     assert contents(log) == contents(reload(log)) == [(0, b"0"), (1, b"1")]
 
 
+class NoRoomForEpochs(UnsyncedFileSystem):
+    """The log can be cut, which needs no room."""
+
+    def write_atomic(self, path: str, data: Bytes, *, sync: bool = True) -> None:
+        raise DiskFull("no space", path)
+
+
+@pytest.mark.parametrize("cut", [Log.truncate, Log.restart_at])
+def test_a_full_disk_leaves_no_producer_of_what_was_cut(
+    tmp_path: Path, cut: Callable[[Log, int], int]
+) -> None:
+    log = new_log(tmp_path)
+    for number in range(3):
+        batch = batch_of([b"v"], producer_id=9, base_sequence=number)
+        append(log, batch, leader_epoch=number)
+    log.epochs._files = NoRoomForEpochs()
+    with pytest.raises(DiskFull):
+        cut(log, 1)
+    assert log.log_end_offset == 1
+    assert {entry.last_sequence for entry in log.producers.entries()} <= {0}
+    assert log.epochs.latest <= 0
+
+
 class FailingSync(UnsyncedFileSystem):
     """Fails the fsync once it is told to, and counts them."""
 
