@@ -342,8 +342,7 @@ class _Move:
         del self._data_dir.futures[key]
         del self._source_dir.logs[key]
         self._data_dir.logs[key] = future
-        partition.log = future
-        partition.configure(partition.config)
+        partition.go_on_in(future)
         partition.wake()
         try:
             return retire(source, self._source_dir, self._runtime.random.randbytes(16))

@@ -64,6 +64,13 @@ class Replica:
         self.config = config
         self.log.config = config.log_config
 
+    def go_on_in(self, copy: Log) -> None:
+        """Use a copy of the log from now on; it owes the disk what the log does."""
+        if self.awaits_flush:
+            self._due_in = copy, copy.generation
+        self.log = copy
+        self.configure(self.config)
+
     # What a follower does.
 
     def append_fetched(
@@ -114,12 +121,12 @@ class Replica:
 
     @property
     def awaits_flush(self) -> bool:
-        """Whether an append is due, unless the log was cut since; its copy owes the same."""
+        """Whether an append is due, unless the log was cut since."""
         log = self.log
         if self.flush_due <= log.recovery_point:
             return False
         due_in, generation = self._due_in
-        return due_in is not log or generation == log.generation
+        return due_in is log and generation == log.generation
 
     # Reading and waiting.
 

@@ -68,9 +68,7 @@ class Replicas:
         self.deletions = SimpleNamespace(add=lambda plan, delay_ms: plan.run())
         self.group_commit = self
         self.logs = self
-        self.partition: Any = SimpleNamespace(
-            log=log, config=None, configure=lambda config: None, wake=lambda: None
-        )
+        self.partition: Any = SimpleNamespace(log=log, go_on_in=self.go_on_in, wake=lambda: None)
         self.partitions = {("t", 0): self.partition}
         self._files = files
         self._held = False
@@ -93,6 +91,9 @@ class Replicas:
     async def checkpoint(self) -> None:
         for data_dir in self.log_dirs.online:
             data_dir.checkpoint()
+
+    def go_on_in(self, copy: Log) -> None:
+        self.partition.log = copy
 
     async def offload(self, function: Any, *arguments: Any) -> Any:
         result = function(*arguments)

@@ -188,11 +188,30 @@ def test_what_is_due_in_a_log_is_due_in_its_copy(tmp_path: Path) -> None:
     copy = new_log(tmp_path / "copy")
     copy.append(memoryview(batch_of(b"a")), read_header(batch_of(b"a")), leader_epoch=5, wall_ms=0)
     copy.generation += 7
-    partition.log = copy
+    partition.go_on_in(copy)
     assert partition.awaits_flush
     flush(partition)
     assert not partition.awaits_flush
     assert copy.high_watermark == 1
+
+
+@pytest.mark.parametrize("is_cut_first", [True, False])
+def test_what_was_due_before_a_cut_and_a_move_is_not_so_any_more(
+    tmp_path: Path, is_cut_first: bool
+) -> None:
+    """The copy may never come so far, and who waits for it would wait for ever."""
+    partition, _ = due_after(tmp_path, 2)
+    append(partition, b"a", b"b", b"c")
+    copy = new_log(tmp_path / "copy")
+    if is_cut_first:
+        partition.log.truncate(0)
+        partition.go_on_in(copy)
+    else:
+        partition.go_on_in(copy)
+        copy.ends_at(0, [])
+    assert not partition.awaits_flush
+    append(partition, b"d")
+    assert partition.log.high_watermark == 1
 
 
 def test_what_was_due_before_a_cut_is_not_so_any_more(tmp_path: Path) -> None:
