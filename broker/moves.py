@@ -230,7 +230,7 @@ class _Move:
     async def _copy_and_swap(self) -> DeletePlan | None:
         self._check()
         if self._future.size_bytes == 0:  # it must not inherit the offsets of one that was here
-            await self._replicas.checkpoint()
+            await self._replicas.checkpoint(self._data_dir)  # the other one may be full
             self._check()
         copy = Copy(self._source, self._future)
         await self._catch_up(copy, is_throttled=True)
@@ -242,7 +242,7 @@ class _Move:
             await self._catch_up(copy)
             copy.skip_to_end(self._runtime.clock.wall_ms())
             await self._flush()
-            await self._replicas.checkpoint()
+            await self._replicas.checkpoint(self._data_dir)
             self._check()
             give_final_name(self._future, self._data_dir)
             await self._sync(self._data_dir)

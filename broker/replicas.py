@@ -91,8 +91,8 @@ class Replicas:
             self, runtime, broker_id, unnoticed_ms=config.zookeeper_session_timeout_ms
         )
         self.must_checkpoint = asyncio.Event()
-        self.checkpoint_waiters: list[asyncio.Future[None]] = []
-        """Who waits for the next checkpoint; answered by `Checkpointer`."""
+        self.checkpoint_waiters: list[asyncio.Future[Mapping[DataDir, LogDirFailed]]] = []
+        """Who waits for the next checkpoint; `Checkpointer` answers which directories failed."""
         self._overrides: dict[str, Mapping[str, str]] = {}
         self._topic_configs: dict[str, TopicConfig] = {}
         self._on_offline = on_offline
@@ -191,29 +191,45 @@ class Replicas:
             partition.is_leader = False
             partition.wake()
 
-    async def checkpoint(self) -> None:
+    async def checkpoint(self, data_dir: DataDir | None = None) -> None:
         """Have the checkpoints written as of now; return when they are safe on disk.
 
+        Those of one directory are enough if it is given: another one may be full for long.
         Raises: DiskFull, LogDirFailed.
         """
         written = asyncio.get_running_loop().create_future()
         self.checkpoint_waiters.append(written)
         self.must_checkpoint.set()
-        await written
+        for failed, error in (await written).items():
+            if data_dir in (None, failed):
+                raise error
 
     async def make_cuts_safe(self, partitions: Iterable[Partition]) -> None:
         """Flush those logs that were cut; then have the checkpoints written.
 
-        Only after that anything may be appended.  Raises: DiskFull, LogDirFailed.
+        Only after that anything may be appended.  Raises: DiskFull, LogDirFailed; the others are
+        safe.
         """
         cut = [(p, p.log, p.log.generation) for p in partitions if p.log in self.cut_logs]
         if not cut:
             return
         flushed = await self.group_commit.flush_all(partition for partition, *_ in cut)
-        await self.checkpoint()
-        for (_, kept, generation), is_safe in zip(cut, flushed, strict=True):
-            if is_safe and kept.generation == generation:  # else it was cut again meanwhile
-                self.cut_logs.discard(kept)
+        done = [one for one, is_safe in zip(cut, flushed, strict=True) if is_safe]
+        failure = None
+        for data_dir in dict.fromkeys(self.log_dirs.of(kept.directory) for _, kept, _ in done):
+            if data_dir is None:  # it has failed by now
+                continue
+            try:
+                await self.checkpoint(data_dir)
+            except LogDirFailed as error:
+                failure = error
+                continue
+            for _, kept, generation in done:
+                is_here = self.log_dirs.of(kept.directory) is data_dir
+                if is_here and kept.generation == generation:  # else it was cut again meanwhile
+                    self.cut_logs.discard(kept)
+        if failure is not None:
+            raise failure
 
     def note_failure(self, error: StorageError) -> None:
         """Storage could not do what a client asked for; a failed disk takes its replicas along."""

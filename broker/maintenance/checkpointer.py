@@ -42,24 +42,23 @@ class Checkpointer:
                 pass
             must.clear()
             waiters, self._replicas.checkpoint_waiters = self._replicas.checkpoint_waiters, []
-            error = await self._checkpoint()
+            failures = await self._checkpoint()
             for waiter in waiters:
-                if waiter.done():  # has hung up
-                    continue
-                if error is None:
-                    waiter.set_result(None)
-                else:
-                    waiter.set_exception(error)
+                if not waiter.done():  # else it has hung up
+                    waiter.set_result(failures)
 
-    async def _checkpoint(self) -> LogDirFailed | None:
-        """Write down what has changed; return why some of it could not be done."""
+    async def _checkpoint(self) -> dict[DataDir, LogDirFailed]:
+        """Write down what has changed; return where that could not be done, and why."""
+        log_dirs = self._replicas.log_dirs
         if self._replicas.is_offline:
-            path = self._replicas.log_dirs.first.path
-            return LogDirFailed("the log directory is offline", path)
-        failure = None
-        for data_dir in list(self._replicas.log_dirs.online):
-            failure = await self._checkpoint_dir(data_dir) or failure
-        return failure
+            error = LogDirFailed("the log directory is offline", log_dirs.first.path)
+            return dict.fromkeys(log_dirs.online, error)
+        failures = {}
+        for data_dir in list(log_dirs.online):
+            failure = await self._checkpoint_dir(data_dir)
+            if failure is not None:
+                failures[data_dir] = failure
+        return failures
 
     async def _checkpoint_dir(self, data_dir: DataDir) -> LogDirFailed | None:
         ends = {

@@ -105,13 +105,12 @@ class Repair:
         unready = [f for f in unready if f not in failed]
         try:
             await self._replicas.make_cuts_safe(f.partition for f in unready)
-        except LogDirFailed as error:
+        except LogDirFailed as error:  # maybe only of one directory
             self._replicas.note_failure(error)
-            for following in unready:
-                self._delay(following)
-            return
         for following in unready:
-            following.is_prepared = True
+            following.is_prepared = following.partition.log not in self._replicas.cut_logs
+            if not following.is_prepared:
+                self._delay(following)
 
     async def begin_at(self, following: Following, offset: int) -> bool:
         """Have an empty log begin here; whether it may be appended to now."""

@@ -15,6 +15,7 @@ from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsReque
 from odradek.storage.moving import MARKER, future_directory
 
 from .client import batch_of
+from .faults import FULL, FaultyFiles
 from .log_dirs import (
     BROKER,
     DELETE,
@@ -297,6 +298,23 @@ def test_a_copy_that_no_longer_fits_is_begun_anew(tmp_path: Path) -> None:
             let_go.set()
             await until(lambda: dir_of(broker) == "b")
             assert len(await values(client)) == 20
+
+    asyncio.run(main())
+
+
+def test_a_replica_is_moved_away_from_a_full_directory(tmp_path: Path) -> None:
+    async def main() -> None:
+        files = FaultyFiles()
+        async with broker_at(tmp_path, files) as broker:
+            client = await broker.client()
+            await client.create_topic("t")
+            await client.append("t", batch_of(b"x"))
+            assert dir_of(broker) == "a"
+            files.where, files.faults = "/a/recovery-point-offset-checkpoint", {"write": FULL}
+            assert await alter(client, str(tmp_path / "b")) == [0]
+            await until(lambda: dir_of(broker) == "b")
+            assert await values(client) == [b"x"]
+            files.faults = {}
 
     asyncio.run(main())
 

@@ -19,6 +19,7 @@ import pytest
 from odradek.broker import moves
 from odradek.broker.core.replication_quota import ReplicationQuota, SampledRate
 from odradek.protocol.records import read_header
+from odradek.storage.data_dir import DataDir
 from odradek.storage.files import FileSystem
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
@@ -88,9 +89,8 @@ class Replicas:
     async def until_unused(self, log: Log) -> None:
         """Nobody else is there."""
 
-    async def checkpoint(self) -> None:
-        for data_dir in self.log_dirs.online:
-            data_dir.checkpoint()
+    async def checkpoint(self, data_dir: DataDir) -> None:
+        data_dir.checkpoint()
 
     def go_on_in(self, copy: Log) -> None:
         self.partition.log = copy

@@ -173,7 +173,7 @@ async def test_a_log_that_is_cut_again_is_not_safe_yet(cluster: Cluster) -> None
     replicas, log = cluster[1].replicas, cluster[1].partition().log
     replicas.cut_logs.add(log)
 
-    async def cut_again() -> None:
+    async def cut_again(_: object) -> None:
         log.truncate(0)
 
     with mock.patch.object(replicas, "checkpoint", cut_again):

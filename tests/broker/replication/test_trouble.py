@@ -123,6 +123,20 @@ async def test_nothing_is_appended_between_a_cut_and_the_checkpoints(cluster: Cl
 
 
 @on_cluster()
+async def test_a_cut_does_not_wait_for_another_directory_that_is_full(cluster: Cluster) -> None:
+    await cluster.take(*BOTH)
+    await produce_to_both(cluster, acks=-1)
+    follower = cluster[2]
+    await follower.take(state_of(2, 1, [2], [1, 2]))
+    await produce(cluster, 2, b"lost")
+    follower.files.where, follower.files.faults = "/second/", {"write": FULL}
+    await cluster.take(state_of(1, 2, [1], [1, 2]))
+    await produce(cluster, 1, b"w", b"x")
+    await cluster.until_equal()
+    assert not follower.replicas.cut_logs
+
+
+@on_cluster()
 async def test_a_flush_that_fails_when_nobody_waits_any_more(cluster: Cluster) -> None:
     """As that of a fetcher that has ended; a second fsync would say that all is well."""
     await cluster.take(*BOTH)

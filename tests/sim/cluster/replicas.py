@@ -92,7 +92,7 @@ class SimReplicas(Replicas):
     async def read_overrides(self, topics: Iterable[str], session: object) -> None:
         pass
 
-    async def checkpoint(self) -> None:
+    async def checkpoint(self, data_dir: DataDir | None = None) -> None:
         self.upkeep.checkpoint()
 
     def stop_serving(self, keys: Iterable[TopicPartition]) -> None:
