@@ -216,8 +216,6 @@ class GroupCoordinator:
             )
         except LogDirFailed as error:
             node.replicas.take_offline(error)
-        if self._led.get(led.shard.partition) is not led:
-            led.resign()  # the topic was deleted meanwhile
 
     def _settings(self, group_id: str) -> "GroupSettings":
         from .group_settings import group_settings
@@ -259,7 +257,7 @@ class GroupCoordinator:
             led.run(None, led.shard.expire(led.moment()))
 
     def close(self) -> None:
-        """Stop all alarms."""
+        """Stop all alarms, and what is being loaded."""
         led_before, self._led = self._led, {}
         for led in led_before.values():
             led.close()

@@ -2,6 +2,9 @@
 
 The whole log is read, compacted or not: records are applied in their order, so the last one of
 each key counts. What cannot be read is logged with its position and left out; the broker starts.
+
+It takes many turns of the loop, and between two reads the log may be moved to another directory, or
+leadership may go and the log with it: a deleted log can't be read, and its disk is well.
 """
 
 import asyncio
@@ -24,6 +27,7 @@ from odradek.protocol.records import (
 from odradek.storage.errors import CorruptLog
 from odradek.storage.log import Log
 
+from .core.partition import Partition
 from .runtime import Offload
 
 log = logging.getLogger(__name__)
@@ -37,10 +41,18 @@ class GroupLoader:
     """Reads one log from its start to its end."""
 
     def __init__(
-        self, kept: Log, apply: Apply, *, buffer_bytes: int, decompressed_bytes_max: int
+        self,
+        partition: Partition,
+        apply: Apply,
+        *,
+        is_over: Callable[[], bool],
+        buffer_bytes: int,
+        decompressed_bytes_max: int,
     ) -> None:
-        self._log = kept
+        """`is_over`: whether nobody needs the records any more."""
+        self._partition = partition
         self._apply = apply
+        self._is_over = is_over
         self._buffer_bytes = buffer_bytes
         self._decompressed_bytes_max = decompressed_bytes_max
         # Offsets of transactions, by producer id, until its marker says what became of them.
@@ -49,9 +61,9 @@ class GroupLoader:
         self.skipped_count = 0
 
     async def load(self, offload: Offload) -> None:
-        """Apply everything up to the log end.  Raises: LogDirFailed."""
+        """Apply everything up to the log end, unless it `is_over` before.  Raises: LogDirFailed."""
         offset = self._log.log_start_offset
-        while offset < self._log.log_end_offset:
+        while not self._is_over() and offset < self._log.log_end_offset:
             data = await self._read(offset, offload)
             if data is None:
                 return
@@ -139,6 +151,11 @@ class GroupLoader:
             offset,
             error,
         )
+
+    @property
+    def _log(self) -> Log:
+        """Where it is now."""
+        return self._partition.log
 
     @property
     def _name(self) -> tuple[str, int]:

@@ -36,6 +36,7 @@ class LedShard:
         self._log = group_log
         self._clock = clock
         self._alarms: Alarms[str] = Alarms(clock, self._on_alarm)
+        self._is_over = False
 
     def moment(self) -> Moment:
         """Now."""
@@ -85,15 +86,19 @@ class LedShard:
     async def load(
         self, offload: Offload, *, buffer_bytes: int, decompressed_bytes_max: int
     ) -> None:
-        """Read the groups back from the log, and let them live.  Raises: LogDirFailed."""
+        """Read the groups back from the log, and let them live, unless they are led elsewhere by
+        then.  Raises: LogDirFailed."""
         started_ms = self._clock.now_ms()
         loader = GroupLoader(
-            self._log.partition.log,
+            self._log.partition,
             self.shard.load,
+            is_over=lambda: self._is_over,
             buffer_bytes=buffer_bytes,
             decompressed_bytes_max=decompressed_bytes_max,
         )
         await loader.load(offload)
+        if self._is_over:
+            return
         self.shard.loaded(self.moment())
         self.is_loading = False
         for group_id in self.shard.groups:
@@ -115,5 +120,6 @@ class LedShard:
         self.close()
 
     def close(self) -> None:
-        """Stop the alarms."""
+        """Stop the alarms, and what is being loaded."""
+        self._is_over = True
         self._alarms.clear()

@@ -1,10 +1,15 @@
 """The coordinator at work in a broker: what it keeps, forgets, and tells those who wait."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+from odradek.broker.core.partition import Partition
 from odradek.broker.group_loading import GroupLoader
+from odradek.broker.runtime import Offload
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k09_offset_fetch import OffsetFetchRequest
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
@@ -13,8 +18,8 @@ from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
 from tests.broker.client import Client
 from tests.broker.group_requests import commit, consumer_heartbeat, fetch_offsets, join, sync
-from tests.broker.requests import delete_topics
-from tests.broker.running import RunningBroker, on_broker, until
+from tests.broker.requests import alter_log_dirs, delete_topics
+from tests.broker.running import RunningBroker, on_broker, running, until
 
 DAY_MS = 86_400_000
 AT_ONCE = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
@@ -153,6 +158,79 @@ async def test_while_groups_are_loaded(
     may_load.set()
     await until(lambda: not broker.node.groups.is_loading)
     await joined(client)
+
+
+@contextlib.asynccontextmanager
+async def loading_slowly(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Partition]:
+    """A coordinator that has read the first batches of its log; at the end it goes on."""
+    client = await client_of(broker)
+    for number in range(5):
+        await client.ask(commit("g", "orders", {0: number}), 8)
+    partition = broker.node.replicas.partitions["__consumer_offsets", 0]
+    may_go_on, reads = asyncio.Event(), 0
+    read = GroupLoader._read
+
+    async def read_slowly(self: GroupLoader, offset: int, offload: Offload) -> bytes | None:
+        nonlocal reads
+        data = await read(self, offset, offload)
+        reads += 1
+        await may_go_on.wait()
+        return data
+
+    monkeypatch.setattr(GroupLoader, "_read", read_slowly)
+    groups = broker.node.groups
+    groups.resign_partitions([0])
+    groups.lead(partition)
+    await until(lambda: reads == 1)
+    yield partition
+    may_go_on.set()
+    await until(lambda: not loads())
+
+
+def loads() -> list[str]:
+    names = [task.get_name() for task in asyncio.all_tasks()]
+    return [name for name in names if name.startswith("load __consumer_offsets")]
+
+
+@on_broker({**AT_ONCE, "offsets.load.buffer.size": "1"}, both=False)
+async def test_a_log_is_deleted_while_it_is_loaded(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a reassignment ends. That it can't be read any more is no failure of the disk."""
+    async with loading_slowly(broker, monkeypatch):
+        client = await broker.client()
+        await client.ask(delete_topics(6, "__consumer_offsets"), 6)
+    assert not broker.node.replicas.is_offline
+    await client.ask(FindCoordinatorRequest(key="g"), 3)
+    await until(lambda: not broker.node.groups.is_loading)
+    assert await offset_of(client) == -1
+
+
+def test_a_log_is_moved_while_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = str(tmp_path / "a"), str(tmp_path / "b")
+    settings = {
+        **AT_ONCE,
+        "log.dirs": f"{first},{second}",
+        "offsets.load.buffer.size": "1",
+        "log.segment.delete.delay.ms": "0",
+    }
+
+    async def main() -> None:
+        async with running(tmp_path, settings) as broker:
+            async with loading_slowly(broker, monkeypatch) as partition:
+                source = partition.log
+                target = second if source.directory.startswith(first) else first
+                client = await broker.client()
+                await client.ask(alter_log_dirs(target, ("__consumer_offsets", 0)), 2)
+                await until(lambda: partition.log is not source)
+                await until(lambda: not Path(source.directory).exists())
+            assert len(broker.node.replicas.log_dirs.online) == 2
+            await until(lambda: not broker.node.groups.is_loading)
+            assert await offset_of(client) == 4
+
+    asyncio.run(main())
 
 
 @on_broker({**AT_ONCE, "odradek.group.metadata.bytes.max": "200"}, both=False)

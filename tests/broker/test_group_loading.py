@@ -46,8 +46,9 @@ async def loaded(broker: RunningBroker, partition: Partition) -> tuple[list[Grou
     """What is applied, and how many were skipped."""
     applied: list[GroupRecord] = []
     loader = GroupLoader(
-        partition.log,
+        partition,
         applied.append,
+        is_over=lambda: False,
         buffer_bytes=SMALL_BUFFER_BYTES,
         decompressed_bytes_max=1 << 20,
     )
