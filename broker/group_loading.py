@@ -62,8 +62,11 @@ class GroupLoader:
 
     async def load(self, offload: Offload) -> None:
         """Apply everything up to the log end, unless it `is_over` before.  Raises: LogDirFailed."""
-        offset = self._log.log_start_offset
-        while not self._is_over() and offset < self._log.log_end_offset:
+        offset = 0
+        while not self._is_over():
+            offset = max(offset, self._log.log_start_offset)  # retention may have moved it
+            if offset >= self._log.log_end_offset:
+                return
             data = await self._read(offset, offload)
             if data is None:
                 return

@@ -1,6 +1,8 @@
 """Reading `__consumer_offsets` back: in order, all of it, and past what cannot be read."""
 
 import logging
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -42,16 +44,20 @@ def write(partition: Partition, data: bytearray) -> None:
     partition.append(memoryview(data), read_header(data), wall_ms=1)
 
 
-async def loaded(broker: RunningBroker, partition: Partition) -> tuple[list[GroupRecord], int]:
-    """What is applied, and how many were skipped."""
-    applied: list[GroupRecord] = []
-    loader = GroupLoader(
+def loader_of(partition: Partition, applied: list[GroupRecord]) -> GroupLoader:
+    return GroupLoader(
         partition,
         applied.append,
         is_over=lambda: False,
         buffer_bytes=SMALL_BUFFER_BYTES,
         decompressed_bytes_max=1 << 20,
     )
+
+
+async def loaded(broker: RunningBroker, partition: Partition) -> tuple[list[GroupRecord], int]:
+    """What is applied, and how many were skipped."""
+    applied: list[GroupRecord] = []
+    loader = loader_of(partition, applied)
     await loader.load(broker.node.runtime.offload)
     return applied, loader.skipped_count
 
@@ -72,6 +78,27 @@ async def test_records_below_the_log_start_are_gone(broker: RunningBroker) -> No
     write(partition, batch(*(offset("g", i) for i in range(5))))
     partition.log.advance_log_start(3)
     assert await loaded(broker, partition) == ([offset("g", 3), offset("g", 4)], 0)
+
+
+@on_broker(ONE_PARTITION, both=False)
+async def test_the_log_start_moves_meanwhile(broker: RunningBroker) -> None:
+    """As where cleanup.policy is compact,delete."""
+    partition = await partition_of(broker)
+    for i in range(40):
+        write(partition, batch(offset("g", i)))
+    offload = broker.node.runtime.offload
+
+    async def offload_slowly(function: Callable[..., Any], *arguments: Any) -> Any:
+        data = await offload(function, *arguments)
+        partition.log.advance_log_start(30)
+        return data
+
+    applied: list[GroupRecord] = []
+    loader = loader_of(partition, applied)
+    await loader.load(offload_slowly)
+    assert applied[0] == offset("g", 0)
+    assert applied[-10:] == [offset("g", i) for i in range(30, 40)]
+    assert len(applied) < 40
 
 
 @on_broker(ONE_PARTITION, both=False)
