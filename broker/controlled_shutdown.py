@@ -5,6 +5,7 @@ Source: KafkaServer.controlledShutdown of Kafka 3.9. A broker goes anyway when t
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from odradek.protocol.errors import error_code
@@ -31,22 +32,23 @@ async def hand_over(
     *,
     version: int,
     broker_id: int,
-    broker_epoch: int,
+    broker_epoch: Callable[[], int],
 ) -> bool:
     """Return once this broker leads nothing, or once that was tried often enough: then False.
 
     At once if there is nobody else to lead anything, or it is switched off. Between tries it does
     not wait, as Kafka does, for longer than until the cluster has changed; such tries are extra.
+    `broker_epoch`: -1 without a session; with the next one the broker leads under another epoch.
     """
-    if not config.controlled_shutdown_enable or broker_epoch < 0:
+    if not config.controlled_shutdown_enable or broker_epoch() < 0:
         return False
-    request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=broker_epoch)
     tries_left = config.controlled_shutdown_max_retries
     backoff_s = config.controlled_shutdown_retry_backoff_ms / 1000
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + tries_left * backoff_s
     while tries_left > 0 and metadata.brokers.keys() - {broker_id}:
         before = _cluster(metadata)
+        request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=broker_epoch())
         reason = await _try(controller_client, request, version, config)
         if reason is None:
             log.info("everything was handed over")
@@ -80,6 +82,8 @@ async def _try(
     config: Config,
 ) -> str | None:
     """Why something is still led here, or None."""
+    if request.broker_epoch < 0:  # Kafka's controller would take it for any epoch
+        return "this broker is not registered"
     try:
         async with asyncio.timeout(config.controller_socket_timeout_ms / 1000):
             answer = await controller_client.ask_once(request, version)

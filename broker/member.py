@@ -118,7 +118,7 @@ class Member:
             node.config,
             version=self._peers.versions.controlled_shutdown,
             broker_id=node.broker_id,
-            broker_epoch=node.broker_epoch,
+            broker_epoch=self._broker_epoch,
         )
 
     async def retire(self) -> None:

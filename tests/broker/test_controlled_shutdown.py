@@ -8,7 +8,9 @@ import pytest
 
 from odradek.broker.controlled_shutdown import hand_over
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.framing import read_client_id
 from odradek.protocol.messages.k07_controlled_shutdown import (
+    ControlledShutdownRequest,
     ControlledShutdownResponse,
     RemainingPartition,
 )
@@ -47,7 +49,7 @@ def shut_down(
             cluster.config,
             version=3,
             broker_id=OWN_ID,
-            broker_epoch=5,
+            broker_epoch=lambda: 5,
         )
         took_s = loop.time() - start
         assert set(other.asked) <= {(7, 3)}
@@ -116,7 +118,7 @@ def test_another_controller_is_asked_as_soon_as_it_is_known() -> None:
                 cluster.config,
                 version=3,
                 broker_id=OWN_ID,
-                broker_epoch=5,
+                broker_epoch=lambda: 5,
             )
         )
         await asyncio.sleep(0.5)
@@ -133,6 +135,38 @@ def test_another_controller_is_asked_as_soon_as_it_is_known() -> None:
         return took_s
 
     assert simulate(main, 1).value < 1.5
+
+
+def test_a_broker_that_registers_again_meanwhile_is_relieved_as_what_it_is_then() -> None:
+    """Its session was lost and renewed: the epoch that it had before would be refused."""
+
+    async def main(loop: SimLoop) -> list[int]:
+        epochs, asked = iter([5, 5, -1, 9]), []
+
+        def answer(api_key: int, version: int) -> Message:
+            _, position = read_client_id(other.frame, flexible=True)
+            request, _ = ControlledShutdownRequest.decode(other.frame, version, position)
+            asked.append(request.broker_epoch)
+            return DONE if request.broker_epoch == 9 else REFUSED
+
+        other = OtherBroker(answer)
+        await other.start()
+        cluster = Cluster(answers())
+        cluster.tell(1, b1=other)
+        assert await hand_over(
+            cluster.client,
+            cluster.metadata,
+            cluster.config,
+            version=3,
+            broker_id=OWN_ID,
+            broker_epoch=lambda: next(epochs),
+        )
+        cluster.client.close()
+        other.kill()
+        await asyncio.sleep(1)
+        return asked
+
+    assert simulate(main, 1).value == [5, 9]
 
 
 def test_a_cluster_that_changes_for_ever_is_left() -> None:
@@ -157,7 +191,7 @@ def test_a_cluster_that_changes_for_ever_is_left() -> None:
             cluster.config,
             version=3,
             broker_id=OWN_ID,
-            broker_epoch=5,
+            broker_epoch=lambda: 5,
         )
         took_s = loop.time() - start
         changing.cancel()

@@ -114,7 +114,7 @@ async def test_it_is_taken_in(kafka: ApacheKafka) -> None:
         cluster.config,
         version=VERSIONS.controlled_shutdown,
         broker_id=OWN_ID,
-        broker_epoch=epoch,
+        broker_epoch=lambda: epoch,
     )
     cluster.client.close()
     await session.close()
