@@ -41,7 +41,8 @@ class Roles:
         controller_epoch: int,
         tell: Tell,
     ) -> None:
-        """`tell` is called with those that have a new role, in the turn in which they got it."""
+        """`tell` is called with those that have a new role, in the turn in which they got it; of
+        logs that have to be made, when all of them are there."""
         self._replicas = replicas
         self._clock = clock
         self._session = session
@@ -123,7 +124,7 @@ class Roles:
     def _give_up(self, state: PartitionState) -> None:
         self._replicas.renewals.failed(state)
         self._replicas.stop_serving([state.key])
-        self._told.append(state.key)
+        self._tell([state.key])
 
     def _give_id(self, partition: Partition, state: PartitionState) -> None:
         if partition.log.topic_id is None and state.topic_id != ZERO_UUID:
@@ -159,6 +160,7 @@ class Roles:
             if self._slices.is_over:
                 self._flush()
                 await self._slices.pause()
+        self._flush()
         await replicas.logs.make(missing, self._serve)
         for state in missing:
             if state.key in self._declined:
@@ -178,13 +180,15 @@ class Roles:
                 if (partition := replicas.partitions.get(key)) is not None
                 and partition.log in replicas.cut_logs
             ]:
+                self._flush()
                 await replicas.make_cuts_safe(cut)
         except LogDirFailed as error:
             replicas.note_failure(error)
 
     async def _set_aside(self, key: TopicPartition) -> None:
         self._replicas.stop_serving([key])
-        self._tell([key])
+        self._told.append(key)
+        self._flush()
         await self._replicas.logs.set_aside(key)
 
     def _may_lead(self, state: PartitionState, kept: Log | None) -> bool:

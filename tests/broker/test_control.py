@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,15 @@ from odradek.broker.coordination.embedded import EmbeddedStore
 from odradek.broker.coordination.interface import SessionExpired
 from odradek.broker.coordination.znodes import BrokerRegistration
 from odradek.broker.core.controller.requests import StoppedReplica
-from odradek.broker.core.partition_state import LEADER_IS_DELETED, NO_LEADER, REPLICAS_MAX
+from odradek.broker.core.partition_state import (
+    LEADER_IS_DELETED,
+    NO_LEADER,
+    REPLICAS_MAX,
+    PartitionState,
+)
 from odradek.broker.membership import Membership
 from odradek.broker.node import Node
+from odradek.broker.replica_logs import Serve
 from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
@@ -305,6 +312,35 @@ async def test_groups_are_where_their_partition_is_led(broker: RunningBroker) ->
     await update(broker, [dead])
     found = await client.ask(FindCoordinatorRequest(key="g"), 3)
     assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+
+
+@on_broker(ONE_OFFSETS_PARTITION, both=False)
+async def test_groups_are_gone_before_the_logs_of_others_are_made(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Making logs takes its time, in which the old coordinator would tell of old offsets."""
+    await take_control(broker)
+    client, offsets = await broker.client(), state(topic="__consumer_offsets")
+    await update(broker, [offsets])
+    await lead(broker, offsets)
+    await until(lambda: not broker.node.groups.is_loading)
+    logs, begun, may_be_made = broker.node.replicas.logs, asyncio.Event(), asyncio.Event()
+    make = logs.make
+
+    async def make_later(missing: Sequence[PartitionState], serve: Serve) -> None:
+        if missing:
+            begun.set()
+            await may_be_made.wait()
+        await make(missing, serve)
+
+    monkeypatch.setattr(logs, "make", make_later)
+    away = offsets._replace(leader=OTHER, leader_epoch=1, partition_epoch=1, is_new=False)
+    told = asyncio.create_task(lead(broker, away, state(leader=OTHER)))
+    await begun.wait()
+    request = HeartbeatRequest(group_id="g", member_id="nobody")
+    assert (await client.ask(request, 4)).error_code == ErrorCode.NOT_COORDINATOR
+    may_be_made.set()
+    assert await told == [OK, OK]
 
 
 @on_broker(SETTINGS, both=False)
