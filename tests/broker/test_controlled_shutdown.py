@@ -141,7 +141,8 @@ def test_a_broker_that_registers_again_meanwhile_is_relieved_as_what_it_is_then(
     """Its session was lost and renewed: the epoch that it had before would be refused."""
 
     async def main(loop: SimLoop) -> list[int]:
-        epochs, asked = iter([5, 5, -1, 9]), []
+        epochs = iter([5, 5, -1, 9])
+        asked: list[int] = []
 
         def answer(api_key: int, version: int) -> Message:
             _, position = read_client_id(other.frame, flexible=True)

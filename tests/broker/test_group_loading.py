@@ -95,7 +95,7 @@ async def test_the_log_start_moves_meanwhile(broker: RunningBroker) -> None:
 
     applied: list[GroupRecord] = []
     loader = loader_of(partition, applied)
-    await loader.load(offload_slowly)
+    await loader.load(offload_slowly)  # type: ignore[arg-type]
     assert applied[0] == offset("g", 0)
     assert applied[-10:] == [offset("g", i) for i in range(30, 40)]
     assert len(applied) < 40
