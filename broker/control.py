@@ -2,11 +2,14 @@
 
 One at a time, whoever sends it: an old and a new controller may talk at once, and are told apart by
 their epochs. Source: the checks and their order in KafkaApis and ReplicaManager of Kafka 3.9.2.
+
+What has begun is done to its end, even if the controller dies meanwhile: its successor says the
+same again, in leader epochs that are known by then, and is not listened to.
 """
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Codes = dict[TopicPartition, ErrorCode]
+Finish = Callable[[Coroutine[object, object, Codes]], Awaitable[Codes]]
 UNKNOWN_BROKER_EPOCH = -1
 
 
@@ -36,11 +40,13 @@ class ControlRequests:
     CoordinationError if the store can't be asked for the settings of a topic.
     """
 
-    def __init__(self, node: "Node", session: Session) -> None:
+    def __init__(self, node: "Node", session: Session, finish: Finish) -> None:
+        """`finish` awaits what goes on even if its caller is cancelled."""
         self.controller_epoch = 0
         """Of the latest controller that was heard, or heard of."""
         self._node = node
         self._session = session
+        self._finish = finish
         self._turn = asyncio.Lock()
 
     def heard_of(self, controller_epoch: int) -> None:
@@ -50,28 +56,15 @@ class ControlRequests:
     async def leader_and_isr(self, sender: Sender, states: Sequence[PartitionState]) -> Codes:
         """Lead and follow partitions; one code for each."""
         self._check_broker_epoch(sender)
-        async with self._turn:
-            self._check_controller_epoch(sender)
-            self.controller_epoch = sender.controller_epoch
-            node = self._node
-            told = roles.Roles(
-                node.replicas,
-                node.clock,
-                self._session,
-                broker_id=node.broker_id,
-                live=node.metadata.brokers,
-                controller_epoch=sender.controller_epoch,
-                tell=self._roles_changed,
-            )
-            return await told.take(states)
+        return await self._in_turn(sender, lambda: self._roles(sender).take(states))
 
     async def stop_replicas(self, sender: Sender, stopped: Collection[StoppedReplica]) -> Codes:
         """Stop replicas, and delete those that are to be; one code for each."""
         self._check_broker_epoch(sender)
-        async with self._turn:
-            self._check_controller_epoch(sender)
-            self.controller_epoch = sender.controller_epoch
-            return await roles.stop(self._node.replicas, self._node.clock, stopped, self._stopped)
+        node = self._node
+        return await self._in_turn(
+            sender, lambda: roles.stop(node.replicas, node.clock, stopped, self._stopped)
+        )
 
     async def update_metadata(
         self,
@@ -95,6 +88,32 @@ class ControlRequests:
                 node.replicator.brokers_changed()
             for topic in gone:
                 node.groups.forget_topic(topic)
+
+    async def _in_turn(self, sender: Sender, work: Callable[[], Awaitable[Codes]]) -> Codes:
+        """Wait for what was asked before; then do it."""
+        await self._turn.acquire()
+
+        async def begun() -> Codes:
+            try:
+                self._check_controller_epoch(sender)
+                self.controller_epoch = sender.controller_epoch
+                return await work()
+            finally:
+                self._turn.release()
+
+        return await self._finish(begun())
+
+    def _roles(self, sender: Sender) -> roles.Roles:
+        node = self._node
+        return roles.Roles(
+            node.replicas,
+            node.clock,
+            self._session,
+            broker_id=node.broker_id,
+            live=node.metadata.brokers,
+            controller_epoch=sender.controller_epoch,
+            tell=self._roles_changed,
+        )
 
     # Fences.
 

@@ -55,7 +55,7 @@ class Member:
             ask_self=lambda request, version: ask_self(node, request, version),
             timeout_ms=config.request_timeout_ms,
         )
-        node.control = ControlRequests(node, session)
+        node.control = ControlRequests(node, session, tasks.finish)
         node.controller = ClusterController(
             session, node.broker_id, config, node.runtime, BrokerLinks(node), tasks
         )

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from odradek.protocol.errors import Refused
 
 T = TypeVar("T")
 
@@ -34,7 +36,7 @@ class TaskSupervisor:
 
     def __init__(self, on_failure: Callable[[str, Exception], None] | None = None) -> None:
         self._on_failure = on_failure
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     def __len__(self) -> int:
@@ -57,6 +59,20 @@ class TaskSupervisor:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    async def finish(self, coroutine: Coroutine[object, object, T]) -> T:
+        """Await what goes on even if nobody waits any more: only `close` cancels it.
+
+        Raises: what it raises; that is logged if nobody waits, but for what the caller was refused.
+        """
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_say_failure)
+            raise
+
     async def close(self) -> None:
         """Cancel every task and wait until all have ended."""
         self._closed = True
@@ -73,3 +89,9 @@ class TaskSupervisor:
             log.exception("task failed name=%s", name)
             if self._on_failure is not None:
                 self._on_failure(name, error)
+
+
+def _say_failure(task: asyncio.Task[Any]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, Refused):
+        log.error("failed, and nobody waits for it any more error=%r", error, exc_info=error)

@@ -76,10 +76,12 @@ async def lead(broker: RunningBroker, *states: PartitionState) -> list[ErrorCode
     return [codes[one.key] for one in states]
 
 
-async def update(broker: RunningBroker, states: Sequence[PartitionState] = ()) -> None:
+async def update(
+    broker: RunningBroker, states: Sequence[PartitionState] = (), *, sender: Sender = SENDER
+) -> None:
     """UpdateMetadata."""
     brokers = [
         BrokerInfo(0, None, {"PLAINTEXT": Address("127.0.0.1", broker.port)}),
         BrokerInfo(OTHER, None, {"PLAINTEXT": Address("127.0.0.1", 1)}),
     ]
-    await broker.node.control.update_metadata(SENDER, brokers, states)
+    await broker.node.control.update_metadata(sender, brokers, states)

@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from odradek.broker.cluster.control_requests import ActiveController, build_requests
 from odradek.broker.control_messages import Sender
 from odradek.broker.coordination.embedded import EmbeddedStore
 from odradek.broker.coordination.interface import SessionExpired
 from odradek.broker.coordination.znodes import BrokerRegistration
-from odradek.broker.core.controller.requests import StoppedReplica
+from odradek.broker.core.controller.requests import BrokerRequests, StoppedReplica
 from odradek.broker.core.partition_state import (
     LEADER_IS_DELETED,
     NO_LEADER,
@@ -21,12 +22,13 @@ from odradek.broker.core.partition_state import (
 )
 from odradek.broker.membership import Membership
 from odradek.broker.node import Node
-from odradek.broker.replica_logs import Serve
+from odradek.broker.replica_logs import MADE_AT_ONCE, Serve
 from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.storage.errors import LogDirFailed
+from odradek.storage.plans import create_together
 
 from .client import batch_of, records_in
 from .controlled import OTHER, SENDER, SETTINGS, TOPIC_ID, lead, state, take_control, update
@@ -341,6 +343,45 @@ async def test_groups_are_gone_before_the_logs_of_others_are_made(
     assert (await client.ask(request, 4)).error_code == ErrorCode.NOT_COORDINATOR
     may_be_made.set()
     assert await told == [OK, OK]
+
+
+@on_broker(SETTINGS, both=False)
+async def test_a_controller_dies_while_its_request_is_handled(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its successor says is no news where a role was taken: all must hear of it by then."""
+    await take_control(broker)
+    runtime, calls, may_go_on = broker.node.runtime, 0, asyncio.Event()
+    offload = runtime.offload
+
+    async def offload_slowly(function: Callable[..., Any], *arguments: Any) -> Any:
+        nonlocal calls
+        calls += function is create_together
+        if function is create_together and calls > 1:
+            await may_go_on.wait()
+        return await offload(function, *arguments)
+
+    monkeypatch.setattr(runtime, "offload", offload_slowly)
+    states = [state(number, topic="__consumer_offsets") for number in range(MADE_AT_ONCE + 8)]
+    client, controller = await broker.client(), await broker.client()
+    sender = ActiveController(SENDER.controller_id, SENDER.controller_epoch, "PLAINTEXT")
+    asked = BrokerRequests(0, states)
+    (request,) = build_requests(asked, sender, broker.node.broker_epoch, [])
+    controller.send(request, 7)
+    served = broker.node.replicas.partitions
+    await until(lambda: len(served) == MADE_AT_ONCE)
+    controller.abort()
+    await until(lambda: len(broker.connections) == 1)
+    may_go_on.set()
+    successor = Sender(8, SENDER.controller_epoch + 1)
+    codes = await broker.node.control.leader_and_isr(successor, states)
+    assert codes[states[0].key] == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert len(served) == len(states)
+    await update(broker, states, sender=successor)
+    await until(lambda: not broker.node.groups.is_loading)
+    for number in range(10):
+        heartbeat = HeartbeatRequest(group_id=f"g{number}", member_id="nobody")
+        assert (await client.ask(heartbeat, 4)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @on_broker(SETTINGS, both=False)

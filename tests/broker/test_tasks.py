@@ -108,3 +108,42 @@ async def test_an_error_after_the_cancellation_is_nobodys() -> None:
     thread.set_exception(ZeroDivisionError())
     with pytest.raises(asyncio.CancelledError):
         await waiting
+
+
+@asynchronous
+async def test_what_is_finished_though_nobody_waits(caplog: pytest.LogCaptureFixture) -> None:
+    tasks, may_end = TaskSupervisor(), asyncio.Event()
+
+    async def work(outcome: list[str]) -> str:
+        await may_end.wait()
+        outcome.append("done")
+        if len(outcome) > 1:
+            raise ZeroDivisionError("by hand")
+        return "answer"
+
+    heard: list[str] = []
+    waiting = asyncio.create_task(tasks.finish(work(heard)))
+    unheard = [["before"], []]
+    gone = [asyncio.create_task(tasks.finish(work(outcome))) for outcome in unheard]
+    await asyncio.sleep(0)
+    for task in gone:
+        task.cancel()
+    await asyncio.gather(*gone, return_exceptions=True)
+    assert (len(tasks), [task.cancelled() for task in gone]) == (3, [True, True])
+    may_end.set()
+    assert await waiting == "answer"
+    await asyncio.sleep(0)
+    assert (heard, unheard) == (["done"], [["before", "done"], ["done"]])
+    assert "nobody waits for it any more" in caplog.text
+    assert len(tasks) == 0
+
+
+@asynchronous
+async def test_what_is_to_be_finished_ends_with_the_broker() -> None:
+    tasks = TaskSupervisor()
+    waiting = asyncio.create_task(tasks.finish(wait_forever()))
+    await asyncio.sleep(0)
+    await tasks.close()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert len(tasks) == 0

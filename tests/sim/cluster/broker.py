@@ -127,7 +127,7 @@ class SimBroker:
         node = cast(Node, self.node)
         self.node.find = partial(Node.find, node)
         self.node.code_for_absent = partial(Node.code_for_absent, node)
-        self.control = ControlRequests(node, cast(StoreSession, None))
+        self.control = ControlRequests(node, cast(StoreSession, None), lambda work: work)
         self._fetchers = Fetchers(self)
 
     # Life and death.
