@@ -194,6 +194,12 @@ class ReplicaLogs:
         await self._runtime.offload(create_together, [plan for _, _, plan in made])
         again = []
         for state, data_dir, plan in made:
+            if plan.log is not None and data_dir not in replicas.log_dirs.online:
+                data_dir.not_created()  # it has failed meanwhile, and took along what it held then
+                plan.log.abandon()
+                log.error("replica offline topic=%s partition=%d", *state.key)
+                replicas.offline.add(state.key)
+                continue
             if plan.error is None:
                 self.preferred_dirs.pop(state.key, None)
                 replicas.unmade.discard(state.key)

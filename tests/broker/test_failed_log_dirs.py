@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +13,12 @@ from odradek.broker.server import StartupError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import MetadataRequest
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
+from odradek.storage.errors import LogDirFailed
+from odradek.storage.plans import create_together
 
-from .client import Client, batch_of, error_codes
+from .client import Client, batch_of, creatable, error_codes
 from .faults import BROKEN, FULL, FaultyFiles
 from .group_requests import commit
 from .log_dirs import (
@@ -45,6 +50,33 @@ async def led(client: Client) -> dict[str, tuple[int, int, list[int]]]:
         for t in answer.topics
         for p in t.partitions
     }
+
+
+def test_a_directory_fails_while_a_log_is_made_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with broker_at(tmp_path, FaultyFiles()) as broker:
+            client, replicas = await broker.client(), broker.node.replicas
+            for topic in ("t", "u"):
+                await client.create_topic(topic)
+            offload = broker.node.runtime.offload
+            third = replicas.log_dirs.online[2]
+
+            async def offload_and_fail(function: Callable[..., Any], *arguments: Any) -> Any:
+                done = await offload(function, *arguments)
+                if function is create_together and third in replicas.log_dirs.online:
+                    replicas.take_offline(LogDirFailed("broken", third.path))
+                return done
+
+            monkeypatch.setattr(broker.node.runtime, "offload", offload_and_fail)
+            await client.ask(CreateTopicsRequest(topics=[creatable("v")], timeout_ms=100), 7)
+            shown = broker.node.metadata.partition
+            await until(lambda: (state := shown("v", 0)) is not None and state.leader == -1)
+            assert await codes_of(client, "v") == [STORAGE_ERROR] * 3
+            assert replicas.offline == {("v", 0)}
+
+    asyncio.run(main())
 
 
 def test_a_directory_that_fails_takes_only_its_own_along(tmp_path: Path) -> None:

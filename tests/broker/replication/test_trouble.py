@@ -13,6 +13,7 @@ from odradek.protocol.messages.k01_fetch import (
     FetchTopic,
     ReplicaState,
 )
+from odradek.storage.errors import LogDirFailed
 from tests.broker.client import batch_of
 from tests.broker.faults import BROKEN, FULL
 from tests.broker.running import until
@@ -46,6 +47,29 @@ async def test_a_broken_disk_takes_only_its_directory_along(cluster: Cluster) ->
     await produce(cluster, 1, b"w", acks=-1)
     await cluster.until_equal()
     assert list(follower.replicator._assigned) == [KEY]
+
+
+@on_cluster(1)
+async def test_a_directory_fails_while_a_replica_is_made_in_it(cluster: Cluster) -> None:
+    replica = cluster[1]
+    await replica.take(state_of(1, 0, [1], [1]))
+    making, go_on = threading.Event(), threading.Event()
+
+    def hold(operation: str) -> None:
+        if operation == "create":
+            making.set()
+            go_on.wait(20)
+
+    replica.files.before = hold
+    taken = asyncio.ensure_future(replica.take(state_of(1, 0, [1], [1], partition=1)))
+    await until(making.is_set)
+    second = replica.log_dirs.paths[1]
+    replica.replicas.take_offline(LogDirFailed("it is broken", f"{second}/file"))
+    go_on.set()
+    with pytest.raises(AssertionError, match="KAFKA_STORAGE_ERROR"):
+        await taken
+    assert replica.replicas.offline == {OTHER}
+    assert list(replica.replicas.partitions) == [KEY]
 
 
 @on_cluster()
