@@ -262,7 +262,8 @@ class Migration:
         """Make a classic group of members with the classic protocol, behind what `draft` has done.
 
         `rebalance`: why they have to agree anew; None: they keep what they have.
-        Returns None if a member's bytes, which an older broker wrote, cannot be read.
+        Returns None if a member's bytes, which an older broker wrote, cannot be read, or if the
+        records of the members, whoever wrote them, name no protocol that all can do.
         """
         classic = self.makers.classic(group.group_id, wall_ms)
         try:
@@ -304,6 +305,8 @@ class Migration:
         classic.protocol_type = CONSUMER
         for member in members:
             classic.roster.add(_as_classic(member))
+        if not classic.roster.can_all_do_one_of(classic.members[0].protocols):
+            raise MalformedMessage("its members have no protocol in common")
         classic.protocol_name = classic.roster.select_protocol()
         for one in classic.roster:
             version = read_version(one.metadata(classic.protocol_name))

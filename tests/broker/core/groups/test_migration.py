@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from odradek.broker.core.groups.classic_state import ClassicState
-from odradek.broker.core.groups.consumer_member import MemberState, partitions_of
+from odradek.broker.core.groups.consumer_member import MemberState, member_record, partitions_of
 from odradek.broker.core.groups.consumer_state import GroupState
 from odradek.broker.core.groups.journal import JournalEntry
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.group_records import classic as classic_records
+from odradek.protocol.group_records.consumer import ClassicMemberMetadata
 from odradek.protocol.messages.k13_leave_group import MemberIdentity
 
 from .migration_world import (
@@ -282,6 +283,17 @@ def test_a_member_that_falls_silent_leaves_a_classic_group_behind() -> None:
     assert world.group.type_name == "classic"
     world.pass_time(SESSION_MS)
     assert world.classic.is_empty, "the sessions of those who stay begin again"
+
+
+def test_no_downgrade_of_members_that_could_not_agree() -> None:
+    """No broker lets them in, but whoever may write records can."""
+    world = World()
+    only, _ = mixed(world)
+    unable = ClassicMemberMetadata(session_timeout_ms=SESSION_MS, supported_protocols=[])
+    member = replace(world.consumer.state.members[only], classic=unable)
+    world.consumer.apply(member_record(GROUP, member))
+    world.heartbeat(epoch=-1)
+    assert list(world.consumer.state.members) == [only]
 
 
 @pytest.mark.parametrize("policy", ["disabled", "upgrade"])
