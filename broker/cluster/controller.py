@@ -160,7 +160,7 @@ class ClusterController:
         self, partitions: Iterable[TopicPartition] | None, kind: ElectionType
     ) -> Elections:
         """Hold elections; None: for all partitions.  Raises: Refused (NOT_CONTROLLER)."""
-        asked = None if partitions is None else list(partitions)
+        asked = None if partitions is None else dict.fromkeys(partitions)
         ends: LogEnds = {}
         if kind is ElectionType.UNCLEAN:
             ends = await self._active().log_ends(asked)

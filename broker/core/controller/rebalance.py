@@ -56,7 +56,7 @@ def elect(
                 results[key] = refused
     greatest: States = {}
     if kind is ElectionType.UNCLEAN and ends:
-        greatest = yield from elect_greatest(context, ends, electable)
+        greatest = yield from elect_greatest(context, ends, set(electable))
     strategy = _STRATEGIES[kind]
     rest = [key for key in electable if key not in greatest]
     elected = yield from change_partitions(context, rest, PartitionStatus.ONLINE, strategy)
