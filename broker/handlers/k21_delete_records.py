@@ -15,6 +15,7 @@ from odradek.protocol.messages.k21_delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed, StorageError
 
 from ..call import Call
@@ -56,8 +57,9 @@ async def handle(request: DeleteRecordsRequest, call: Call, node: Node) -> Delet
         except StorageError as error:
             node.replicas.note_failure(error)
             _refuse(result, code_of(error))
-    if moved and await _make_durable(moved, node):
-        await _wait_for_followers(moved, request.timeout_ms, node)
+    durable = await _make_durable(moved, node)
+    if durable:
+        await _wait_for_followers(durable, request.timeout_ms, node)
     return DeleteRecordsResponse(topics=list(topics.values()))
 
 
@@ -88,14 +90,25 @@ def _delete_before(offset: int, partition: Partition) -> int:
     return offset
 
 
-async def _make_durable(moved: list[_Moved], node: Node) -> bool:
-    try:
-        await node.replicas.checkpoint()
-    except LogDirFailed as error:
-        for each in moved:
-            _refuse(each.result, code_of(error))
-        return False
-    return True
+async def _make_durable(moved: list[_Moved], node: Node) -> list[_Moved]:
+    """Those whose starts survive a crash from here on; a directory that is full keeps only its own.
+
+    The others are refused.
+    """
+    replicas, durable = node.replicas, []
+    by_dir: dict[DataDir | None, list[_Moved]] = {}
+    for each in moved:
+        data_dir = replicas.log_dirs.of(each.partition.log.directory)
+        by_dir.setdefault(data_dir, []).append(each)
+    for data_dir, those in by_dir.items():
+        try:
+            await replicas.checkpoint(data_dir)
+        except LogDirFailed as error:
+            for each in those:
+                _refuse(each.result, code_of(error))
+        else:
+            durable += those
+    return durable
 
 
 async def _wait_for_followers(moved: list[_Moved], timeout_ms: int, node: Node) -> None:

@@ -181,7 +181,7 @@ class Cleaner:
             self._replicas.swapping.discard(kept)
         kept.cleaner_offset = result["end_offset"]
         _report(found, result, runtime.clock.now_ms() - start_ms)
-        await self._replicas.checkpoint()
+        await self._replicas.checkpoint(self._replicas.log_dirs.of(kept.directory))
 
     async def _run_job(self, kept: Log, running: Coroutine[object, object, Result]) -> Result:
         """Raises: _Outdated (the log was given up), StorageError, JobFailed."""

@@ -15,6 +15,7 @@ from odradek.protocol.messages.k21_delete_records import (
 from odradek.storage.checkpoint import LOG_START, read_offsets
 from tests.broker.client import Client, HungUp, batch_of, records_in
 from tests.broker.faults import BROKEN, FULL, FaultyFiles
+from tests.broker.log_dirs import broker_at, dir_of
 from tests.broker.requests import delete_records, list_offsets
 from tests.broker.running import RunningBroker, on_broker, running, until
 
@@ -194,5 +195,25 @@ def test_a_disk_that_does_not_keep_it(tmp_path: Path, fault: int) -> None:
                 assert log_starts(broker) == {("t", 0): 1}
             else:
                 assert broker.node.replicas.is_offline
+
+    asyncio.run(main())
+
+
+def test_another_directory_that_is_full(tmp_path: Path) -> None:
+    """It refuses its own partition only."""
+
+    async def main() -> None:
+        files = FaultyFiles()
+        async with broker_at(tmp_path, files, NEVER) as broker:
+            client = await broker.client()
+            for topic in ("t", "u"):
+                await client.create_topic(topic)
+                await client.append(topic, batch_of(b"a", b"b"))
+            files.where, files.faults = f"/{dir_of(broker)}/", {"write": FULL}
+            assert await delete(client, ("t", 0, 1), ("u", 0, 1)) == {
+                ("t", 0): (-1, ErrorCode.KAFKA_STORAGE_ERROR),
+                ("u", 0): (1, 0),
+            }
+            files.faults = {}
 
     asyncio.run(main())
