@@ -342,6 +342,9 @@ class _Move:
         del self._data_dir.futures[key]
         del self._source_dir.logs[key]
         self._data_dir.logs[key] = future
+        if source in self._replicas.cut_logs:  # the copy was cut as well, maybe after its flush
+            self._replicas.cut_logs.remove(source)
+            self._replicas.cut_logs.add(future)
         partition.go_on_in(future)
         partition.wake()
         try:

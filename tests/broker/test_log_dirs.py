@@ -339,6 +339,23 @@ def test_a_copy_of_what_was_cut_meanwhile_is_begun_anew(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_what_is_unsafe_of_a_cut_log_is_so_of_its_copy(tmp_path: Path) -> None:
+    """The copy may have been cut with it after it was made durable."""
+
+    async def main() -> None:
+        async with broker_at(tmp_path) as broker:
+            client, replicas = await broker.client(), broker.node.replicas
+            let_go = await begun(broker, client)
+            replicas.cut_logs.add(log_of(broker))
+            let_go.set()
+            await until(lambda: dir_of(broker) == "b")
+            assert replicas.cut_logs == {log_of(broker)}
+            await replicas.make_cuts_safe([replicas.partitions["t", 0]])
+            assert not replicas.cut_logs
+
+    asyncio.run(main())
+
+
 def test_a_partition_of_group_offsets_is_moved(tmp_path: Path) -> None:
     async def main() -> None:
         async with broker_at(tmp_path, settings={"offsets.topic.num.partitions": "1"}) as broker:

@@ -64,6 +64,7 @@ class Replicas:
         self.cleaning: set[Log] = set()
         self.deleting: set[Log] = set()
         self.moving: set[Log] = set()
+        self.cut_logs: set[Log] = set()
         self.is_offline = False
         self.must_checkpoint = asyncio.Event()
         self.deletions = SimpleNamespace(add=lambda plan, delay_ms: plan.run())
