@@ -325,7 +325,8 @@ def _as_classic(member: ConsumerMember) -> ClassicMember:
         session_timeout_ms=member.classic.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         protocol_type=CONSUMER,
-        protocols=[(one.name, one.metadata) for one in member.classic.supported_protocols],
+        # Whoever wrote the record may have named one twice.
+        protocols=list({p.name: p.metadata for p in member.classic.supported_protocols}.items()),
     )
 
 

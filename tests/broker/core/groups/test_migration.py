@@ -10,7 +10,7 @@ from odradek.broker.core.groups.consumer_state import GroupState
 from odradek.broker.core.groups.journal import JournalEntry
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.group_records import classic as classic_records
-from odradek.protocol.group_records.consumer import ClassicMemberMetadata
+from odradek.protocol.group_records.consumer import ClassicMemberMetadata, ClassicProtocol
 from odradek.protocol.messages.k13_leave_group import MemberIdentity
 
 from .migration_world import (
@@ -283,6 +283,21 @@ def test_a_member_that_falls_silent_leaves_a_classic_group_behind() -> None:
     assert world.group.type_name == "classic"
     world.pass_time(SESSION_MS)
     assert world.classic.is_empty, "the sessions of those who stay begin again"
+
+
+def test_no_downgrade_of_members_of_whom_one_names_a_protocol_twice() -> None:
+    """Or what it alone can do would count as what both of them can."""
+    world = World()
+    only, _ = mixed(world)
+    for name, protocols in ((only, ("range", "range")), ("second", ("roundrobin",))):
+        supported = [ClassicProtocol(name=protocol) for protocol in protocols]
+        classic = ClassicMemberMetadata(
+            session_timeout_ms=SESSION_MS, supported_protocols=supported
+        )
+        member = replace(world.consumer.state.members[only], member_id=name, classic=classic)
+        world.consumer.apply(member_record(GROUP, member))
+    world.heartbeat(epoch=-1)
+    assert set(world.consumer.state.members) == {only, "second"}
 
 
 def test_no_downgrade_of_members_that_could_not_agree() -> None:
