@@ -60,6 +60,9 @@ class Replicas:
         """The same by topic id and number, but for those whose log has no id."""
         self.unmade: set[TopicPartition] = set()
         """Replicas that the disk had no room for."""
+        self.refused: set[TopicPartition] = set()
+        """Replicas that are served, but were to lead while their disk was full; `Unmade` has the
+        controller, who takes them for offline, say again who leads."""
         self.offline: set[TopicPartition] = set()
         """Replicas in a log directory that has failed, or that may be in one."""
         self.on_log_dir_failed: Callable[[Collection[TopicPartition]], None] = lambda offline: None

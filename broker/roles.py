@@ -144,7 +144,7 @@ class Roles:
                 pass
             elif partition is not None:
                 if state.leader == self._broker_id and partition.log in replicas.cut_logs:
-                    self._failed.add(state.key)  # the disk is full
+                    self._refuse(state)  # the disk is full
                 elif self._may_lead(state, partition.log):
                     self._become(partition, state)
             elif (kept := replicas.logs.find(state)) is not None:
@@ -216,8 +216,12 @@ class Roles:
                 self._told.append(state.key)
                 self._replicas.suspects.role_taken(partition)
         except LogDirFailed as error:
-            self._failed.add(state.key)
+            self._refuse(state)
             self._replicas.take_offline(error)
+
+    def _refuse(self, state: PartitionState) -> None:
+        self._failed.add(state.key)
+        self._replicas.refused.add(state.key)
 
     def _serve(self, kept: Log, state: PartitionState) -> None:
         takes = self._can_follow(state) and self._may_lead(state, kept)

@@ -1,4 +1,5 @@
-"""Replicas that a full disk had no room for are made once it has some.
+"""Replicas that a full disk had no room for are made once it has some; those that it kept from
+leading may lead then.
 
 The controller is asked to say again who leads what, as after a log directory has failed.
 """
@@ -6,6 +7,7 @@ The controller is asked to say again who leads what, as after a log directory ha
 import asyncio
 from typing import Final
 
+from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed
 
 from ..replicas import Replicas
@@ -24,21 +26,31 @@ class Unmade:
 
     async def run(self) -> None:
         """Look for ever."""
-        replicas = self._replicas
         while True:
             await asyncio.sleep(RETRY_MS / 1000)
-            # Those whose files are damaged would not come about by being made.
-            wanted = [key for key in replicas.unmade if not replicas.log_dirs.is_unserved(key)]
-            if wanted and not replicas.is_offline and await self._has_room():
-                replicas.on_log_dir_failed(())
+            if not self._replicas.is_offline and await self._must_ask():
+                self._replicas.on_log_dir_failed(())
 
-    async def _has_room(self) -> bool:
-        for data_dir in list(self._replicas.log_dirs.online):
-            try:
-                _, free_bytes = await self._offload(data_dir.space)
-            except LogDirFailed as error:
-                self._replicas.take_offline(error)
-                continue
-            if free_bytes >= ROOM_BYTES_MIN:
-                return True
-        return False
+    async def _must_ask(self) -> bool:
+        replicas, log_dirs = self._replicas, self._replicas.log_dirs
+        # Those whose files are damaged would not come about by being made.
+        wanted = [key for key in replicas.unmade if not log_dirs.is_unserved(key)]
+        if not (wanted or replicas.refused):
+            return False
+        with_room = [d for d in list(log_dirs.online) if await self._has_room(d)]
+        replicas.refused &= replicas.partitions.keys()
+        ready = {
+            key
+            for key in replicas.refused
+            if log_dirs.of(replicas.partitions[key].log.directory) in with_room
+        }
+        replicas.refused -= ready  # once: if they are refused again they are here again
+        return bool(ready or (wanted and with_room))
+
+    async def _has_room(self, data_dir: DataDir) -> bool:
+        try:
+            _, free_bytes = await self._offload(data_dir.space)
+        except LogDirFailed as error:
+            self._replicas.take_offline(error)
+            return False
+        return free_bytes >= ROOM_BYTES_MIN

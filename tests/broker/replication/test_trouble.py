@@ -2,9 +2,11 @@
 
 import asyncio
 import threading
+from unittest import mock
 
 import pytest
 
+from odradek.broker.maintenance.unmade import Unmade
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k01_fetch import (
     FetchPartition,
@@ -97,6 +99,12 @@ async def test_nobody_leads_without_room_to_note_his_epoch(cluster: Cluster) -> 
     refused = await client.produce(TOPIC, batch_of(b"v"), acks=-1)
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     replica.files.faults = {}
+    asked: list[object] = []
+    replica.replicas.on_log_dir_failed = asked.append
+    with mock.patch("odradek.broker.maintenance.unmade.RETRY_MS", 1):
+        replica.tasks.spawn(Unmade(replica.replicas, replica.runtime).run(), "ask")
+        await until(lambda: asked, "the controller takes it for offline")
+    assert not replica.replicas.refused
     await produce(cluster, 2, b"w", acks=-1)
     await cluster.take(state_of(1, 2, [1, 2], [1, 2]))
     assert replica.partition().log.epochs.entries() == [(0, 0), (2, 1)]
