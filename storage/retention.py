@@ -1,7 +1,8 @@
 """Retention: which of the oldest segments go, and how they go without a gap at any point.
 
 Kafka's rules (UnifiedLog.deletableSegments): only whole segments below the high watermark, oldest
-first, up to the first that may stay. If all go, an empty one is begun before.
+first, up to the first that may stay. If all go, an empty one is begun before; while there is no
+room for that, the active one stays.
 
 The order that makes it safe: the log start moves (`expire`: readers are told at once), what a start
 from there relies on is synced (`start_plan`), the log start is written to its checkpoint, the
@@ -79,7 +80,7 @@ def expire(log: Log, wall_ms: int) -> int | None:
     """Move the log start past what is too old or too much; None: no segment is to go.
 
     Returns the offset before which whole segments may go once the start is durable; for that see
-    `start_plan`.  Raises: DiskFull, LogDirFailed.
+    `start_plan`.  Raises: DiskFull (only the active segment is left, and is to go), LogDirFailed.
     """
     segments = list(log.segments)
     count = count_deletable(
@@ -94,7 +95,14 @@ def expire(log: Log, wall_ms: int) -> int | None:
     if count == 0:
         return None
     if count == len(segments):
-        log.roll(log.log_end_offset, wall_ms)
+        try:
+            log.roll(log.log_end_offset, wall_ms)
+        except DiskFull:
+            # Nobody can append to a full disk, so that soon all of every log is too old: the
+            # others must make the room.
+            count -= 1
+            if count == 0:
+                raise
     offset = log.segments[count].base_offset
     log.advance_log_start(offset)
     return offset

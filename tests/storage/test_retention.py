@@ -382,6 +382,9 @@ def test_a_full_disk_does_not_keep_segments_from_going(tmp_path: Path) -> None:
     filled(log)
     files.is_full = True
     assert retain(log, BY_SIZE) > 0
+    assert len(log.segments) > 1
+    assert retain(log, NOTHING) == log.segments.active.base_offset
+    assert bases(log) == stems(log, ".log") == [log.segments.active.base_offset]
     with pytest.raises(DiskFull):
         retain(log, NOTHING)  # the active one can't be replaced
     files.is_full = False
