@@ -88,21 +88,26 @@ class ReplicaLogs:
     def _without_gap(self, kept: Log | None, state: PartitionState) -> Log | None:
         """Cut a log where a power cut has taken records before others, if there are more replicas.
 
-        A follower would never ask for what lies before its end.  Blocks for the checkpoint.
+        A follower would never ask for what lies before its end. As after any cut the log must be
+        made safe before anything is appended (`Replicas.cut_logs`).
         """
         gap_offset = None if kept is None or kept.loaded is None else kept.loaded.gap_offset
         if kept is None or kept.loaded is None or gap_offset is None or len(state.replicas) < 2:
             return kept
         if gap_offset < kept.segments.first_offset and state.leader == self._broker_id:
             return kept  # it only begins later, and may be all that is left
+        replicas, generation = self._replicas, kept.generation
         log.error("log cut at a gap log=%r offset=%d", kept, gap_offset)
         try:
             kept.truncate(gap_offset)
-            kept.loaded.gap_offset = None
-            self._replicas.log_dirs.holding(kept).checkpoint()
         except StorageError as error:
-            self._replicas.note_failure(error)
-            return None
+            replicas.note_failure(error)
+            if not self._is_ours(kept):
+                return None
+        if kept.generation != generation:
+            kept.loaded.gap_offset = None
+            replicas.cut_logs.add(kept)
+            replicas.must_checkpoint.set()
         return kept
 
     def assign_topic_id(self, kept: Log, topic_id: bytes) -> None:

@@ -138,6 +138,7 @@ class Roles:
         for state in states:
             if state.key in self._renewed:
                 await self._set_aside(state.key)
+            self._serve_cut(state)
             await self._make_cuts_safe([state])
             partition = replicas.partitions.get(state.key)
             if state.key in replicas.offline:  # by now
@@ -166,6 +167,15 @@ class Roles:
             if state.key in self._declined:
                 replicas.suspects.add(state.key, "its log is lost")
         self._flush()
+
+    def _serve_cut(self, state: PartitionState) -> None:
+        """A log that has a gap is cut there; if it is to lead, not before it is safe."""
+        replicas = self._replicas
+        if state.leader != self._broker_id or state.key in replicas.partitions:
+            return
+        kept = None if state.key in replicas.offline else replicas.logs.find(state)
+        if kept is not None and kept in replicas.cut_logs:
+            replicas.serve(kept, without_role(state))
 
     async def _make_cuts_safe(self, states: Iterable[PartitionState]) -> None:
         """Of those that are to lead: they may have been cut just now, to follow another."""

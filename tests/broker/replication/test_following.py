@@ -18,15 +18,17 @@ from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.records import Codec
 from odradek.storage.errors import CorruptLog, DiskFull
 from odradek.storage.following import Appended
+from odradek.storage.load_report import LoadReport
 from odradek.storage.log import Log
 from odradek.storage.staging import Staged
 from tests.broker.batches import altered
 from tests.broker.client import batch_of
+from tests.broker.faults import FULL
 from tests.broker.requests import delete_records
 from tests.broker.running import until
 from tests.storage.support import slow_staged
 
-from .cluster import TOPIC, Cluster, replicating, state_of
+from .cluster import TOPIC, Cluster, Replicating, replicating, state_of
 
 KEY = TOPIC, 0
 
@@ -163,6 +165,44 @@ async def test_a_cut_that_a_full_disk_leaves_unsafe(cluster: Cluster) -> None:
     assert not replicas.is_offline
     await replica.take(state_of(1, 2, [1], [1, 2]))
     assert replica.partition().is_leader
+
+
+def with_a_gap(replica: Replicating) -> Log:
+    """The replica's log, as if it had just been loaded and found to have a gap at offset 1."""
+    log = replica.partition().log
+    log.loaded = LoadReport(gap_offset=1)
+    replica.replicas.stop_serving([KEY])
+    return log
+
+
+@on_cluster()
+async def test_a_cut_at_a_gap_is_safe_before_its_log_leads(cluster: Cluster) -> None:
+    replica = cluster[1]
+    await replica.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", b"b")
+    log = with_a_gap(replica)
+    await replica.take(state_of(1, 1, [1, 2], [1, 2]))
+    assert (log.log_end_offset, log.recovery_point) == (1, 1)
+    assert replica.partition().is_leader
+    assert not replica.replicas.cut_logs
+
+
+@on_cluster()
+async def test_a_cut_at_a_gap_that_a_full_disk_leaves_unsafe(cluster: Cluster) -> None:
+    """Not all that the controller has said in the same breath fails for it."""
+    replica = cluster[1]
+    await replica.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", b"b")
+    log = with_a_gap(replica)
+    replica.files.where, replica.files.faults = log.directory.rpartition("/")[0], {"write": FULL}
+    with pytest.raises(AssertionError, match="KAFKA_STORAGE_ERROR"):
+        await replica.take(state_of(1, 1, [1, 2], [1, 2]))
+    assert not replica.partition().is_leader
+    replica.files.faults = {}
+    await replica.take(state_of(1, 2, [1, 2], [1, 2]))
+    assert replica.partition().is_leader
+    assert replica.partition().log is log
+    assert log.log_end_offset == 1
 
 
 @on_cluster()
