@@ -239,7 +239,10 @@ class ReplicaLogs:
             await asyncio.sleep(USE_CHECK_MS / 1000)
 
     async def delete(self, key: TopicPartition) -> None:
-        """Delete the log of a replica that is not served any more, and its copy, if any."""
+        """Delete the log of a replica that is not served any more, and its copy, if any.
+
+        On a full disk, which may have no room for the new name, it is still there.
+        """
         log_dirs = self._replicas.log_dirs
         found, moving = log_dirs.find(*key), log_dirs.find_future(*key)
         for kept in (found, None if moving is None else moving[1]):
@@ -251,7 +254,8 @@ class ReplicaLogs:
     async def set_aside(self, key: TopicPartition) -> None:
         """Rename the damaged log of a replica that is not served any more; end its move, if any.
 
-        Only then it may be made anew; `Replicas.offline` tells if it can't be.
+        Only then it may be made anew; `Replicas.offline` tells if it can't be, and `LogDirs.find`
+        if it has stayed, as the disk is full.
         """
         log_dirs = self._replicas.log_dirs
         kept, moving = log_dirs.find(*key), log_dirs.find_future(*key)
@@ -261,7 +265,6 @@ class ReplicaLogs:
         if kept is None:
             return
         await self.until_unused(kept)
-        self._replicas.cut_logs.discard(kept)
         data_dir = log_dirs.of(kept.directory)
         if data_dir is None or data_dir.logs.get(key) is not kept:
             return
@@ -270,10 +273,10 @@ class ReplicaLogs:
         except LogDirFailed as error:
             self._replicas.take_offline(error)
         else:
+            self._replicas.cut_logs.discard(kept)
             self._replicas.renewals.set_aside(key, directory)
 
     def _remove(self, kept: Log) -> None:
-        self._replicas.cut_logs.discard(kept)
         data_dir, key = self._replicas.log_dirs.of(kept.directory), (kept.topic, kept.partition)
         if data_dir is None:  # it has failed meanwhile
             return
@@ -285,7 +288,10 @@ class ReplicaLogs:
             plan = (data_dir.delete_future if is_future else data_dir.delete_log)(*key, uuid)
         except LogDirFailed as error:
             self._replicas.take_offline(error)
+            if is_future and data_dir.futures.pop(key, None) is kept:
+                kept.abandon()  # another topic of that name must not be moved into it
             return
+        self._replicas.cut_logs.discard(kept)
         if not is_future:
             self._replicas.suspects.forget(key)
         # Or a new partition of that name would inherit the offsets.

@@ -327,28 +327,35 @@ class DataDir:
     def delete_log(self, topic: str, partition: int, uuid: bytes) -> DeletePlan:
         """Rename a partition's directory away; the plan unlinks it.  Write a checkpoint afterwards,
         so that a partition of that name does not inherit the offsets.  Raises: LogDirFailed."""
-        return self.logs.pop((topic, partition)).delete(uuid)
+        plan = self.logs[topic, partition].delete(uuid)
+        del self.logs[topic, partition]  # not if it failed: the name is not free then
+        return plan
 
     def delete_future(self, topic: str, partition: int, uuid: bytes) -> DeletePlan:
         """The same with the copy of a replica that is not to come here any more."""
-        return self.futures.pop((topic, partition)).delete(uuid)
+        plan = self.futures[topic, partition].delete(uuid)
+        del self.futures[topic, partition]
+        return plan
 
     def set_aside(self, topic: str, partition: int, uuid: bytes) -> str:
         """Rename a partition's directory out of the way and keep it; return where it is now.
 
         Raises: LogDirFailed.
         """
-        return self.logs.pop((topic, partition)).move_away(uuid, STRAY_SUFFIX)
+        directory = self.logs[topic, partition].move_away(uuid, STRAY_SUFFIX)
+        del self.logs[topic, partition]
+        return directory
 
     def set_unserved_aside(self, topic: str, partition: int, uuid: bytes) -> str | None:
         """The topic of a partition that could not be loaded is deleted: make its name free, keep
         its files; return where they are now.  Raises: LogDirFailed."""
-        unserved = self.unserved.pop((topic, partition), None)
+        unserved = self.unserved.get((topic, partition))
         if unserved is None:
             return None
         ending = f"-{partition}.{uuid.hex()}{STRAY_SUFFIX}"
         path = f"{self.path}/{topic[: DIRECTORY_NAME_MAX - len(ending)]}{ending}"
         self._files.rename(unserved.found.directory, path)
+        del self.unserved[topic, partition]
         return path
 
     def checkpoint_plan(self) -> CheckpointPlan:

@@ -383,20 +383,21 @@ class Log:
         self.topic_id = topic_id
 
     def delete(self, uuid: bytes) -> DeletePlan:
-        """Rename the directory out of the way; the plan unlinks it.  Raises: LogDirFailed.
+        """Rename the directory out of the way; the plan unlinks it.
 
         `uuid`: 16 fresh bytes. Open spans stay readable until they are released.
+        Raises: DiskFull, LogDirFailed; then nothing has changed.
         """
         return DeletePlan(self.files, self.move_away(uuid, DELETED_SUFFIX))
 
     def move_away(self, uuid: bytes, suffix: str) -> str:
-        """End the use of the files and rename the directory; return its new path.
+        """Rename the directory and end the use of the files; return its new path.
 
-        Raises: LogDirFailed.
+        Raises: DiskFull, LogDirFailed; then nothing has changed.
         """
-        self.abandon()
         ending = f"-{self.partition}.{uuid.hex()}{suffix}"
         parent = self.directory.rpartition("/")[0]
         directory = f"{parent}/{self.topic[: DIRECTORY_NAME_MAX - len(ending)]}{ending}"
         self.files.rename(self.directory, directory)
+        self.abandon()
         return directory

@@ -27,11 +27,13 @@ from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
+from odradek.protocol.records import BatchHeader, read_header
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.plans import create_together
 
 from .client import batch_of, records_in
 from .controlled import OTHER, SENDER, SETTINGS, TOPIC_ID, lead, state, take_control, update
+from .faults import FULL, FaultyFiles
 from .running import RunningBroker, make_broker, on_broker, running, until
 
 OK, STORAGE_ERROR = ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR
@@ -208,6 +210,36 @@ def test_a_new_replica_where_a_log_of_another_topic_lies(tmp_path: Path) -> None
             assert [name[-6:] for name in directories(broker)] == ["t-0", "-stray"]
 
     asyncio.run(main())
+
+
+def test_a_log_that_a_full_disk_lets_nobody_rename(tmp_path: Path) -> None:
+    """It is not deleted, and none of another topic is made on top of it."""
+
+    async def main() -> None:
+        files = FaultyFiles()
+        async with running(tmp_path, SETTINGS, files=files) as broker:
+            await take_control(broker)
+            await lead(broker, state())
+            kept = broker.node.replicas.partitions["t", 0].log
+            kept.append(*one_batch(), leader_epoch=0, wall_ms=0)
+            files.where, files.faults = "t-0", {"rename": FULL}
+            stopped = [StoppedReplica("t", 0, 0, delete=True)]
+            control = broker.node.control
+            assert await control.stop_replicas(SENDER, stopped) == {("t", 0): STORAGE_ERROR}
+            other = state(topic_id=bytes(range(1, 17)))
+            assert await lead(broker, other) == [STORAGE_ERROR]
+            assert files.read_bytes(kept.segments.active.file.path)
+            files.faults = {}
+            assert await lead(broker, other) == [OK]
+            assert [name[-6:] for name in directories(broker)] == ["t-0", "-stray"]
+            assert await control.stop_replicas(SENDER, stopped) == {("t", 0): OK}
+
+    asyncio.run(main())
+
+
+def one_batch() -> tuple[memoryview, BatchHeader]:
+    batch = memoryview(batch_of(b"a"))
+    return batch, read_header(batch)
 
 
 @on_broker(SETTINGS)
