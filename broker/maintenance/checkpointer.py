@@ -6,6 +6,7 @@ directory runs at a time.
 
 import asyncio
 
+from odradek.storage.checkpoint import TopicPartition
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
@@ -16,6 +17,7 @@ from ..runtime import Runtime
 from ..tasks import to_the_end
 
 _Ends = tuple[int, int, int, int | None]
+_Content = tuple[dict[Log, _Ends], frozenset[TopicPartition]]
 
 
 class Checkpointer:
@@ -29,7 +31,8 @@ class Checkpointer:
             config.log_flush_start_offset_checkpoint_interval_ms,
             config.replica_high_watermark_checkpoint_interval_ms,
         )
-        self._checkpointed_ends: dict[DataDir, dict[Log, _Ends]] = {}
+        self._written: dict[DataDir, _Content] = {}
+        """What is known to stand in the files."""
 
     async def run(self) -> None:
         """Write checkpoints for ever."""
@@ -70,14 +73,16 @@ class Checkpointer:
             )
             for kept in data_dir.all_logs()
         }
-        if ends == self._checkpointed_ends.get(data_dir):
+        content = ends, frozenset(data_dir.unserved)
+        if content == self._written.pop(data_dir, None):
+            self._written[data_dir] = content
             return None
-        plan = data_dir.checkpoint_plan()
+        plan = data_dir.checkpoint_plan()  # if it fails, some of the files may be written
         try:
             await to_the_end(self._offload(plan.run))
             data_dir.checkpointed(plan)
         except LogDirFailed as error:
             self._replicas.take_offline(error)
             return error
-        self._checkpointed_ends[data_dir] = ends
+        self._written[data_dir] = content
         return None

@@ -20,6 +20,8 @@ from odradek.protocol.messages.k08_offset_commit import (
 )
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.storage.checkpoint import RECOVERY_POINT, read_offsets
+from odradek.storage.found_partition import FoundPartition, Unserved
+from odradek.storage.load import LoadHints
 from odradek.storage.log import Log
 
 from .client import batch_of, records_in
@@ -260,6 +262,47 @@ def test_a_stop_waits_for_what_a_thread_writes(tmp_path: Path, what: str) -> Non
             assert files.references == []
 
     asyncio.run(main())
+
+
+def test_a_checkpoint_of_which_a_full_disk_took_a_part(tmp_path: Path) -> None:
+    """It is written again, also if all is soon as it was before."""
+
+    async def main() -> None:
+        files = FaultyFiles()
+        async with running(tmp_path, NEVER, files=files) as broker:
+            client, checkpointer = await broker.client(), checkpointer_of(broker)
+            await client.create_topic("t")
+            await client.append("t", batch_of(b"a"))
+            flush = broker.node.replicas.group_commit.flush
+            await flush(partition_of(broker))
+            assert not await checkpointer._checkpoint()
+            await client.append("t", batch_of(b"b"))
+            await flush(partition_of(broker))
+            files.where, files.faults = "/replication-offset", {"write": errno.ENOSPC}
+            assert await checkpointer._checkpoint()
+            assert recovery_points(broker) == {("t", 0): 2}
+            files.faults = {}
+            log_of(broker).truncate(1)
+            assert not await checkpointer._checkpoint()
+            assert recovery_points(broker) == {("t", 0): 1}
+
+    asyncio.run(main())
+
+
+@on_broker(NEVER, both=False)
+async def test_a_partition_that_could_not_be_loaded_and_is_set_aside_is_forgotten(
+    broker: RunningBroker,
+) -> None:
+    """Or, while nothing else happens, none of that name could be made."""
+    data_dir, checkpointer = broker.node.replicas.log_dirs.first, checkpointer_of(broker)
+    found = FoundPartition(f"{data_dir.path}/t-0", "t", 0, False, LoadHints(clean=False), None)
+    broker.files.make_directory(found.directory)
+    data_dir.unserved["t", 0] = Unserved("it is damaged", found)
+    assert not await checkpointer._checkpoint()
+    assert data_dir.remembered == {("t", 0)}
+    data_dir.set_unserved_aside("t", 0, bytes(16))
+    assert not await checkpointer._checkpoint()
+    assert not data_dir.remembered
 
 
 def test_a_checkpoint_of_a_topic_that_was_made_anew(tmp_path: Path) -> None:
