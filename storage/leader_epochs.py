@@ -34,7 +34,7 @@ class LeaderEpochs:
             self._start_offsets.append(start_offset)
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED
         self.lags = False
-        """Whether the file still has epochs from before the log start."""
+        """Whether the file still has epochs from before the log start, or could not be written."""
         self.unsynced = False
 
     def moved_to(self, directory: str) -> None:
@@ -88,6 +88,7 @@ class LeaderEpochs:
 
     def write(self) -> None:
         """Write the checkpoint file, unsynced.  Raises: LogDirFailed."""
+        self.lags = True
         self._files.write_atomic(self.path, render_epochs(self.entries()), sync=False)
         self.lags = False
         self.unsynced = True

@@ -1,13 +1,15 @@
 """The log of one partition: what the broker appends to, reads from, truncates and flushes.
 
 Ordering rules. A batch is written first; offsets, index entries, epochs and producers follow, so
-a failed write leaves no trace. The recovery point moves only after an fsync of all that lies
-below it (data, finished indexes, epochs, a producer snapshot, the directory). Everything above it
-is scanned again after an unclean stop (load.py).
+a failed write leaves no trace. Only that it aborts a transaction is written before it, as a full
+disk may fail that, and taken back if the batch fails. The recovery point moves only after an fsync
+of all that lies below it (data, finished indexes, epochs, a producer snapshot, the directory).
+Everything above it is scanned again after an unclean stop (load.py).
 
 Loop-owned and synchronous. Slow work is handed out as plans: see `flush_plan`, `delete`.
 """
 
+import contextlib
 from typing import Final
 
 from odradek.protocol.primitives import INT32_MAX, INT64_MAX
@@ -15,7 +17,7 @@ from odradek.protocol.records import BatchHeader, set_append_time, set_offset_an
 
 from .checkpoint import PARTITION_METADATA, render_partition_metadata
 from .cutting import discard, restart_at, truncate
-from .errors import BatchTooLarge, LogDirFailed, OffsetOutOfRange
+from .errors import BatchTooLarge, DiskFull, LogDirFailed, OffsetOutOfRange
 from .files import FileSystem
 from .flush import Flushing
 from .following import Appended, append_as_follower, append_staged, stage
@@ -200,6 +202,7 @@ class Log:
         """Roll if need be and write the batch as it is; then note what is now in the log.
 
         Offset, epoch and timestamp are as in the bytes, `header` is from before they were set.
+        Raises: DiskFull, LogDirFailed; then nothing has changed.
         """
         config = self.config
         size_bytes = len(batch)
@@ -209,15 +212,24 @@ class Log:
             segment.prepare(wall_ms, config)
         if segment.must_roll(size_bytes, offset_last, timestamp, wall_ms, config):
             segment = self.roll(base_offset, wall_ms)
-        segment.append(batch, offset_last, timestamp, wall_ms, config)
+        aborted = None
+        if header.producer_id >= 0:
+            aborted = self.producers.aborted_by(header, batch, base_offset)
+        if aborted is not None:
+            segment.note_aborted(aborted, self.producers)
+        try:
+            segment.append(batch, offset_last, timestamp, wall_ms, config)
+        except LogDirFailed:
+            if aborted is not None:
+                segment.txn_index.truncate(base_offset)
+            raise
         self.log_end_offset = offset_last + 1
         self.flushing.unflushed_bytes += size_bytes
         if header.producer_id >= 0:
-            ended = self.producers.note(header, batch, base_offset, timestamp)
-            if ended is not None and ended.is_aborted:
-                segment.note_aborted(ended, self.producers)
+            self.producers.note(header, batch, base_offset, timestamp)
         if leader_epoch != self.epochs.latest:
-            self.epochs.assign(leader_epoch, base_offset)
+            with contextlib.suppress(DiskFull):  # a load finds it in the batches
+                self.epochs.assign(leader_epoch, base_offset)
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
         """Note that a leadership begins at the log end, records or not.

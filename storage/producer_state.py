@@ -198,6 +198,19 @@ class ProducerState:
         is_aborted = marker.type == MarkerType.ABORT
         return EndedTransaction(header.producer_id, first_offset, offset, is_aborted)
 
+    def aborted_by(
+        self, header: BatchHeader, batch: Bytes, base_offset: int
+    ) -> EndedTransaction | None:
+        """The transaction that a batch would abort if it came at `base_offset`."""
+        entry = self._entries.get(header.producer_id) if header.is_control else None
+        if entry is None or entry.transaction_first_offset < 0:
+            return None
+        marker = marker_of(batch)
+        if marker is None or marker.type != MarkerType.ABORT:
+            return None
+        first_offset = entry.transaction_first_offset
+        return EndedTransaction(header.producer_id, first_offset, base_offset, is_aborted=True)
+
     def note(
         self, header: BatchHeader, batch: Bytes, base_offset: int, timestamp: int
     ) -> EndedTransaction | None:
@@ -211,9 +224,12 @@ class ProducerState:
         marker = marker_of(batch)
         return None if marker is None else self.end_transaction(header, marker, base_offset)
 
-    def open_transaction_first_offset(self) -> int | None:
-        """First offset of the earliest open transaction."""
-        return min(self._open_transactions.values()) if self._open_transactions else None
+    def open_transaction_first_offset(self, *, except_of: int = -1) -> int | None:
+        """First offset of the earliest open transaction, but for that of one producer."""
+        first_offsets = self._open_transactions
+        if except_of in first_offsets:
+            first_offsets = {k: v for k, v in first_offsets.items() if k != except_of}
+        return min(first_offsets.values()) if first_offsets else None
 
     def expire(self, wall_ms: int, *, producer_id_expiration_ms: int) -> int:
         """Forget producers that were silent for so long and have no open transaction."""

@@ -152,7 +152,10 @@ class Segment:
         )
 
     def note_aborted(self, ended: EndedTransaction, producers: ProducerState) -> None:
-        """A transaction's abort marker was just appended or recovered.  Raises: LogDirFailed."""
+        """A transaction's abort marker is to be appended now, or was recovered.
+
+        Raises: DiskFull (then nothing has changed), LogDirFailed.
+        """
         self.txn_index.append(AbortedTransaction.of(ended, producers))
 
     def finish(self) -> None:

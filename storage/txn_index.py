@@ -28,8 +28,8 @@ class AbortedTransaction(NamedTuple):
 
     @classmethod
     def of(cls, ended: EndedTransaction, producers: ProducerState) -> Self:
-        """The entry of a transaction whose abort marker `producers` have just been told of."""
-        first_open = producers.open_transaction_first_offset()
+        """The entry of a transaction whose abort marker comes next, or has come last."""
+        first_open = producers.open_transaction_first_offset(except_of=ended.producer_id)
         stable = ended.last_offset + 1 if first_open is None else first_open
         return cls(ended.producer_id, ended.first_offset, ended.last_offset, stable)
 
@@ -73,7 +73,7 @@ class TransactionIndex:
         return self.file.size_bytes == 0
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Note an abort whose marker was just written; not synced.  Raises: LogDirFailed."""
+        """Note an abort; not synced.  Raises: DiskFull (then nothing has changed), LogDirFailed."""
         self._create()
         self.file.append(encode_aborted(transaction))
 

@@ -137,6 +137,18 @@ def test_a_full_disk_leaves_no_producer_of_what_was_cut(
     assert log.epochs.latest <= 0
 
 
+def test_an_epoch_that_a_full_disk_does_not_note_is_in_the_log(tmp_path: Path) -> None:
+    """With its batch, which is not refused when it is there; the file has it after a clean stop."""
+    log = new_log(tmp_path)
+    append_values(log, b"0")
+    log.epochs._files = NoRoomForEpochs()
+    append_values(log, b"1", leader_epoch=4)
+    assert log.epochs.entries() == [(0, 0), (4, 1)]
+    log.epochs._files = log.files
+    log.close()
+    assert (Path(log.directory) / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n4 1\n"
+
+
 class FailingSync(UnsyncedFileSystem):
     """Fails the fsync once it is told to, and counts them."""
 

@@ -6,9 +6,10 @@ import pytest
 
 from odradek.protocol.records import MarkerType, Record, build_batch, read_header
 from odradek.protocol.records.builder import control_batch
-from odradek.storage.errors import CorruptLog
+from odradek.storage.errors import CorruptLog, DiskFull
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
+from odradek.storage.log_file import Bytes, LogFile
 from odradek.storage.txn_index import (
     AbortedTransaction,
     TransactionIndex,
@@ -117,6 +118,32 @@ def test_a_truncation_takes_the_aborts_with_it(tmp_path: Path) -> None:
     assert log.last_stable_offset == 0  # both transactions are open again
     Producers(log).end(1, ABORT)
     assert log.aborted_transactions(0, 100) == [FIRST]
+
+
+@pytest.mark.parametrize("full", [".txnindex", ".log"])
+def test_an_abort_that_a_full_disk_fails_can_be_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    """The log and the index have it both, or neither."""
+    log = new_log(tmp_path)
+    producers = Producers(log)
+    producers.write(1, b"a")
+    append_to_file = LogFile.append
+
+    def append_if_there_is_room(file: LogFile, data: Bytes) -> int:
+        if file.path.endswith(full):
+            raise DiskFull("no space", file.path)
+        return append_to_file(file, data)
+
+    monkeypatch.setattr(LogFile, "append", append_if_there_is_room)
+    with pytest.raises(DiskFull):
+        producers.end(1, ABORT)
+    monkeypatch.undo()
+    assert log.log_end_offset == 1
+    assert log.aborted_transactions(0, 10) == []
+    assert log.producers.open_transaction_first_offset() == 0
+    assert producers.end(1, ABORT) == 1
+    assert log.aborted_transactions(0, 10) == [AbortedTransaction(1, 0, 1, 2)]
 
 
 def test_an_entry_is_34_bytes() -> None:
