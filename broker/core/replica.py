@@ -80,17 +80,17 @@ class Replica:
 
         Raises: CorruptLog, MalformedMessage, DiskFull, LogDirFailed.
         """
-        log = self.log
-        appended = log.append_as_follower(
-            batches,
-            wall_ms=wall_ms,
-            batches_max=FETCHED_BATCHES_AT_ONCE,
-            bytes_max=FETCHED_BYTES_AT_ONCE,
-            epoch_max=self.state.leader_epoch,
-            gaps_before=gaps_before,
-        )
-        self._note_fetched()
-        return appended
+        try:
+            return self.log.append_as_follower(
+                batches,
+                wall_ms=wall_ms,
+                batches_max=FETCHED_BATCHES_AT_ONCE,
+                bytes_max=FETCHED_BYTES_AT_ONCE,
+                epoch_max=self.state.leader_epoch,
+                gaps_before=gaps_before,
+            )
+        finally:
+            self._note_fetched()  # what came before a bad batch is kept
 
     def stage_fetched(self, batches: memoryview) -> Staged | None:
         """What is much of that, for a thread to write; None: it is not.  Raises: LogDirFailed."""
@@ -98,9 +98,10 @@ class Replica:
 
     def append_staged(self, staged: Staged, *, wall_ms: int) -> Appended:
         """Append what was staged; raises as `append_fetched`."""
-        appended = self.log.append_staged(staged, wall_ms=wall_ms)
-        self._note_fetched()
-        return appended
+        try:
+            return self.log.append_staged(staged, wall_ms=wall_ms)
+        finally:
+            self._note_fetched()
 
     def _note_fetched(self) -> None:
         log = self.log

@@ -73,8 +73,9 @@ class Taking:
         except (CorruptLog, MalformedMessage) as error:
             self._report(following, error)
             return False
-        if partition.awaits_flush:
-            self._due.append(partition)
+        finally:
+            if partition.awaits_flush:
+                self._due.append(partition)
         return True
 
     async def _append(self, following: Following, data: PartitionData) -> bool:

@@ -9,7 +9,7 @@ from odradek.broker.config import load_config
 from odradek.broker.core.followers import FetchingReplica
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import NO_LEADER, PartitionState
-from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.errors import BadChecksum, ErrorCode, Refused
 from odradek.protocol.records import read_header
 from tests.broker.client import batch_of
 from tests.storage.support import new_log
@@ -151,6 +151,18 @@ def due_after(path: Path, flush_messages: int) -> tuple[Partition, list[int]]:
         new_log(path), config, STATE, 1, begin_flush=lambda p: begun.append(p.flush_due), now_ms=0
     )
     return partition, begun
+
+
+def test_what_came_before_a_bad_batch_is_due(tmp_path: Path) -> None:
+    """It is kept, and the next fetch tells the leader so."""
+    partition, begun = due_after(tmp_path, 1)
+    bad = bytearray(batch_of(b"b"))
+    bad[7], bad[-1] = 1, bad[-1] ^ 1  # its base offset, and what its checksum is not of
+    with pytest.raises(BadChecksum):
+        partition.append_fetched(memoryview(bytes(batch_of(b"a")) + bad), wall_ms=0)
+    assert partition.log.log_end_offset == 1
+    assert partition.awaits_flush
+    assert begun == [1]
 
 
 def test_so_many_records_are_due_and_the_high_watermark_waits(tmp_path: Path) -> None:
