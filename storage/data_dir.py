@@ -304,7 +304,6 @@ class DataDir:
         self, topic: str, partition: int, *, topic_id: bytes | None, config: LogConfig
     ) -> Log:
         """Make an empty partition; there must be none.  Raises: DiskFull, LogDirFailed."""
-        assert (topic, partition) not in self.logs
         directory = f"{self.path}/{topic}-{partition}"
         log = create_log(self._files, directory, topic, partition, topic_id=topic_id, config=config)
         self.logs[topic, partition] = log

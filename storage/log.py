@@ -16,7 +16,7 @@ from odradek.protocol.primitives import INT32_MAX, INT64_MAX
 from odradek.protocol.records import BatchHeader, set_append_time, set_offset_and_epoch
 
 from .checkpoint import PARTITION_METADATA, render_partition_metadata
-from .cutting import discard, restart_at, truncate
+from .cutting import restart_at, truncate
 from .errors import BatchTooLarge, DiskFull, LogDirFailed, OffsetOutOfRange
 from .files import FileSystem
 from .flush import Flushing
@@ -27,7 +27,8 @@ from .log_config import LogConfig
 from .plans import DeletePlan, FlushPlan
 from .producer_state import ProducerState
 from .reader import Reader
-from .segment import Segment, create_segment
+from .rolling import roll
+from .segment import Segment
 from .segments import Segments
 from .span import Span
 from .staging import Staged
@@ -212,9 +213,7 @@ class Log:
             segment.prepare(wall_ms, config)
         if segment.must_roll(size_bytes, offset_last, timestamp, wall_ms, config):
             segment = self.roll(base_offset, wall_ms)
-        aborted = None
-        if header.producer_id >= 0:
-            aborted = self.producers.aborted_by(header, batch, base_offset)
+        aborted = self.producers.aborted_by(header, batch, base_offset)
         if aborted is not None:
             segment.note_aborted(aborted, self.producers)
         try:
@@ -241,22 +240,7 @@ class Log:
 
     def roll(self, base_offset: int, wall_ms: int) -> Segment:
         """Finish the active segment and begin a new one.  Raises: DiskFull, LogDirFailed."""
-        old = self.segments.active
-        if old.base_offset == base_offset:
-            return old
-        only_empty = old.size_bytes == 0 and len(self.segments) == 1
-        if not only_empty:
-            old.finish()
-            self.flushing.snapshot(self)
-        new = create_segment(self.files, self.directory, base_offset)
-        new.prepare(wall_ms, self.config)
-        if only_empty:
-            self.flushing.directory_unsynced = True
-            discard(self, self.segments.replace_all(new))
-        else:
-            self.flushing.rolled(old)
-            self.segments.add(new)
-        return new
+        return roll(self, base_offset, wall_ms)
 
     # -- reading
 

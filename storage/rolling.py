@@ -1,0 +1,29 @@
+"""Going on in a new segment."""
+
+from typing import TYPE_CHECKING
+
+from .cutting import discard
+from .segment import Segment, create_segment
+
+if TYPE_CHECKING:
+    from .log import Log
+
+
+def roll(log: "Log", base_offset: int, wall_ms: int) -> Segment:
+    """Finish the active segment and begin a new one.  Raises: DiskFull, LogDirFailed."""
+    old = log.segments.active
+    if old.base_offset == base_offset:
+        return old
+    only_empty = old.size_bytes == 0 and len(log.segments) == 1
+    if not only_empty:
+        old.finish()
+        log.flushing.snapshot(log)
+    new = create_segment(log.files, log.directory, base_offset)
+    new.prepare(wall_ms, log.config)
+    if only_empty:
+        log.flushing.directory_unsynced = True
+        discard(log, log.segments.replace_all(new))
+    else:
+        log.flushing.rolled(old)
+        log.segments.add(new)
+    return new
