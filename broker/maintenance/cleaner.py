@@ -174,6 +174,8 @@ class Cleaner:
         check(0)
         if result["end_offset"] <= found.first_dirty_offset:
             raise CorruptLog(f"{kept!r}: no progress from offset {found.first_dirty_offset} on")
+        await self._make_recovered(kept, result["end_offset"])
+        check(0)
         self._replicas.swapping.add(kept)
         try:
             await to_the_end(self._take_over(kept, result, check))
@@ -182,6 +184,18 @@ class Cleaner:
         kept.cleaner_offset = result["end_offset"]
         _report(found, result, runtime.clock.now_ms() - start_ms)
         await self._replicas.checkpoint(self._replicas.log_dirs.of(kept.directory))
+
+    async def _make_recovered(self, kept: Log, offset: int) -> None:
+        """Have what lies below `offset` below the recovery point on disk, too.
+
+        A start scans what lies above it, and would take what a compaction has left out for lost
+        if the topic is not compacted any more by then.  Raises: LogDirFailed.
+        """
+        replicas = self._replicas
+        if kept.recovery_point < offset:
+            await replicas.group_commit.flush(replicas.partitions[kept.topic, kept.partition])
+        with contextlib.suppress(DiskFull):  # it is a compaction that makes room
+            await replicas.checkpoint(replicas.log_dirs.of(kept.directory))
 
     async def _run_job(self, kept: Log, running: Coroutine[object, object, Result]) -> Result:
         """Raises: _Outdated (the log was given up), StorageError, JobFailed."""

@@ -15,11 +15,12 @@ from odradek.broker.maintenance.cleaner import Cleaner, job_arguments
 from odradek.broker.maintenance.retention import Retention
 from odradek.protocol.messages.k20_delete_topics import DeleteTopicsResponse
 from odradek.protocol.records import Record, build_batch
-from odradek.storage.checkpoint import CLEANER, read_offsets
+from odradek.storage.checkpoint import CLEANER, RECOVERY_POINT, read_offsets
 from odradek.storage.cleanable import cleanable
 from odradek.storage.errors import CorruptLog, DiskFull, StorageError
 from odradek.storage.jobs import Result
 from odradek.storage.log import Log
+from odradek.storage.swap import Swap
 
 from .client import Client, records_in
 from .requests import delete_topics
@@ -103,6 +104,30 @@ EXPECTED: Final = {b"k%d" % (n % KEYS): (n, n) for n in range(RECORDS - KEYS, RE
 
 def leftovers(log: Log) -> list[str]:
     return [p.name for p in Path(log.directory).iterdir() if p.suffix in (".cleaned", ".swap")]
+
+
+@on_broker(
+    {**IDLE, "odradek.flush.ms": "1000000000", "log.flush.offset.checkpoint.interval.ms": "60000"},
+    both=False,
+)
+async def test_what_is_replaced_is_not_scanned_again(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start would miss what was left out, were the topic not compacted any more by then."""
+    await compacted(broker)
+    ends, recovery_points = [], []
+    begin = Swap.begin
+
+    def note(self: Swap) -> None:
+        path = str(Path(log_of(broker).directory).parent / RECOVERY_POINT)
+        recovery_points.append((read_offsets(broker.files, path) or {}).get(("t", 0), 0))
+        ends.append(log_of(broker).segments.active.base_offset)
+        begin(self)
+
+    monkeypatch.setattr(Swap, "begin", note)
+    assert await clean_once(cleaner_of(broker))
+    assert ends
+    assert all(point >= end for point, end in zip(recovery_points, ends, strict=True))
 
 
 @on_broker(BUSY, both=False)
