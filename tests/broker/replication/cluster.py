@@ -287,4 +287,7 @@ async def replicating(
     finally:
         for broker in brokers.values():
             await broker.stop()
-    assert not any(broker.files.references for broker in brokers.values())
+    await until(  # a thread may still have one
+        lambda: not any(broker.files.references for broker in brokers.values()),
+        "references are left over",
+    )
