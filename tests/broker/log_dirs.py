@@ -124,3 +124,12 @@ async def begun(
     assert await alter(client, others(broker)[0]) == [0]
     await until(lambda: broker.node.replicas.moving)
     return let_go
+
+
+async def held_at_the_mark(broker: RunningBroker, client: Client) -> asyncio.Event:
+    """The same, but its copy has everything and is about to be marked so."""
+    let_go = await begun(broker, client, held="Copy.mark")
+    held = broker.node.runtime.offload
+    assert isinstance(held, HeldOffload)
+    await until(lambda: held.is_holding)
+    return let_go

@@ -22,13 +22,13 @@ from .log_dirs import (
     GROUPS,
     NAMES,
     SET,
-    HeldOffload,
     alter,
     begun,
     broker_at,
     committed,
     dir_of,
     directories,
+    held_at_the_mark,
     log_of,
     offset_of,
     others,
@@ -254,10 +254,7 @@ def test_a_move_that_ends_just_before_it_is_marked(tmp_path: Path, is_deleted: b
     async def main() -> None:
         async with broker_at(tmp_path) as broker:
             client = await broker.client()
-            let_go = await begun(broker, client, held="Copy.mark")
-            held = broker.node.runtime.offload
-            assert isinstance(held, HeldOffload)
-            await until(lambda: held.is_holding)
+            let_go = await held_at_the_mark(broker, client)
             if is_deleted:
                 await client.ask(delete_topics(6, "t"), 6)
             else:
@@ -325,10 +322,7 @@ def test_a_copy_of_what_was_cut_meanwhile_is_begun_anew(tmp_path: Path) -> None:
     async def main() -> None:
         async with broker_at(tmp_path) as broker:
             client = await broker.client()
-            let_go = await begun(broker, client, held="Copy.mark")
-            held = broker.node.runtime.offload
-            assert isinstance(held, HeldOffload)
-            await until(lambda: held.is_holding)
+            let_go = await held_at_the_mark(broker, client)
             before = await values(client)
             log_of(broker).truncate(len(before) - 1)
             await client.append("t", batch_of(b"other"))

@@ -28,7 +28,7 @@ from tests.broker.requests import delete_records
 from tests.broker.running import until
 from tests.storage.support import slow_staged
 
-from .cluster import TOPIC, Cluster, Replicating, replicating, state_of
+from .cluster import TOPIC, Cluster, replicating, state_of
 
 KEY = TOPIC, 0
 
@@ -167,8 +167,11 @@ async def test_a_cut_that_a_full_disk_leaves_unsafe(cluster: Cluster) -> None:
     assert replica.partition().is_leader
 
 
-def with_a_gap(replica: Replicating) -> Log:
-    """The replica's log, as if it had just been loaded and found to have a gap at offset 1."""
+async def with_a_gap(cluster: Cluster) -> Log:
+    """That of replica 1, as if it had just been loaded and found to have a gap at offset 1."""
+    replica = cluster[1]
+    await replica.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", b"b")
     log = replica.partition().log
     log.loaded = LoadReport(gap_offset=1)
     replica.replicas.stop_serving([KEY])
@@ -178,9 +181,7 @@ def with_a_gap(replica: Replicating) -> Log:
 @on_cluster()
 async def test_a_cut_at_a_gap_is_safe_before_its_log_leads(cluster: Cluster) -> None:
     replica = cluster[1]
-    await replica.take(state_of(1, 0, [1, 2], [1, 2]))
-    await produce(cluster, 1, b"a", b"b")
-    log = with_a_gap(replica)
+    log = await with_a_gap(cluster)
     await replica.take(state_of(1, 1, [1, 2], [1, 2]))
     assert (log.log_end_offset, log.recovery_point) == (1, 1)
     assert replica.partition().is_leader
@@ -191,9 +192,7 @@ async def test_a_cut_at_a_gap_is_safe_before_its_log_leads(cluster: Cluster) -> 
 async def test_a_cut_at_a_gap_that_a_full_disk_leaves_unsafe(cluster: Cluster) -> None:
     """Not all that the controller has said in the same breath fails for it."""
     replica = cluster[1]
-    await replica.take(state_of(1, 0, [1, 2], [1, 2]))
-    await produce(cluster, 1, b"a", b"b")
-    log = with_a_gap(replica)
+    log = await with_a_gap(cluster)
     replica.files.where, replica.files.faults = log.directory.rpartition("/")[0], {"write": FULL}
     with pytest.raises(AssertionError, match="KAFKA_STORAGE_ERROR"):
         await replica.take(state_of(1, 1, [1, 2], [1, 2]))
