@@ -20,7 +20,7 @@ IN_MEMORY   := $(shell [ -w /dev/shm ] && [ "$$(df --output=avail /dev/shm | tai
 NEEDS_JAVA  := java or kcat or spark or chromium or wire or soak
 
 .DEFAULT_GOAL := help
-.PHONY: help run fmt check unit test soak bench demo docs sim clean tools jars spark
+.PHONY: help needs run fmt check unit test soak bench demo docs sim clean tools jars spark
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -49,7 +49,7 @@ unit: $(VENV)/.dev ## unit tests: no Java, no network, < 60 s
 sim: $(VENV)/.dev ## the broker in the simulator: make sim SEED=7, or a range SEED=0..99
 	ODRADEK_SIM_SEED=$(SEED) $(PYTEST) -q tests/sim/test_broker.py tests/sim/test_groups.py
 
-test: $(VENV)/.dev tools jars spark ## everything: unit tests, real clients, real servers
+test: needs $(VENV)/.dev tools jars spark ## everything: unit tests, real clients, real servers
 	ODRADEK_REQUIRE=all $(PYTEST) -q -m "not soak" --part-times
 
 # Each part goes on where it was ended, unless RESTART=1; but steady is one process's life, of
@@ -100,8 +100,19 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@ $(VENV)/.runtime
 
-tools: ## Java, Maven, kcat, ip, nft and Chromium, from the distribution if they are missing
-	.ci/packages java maven kcat ip nft chromium
+# What tests of networks need only root can use.
+TOOLS := java maven kcat chromium cc $(if $(filter 0,$(shell id -u)),ip nft)
+
+needs: ## say what `make test` needs, and what of it is not here yet
+	@echo "make test needs:"
+	@.ci/packages --list venv $(TOOLS)
+	@for it in "$(VENV)/.dev=Python packages, 270 MB" "$(CACHE)/jars=Kafka's jars, 240 MB" \
+	"$(SPARK_3_5)/.made=Spark 3.5, 770 MB" "$(SPARK_4_0)/.made=Spark 4.0, 880 MB" \
+	"$(CACHE)/spark=Spark's connectors, 280 MB"; do \
+	printf '  %-40s %s\n' "$${it#*=}" "$$([ -e "$${it%%=*}" ] && echo here || echo 'will be fetched')"; done
+
+tools: ## Java, Maven, kcat, ip, nft, Chromium and a C compiler, from the distribution if missing
+	.ci/packages $(TOOLS)
 
 jars: $(VENV)/.dev tools ## Apache Kafka's jars, into .cache/jars
 	$(BIN)/python -m tests.kafka.jars

@@ -1,16 +1,14 @@
 """What all tests share: components that must be present, releases of Spark, how long parts take.
 
 A test marked `java`, `kcat`, `spark` or `chromium` is skipped where that is missing. With
-ODRADEK_REQUIRE=all (`make test`, CI) nothing marked so may be skipped: the skip is a failure.
+ODRADEK_REQUIRE=all (`make test`, CI) a skip is a failure, but for those in tests/skips.py.
 """
 
 import gc
-import os
 import shutil
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -19,14 +17,11 @@ from hypothesis import HealthCheck, settings
 from tests.kafka import jars
 from tests.lab import network
 from tests.pipeline.chromium import find_chromium
+from tests.skips import NEEDS_ROOT, may_be_skipped, reason_of, require_all, summary_of, wants_root
 from tests.spark.environment import RELEASES, Spark
 from tests.spark.releases import leave_repeats_to_soak, present
 
-ROOT: Final = Path(__file__).resolve().parents[1]
 TARGETS: Final = ("odradek", "kafka-3.9", "kafka-4.3")
-COMPONENT_MARKERS: Final = ("java", "kcat", "spark", "wire", "network", "chromium")
-PART_SECONDS: Final = pytest.StashKey[dict[str, float]]()
-PART_COUNTS: Final = pytest.StashKey[dict[str, int]]()
 
 # A machine that stops for a moment is no finding: by default an example has 200 ms, and the first
 # ten of them a second to be drawn in. Before the test modules, whose own settings build on it.
@@ -54,8 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[PART_SECONDS] = defaultdict(float)
-    config.stash[PART_COUNTS] = defaultdict(int)
+    config.pluginmanager.register(PartTimes(), "part-times")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -81,11 +75,6 @@ def kafka_python_forgets() -> Iterator[None]:
         gc.collect()
 
 
-def require_all() -> bool:
-    """Whether a missing component is a failure."""
-    return os.environ.get("ODRADEK_REQUIRE") == "all"
-
-
 def missing_component(item: pytest.Item) -> str | None:
     """What an item needs and this machine lacks, or None."""
     if item.get_closest_marker("java"):
@@ -105,6 +94,8 @@ def missing_component(item: pytest.Item) -> str | None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if wants_root(item):
+        pytest.skip(NEEDS_ROOT)
     reason = missing_component(item)
     if reason is not None:
         pytest.skip(reason)
@@ -115,30 +106,40 @@ def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    part = part_of(item)
-    item.config.stash[PART_SECONDS][part] += report.duration
-    item.config.stash[PART_COUNTS][part] += report.when == "call"
-    needs_component = any(item.get_closest_marker(name) for name in COMPONENT_MARKERS)
-    if report.skipped and needs_component and require_all() and not hasattr(report, "wasxfail"):
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
-        report.outcome = "failed"
-        report.longrepr = f"{item.nodeid}: skipped with ODRADEK_REQUIRE=all: {reason}"
+    if report.skipped and require_all() and not hasattr(report, "wasxfail"):
+        reason = reason_of(report)
+        if not may_be_skipped(item.nodeid, reason):
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid}: skipped with ODRADEK_REQUIRE=all: {reason}"
     return report
 
 
-def part_of(item: pytest.Item) -> str:
-    """The room of tests/ that an item stands in; its file too where the files are long runs."""
-    where = item.path.relative_to(ROOT / "tests")
-    room = where.parts[0]
-    return "/".join(where.parts[:2]) if room in ("lab", "wire", "spark") else room
+class PartTimes:
+    """How long the parts of the suite took, whichever process ran them."""
+
+    def __init__(self) -> None:
+        self._seconds = defaultdict[str, float](float)
+        self._counts = Counter[str]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        part = part_of(report.nodeid)
+        self._seconds[part] += report.duration
+        self._counts[part] += report.when == "call"
+
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter, config: pytest.Config
+    ) -> None:
+        for line in summary_of(terminalreporter.stats.get("skipped", [])):
+            terminalreporter.line(line)
+        if not config.getoption("--part-times"):
+            return
+        terminalreporter.section("time of each part")
+        for part in sorted(self._seconds, key=lambda part: -self._seconds[part]):
+            seconds, count = self._seconds[part], self._counts[part]
+            terminalreporter.line(f"{seconds:8.1f} s  {count:5d} tests  {part}")
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    if not config.getoption("--part-times"):
-        return
-    seconds, counts = config.stash[PART_SECONDS], config.stash[PART_COUNTS]
-    terminalreporter.section("time of each part")
-    for part in sorted(seconds, key=lambda part: -seconds[part]):
-        terminalreporter.line(f"{seconds[part]:8.1f} s  {counts[part]:5d} tests  {part}")
+def part_of(nodeid: str) -> str:
+    """The room of tests/ that a test stands in; its file too where the files are long runs."""
+    _, *where = nodeid.partition("::")[0].split("/")
+    return "/".join(where[:2]) if where[0] in ("lab", "wire", "spark") else where[0]

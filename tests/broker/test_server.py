@@ -139,7 +139,7 @@ def test_a_directory_that_is_a_file(tmp_path: Path) -> None:
     assert "data" in asyncio.run(refusal(tmp_path))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_directory_that_is_not_writable(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:

@@ -164,7 +164,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[..., None]]:
     path.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(path)]
     if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("only root may mount")
+        pytest.skip("nothing can be mounted here")
 
     def remount(options: str) -> None:
         subprocess.run(["mount", "-o", f"remount,{options}", str(path)], check=True)
@@ -173,6 +173,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[..., None]]:
     subprocess.run(["umount", "-l", str(path)], check=True)
 
 
+@pytest.mark.root
 def test_a_disk_that_becomes_read_only(
     odradek_only: None, small_disk: Callable[..., None], tmp_path: Path
 ) -> None:

@@ -33,7 +33,7 @@ SETTINGS: Final = {
     "offsets.topic.num.partitions": "1",
 }
 
-pytestmark = pytest.mark.usefixtures("odradek_only")
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("odradek_only")]
 
 
 def run(*command: str) -> None:

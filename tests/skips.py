@@ -1,0 +1,52 @@
+"""Which tests may be left out of a run that must be whole (ODRADEK_REQUIRE=all): none but these.
+
+A test marked `root` or `network` needs root.  For an ordinary user it is left out, and the run
+says how many there were and of which files.  Any other skip is a failure there, so that a test
+which loses what it needs is noticed.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+import pytest
+
+ROOT_MARKERS: Final = ("root", "network")
+NEEDS_ROOT: Final = "needs root"
+ALLOWED: Final = {
+    "tests/broker/test_server.py::test_a_directory_that_is_not_writable": "root may write anywhere",
+}
+"""Tests that a whole run may skip, and the reason that the skip must give."""
+
+
+def require_all() -> bool:
+    """Whether a skip is a failure."""
+    return os.environ.get("ODRADEK_REQUIRE") == "all"
+
+
+def wants_root(item: pytest.Item) -> bool:
+    """Whether the test can't run, since it needs root and this is an ordinary user."""
+    return os.geteuid() != 0 and any(item.get_closest_marker(name) for name in ROOT_MARKERS)
+
+
+def may_be_skipped(nodeid: str, reason: str) -> bool:
+    """Whether a whole run may leave this test out for this reason."""
+    return reason == NEEDS_ROOT or ALLOWED.get(nodeid) == reason
+
+
+def reason_of(report: pytest.TestReport) -> str:
+    """Why a test was skipped."""
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")
+
+
+def summary_of(skipped: Iterable[pytest.TestReport]) -> list[str]:
+    """A line for each file whose tests were left out for want of root, and one for all."""
+    files = Counter(
+        report.nodeid.partition("::")[0] for report in skipped if reason_of(report) == NEEDS_ROOT
+    )
+    if not files:
+        return []
+    total = f"{files.total()} tests that need root were left out (run as root for them):"
+    return [total, *(f"{count:5d}  {file}" for file, count in sorted(files.items()))]
