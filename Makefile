@@ -15,9 +15,17 @@ LISTEN      ?= 127.0.0.1:9092
 SEED        ?= 0..99
 MINUTES     ?= 120
 PYTEST      := $(BIN)/python -m pytest
+# More processes than cores, because many tests wait. tests/scheduling.py deals the files out.
+WORKERS     ?= 3
+PARALLEL    := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # Unit tests need no disk: in memory they take half the time.
 IN_MEMORY   := $(shell [ -w /dev/shm ] && [ "$$(df --output=avail /dev/shm | tail -1)" -gt 2000000 ] && echo TMPDIR=/dev/shm)
 NEEDS_JAVA  := java or kcat or spark or chromium or wire or soak
+
+# Broker processes start in half the time if their bytecode is kept, wherever the checkout lies and
+# whatever the environment says.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(CACHE)/pyc
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help needs run fmt check unit test soak bench demo docs sim clean tools jars spark
@@ -43,14 +51,14 @@ check: $(VENV)/.dev ## linters, types, the rules between the rooms
 	elif command -v docker-compose >/dev/null; then docker-compose -f docker/$$file config -q || exit 1; \
 	else echo "no docker compose here: docker/$$file is not checked"; fi; done
 
-unit: $(VENV)/.dev ## unit tests: no Java, no network, < 60 s
-	$(IN_MEMORY) $(PYTEST) -q -m "not ($(NEEDS_JAVA))" --durations=5
+unit: $(VENV)/.dev ## unit tests: no Java, no network, nothing slow, 40 s
+	$(IN_MEMORY) $(PYTEST) -q $(PARALLEL) -m "not ($(NEEDS_JAVA) or slow)" --durations=5
 
 sim: $(VENV)/.dev ## the broker in the simulator: make sim SEED=7, or a range SEED=0..99
 	ODRADEK_SIM_SEED=$(SEED) $(PYTEST) -q tests/sim/test_broker.py tests/sim/test_groups.py
 
 test: needs $(VENV)/.dev tools jars spark ## everything: unit tests, real clients, real servers
-	ODRADEK_REQUIRE=all $(PYTEST) -q -m "not soak" --part-times
+	ODRADEK_REQUIRE=all $(PYTEST) -q $(PARALLEL) -m "not soak" --part-times
 
 # Each part goes on where it was ended, unless RESTART=1; but steady is one process's life, of
 # MINUTES.

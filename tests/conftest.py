@@ -13,10 +13,12 @@ from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
 
 from tests.kafka import jars
 from tests.lab import network
 from tests.pipeline.chromium import find_chromium
+from tests.scheduling import FileScheduling, long_first
 from tests.skips import NEEDS_ROOT, may_be_skipped, reason_of, require_all, summary_of, wants_root
 from tests.spark.environment import RELEASES, Spark
 from tests.spark.releases import leave_repeats_to_soak, present
@@ -52,8 +54,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(PartTimes(), "part-times")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     leave_repeats_to_soak(items)
+    long_first(items)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling:
+    return FileScheduling(config, log)
 
 
 @pytest.fixture(scope="session", params=list(RELEASES))
@@ -133,7 +141,7 @@ class PartTimes:
             terminalreporter.line(line)
         if not config.getoption("--part-times"):
             return
-        terminalreporter.section("time of each part")
+        terminalreporter.section("time of each part, of all processes together")
         for part in sorted(self._seconds, key=lambda part: -self._seconds[part]):
             seconds, count = self._seconds[part], self._counts[part]
             terminalreporter.line(f"{seconds:8.1f} s  {count:5d} tests  {part}")
