@@ -77,7 +77,7 @@ def roll(lab: Cluster, rounds: int, *, rate: int) -> int:
 
 @pytest.mark.timeout(600)
 def test_clients_carry_on_through_rolling_restarts(lab: Cluster) -> None:
-    roll(lab, 3, rate=200)
+    roll(lab, 1, rate=200)
 
 
 @pytest.mark.soak
