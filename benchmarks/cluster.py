@@ -23,7 +23,7 @@ from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResp
 from odradek.protocol.messages.k19_create_topics import CreatableTopic, CreateTopicsRequest
 from tests.lab.asking import ask
 from tests.lab.cluster import Cluster
-from tests.lab.waiting import NotYet
+from tests.support.waiting import NotYet
 
 from . import wire
 from .batches import batch_within

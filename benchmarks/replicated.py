@@ -34,7 +34,7 @@ from tests.kafka.apache import java_command
 from tests.kafka.process import ServerProcess, free_port, serves_metadata
 from tests.kafka.zookeeper import HOST, LOG4J_1, ZooKeeper
 from tests.lab.asking import ask
-from tests.lab.waiting import until
+from tests.support.waiting import until
 
 from .brokers import KAFKA_FLAGS, KAFKA_HEAP_MB, Kind
 from .connection import Address

@@ -7,7 +7,7 @@ import pytest
 from benchmarks import topics
 from benchmarks.brokers import Kind
 from benchmarks.replicated import PARTITIONS, TIMEOUT_S, Layout, running
-from tests.lab.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.wire
 

@@ -9,11 +9,12 @@ from typing import Any, Final
 from odradek.broker.runtime import ThreadOffload
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.log import Log
+from tests.support.awaiting import until
 
 from .client import Client, batch_of, error_codes, records_in
 from .group_requests import commit, fetch_offsets
 from .requests import alter_log_dirs
-from .running import RunningBroker, WatchedFiles, running, until
+from .running import RunningBroker, WatchedFiles, running
 
 GROUPS: Final = "__consumer_offsets"
 NAMES: Final = ("a", "b", "c")

@@ -17,6 +17,7 @@ from odradek.broker.server import Broker
 from odradek.storage.files import RealFileSystem
 from odradek.storage.log_dirs import LogDirs
 from odradek.storage.log_file import LogFile
+from tests.support.awaiting import until
 
 from .client import Client
 
@@ -128,12 +129,12 @@ async def running(
         await broker.start()
         yield broker
         await hang_up(broker.clients)
-        await until(lambda: not waiters_of(broker), "waiters are left over")
-        await until(lambda: not broker.files.references, "references are left over")
+        await until(lambda: not waiters_of(broker), "waiters are gone")
+        await until(lambda: not broker.files.references, "nobody holds files")
         await broker.stop()
         assert len(broker.connections) == 0
         assert broker.connections.budget.used_bytes == 0
-        await until(lambda: asyncio.all_tasks() <= before, "tasks are left over")
+        await until(lambda: asyncio.all_tasks() <= before, "all tasks have ended")
     finally:
         await hang_up(broker.clients)
         await broker.stop()
@@ -182,12 +183,3 @@ async def hang_up(clients: list[Client]) -> None:
 def waiters_of(broker: RunningBroker) -> list[object]:
     """What waits for news of a partition."""
     return [w for p in broker.node.replicas.partitions.values() for w in p.waiters]
-
-
-async def until(condition: Callable[[], object], otherwise: str = "it did not happen") -> None:
-    """Return once `condition` holds, or fail."""
-    loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + DEADLINE_S
-    while not condition():
-        assert loop.time() < deadline_s, otherwise
-        await asyncio.sleep(0.001)

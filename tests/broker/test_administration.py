@@ -30,7 +30,8 @@ from tests.broker.requests import (
     describe_configs,
     metadata,
 )
-from tests.broker.running import MovableClock, RunningBroker, WatchedFiles, hang_up, until
+from tests.broker.running import MovableClock, RunningBroker, WatchedFiles, hang_up
+from tests.support.awaiting import until
 
 pytestmark = pytest.mark.wire
 

@@ -4,7 +4,8 @@ import asyncio
 
 from odradek.broker.alarms import Alarms
 from odradek.broker.runtime import Runtime
-from tests.broker.running import MovableClock, until
+from tests.broker.running import MovableClock
+from tests.support.awaiting import until
 
 
 class Bell:

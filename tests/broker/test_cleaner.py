@@ -21,10 +21,11 @@ from odradek.storage.errors import CorruptLog, DiskFull, StorageError
 from odradek.storage.jobs import Result
 from odradek.storage.log import Log
 from odradek.storage.swap import Swap
+from tests.support.awaiting import until
 
 from .client import Client, records_in
 from .requests import delete_topics
-from .running import RunningBroker, on_broker, until
+from .running import RunningBroker, on_broker
 from .test_replicas import until_deleted
 
 COMPACTED: Final = {"cleanup.policy": "compact", "segment.bytes": "1000"}

@@ -14,6 +14,7 @@ from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.messages.k01_fetch import FetchResponse
 from odradek.protocol.messages.k03_metadata import MetadataResponse
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.support.awaiting import until
 
 from .client import (
     Client,
@@ -25,7 +26,7 @@ from .client import (
     request_bytes,
 )
 from .requests import SENSIBLE, TOPIC, metadata
-from .running import RunningBroker, on_broker, until, waiters_of
+from .running import RunningBroker, on_broker, waiters_of
 
 LONG_MS = 60_000
 KIB = 1 << 10

@@ -13,10 +13,11 @@ import pytest
 from odradek.broker import connections as module
 from odradek.broker.connections import Connections
 from odradek.storage.span import Span
+from tests.support.awaiting import until
 
 from .client import HungUp, batch_of, fetch_request, records_in, request_bytes
 from .requests import metadata
-from .running import RunningBroker, on_broker, until
+from .running import RunningBroker, on_broker
 from .test_connection import deaf_client, framed
 
 DATA = bytes(range(256)) * 2000

@@ -30,11 +30,12 @@ from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.records import BatchHeader, read_header
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.plans import create_together
+from tests.support.awaiting import until
 
 from .client import batch_of, records_in
 from .controlled import OTHER, SENDER, SETTINGS, TOPIC_ID, lead, state, take_control, update
 from .faults import FULL, FaultyFiles
-from .running import RunningBroker, make_broker, on_broker, running, until
+from .running import RunningBroker, make_broker, on_broker, running
 
 OK, STORAGE_ERROR = ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR
 ONE_OFFSETS_PARTITION = {**SETTINGS, "offsets.topic.num.partitions": "1"}

@@ -15,10 +15,11 @@ from odradek.broker.maintenance.producer_expiry import ProducerExpiry
 from odradek.broker.settings.known import DYNAMIC
 from odradek.broker.settings.topic_config import TOPIC_SETTINGS
 from odradek.protocol.errors import ErrorCode
+from tests.support.awaiting import until
 
 from .client import Client, HungUp, batch_of
 from .requests import alter_configs, change_configs, delete_topics, describe_configs, metadata
-from .running import DEADLINE_S, RunningBroker, on_broker, running, until
+from .running import RunningBroker, on_broker, running
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE = 0, 1
@@ -404,11 +405,10 @@ async def test_young_notifications_are_not_looked_at_one_by_one(broker: RunningB
 
 
 async def until_children(broker: RunningBroker, path: str, count: int) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while True:
-            if len(await broker.session.children(path)) == count:
-                return
-            await asyncio.sleep(0.001)
+    async def there_are() -> bool:
+        return len(await broker.session.children(path)) == count
+
+    await until(there_are, f"{path} has {count} children")
 
 
 @on_broker(both=False)

@@ -17,6 +17,7 @@ from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.plans import create_together
+from tests.support.awaiting import until
 
 from .client import Client, batch_of, creatable, error_codes
 from .faults import BROKEN, FULL, FaultyFiles
@@ -33,7 +34,7 @@ from .log_dirs import (
     values,
 )
 from .requests import delete_topics, list_offsets
-from .running import DEADLINE_S, make_broker, until
+from .running import DEADLINE_S, make_broker
 
 
 async def codes_of(client: Client, topic: str) -> list[int]:

@@ -13,11 +13,12 @@ from odradek.broker.core.partition import Partition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
+from tests.support.awaiting import until
 
 from .client import Client, batch_of, produce_request, records_in, request_bytes
 from .faults import FaultyFiles
 from .requests import delete_topics
-from .running import RunningBroker, running, until, waiters_of
+from .running import RunningBroker, running, waiters_of
 
 NEVER = {"odradek.flush.ms": str(1 << 40), "odradek.flush.bytes": str(1 << 40)}
 EACH = {**NEVER, "log.flush.interval.messages": "1"}

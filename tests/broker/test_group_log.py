@@ -11,7 +11,8 @@ from odradek.protocol.group_records import GroupRecord, classic
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.storage.errors import DiskFull, StorageError
 from tests.broker.faults import FaultyFiles
-from tests.broker.running import RunningBroker, on_broker, running, until
+from tests.broker.running import RunningBroker, on_broker, running
+from tests.support.awaiting import until
 
 RECORD = GroupRecord(classic.GroupMetadataKey(group="g"), None)
 TWO_BROKERS = (0, 1)

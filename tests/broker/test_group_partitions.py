@@ -6,7 +6,8 @@ from odradek.protocol.messages.k37_create_partitions import (
     CreatePartitionsTopic,
 )
 from tests.broker.group_requests import commit, fetch_offsets
-from tests.broker.running import RunningBroker, on_broker, until
+from tests.broker.running import RunningBroker, on_broker
+from tests.support.awaiting import until
 
 GROUPS = ("a", "b", "c", "d", "e")
 

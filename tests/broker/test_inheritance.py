@@ -7,11 +7,12 @@ from pathlib import Path
 
 from odradek.storage.log_file import Bytes
 from odradek.storage.moving import Copy
+from tests.support.awaiting import until
 
 from .client import batch_of
 from .log_dirs import NAMES, alter, begun, broker_at, directories, log_of, others, values
 from .requests import delete_records, delete_topics
-from .running import WatchedFiles, until
+from .running import WatchedFiles
 
 
 def crashed_copy(tmp_path: Path) -> Path:

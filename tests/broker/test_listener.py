@@ -9,10 +9,11 @@ import pytest
 
 from odradek.broker import listener as module
 from odradek.broker.listener import PlainListener
+from tests.support.awaiting import until
 
 from .client import Client
 from .requests import metadata
-from .running import HOST, RunningBroker, on_broker, until
+from .running import HOST, RunningBroker, on_broker
 
 TWO = {
     "listeners": f"PLAINTEXT://{HOST}:0,INSIDE://{HOST}:0",

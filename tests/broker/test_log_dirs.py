@@ -13,6 +13,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.storage.moving import MARKER, future_directory
+from tests.support.awaiting import until
 
 from .client import batch_of
 from .faults import FULL, FaultyFiles
@@ -36,7 +37,6 @@ from .log_dirs import (
     values,
 )
 from .requests import change_configs, delete_topics
-from .running import until
 
 
 def test_a_new_partition_goes_where_the_fewest_are(tmp_path: Path) -> None:

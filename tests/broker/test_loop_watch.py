@@ -7,8 +7,9 @@ import pytest
 
 from odradek.broker.counters import LOOP_STALLS
 from odradek.broker.maintenance.loop_watch import STALL_MS
+from tests.support.awaiting import until
 
-from .running import RunningBroker, on_broker, until
+from .running import RunningBroker, on_broker
 
 CHECK_MS = 5
 STALL_S = 2 * STALL_MS / 1000

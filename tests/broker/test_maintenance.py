@@ -23,11 +23,12 @@ from odradek.storage.checkpoint import RECOVERY_POINT, read_offsets
 from odradek.storage.found_partition import FoundPartition, Unserved
 from odradek.storage.load import LoadHints
 from odradek.storage.log import Log
+from tests.support.awaiting import until
 
 from .client import batch_of, records_in
 from .faults import FaultyFiles
 from .requests import delete_topics
-from .running import RunningBroker, on_broker, running, until
+from .running import RunningBroker, on_broker, running
 
 NEVER = {"odradek.flush.ms": str(1 << 40), "odradek.flush.bytes": str(1 << 40)}
 

@@ -23,8 +23,8 @@ from odradek.protocol.messages.k06_update_metadata import (
 from odradek.protocol.schema import Message
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.peers.controllers import HOST, OWN_ID, Cluster, OtherBroker
-from tests.broker.running import until
 from tests.kafka.apache import ApacheKafka, apache_kafka
+from tests.support.awaiting import until
 
 pytestmark = pytest.mark.java
 

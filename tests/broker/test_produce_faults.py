@@ -17,9 +17,10 @@ from odradek.protocol.errors import ErrorCode
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.files import RealFileSystem
 from tests.storage.faulty_os import SHORT, TORN, Fault, FaultyOs
+from tests.support.awaiting import until
 
 from .client import Client, batch_of, records_in
-from .running import RunningBroker, WatchedFiles, running, until
+from .running import RunningBroker, WatchedFiles, running
 
 SETTINGS = {
     "log.flush.interval.messages": "1",

@@ -13,11 +13,12 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.storage.errors import LogDirFailed
+from tests.support.awaiting import until
 
 from .client import Client, HungUp, batch_of, creatable, fetch_request, records_in
 from .faults import BROKEN, FULL, FaultyFiles
 from .requests import delete_topics, list_offsets
-from .running import DEADLINE_S, RunningBroker, make_broker, on_broker, running, until
+from .running import DEADLINE_S, RunningBroker, make_broker, on_broker, running
 
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -32,10 +33,11 @@ async def codes_of(client: Client) -> list[int]:
 
 async def until_deleted(broker: RunningBroker, topic: str) -> None:
     """Return once the controller has deleted a topic."""
-    async with asyncio.timeout(DEADLINE_S):
-        path = f"/admin/delete_topics/{topic}"
-        while await broker.session.exists(path) is not None:  # noqa: ASYNC110 - others watch it
-            await asyncio.sleep(0.001)
+
+    async def is_deleted() -> bool:
+        return await broker.session.exists(f"/admin/delete_topics/{topic}") is None
+
+    await until(is_deleted, f"{topic} is deleted")
 
 
 def test_a_full_disk_refuses_and_goes_on(

@@ -13,11 +13,12 @@ from odradek.protocol.errors import ErrorCode
 from odradek.storage.checkpoint import LOG_START, read_offsets
 from odradek.storage.files import RealFileSystem
 from odradek.storage.log import Log
+from tests.support.awaiting import until
 
 from .client import Client, batch_of, records_in
 from .faults import BROKEN, FULL, FaultyFiles
 from .requests import change_configs, delete_records, delete_topics, list_offsets
-from .running import RunningBroker, on_broker, running, until
+from .running import RunningBroker, on_broker, running
 
 TOPIC_KIND: Final = 2
 SMALL: Final = {"segment.bytes": "500", "file.delete.delay.ms": "0"}

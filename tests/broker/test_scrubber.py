@@ -13,10 +13,11 @@ from odradek.broker.maintenance.scrubber import Scrubber
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.jobs import Result
 from odradek.storage.log import Log
+from tests.support.awaiting import until
 
 from .client import batch_of
 from .requests import delete_topics
-from .running import RunningBroker, on_broker, running, until
+from .running import RunningBroker, on_broker, running
 
 pytestmark = pytest.mark.wire
 

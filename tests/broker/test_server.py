@@ -22,10 +22,11 @@ from odradek.broker.server import STORE_FILE, StartupError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.storage.checkpoint import CLEAN_SHUTDOWN
+from tests.support.awaiting import until
 
 from .client import batch_of, creatable, records_in
 from .requests import delete_topics, metadata
-from .running import DEADLINE_S, HOST, RunningBroker, make_broker, on_broker, running, until
+from .running import DEADLINE_S, HOST, RunningBroker, make_broker, on_broker, running
 
 
 @contextlib.asynccontextmanager

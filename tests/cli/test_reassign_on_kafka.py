@@ -2,8 +2,7 @@
 
 import json
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from odradek.cli import main
 from tests.kafka.apache import Kafka39
 from tests.kafka.java import command_line
+from tests.support.waiting import until
 
 from .conftest import PATIENTLY
 
@@ -27,15 +27,6 @@ pytestmark = [
 
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 LINES = ("x" * 900 + "\n").encode() * 8000
-
-
-def until(found: Callable[[], Any]) -> Any:
-    """What `found` finds, once it is something: Kafka's brokers hear of changes a little later."""
-    deadline = time.monotonic() + 60
-    while not (what := found()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return what
 
 
 class SecondBroker(Kafka39):

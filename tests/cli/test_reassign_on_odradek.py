@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from click.testing import CliRunner
 from odradek.cli import main
 from odradek.testing import Broker
 from tests.kafka.java import command_line
+from tests.support.waiting import until
 
 from .conftest import PATIENTLY
 
@@ -45,15 +45,6 @@ def run(brokers: Broker) -> Run:
         return done.stdout if code == 0 else done.stderr
 
     return run
-
-
-def until(found: Callable[[], Any]) -> Any:
-    """What `found` finds, once it is something: who is asked may not have heard of it yet."""
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not (what := found()):
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
-    return what
 
 
 def replicas(run: Run, topic: str) -> list[list[int]]:

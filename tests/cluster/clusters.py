@@ -5,7 +5,6 @@ with ZooKeeper each has a process, and what is known stands in ZooKeeper.
 """
 
 import re
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from odradek.testing import Broker
 from tests.lab import cluster as laboratory
 from tests.lab.asking import Address, ask_until_done, metadata
 from tests.lab.waiting import DELETIONS, TIMEOUT_S, TOPICS
+from tests.support.waiting import until
 
 BROKERS: Final = (0, 1, 2)
 SESSION_S: Final = laboratory.SESSION_TIMEOUT_MS / 1000
@@ -195,10 +195,7 @@ class Cluster(ABC):
                 missing[:] = self.out_of_sync(topic) or self.disputed(topic)
             return not missing
 
-        deadline = time.monotonic() + timeout_s
-        while not settled():
-            assert time.monotonic() < deadline, missing
-            time.sleep(0.02)
+        until(settled, lambda: missing, timeout_s)
 
     def told(self) -> list[dict[Key, Seen]]:
         """All partitions, as each broker that runs tells clients."""

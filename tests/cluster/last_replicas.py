@@ -19,7 +19,7 @@ from odradek.storage.suspicion import BOOT_NOTE, BootNote
 from tests.broker.client import batch_of, fetch_request, produce_request, records_in
 from tests.cli.conftest import PATIENTLY
 from tests.lab.asking import ask
-from tests.lab.waiting import NotYet, until
+from tests.support.waiting import NotYet, until
 
 from .clusters import Cluster, Embedded, ZooKeeper
 

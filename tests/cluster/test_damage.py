@@ -16,8 +16,8 @@ from confluent_kafka import Producer
 from tests.broker.client import records_in
 from tests.lab import admin
 from tests.lab.cluster import PATIENT
-from tests.lab.waiting import until
 from tests.lab.writer import Writer, misread, read_all
+from tests.support.waiting import until
 from tests.wire.clients import librdkafka
 
 from .clusters import BROKERS, KINDS, PARAMS, Cluster

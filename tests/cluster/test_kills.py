@@ -11,8 +11,8 @@ import pytest
 
 from tests.lab import admin
 from tests.lab.standstill import Standstill
-from tests.lab.waiting import until
 from tests.lab.writer import Writer, misread, read_all
+from tests.support.waiting import until
 
 from .churn import Churn
 from .clusters import BROKERS, KINDS, PARAMS, SESSION_S, Cluster, Embedded, ZooKeeper

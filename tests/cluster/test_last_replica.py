@@ -7,7 +7,7 @@ import pytest
 
 from tests.lab import admin
 from tests.lab.cluster import PATIENT
-from tests.lab.waiting import until
+from tests.support.waiting import until
 
 from .clusters import KINDS, PARAMS, Cluster, ZooKeeper
 from .last_replicas import (

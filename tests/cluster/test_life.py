@@ -14,8 +14,8 @@ from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
 from tests.lab import admin
 from tests.lab.cluster import PATIENT
 from tests.lab.standstill import Standstill
-from tests.lab.waiting import until
 from tests.lab.writer import Writer, misread, read_all
+from tests.support.waiting import until
 
 from .clusters import BROKERS, KINDS, PARAMS, Cluster
 

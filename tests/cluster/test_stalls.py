@@ -21,7 +21,7 @@ from benchmarks.cluster import (
     wait_until_led,
 )
 from tests.lab.cluster import Cluster
-from tests.lab.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.timeout(180)]
 

@@ -18,13 +18,14 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 from tests.kafka.zookeeper import ZooKeeper
+from tests.support.waiting import NotYet, until
 
 from .asking import Address, ask_until_done
 from .brokers import KINDS, BrokerProcess, Place, SlowBroker
 from .history import History, new_path
 from .network import BROKER, ZOOKEEPER, Network
 from .tree import Tree, read_tree
-from .waiting import TIMEOUT_S, NotYet, settle, until
+from .waiting import TIMEOUT_S, settle
 
 # ZooKeeper's; its sessions last up to twenty of them.
 TICK_TIME_MS: Final = 500

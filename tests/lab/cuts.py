@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final, NamedTuple, Protocol
 
+from tests.support.waiting import until
+
 from .admin import create_topic, elect_preferred
 from .cluster import BROKER_PORT, SESSION_TIMEOUT_MS, Cluster
 from .network import CLIENTS, ZOOKEEPER, Fault, Network, Node
 from .standstill import Standstill
-from .waiting import until
 
 LEADER: Final = 0
 CONTROLLER: Final = 1

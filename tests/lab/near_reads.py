@@ -41,11 +41,11 @@ from odradek.protocol.messages.k23_offset_for_leader_epoch import (
 )
 from odradek.protocol.schema import Message
 from tests.broker.client import batch_of
+from tests.support.waiting import until
 
 from . import admin
 from .asking import ask
 from .cluster import PATIENT, Cluster
-from .waiting import until
 
 VECTORS: Final = Path(__file__).resolve().parents[1] / "vectors" / "near_reads.json"
 SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

@@ -17,11 +17,11 @@ from typing import Final
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
+from tests.support.waiting import until
 
 from . import admin
 from .asking import ask, metadata
 from .cluster import Cluster
-from .waiting import until
 
 Moments = Iterator[str]
 Operation = Callable[[Cluster], Moments]

@@ -24,7 +24,7 @@ from tests.lab import admin
 from tests.lab.brokers import KINDS, OdradekBroker
 from tests.lab.cluster import Cluster
 from tests.lab.verify.workload import Workload
-from tests.lab.waiting import until
+from tests.support.waiting import until
 
 KIND: Final = "odradek-counted"
 COUNTED: Final = "counted"

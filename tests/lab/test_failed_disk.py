@@ -11,8 +11,8 @@ from tests.lab.asking import metadata
 from tests.lab.brokers import OdradekBroker
 from tests.lab.cluster import PATIENT, Cluster
 from tests.lab.standstill import Standstill
-from tests.lab.waiting import until
 from tests.lab.writer import Writer, misread, read_all
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.timeout(300)]
 

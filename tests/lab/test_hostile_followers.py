@@ -17,7 +17,7 @@ from tests.broker.replication.test_hostile_followers import END, cases_in, claim
 from tests.lab import admin
 from tests.lab.asking import ask, metadata
 from tests.lab.cluster import Cluster
-from tests.lab.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.soak, pytest.mark.timeout(180)]
 

@@ -16,7 +16,7 @@ from tests.lab.soak import Progress
 from tests.lab.verify import effects
 from tests.lab.verify.events import load_so_far
 from tests.lab.verify.workload import Workload
-from tests.lab.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.wire]
 

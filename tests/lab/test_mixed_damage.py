@@ -16,7 +16,7 @@ from tests.lab import admin
 from tests.lab.asking import ask, metadata
 from tests.lab.brokers import KINDS
 from tests.lab.cluster import Cluster
-from tests.lab.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.soak, pytest.mark.timeout(300)]
 

@@ -16,7 +16,7 @@ import pytest
 from tests.lab import admin
 from tests.lab.cluster import Cluster
 from tests.lab.verify.workload import Workload
-from tests.lab.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.wire]
 

@@ -19,7 +19,7 @@ from tests.lab.brokers import KAFKA
 from tests.lab.cluster import Cluster
 from tests.lab.near_reads import RACKS, SETTINGS
 from tests.lab.traffic import Traffic
-from tests.lab.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.timeout(300)]
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.lab import network as networks
 from tests.lab.network import CLIENTS, Network, NoEffect
-from tests.lab.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.wire, pytest.mark.network]
 

@@ -13,7 +13,7 @@ import pytest
 from tests.lab.cluster import PATIENT, Cluster
 from tests.lab.soak import Progress
 from tests.lab.verify.workload import Workload
-from tests.lab.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.wire]
 

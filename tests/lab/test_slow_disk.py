@@ -18,7 +18,7 @@ from tests.lab.cuts import FOLLOWER, LEADER, OTHERS, PARTITIONS, look, make_topi
 from tests.lab.standstill import Standstill
 from tests.lab.verify.events import Event, Sent
 from tests.lab.verify.workload import Workload
-from tests.lab.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.wire]
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.lab.cuts import BY_NAME, Limits, Times
 from tests.lab.standstill import CROWDED_S, LOOK_S, Standstill
-from tests.lab.waiting import NotYet, until
+from tests.support.waiting import NotYet, until
 
 
 class Clock:

@@ -18,7 +18,8 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from tests.lab import admin
 from tests.lab.cluster import DELIVERY_TIMEOUT_MS, PATIENT, REQUEST_TIMEOUT_MS, Cluster
 from tests.lab.tree import Tree
-from tests.lab.waiting import QUIET_S, until
+from tests.lab.waiting import QUIET_S
+from tests.support.waiting import until
 from tests.wire.clients import librdkafka
 
 pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.timeout(300)]

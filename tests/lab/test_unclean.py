@@ -14,12 +14,12 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.suspicion import BOOT_NOTE, BootNote
 from tests.broker.client import batch_of, fetch_request, produce_request, records_in, request_bytes
+from tests.support.waiting import NotYet, until
 
 from . import admin
 from .asking import ask, metadata
 from .brokers import KafkaBroker
 from .cluster import PATIENT, Cluster
-from .waiting import NotYet, until
 
 pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.timeout(300)]
 

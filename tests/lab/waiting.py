@@ -1,8 +1,8 @@
-"""Waiting in the laboratory: polls with deadlines, and what a cluster at rest looks like."""
+"""Waiting in the laboratory: what a cluster at rest looks like."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from .asking import Address, metadata
 from .tree import Tree
@@ -14,27 +14,6 @@ PROMPT_S: Final = 1.0
 TIMEOUT_S: Final = 60.0
 TOPICS: Final = "/brokers/topics/"
 DELETIONS: Final = "/admin/delete_topics/"
-
-T = TypeVar("T")
-
-
-class NotYet(AssertionError):
-    """A deadline has passed; the message says what was still missing."""
-
-
-def until(
-    look: Callable[[], T],
-    what: str,
-    timeout_s: float = TIMEOUT_S,
-    clock: Callable[[], float] = time.monotonic,
-) -> T:
-    """Poll until `look()` gives something true; return that.  Raises: NotYet."""
-    deadline = clock() + timeout_s
-    while not (found := look()):
-        if clock() > deadline:
-            raise NotYet(f"not after {timeout_s:.0f} s: {what}")
-        time.sleep(POLL_S)
-    return found
 
 
 def live_brokers(tree: Tree) -> list[int]:

@@ -25,13 +25,13 @@ from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorReques
 from odradek.protocol.messages.k19_create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.schema import Message
 from tests.broker.client import batch_of, request_bytes
+from tests.support.waiting import until
 
 from .admin import create_topic
 from .asking import Address, ask, codes_in, response_class
 from .cluster import Cluster
 from .cuts import GO_ON_WITHIN_S, LEADER, Load, look, put_in_order
 from .standstill import Standstill
-from .waiting import until
 
 PROBED: Final = "probed"
 GROUP: Final = "zombie"

@@ -31,7 +31,8 @@ from odradek.pipeline.manifest import (
     commit_path,
 )
 from odradek.pipeline.session import SparkOptions
-from tests.pipeline.harness import eventually
+from tests.pipeline.harness import WAIT_TIMEOUT_S
+from tests.support.waiting import until
 
 
 def differences(spark: SparkSession, *, servers: str, topic: str, directory: str) -> dict[str, Any]:
@@ -81,7 +82,10 @@ def topic_appears(
 
     def act() -> None:
         try:
-            eventually(lambda: ended.is_set() or (Path(directory) / commit_path(0)).exists())
+            until(
+                lambda: ended.is_set() or (Path(directory) / commit_path(0)).exists(),
+                timeout_s=WAIT_TIMEOUT_S,
+            )
             (query,) = spark.streams.active
             triggers.append(query._jsq.streamingQuery().trigger().toString())
             kafka.create_topic(topic, 1)
@@ -89,7 +93,10 @@ def topic_appears(
             for number in range(records):
                 producer.send(topic, b"%d" % number)
             producer.close()
-            eventually(lambda: ended.is_set() or archived_end(directory, topic) == records)
+            until(
+                lambda: ended.is_set() or archived_end(directory, topic) == records,
+                timeout_s=WAIT_TIMEOUT_S,
+            )
         finally:
             if not ended.is_set():  # whatever is wrong: else it archives for ever
                 os.kill(os.getpid(), signal.SIGTERM)

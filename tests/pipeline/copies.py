@@ -8,7 +8,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.marks import HEADER, mark_of
-from tests.pipeline.harness import eventually
+from tests.pipeline.harness import WAIT_TIMEOUT_S
+from tests.support.waiting import until
 
 Payload = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
 
@@ -118,6 +119,9 @@ def wait_for_records(servers: str, topic: str, count: int) -> None:
     """Return when a topic has so many."""
     kafka = Kafka(servers)
     try:
-        eventually(lambda: kafka.exists(topic) and sum(kafka.latest(topic).values()) >= count)
+        until(
+            lambda: kafka.exists(topic) and sum(kafka.latest(topic).values()) >= count,
+            timeout_s=WAIT_TIMEOUT_S,
+        )
     finally:
         kafka.close()

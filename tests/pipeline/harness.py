@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,12 +12,12 @@ from typing import Any, Final, NamedTuple
 
 from tests.spark.child import SparkChild
 from tests.spark.environment import ROOT, Spark
+from tests.support.waiting import until
 
 MASTER: Final = "local[2]"
 RUN_TIMEOUT_S: Final = 240
 WAIT_TIMEOUT_S: Final = 240
 """A Spark may have to start first."""
-POLL_S: Final = 0.02
 
 
 class Result(NamedTuple):
@@ -27,19 +26,6 @@ class Result(NamedTuple):
     code: int
     stdout: str
     stderr: str
-
-
-def eventually(
-    condition: Callable[[], object],
-    shown: Callable[[], object] = str,
-    *,
-    timeout_s: float = WAIT_TIMEOUT_S,
-) -> None:
-    """Return once a condition holds; `shown` is what a test that waits too long says."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {shown()}"
-        time.sleep(POLL_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +100,7 @@ class RunningCommand:
             assert self.popen.poll() is None, self.printed
             return condition()
 
-        eventually(holds, lambda: self.printed)
+        until(holds, lambda: self.printed, WAIT_TIMEOUT_S)
 
     def stop(self, timeout_s: float = 60) -> int:
         """SIGTERM to the job, as `kill` and Docker do; its exit code."""

@@ -10,8 +10,9 @@ from typing import Final, Self
 import psutil
 
 from tests.kafka.process import ServerProcess
-from tests.pipeline.harness import environment, eventually
+from tests.pipeline.harness import WAIT_TIMEOUT_S, environment
 from tests.spark.environment import Spark
+from tests.support.waiting import until
 
 DEPLOY: Final = "org.apache.spark.deploy"
 MASTER_URL: Final = re.compile(r"Starting Spark master at (spark://\S+)")
@@ -37,7 +38,7 @@ class StandaloneCluster:
             self._master.start(self._has_url, timeout_s=START_TIMEOUT_S)
             for _ in range(self._wanted):
                 self.add_worker()
-            eventually(self._all_registered, self._printed, timeout_s=START_TIMEOUT_S)
+            until(self._all_registered, self._printed, timeout_s=START_TIMEOUT_S)
         except BaseException:
             self._end()
             raise
@@ -62,7 +63,7 @@ class StandaloneCluster:
         assert executors, "it was to be killed while it has something to do"
         self._executors |= executors
         worker.kill()
-        eventually(lambda: not any(map(lives, executors)), worker.tail)
+        until(lambda: not any(map(lives, executors)), worker.tail, WAIT_TIMEOUT_S)
 
     def _process(self, name: str, *arguments: str) -> ServerProcess:
         """One of Spark's daemons: it has this machine's address only, and knows no checkout."""
@@ -101,7 +102,7 @@ class StandaloneCluster:
         for process in (*self.workers, self._master):
             process.kill()
         try:
-            eventually(
+            until(
                 lambda: not any(map(lives, self._executors)),
                 lambda: f"executors outlive their worker: {self._executors}",
                 timeout_s=END_TIMEOUT_S,

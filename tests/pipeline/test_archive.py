@@ -11,7 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from odradek.pipeline.kafka import Kafka
 from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.filling import PARTITIONS, fill
-from tests.pipeline.harness import Result, WarmSpark, eventually
+from tests.pipeline.harness import Result, WarmSpark
+from tests.support.waiting import until
 from tests.wire.servers import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -166,7 +167,7 @@ def test_topics_by_pattern_in_folders_as_asked(
     fill(server.bootstrap_servers, other, 3)
     admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
     admin.delete_topics([one])[one].result(30)
-    eventually(lambda: one not in admin.list_topics(timeout=30).topics)
+    until(lambda: one not in admin.list_topics(timeout=30).topics)
     lost = warm_spark.command(*line)
     assert (lost.code, f"{one} was deleted from the cluster" in lost.stderr) == (2, True), lost
     done = warm_spark.command(*line, "--no-fail-on-data-loss")
@@ -238,7 +239,7 @@ def test_what_is_refused(
     assert archiving.run(topic).code == 0
 
     admin.delete_topics([topic])[topic].result(30)
-    eventually(lambda: topic not in admin.list_topics(timeout=30).topics)
+    until(lambda: topic not in admin.list_topics(timeout=30).topics)
     anew = NewTopic(topic, PARTITIONS, config={"retention.ms": "-1"})  # its records are old
     admin.create_topics([anew])[topic].result(30)
     assert "this is another topic of that name" in archiving.refused(topic)

@@ -15,7 +15,8 @@ from odradek.pipeline.generate import SPAN_EVENTS, Load, events_between, spans
 from tests.kafka.process import killed_at_the_end
 from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.copies import Stored
-from tests.pipeline.harness import WarmSpark, environment, eventually
+from tests.pipeline.harness import WarmSpark, environment
+from tests.support.waiting import until
 from tests.wire.servers import Server
 
 Record = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...]]
@@ -127,7 +128,7 @@ def test_a_signal_ends_it_in_good_order(server: Server, new_topic: NewTopicName)
     with killed_at_the_end(
         subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
     ) as process:
-        eventually(lambda: Stored(server.bootstrap_servers, topic).count, timeout_s=60)
+        until(lambda: Stored(server.bootstrap_servers, topic).count, timeout_s=60)
         process.send_signal(signal.SIGTERM)
         printed, _ = process.communicate(timeout=60)
     assert process.returncode == 0

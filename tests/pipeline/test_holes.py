@@ -13,7 +13,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from odradek.pipeline.kafka import Kafka
 from tests.pipeline import ledger
 from tests.pipeline.copies import Stored
-from tests.pipeline.harness import WarmSpark, eventually
+from tests.pipeline.harness import WarmSpark
+from tests.support.waiting import until
 from tests.wire.servers import Server, make_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.java, pytest.mark.soak, pytest.mark.timeout(600)]
@@ -47,7 +48,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         ledger.transact(servers, "ledger")
         write_rounds(servers)
         # What is left is the last of each key, but for the segment that is written to.
-        eventually(lambda: Stored(servers, "latest").count == LEFT, timeout_s=60)
+        until(lambda: Stored(servers, "latest").count == LEFT, timeout_s=60)
         yield server
     finally:
         server.close()

@@ -16,8 +16,9 @@ from kafka import KafkaAdminClient, KafkaProducer
 from odradek.pipeline.events import Event, Shape, events
 from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.copies import Stored
-from tests.pipeline.harness import Commands, Result, WarmSpark, environment, eventually
+from tests.pipeline.harness import Commands, Result, WarmSpark, environment
 from tests.spark.environment import ROOT
+from tests.support.waiting import until
 from tests.wire.servers import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -306,7 +307,7 @@ def end_in_the_first_batch(checkpoint: Path) -> None:
 def delete(server: Server, topic: str) -> None:
     admin = KafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
     admin.delete_topics([topic])
-    eventually(lambda: topic not in admin.list_topics())
+    until(lambda: topic not in admin.list_topics())
     admin.close()
 
 

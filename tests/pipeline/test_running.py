@@ -17,8 +17,9 @@ from odradek.pipeline.checkpoints import read_checkpoint
 from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.local_files import LocalFiles
 from tests.pipeline.conftest import NewTopicName
-from tests.pipeline.harness import MASTER, WAIT_TIMEOUT_S, WarmSpark, environment, eventually
+from tests.pipeline.harness import MASTER, WAIT_TIMEOUT_S, WarmSpark, environment
 from tests.spark.environment import Spark
+from tests.support.waiting import until
 from tests.wire.servers import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -79,7 +80,10 @@ def test_the_listener_serves_queries_of_others(
     arguments = {"servers": server.bootstrap_servers, "topic": topic, "name": "theirs"}
     warm_spark.run(f"{JOBS}.listened", directory=str(tmp_path), **arguments)
     group = "spark-theirs"
-    eventually(lambda: kafka.committed(group, [topic]) == {topic: {0: 10, 1: 10, 2: 10}})
+    until(
+        lambda: kafka.committed(group, [topic]) == {topic: {0: 10, 1: 10, 2: 10}},
+        timeout_s=WAIT_TIMEOUT_S,
+    )
 
 
 @pytest.mark.every_release
@@ -221,7 +225,7 @@ class Stream:
 
     def wait_for(self, shown: str) -> None:
         """Until the terminal has shown something."""
-        eventually(lambda: shown in self.terminal.seen, lambda: self.terminal.seen)
+        until(lambda: shown in self.terminal.seen, lambda: self.terminal.seen, WAIT_TIMEOUT_S)
 
     def told(self) -> Any:
         """What it printed, once it has ended well."""

@@ -13,9 +13,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.storage.checkpoint import HIGH_WATERMARK
 from tests.pipeline import ledger
-from tests.pipeline.harness import WarmSpark, eventually
+from tests.pipeline.harness import WarmSpark
 from tests.pipeline.segment_files import PartitionFiles, flip, write_checkpoints
 from tests.spark.child import JobFailed
+from tests.support.waiting import until
 from tests.wire.servers import Server, make_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -66,7 +67,7 @@ def filled(
         has_transactions = request.param != "odradek"
         if has_transactions:
             _transactions(server)
-        eventually((server.data_dir / HIGH_WATERMARK).exists, timeout_s=DEADLINE_S)
+        until((server.data_dir / HIGH_WATERMARK).exists, timeout_s=DEADLINE_S)
         yield Filled(server, has_transactions)
     finally:
         server.close()
@@ -195,7 +196,7 @@ def test_damage_is_shown_as_a_table(warm_spark_4_0: WarmSpark, tmp_path: Path) -
     read = {"data_dir": str(tmp_path), "options": {"minPartitions": "4"}}
     assert len(warm_spark_4_0.run(f"{JOBS}.rows", **read)) == 190
     # A Python worker says it, and a thread of Spark's passes it on.
-    eventually(lambda: "segment damaged path=" in warm_spark_4_0.log.read_text(), timeout_s=60)
+    until(lambda: "segment damaged path=" in warm_spark_4_0.log.read_text(), timeout_s=60)
     read["options"] = {"showDamage": "true"}
     (damage,) = warm_spark_4_0.run(f"{JOBS}.rows", **read)
     assert (damage["position"], damage["offset"]) == (positions[4], 40)

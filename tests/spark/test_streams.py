@@ -1,6 +1,5 @@
 """Spark's streaming source and sink: triggers, checkpoints, and a job killed in the middle."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from tests.spark.conftest import NewTopicName, StartSpark, create_topic
 from tests.spark.rows import assert_exactly, assert_gapless
 from tests.spark.session import SparkSession
+from tests.support.waiting import until
 from tests.wire.servers import Server
 
 KILLED_ROW_COUNT = 30_000
@@ -142,7 +142,4 @@ def test_a_stream_outlives_a_broker_that_is_killed_and_started_again(
 
 
 def _wait_for_batches(commits: Path, count: int) -> None:
-    deadline = time.monotonic() + 120
-    while len(list(commits.glob("[0-9]*"))) < count:
-        assert time.monotonic() < deadline, f"fewer than {count} batches were committed"
-        time.sleep(0.02)
+    until(lambda: len(list(commits.glob("[0-9]*"))) >= count, f"{count} batches are committed", 120)

@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from odradek.testing import Broker, BrokerFailed
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.wire, pytest.mark.usefixtures("kafka_python_forgets")]
 
@@ -45,10 +46,7 @@ def crash(broker: Broker) -> None:
     """Kill the child behind the object's back."""
     assert broker.pid is not None
     os.kill(broker.pid, signal.SIGKILL)
-    deadline_s = time.monotonic() + 30
-    while broker.running and time.monotonic() < deadline_s:
-        time.sleep(0.001)
-    assert not broker.running
+    until(lambda: not broker.running)
 
 
 def topic_names(broker: Broker) -> set[str]:

@@ -1,7 +1,6 @@
 """`odradek.testing.Broker` with several brokers: in a child, in this process, with ZooKeeper."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,19 +9,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.testing import Broker, BrokerFailed
 from tests.kafka.jars import classpath
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
 
 # Longer than a machine stops: a broker that is well is neither dead nor out of sync for that.
 SOON = {"replica.lag.time.max.ms": "10000", "zookeeper.session.timeout.ms": "8000"}
-DEADLINE_S = 60.0
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not done():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
 
 
 def create(broker: Broker, topic: str, replicas: list[int]) -> None:

@@ -1,7 +1,7 @@
 """What conversations about administration share: short ways to ask, and to wait for an effect."""
 
-import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from odradek.protocol.messages import k33_alter_configs as alter_configs
@@ -11,13 +11,13 @@ from odradek.protocol.messages.k32_describe_configs import (
     DescribeConfigsResource,
 )
 from tests.broker.client import produce_request
+from tests.support.waiting import NotYet, until
 from tests.wire.talk import DEADLINE_S, Talk, batch
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 PRODUCE_VERSION: Final = 11
 DESCRIBE_VERSION: Final = 4
-POLL_S: Final = 0.02
 
 Conversation = Callable[[Talk], None]
 
@@ -124,9 +124,8 @@ def wait_for(talk: Talk, kind: int, name: str, key: str, value: str, source: int
 
 def eventually(condition: Callable[[], object]) -> None:
     """Return once it holds, or when it has taken too long: the comparison will say what is so."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(POLL_S)
+    with suppress(NotYet):
+        until(condition, timeout_s=DEADLINE_S)
 
 
 def produce(talk: Talk, topic: str, *values: bytes | None, acks: int = -1, **more: Any) -> int:

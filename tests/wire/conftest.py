@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -95,14 +94,6 @@ def create_topic(
     client = admin or AdminClient(librdkafka(bootstrap_servers))
     topic = NewTopic(name, num_partitions=partitions, config=dict(config or {}))
     client.create_topics([topic])[name].result(timeout=30)
-
-
-def eventually(holds: Callable[[], bool], *, timeout_s: float = 60.0) -> None:
-    """Poll until it holds; what is asked of the broker is pause enough between two tries."""
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, "did not come true in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from odradek.protocol.messages.k68_consumer_group_heartbeat import (
     TopicPartitions,
 )
 from odradek.protocol.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
-from tests.wire.conftest import eventually
+from tests.support.waiting import until
 from tests.wire.group_talk import GroupTalk, Member
 
 LEAVE: Final = -1
@@ -83,7 +83,7 @@ class Consumer(Member):
             answers[:] = [self.exchange(self.request(**more), 1)]
             return holds(answers[0])
 
-        eventually(arrived, timeout_s=timeout_s)
+        until(arrived, timeout_s=timeout_s)
         self.talk.note(label, self.talk.plain(answers[0], 1))
         return answers[0]
 
@@ -131,7 +131,7 @@ def wait_until_seen(talk: GroupTalk, stem: str, number: int, name: str, partitio
         probe.exchange(probe.request(member_epoch=LEAVE), 1)
         return bool(found == partitions)
 
-    eventually(seen)
+    until(seen)
 
 
 def extend(talk: GroupTalk, name: str, partitions: int) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from odradek.protocol.messages.k02_list_offsets import ListOffsetsPartition
 from odradek.protocol.records import Codec
 from tests.broker.client import fetch_request, produce_request
-from tests.wire.conftest import eventually
+from tests.support.waiting import until
 from tests.wire.conversations_read import offsets
 from tests.wire.talk import TIMESTAMP, Plain, Talk, batch
 
@@ -92,7 +92,7 @@ def _is_led(talk: Talk, topic: str, partition: int) -> bool:
 
 def _read(talk: Talk, label: str, topic: str) -> None:
     for partition in range(PARTITIONS):
-        eventually(partial(_is_led, talk, topic, partition))  # Kafka serves before it leads
+        until(partial(_is_led, talk, topic, partition))  # Kafka serves before it leads
         talk.ask(f"{label}: log {partition}", fetch_request(topic, partition=partition), 12)
         for stamp in (-3, -2, -1, TIMESTAMP + 30_001):
             wanted = ListOffsetsPartition(partition_index=partition, timestamp=stamp)

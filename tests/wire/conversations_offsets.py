@@ -20,7 +20,7 @@ from odradek.protocol.messages.k47_offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from tests.wire.conftest import eventually
+from tests.support.waiting import until
 from tests.wire.group_talk import GroupTalk, Member, served, subscription
 from tests.wire.talk import TIMESTAMP
 
@@ -337,7 +337,7 @@ def delete_topic(talk: GroupTalk, topic: str, group_id: str) -> None:
         answer = talk.exchange(asked, 9)
         return int(answer.groups[0].topics[0].partitions[0].committed_offset) < 0
 
-    eventually(gone)
+    until(gone)
 
 
 CONVERSATIONS: tuple[Callable[[GroupTalk], None], ...] = (

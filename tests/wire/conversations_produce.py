@@ -1,7 +1,6 @@
 """What is said about Produce, and what the log then holds."""
 
 import struct
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +10,7 @@ from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
 from odradek.protocol.records import Codec
 from odradek.protocol.records.batch import seal
 from tests.broker.client import fetch_request, produce_request
+from tests.support.waiting import until
 from tests.wire.raw import RawBatch, record, varint
 from tests.wire.talk import DEADLINE_S, TIMESTAMP, Talk, batch, versions
 
@@ -304,13 +304,15 @@ def idempotent_sequences(talk: Talk) -> None:
 
 def new_producer_id(talk: Talk) -> int:
     """A producer id; Kafka has none to give in its first moments."""
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        answer = talk.exchange(InitProducerIdRequest(transactional_id=None), 5)
-        if answer.error_code == 0 or time.monotonic() > deadline:
-            assert answer.error_code == 0, answer
-            producer_id: int = answer.producer_id
-            return producer_id
+    answers: list[Any] = []
+
+    def is_given() -> bool:
+        answers.append(talk.exchange(InitProducerIdRequest(transactional_id=None), 5))
+        return bool(answers[-1].error_code == 0)
+
+    until(is_given, lambda: answers[-1], DEADLINE_S)
+    producer_id: int = answers[-1].producer_id
+    return producer_id
 
 
 def transactional_batches(talk: Talk) -> None:

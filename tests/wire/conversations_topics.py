@@ -1,7 +1,7 @@
 """What is said about topics: Metadata, CreateTopics, CreatePartitions, DeleteTopics."""
 
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataRequestTopic
@@ -17,7 +17,8 @@ from odradek.protocol.messages.k37_create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from tests.wire.talk import DEADLINE_S, Talk, versions
+from tests.wire.admin_talk import eventually
+from tests.wire.talk import Talk, versions
 
 METADATA, CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 3, 19, 20, 37
 UNKNOWN_ID = bytes(range(16))
@@ -77,18 +78,19 @@ def _by_id(name: str, topic_id: bytes) -> dict[str, list[MetadataRequestTopic]]:
     }
 
 
+def _is_made(talk: Talk, request: MetadataRequest, version: int) -> bool:
+    topic = talk.exchange(request, version).topics[0]
+    if topic.error_code == 0:
+        talk.topic_ids[topic.topic_id] = "made"
+    return bool(topic.error_code == 0)
+
+
 def auto_create(talk: Talk) -> None:
     """Topics that a Metadata request makes; asked again until they are there."""
     for version in versions(METADATA):
         name = talk.topic(f"auto_{version}")
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            answer = talk.exchange(request, version)
-            if answer.topics[0].error_code == 0 or time.monotonic() > deadline:
-                break
-            time.sleep(0.01)
-        talk.topic_ids[answer.topics[0].topic_id] = "made"
+        eventually(partial(_is_made, talk, request, version))
         talk.ask(f"v{version}", request, version)
     collides = MetadataRequest(
         topics=[MetadataRequestTopic(name=talk.topic("auto.1"))], allow_auto_topic_creation=True

@@ -19,7 +19,7 @@ from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
 from odradek.protocol.records import iter_batches, iter_records
 from odradek.protocol.schema import Message
 from tests.broker.client import request_bytes
-from tests.wire.conftest import eventually
+from tests.support.waiting import until
 from tests.wire.raw import RawBatch, RawConnection, produce, record
 from tests.wire.servers import Server
 
@@ -101,7 +101,7 @@ def wait_until_led(talker: Talker, topics: Mapping[str, int]) -> None:
     """A broker answers before it knows the leaders, and leads before it knows all topics."""
     for topic, count in topics.items():
         for partition in range(count):
-            eventually(partial(_is_served, talker, topic, partition), timeout_s=30)
+            until(partial(_is_served, talker, topic, partition), timeout_s=30)
 
 
 def _is_served(talker: Talker, topic: str, partition: int) -> bool:
@@ -172,7 +172,7 @@ def numbers_from(talker: Talker, topic: str, offset: int) -> list[int]:
 def offsets_of(talker: Talker, group_id: str) -> dict[tuple[str, int], tuple[int, str | None]]:
     """What a group has committed: offset and metadata by partition; waits until it is loaded."""
     request = OffsetFetchRequest(group_id=group_id, topics=None)
-    eventually(lambda: talker.ask(request, 5).error_code == 0)
+    until(lambda: talker.ask(request, 5).error_code == 0)
     return {
         (topic.name, p.partition_index): (p.committed_offset, p.metadata)
         for topic in talker.ask(request, 5).topics
@@ -185,7 +185,7 @@ class Sequence:
 
     def __init__(self, talker: Talker, topic: str) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
-        eventually(lambda: talker.ask(request, 1).error_code == 0)  # at first Kafka has none
+        until(lambda: talker.ask(request, 1).error_code == 0)  # at first Kafka has none
         answer = talker.ask(request, 1)
         self.producer_id: int = answer.producer_id
         self._epoch: int = answer.producer_epoch

@@ -10,13 +10,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tests.support.waiting import NotYet, until
 from tests.wire.clients import librdkafka
 from tests.wire.group_member import Spec, parts
 from tests.wire.servers import Server, make_server
@@ -141,9 +142,8 @@ class Member:
         before = len(self.errors)
         if self.alive and self.said("ready"):
             self._process.send_signal(signal.SIGUSR1)
-            deadline = time.monotonic() + 2
-            while len(self.errors) == before and time.monotonic() < deadline:
-                time.sleep(0.05)
+            with suppress(NotYet):
+                until(lambda: len(self.errors) > before, timeout_s=2)
 
     def wait(self) -> None:
         """Until it has ended and all it said was heard."""

@@ -37,7 +37,7 @@ from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
 from odradek.protocol.records import iter_batches, iter_records
 from odradek.protocol.schema import Message
 from tests.broker.client import request_bytes
-from tests.wire.conftest import eventually
+from tests.support.waiting import until
 from tests.wire.raw import Closed, RawConnection
 from tests.wire.servers import Server
 from tests.wire.talk import CLOSED, Plain, Talk, shown_time
@@ -139,7 +139,7 @@ class GroupTalk(Talk):
             group = self.describe(group_id)
             return group.group_state == state and members in (None, len(group.members))
 
-        eventually(there)
+        until(there)
 
     def note_listed(self, label: str, request: ListGroupsRequest, version: int) -> None:
         """Note what ListGroups says of this conversation's groups."""
@@ -375,10 +375,10 @@ def wait_until_groups_are_served(server: Server) -> None:
     """Return when every partition of the offsets topic has been loaded."""
     talk = GroupTalk(server, "ready")
     try:
-        eventually(lambda: talk.exchange(FindCoordinatorRequest(key="g"), 0).error_code == 0)
+        until(lambda: talk.exchange(FindCoordinatorRequest(key="g"), 0).error_code == 0)
         # Java's hash of one letter is its code: these lie in partitions 0 to 3.
         for group_id in "dabc":
-            eventually(partial(_is_loaded, talk, group_id))
+            until(partial(_is_loaded, talk, group_id))
     finally:
         talk.close()
 

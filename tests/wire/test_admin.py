@@ -9,7 +9,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
 from kafka import KafkaConsumer
 
-from tests.wire.conftest import NewTopicName, StartServer, eventually
+from tests.support.waiting import until
+from tests.wire.conftest import NewTopicName, StartServer
 from tests.wire.servers import Server
 
 UniqueName = Callable[[str], str]
@@ -98,7 +99,7 @@ def test_one_bad_topic_of_a_request_does_not_stop_the_others(
 def test_delete(admin: AdminClient, new_topic: NewTopicName, unique_name: UniqueName) -> None:
     name = new_topic("deleted")
     assert outcome(admin.delete_topics([name])) == (0, "")
-    eventually(lambda: name not in admin.list_topics(timeout=30).topics)
+    until(lambda: name not in admin.list_topics(timeout=30).topics)
     code, _ = outcome(admin.delete_topics([unique_name("never")]))
     assert code == KafkaError.UNKNOWN_TOPIC_OR_PART
 
@@ -110,8 +111,8 @@ def test_a_topic_made_again_has_another_id(
     first = topic_id(admin, name)
     assert outcome(admin.delete_topics([name])) == (0, "")
     # Kafka answers before the deletion is done; until then the name is taken.
-    eventually(lambda: create(admin, name, num_partitions=1) == (0, ""))
-    eventually(lambda: is_described(admin, name))
+    until(lambda: create(admin, name, num_partitions=1) == (0, ""))
+    until(lambda: is_described(admin, name))
     assert topic_id(admin, name) != first
     assert len(describe(admin, name).partitions) == 1
 
@@ -147,7 +148,7 @@ def test_create_partitions(
     assert grow(name, 5, validate_only=True) == 0
     assert len(describe(admin, name).partitions) == 2
     assert grow(name, 5) == 0
-    eventually(lambda: len(describe(admin, name).partitions) == 5)
+    until(lambda: len(describe(admin, name).partitions) == 5)
     assert grow(name, 5) == KafkaError.INVALID_PARTITIONS
     assert grow(name, 3) == KafkaError.INVALID_PARTITIONS
     assert grow(unique_name("never"), 3) == KafkaError.UNKNOWN_TOPIC_OR_PART

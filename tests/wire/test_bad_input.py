@@ -16,7 +16,8 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tests.wire.conftest import NewTopicName, eventually
+from tests.support.waiting import until
+from tests.wire.conftest import NewTopicName
 from tests.wire.raw import (
     API_VERSIONS,
     METADATA,
@@ -63,7 +64,7 @@ def led_topic(new_topic: NewTopicName, admin: AdminClient) -> NewTopicName:
     def make(stem: str, *, partitions: int = 1) -> str:
         name = new_topic(stem, partitions=partitions)
         wanted = {TopicPartition(name, p): OffsetSpec.latest() for p in range(partitions)}
-        eventually(lambda: has_leaders(admin, wanted))
+        until(lambda: has_leaders(admin, wanted))
         return name
 
     return make

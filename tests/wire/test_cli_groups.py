@@ -12,8 +12,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from odradek.cli import main
 from tests.cli.conftest import PATIENTLY
+from tests.support.waiting import until
 from tests.wire.clients import librdkafka
-from tests.wire.conftest import NewTopicName, eventually
+from tests.wire.conftest import NewTopicName
 from tests.wire.servers import Server
 
 Run = Callable[..., Result]
@@ -124,9 +125,9 @@ def test_a_group_lives_and_ends(
 ) -> None:
     commit(server, group, topic, {0: 4, 1: 3})
     with members(server, group, protocol, topic, 2):
-        eventually(lambda: is_settled(run, group, readers=2))
+        until(lambda: is_settled(run, group, readers=2))
         check_live_group(run, group, topic, protocol)
-    eventually(lambda: bool(described(run, group, "--state")["state"] == "Empty"))
+    until(lambda: bool(described(run, group, "--state")["state"] == "Empty"))
     rows = described(run, group)["partitions"]
     assert [(r["partition"], r["committed"], r["log_end"], r["lag"]) for r in rows] == [
         (0, 4, 10, 6),
@@ -283,7 +284,7 @@ def test_a_group_explains_itself(
     server: Server, run: Run, group: str, topic: str, protocol: str, target: str
 ) -> None:
     with members(server, group, protocol, topic, 1):
-        eventually(lambda: is_settled(run, group, readers=1))
+        until(lambda: is_settled(run, group, readers=1))
         if target != "odradek":
             complaint = run("explain", group, exit_code=1).stderr
             assert "only Odradek keeps a journal" in complaint

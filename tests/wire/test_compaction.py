@@ -24,8 +24,9 @@ from confluent_kafka.admin import AdminClient
 
 from odradek.storage.checkpoint import CLEANER, read_offsets
 from odradek.storage.files import RealFileSystem
+from tests.support.waiting import until
 from tests.wire.clients import Settings, librdkafka
-from tests.wire.conftest import StartServer, create_topic, eventually
+from tests.wire.conftest import StartServer, create_topic
 from tests.wire.servers import Server
 
 pytestmark = pytest.mark.usefixtures("odradek_only")
@@ -277,7 +278,7 @@ def run(start_server: StartServer, *, count: int, keys: int, kills: int, per_sec
         hits = kill(server, f"{TOPIC}-0", 1, chance)
     writing.finish()
     assert hits > 0, "no kill fell into a compaction"
-    eventually(lambda: checkpointed(server, f"{TOPIC}-0") > 0.6 * count, timeout_s=120)
+    until(lambda: checkpointed(server, f"{TOPIC}-0") > 0.6 * count, timeout_s=120)
     for one in reading:
         one.finish()
     check_contents(server, history)
@@ -285,7 +286,7 @@ def run(start_server: StartServer, *, count: int, keys: int, kills: int, per_sec
     server.start()
     check_contents(server, history)
     # What a kill has left is gone; a pass that goes on may have some of its own.
-    eventually(lambda: not unfinished(server, f"{TOPIC}-0"))
+    until(lambda: not unfinished(server, f"{TOPIC}-0"))
 
 
 def check_contents(server: Server, history: History) -> None:
@@ -349,10 +350,10 @@ def commit_for_ever(server: Server, kills: int, chance: random.Random) -> dict[s
     thread.start()
     for _ in range(kills):
         clean = checkpointed(server, OFFSETS)
-        eventually(lambda clean=clean: checkpointed(server, OFFSETS) > clean, timeout_s=60)  # type: ignore[misc]
+        until(lambda clean=clean: checkpointed(server, OFFSETS) > clean, timeout_s=60)  # type: ignore[misc]
         kill(server, OFFSETS, 1, chance)
     before = dict(acknowledged)
-    eventually(lambda: all(n > before.get(g, 0) for g, n in acknowledged.items()), timeout_s=60)
+    until(lambda: all(n > before.get(g, 0) for g, n in acknowledged.items()), timeout_s=60)
     stopping.set()
     thread.join(DEADLINE_S)
     assert not thread.is_alive()
@@ -393,7 +394,7 @@ def test_committed_offsets_survive(start_server: StartServer) -> None:
         consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
     consumer.close()
     acknowledged["g1"] = last + 199
-    eventually(lambda: size_bytes(server, OFFSETS) < 40_000, timeout_s=60)
+    until(lambda: size_bytes(server, OFFSETS) < 40_000, timeout_s=60)
     kill(server, OFFSETS, 1, random.Random(SEED))
     acknowledged["g0"] = OFFSET_INVALID
     found = {group: committed(server, group) for group in acknowledged}

@@ -10,7 +10,7 @@ import json
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from odradek.protocol.records.record import records_of
 from odradek.storage.files import RealFileSystem
 from odradek.storage.jobs import run_job
 from tests.kafka.apache import ApacheKafka, apache_kafka
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.java
 
@@ -82,7 +83,7 @@ class Topic:
         """Have Kafka clean it up to the active segment."""
         end_offset = self.end_offset()
         self.configure("cleanup.policy", "compact")
-        wait_until(lambda: self._checkpoint() >= end_offset, f"{self.name} was not cleaned")
+        until(lambda: self._checkpoint() >= end_offset, f"{self.name} is cleaned")
         self.configure("cleanup.policy", "delete")
         self.cleaned_offset = end_offset
 
@@ -96,13 +97,6 @@ class Topic:
     def end_offset(self) -> int:
         """The base offset of the active segment."""
         return max(int(path.stem) for path in self.directory.glob("*.log"))
-
-
-def wait_until(done: Callable[[], bool], complaint: str) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not done():
-        assert time.monotonic() < deadline, complaint
-        time.sleep(0.05)
 
 
 def batches_in(path: Path) -> list[tuple[BatchHeader, bytes]]:

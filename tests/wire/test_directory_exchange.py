@@ -20,8 +20,9 @@ from confluent_kafka.admin import AdminClient
 
 from tests.cli.conftest import run_odradek
 from tests.kafka.apache import Kafka39
+from tests.support.waiting import until
 from tests.wire.clients import librdkafka, write_confluent
-from tests.wire.conftest import create_topic, eventually
+from tests.wire.conftest import create_topic
 from tests.wire.directory_picture import (
     Picture,
     Sequence,
@@ -113,7 +114,7 @@ class Exchange:
         consumer = Consumer(librdkafka(server.bootstrap_servers, **settings))
         try:
             consumer.subscribe(["mixed"])
-            eventually(lambda: bool(consumer.consume(100, timeout=0.2)), timeout_s=30)
+            until(lambda: bool(consumer.consume(100, timeout=0.2)), timeout_s=30)
             consumer.commit(asynchronous=False)
         finally:
             consumer.close()
@@ -162,7 +163,7 @@ class Exchange:
         talker.close()
         with LibrdkafkaLoad(server.bootstrap_servers, LOAD, {"acks": "all"}) as load:
             wanted = self.chance.randrange(1, 400)
-            eventually(lambda: len(load.acked) >= wanted, timeout_s=30)
+            until(lambda: len(load.acked) >= wanted, timeout_s=30)
             if kill:
                 server.kill()
             else:

@@ -10,8 +10,9 @@ import kafka
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from tests.support.waiting import until
 from tests.wire.clients import Settings, librdkafka
-from tests.wire.conftest import NewTopicName, eventually
+from tests.wire.conftest import NewTopicName
 from tests.wire.group_members import fill
 from tests.wire.servers import Server
 
@@ -49,8 +50,8 @@ def test_kafka_python_commits(server: Server, topic: str, group: str) -> None:
             {one: kafka.OffsetAndMetadata(7, "", -1)},
             callback=lambda offsets, answer: answers.append((offsets, answer)),
         )
-        eventually(lambda: not consumer.poll(10, update_offsets=False) or bool(answers))
-        eventually(lambda: bool(consumer.committed(one) == 7))
+        until(lambda: not consumer.poll(10, update_offsets=False) or bool(answers))
+        until(lambda: bool(consumer.committed(one) == 7))
         assert consumer.committed(zero) == 5
         consumer.seek(zero, consumer.committed(zero))
         consumer.pause(one)
@@ -124,7 +125,7 @@ def test_librdkafka_commits(
                 found.append(offset)
             return bool(found)
 
-        eventually(comes, timeout_s=30)
+        until(comes, timeout_s=30)
         return found[0]
 
     try:
@@ -135,8 +136,8 @@ def test_librdkafka_commits(
         (noted,) = consumer.committed([TopicPartition(topic, 0)], timeout=30)
         assert (noted.offset, (noted.metadata or "").rstrip("\0")) == (5, NOTE)
         consumer.commit(offsets=[TopicPartition(topic, 1, 7)], asynchronous=True)
-        eventually(lambda: consumer.poll(0.05) is None or len(answers) > 1)
-        eventually(lambda: committed() == [5, 7])
+        until(lambda: consumer.poll(0.05) is None or len(answers) > 1)
+        until(lambda: committed() == [5, 7])
         consumer.seek(TopicPartition(topic, 0, 5))
         assert first_of(0) == 5
         consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)

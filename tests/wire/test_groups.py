@@ -13,8 +13,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.support.waiting import until
 from tests.wire.clients import Settings, librdkafka
-from tests.wire.conftest import create_topic, eventually
+from tests.wire.conftest import create_topic
 from tests.wire.group_members import (
     CLASSIC,
     FLAVOURS,
@@ -118,7 +119,7 @@ def test_successors_go_on_where_the_last_left(
     with Crew(broker, group, flavour, topics=[topic]) as crew:
         member = crew.start(auto_commit_interval_ms=100, **patient)
         crew.wait_until(lambda: crew.covers(ends), "all read")
-        eventually(lambda: committed_in(broker, group, names(topic)) == ends)
+        until(lambda: committed_in(broker, group, names(topic)) == ends)
         fill(broker, topic, PARTITIONS, RECORDS)
         ends = {name: end + RECORDS for name, end in ends.items()}
         crew.wait_until(lambda: crew.covers(ends), "more read")
@@ -190,10 +191,10 @@ def test_a_static_member_fences_its_namesake(broker: Server, topic: str, group: 
     newer = Consumer(librdkafka(broker.bootstrap_servers, **settings))
     try:
         older.subscribe([topic])
-        eventually(lambda: older.poll(0.05) is None and len(older.assignment()) == PARTITIONS)
+        until(lambda: older.poll(0.05) is None and len(older.assignment()) == PARTITIONS)
         older.commit(offsets=[TopicPartition(topic, 0, 3)], asynchronous=False)
         newer.subscribe([topic])
-        eventually(lambda: newer.poll(0.05) is None and len(newer.assignment()) == PARTITIONS)
+        until(lambda: newer.poll(0.05) is None and len(newer.assignment()) == PARTITIONS)
         with pytest.raises(KafkaException) as refused:
             older.commit(offsets=[TopicPartition(topic, 0, 9)], asynchronous=False)
         # librdkafka refuses by itself (_FATAL) if a heartbeat was told first.

@@ -9,8 +9,9 @@ from confluent_kafka.admin import AdminClient
 
 from tests.kafka.jars import VERSIONS
 from tests.kafka.java import Ended, run_tool
+from tests.support.waiting import until
 from tests.wire.clients import read_confluent, write_confluent, write_kafka_python
-from tests.wire.conftest import NewTopicName, eventually
+from tests.wire.conftest import NewTopicName
 from tests.wire.records import Sent
 from tests.wire.servers import Server
 
@@ -44,9 +45,9 @@ def test_a_topic_from_creation_to_deletion(
     assert len(re.findall(r"\tPartition: \d\tLeader: \d\tReplicas: \d\tIsr: \d", described)) == 2
     assert name in topics(server, version, "--list").stdout.split()
     topics(server, version, "--alter", "--topic", name, "--partitions", "3")
-    eventually(lambda: len(admin.list_topics(name, timeout=30).topics[name].partitions) == 3)
+    until(lambda: len(admin.list_topics(name, timeout=30).topics[name].partitions) == 3)
     topics(server, version, "--delete", "--topic", name)
-    eventually(lambda: name not in admin.list_topics(timeout=30).topics)
+    until(lambda: name not in admin.list_topics(timeout=30).topics)
 
 
 def test_refusals_name_their_reason(server: Server, new_topic: NewTopicName, version: str) -> None:

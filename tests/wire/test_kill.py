@@ -6,12 +6,12 @@ The seed is printed with a failure (it is the test's parameter); ODRADEK_SEED gi
 import os
 import random
 import threading
-import time
 from collections import Counter
 from typing import Final
 
 import pytest
 
+from tests.support.waiting import until
 from tests.wire.conftest import StartServer, create_topic
 from tests.wire.load import JavaLoad, LibrdkafkaLoad, Load, numbers_in
 from tests.wire.servers import Server
@@ -40,11 +40,13 @@ def kill_and_restart(server: Server, load: Load, *, kills: int, seed: int) -> No
 
 
 def wait_for_acks(server: Server, load: Load, *, more: int, timeout_s: float = 60) -> None:
-    enough, deadline = len(load.acked) + more, time.monotonic() + timeout_s
-    while len(load.acked) < enough:
-        assert time.monotonic() < deadline, f"no answers; {load.failed[:3]}\n{server.output}"
+    enough = len(load.acked) + more
+
+    def is_acked() -> bool:
         assert server.alive, server.output
-        time.sleep(0.005)
+        return len(load.acked) >= enough
+
+    until(is_acked, lambda: f"{more} answers; {load.failed[:3]}\n{server.output}", timeout_s)
 
 
 def kills_for(target: str, kills: int) -> int:

@@ -14,8 +14,9 @@ from typing import Final
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from tests.support.waiting import until
 from tests.wire.clients import ClientFailed, Settings, librdkafka
-from tests.wire.conftest import StartServer, create_topic, eventually
+from tests.wire.conftest import StartServer, create_topic
 from tests.wire.servers import Server
 from tests.wire.test_compaction import checkpointed
 
@@ -124,11 +125,12 @@ def records(servers: str, topic: str) -> list[tuple[int, int]]:
 
 def until_acked(server: Server, numbers: Numbers, more: int) -> None:
     wanted = {topic: len(acked) + more for topic, acked in numbers.acked.items()}
-    deadline = time.monotonic() + 60
-    while any(len(numbers.acked[topic]) < count for topic, count in wanted.items()):
-        assert time.monotonic() < deadline, f"no answers; {numbers.failed[:3]}\n{server.output}"
+
+    def is_acked() -> bool:
         assert server.alive, server.output
-        time.sleep(0.005)
+        return all(len(numbers.acked[topic]) >= count for topic, count in wanted.items())
+
+    until(is_acked, lambda: f"{more} answers; {numbers.failed[:3]}\n{server.output}")
 
 
 def first_offset(server: Server, topic: str) -> int:
@@ -142,8 +144,8 @@ def first_offset(server: Server, topic: str) -> int:
 
 def until_cleaned(server: Server) -> None:
     """Retention and compaction may not have come to anything between the kills."""
-    eventually(lambda: first_offset(server, TRIMMED) > 0)
-    eventually(lambda: checkpointed(server, f"{COMPACTED}-0") > KEYS)
+    until(lambda: first_offset(server, TRIMMED) > 0)
+    until(lambda: checkpointed(server, f"{COMPACTED}-0") > KEYS)
 
 
 def check_kept(found: list[tuple[int, int]], sent: int) -> None:

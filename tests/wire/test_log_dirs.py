@@ -16,8 +16,9 @@ from kafka import KafkaAdminClient
 
 from tests.kafka.apache import BY_VERSION
 from tests.kafka.java import run_tool
+from tests.support.waiting import until
 from tests.wire.clients import librdkafka
-from tests.wire.conftest import create_topic, eventually
+from tests.wire.conftest import create_topic
 from tests.wire.load import LibrdkafkaLoad, numbers_in
 from tests.wire.servers import OdradekServer, Server
 from tests.wire.test_kill import wait_for_acks
@@ -111,7 +112,7 @@ def test_moves_under_load_with_kills(server3: OdradekServer) -> None:
             target = chance.choice([name for name in NAMES if name not in before])
             assert admin.alter(server3.directory / target, ("moved", 0)) == [0]
             if number % 2:
-                eventually(functools.partial(is_only_in, admin, target), timeout_s=60)
+                until(functools.partial(is_only_in, admin, target), timeout_s=60)
                 ended += 1
             admin.close()
             # Not a wait for something: the moment itself is what is random.
@@ -119,7 +120,7 @@ def test_moves_under_load_with_kills(server3: OdradekServer) -> None:
             server3.kill()
             server3.start()
         admin = Admin(server3)
-        eventually(lambda: len(admin.where("moved")) == 1, timeout_s=60)
+        until(lambda: len(admin.where("moved")) == 1, timeout_s=60)
         admin.close()
         sent = load.finish()
         assert not load.failed
@@ -129,7 +130,7 @@ def test_moves_under_load_with_kills(server3: OdradekServer) -> None:
     assert not doubled, doubled[:10]
     missing = set(load.acked) - set(found)
     assert not missing, sorted(missing)[:10]
-    eventually(lambda: partition_directories(server3.directory) == ["moved-0"])
+    until(lambda: partition_directories(server3.directory) == ["moved-0"])
     assert ended >= 2
 
 
@@ -210,7 +211,7 @@ def test_kafkas_tool_sees_a_moved_replica(server3: OdradekServer, admin3: Admin)
     create_topic(server3.bootstrap_servers, "t")
     assert produced(server3, "t", 0) is None
     assert admin3.alter(server3.directory / "c", ("t", 0)) == [0]
-    eventually(lambda: admin3.where("t") == ["c"])
+    until(lambda: admin3.where("t") == ["c"])
     address = ("--bootstrap-server", server3.bootstrap_servers)
     described = run_tool("3.9.2", "LogDirsCommand", *address, "--describe").stdout
     (broker,) = json.loads(described.splitlines()[-1])["brokers"]
@@ -242,7 +243,7 @@ def answers(server: Server, root: Path) -> Mapping[str, Any]:
         "present": admin.alter(root / here, ("t", 0)),
         "moved": admin.alter(root / there, ("t", 0)),
     }
-    eventually(lambda: admin.where("t") == [there], timeout_s=60)
+    until(lambda: admin.where("t") == [there], timeout_s=60)
     described = admin.describe()
     found["described"] = {
         "codes": {name: code for name, (code, _) in described.items()},
@@ -251,7 +252,7 @@ def answers(server: Server, root: Path) -> Mapping[str, Any]:
     }
     assert produced(server, "t", 0) is None
     found["back"] = admin.alter(root / here, ("t", 0))
-    eventually(lambda: admin.where("t") == [here], timeout_s=60)
+    until(lambda: admin.where("t") == [here], timeout_s=60)
     admin.close()
     return found
 

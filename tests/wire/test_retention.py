@@ -15,6 +15,7 @@ from odradek.protocol.records import iter_batches, iter_records
 from tests.broker.client import fetch_request
 from tests.broker.requests import list_offsets
 from tests.kafka.apache import Kafka39
+from tests.support.waiting import until
 from tests.wire.admin_talk import Conversation
 from tests.wire.conftest import StartServer, create_topic
 from tests.wire.conversations_retention import LOG_STARTS, OFTEN
@@ -119,9 +120,7 @@ class Reader:
 
 
 def wait_for_start(talk: Talk, offset: int) -> None:
-    deadline = time.monotonic() + 60
-    while bound(talk, EARLIEST) < offset:
-        assert time.monotonic() < deadline, "nothing is deleted"
+    until(lambda: bound(talk, EARLIEST) >= offset, "something is deleted")
 
 
 @pytest.mark.usefixtures("odradek_only")

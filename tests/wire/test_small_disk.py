@@ -18,8 +18,9 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 
+from tests.support.waiting import until
 from tests.wire.clients import librdkafka
-from tests.wire.conftest import create_topic, eventually
+from tests.wire.conftest import create_topic
 from tests.wire.load import numbers_in
 from tests.wire.servers import OdradekServer
 
@@ -130,7 +131,7 @@ def test_a_disk_that_fills_up_again_and_again(disk: Path, tmp_path: Path) -> Non
                 admin.delete_topics(["gone"])["gone"].result(timeout=30)
             else:
                 filler.unlink()
-            eventually(lambda: writer.write() is None)
+            until(lambda: writer.write() is None)
             assert_exactly(server, writer)
             filler.unlink(missing_ok=True)
         assert "Traceback" not in server.output

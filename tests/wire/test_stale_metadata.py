@@ -13,8 +13,9 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka import KafkaProducer
 
+from tests.support.waiting import until
 from tests.wire.clients import Settings, librdkafka, read_confluent
-from tests.wire.conftest import NewTopicName, StartServer, create_topic, eventually
+from tests.wire.conftest import NewTopicName, StartServer, create_topic
 from tests.wire.servers import Server
 
 
@@ -27,7 +28,7 @@ def test_a_topic_deleted_and_made_again(
     try:
         producer.send(name, b"old", partition=0).get(timeout=30)
         admin.delete_topics([name])[name].result(timeout=30)
-        eventually(lambda: created(server, admin, name))
+        until(lambda: created(server, admin, name))
         producer.send(name, b"new", partition=0).get(timeout=60)
     finally:
         producer.close()
@@ -52,7 +53,7 @@ def test_a_producer_sees_added_partitions(
     try:
         producer.send(name, b"v", partition=0).get(timeout=30)
         admin.create_partitions([NewPartitions(name, 3)])[name].result(timeout=30)
-        eventually(lambda: producer.partitions_for(name) == {0, 1, 2})
+        until(lambda: producer.partitions_for(name) == {0, 1, 2})
         producer.send(name, b"v", partition=2).get(timeout=30)
     finally:
         producer.close()
@@ -80,7 +81,7 @@ def test_librdkafka_sees_added_partitions(
         assert producer.flush(30) == 0
         return errors[-1] is None
 
-    eventually(sent)
+    until(sent)
 
 
 def test_a_consumer_waits_for_its_partition(
@@ -111,7 +112,7 @@ def test_a_consumer_waits_for_its_partition(
             message = consumer.poll(0.2)
             return message is not None and message.value() == b"v"
 
-        eventually(came, timeout_s=30)
+        until(came, timeout_s=30)
     finally:
         consumer.close()
 

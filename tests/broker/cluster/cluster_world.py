@@ -40,7 +40,7 @@ from odradek.protocol.messages.k06_update_metadata import (
 )
 from odradek.protocol.schema import Message
 from tests.broker.coordination.fakes import MemoryJournal, fake_runtime
-from tests.broker.running import until
+from tests.support.awaiting import until
 
 ID = bytes(range(16))
 Key = tuple[str, int]
@@ -273,7 +273,7 @@ class World:
             live = [b for b in self.brokers.values() if b.is_reachable]
             return all(broker.metadata.get(key) == leader for broker in live)
 
-        await until(all_know, f"{key} is not led by {leader}")
+        await until(all_know, f"{key} is led by {leader}")
         state = await self.state(topic, partition)
         assert state is not None
         assert state.leader == leader
@@ -281,11 +281,11 @@ class World:
 
     async def until_gone(self, path: str) -> None:
         """Wait until a node does not exist."""
-        for _ in range(5000):
-            if await self.session.exists(path) is None:
-                return
-            await asyncio.sleep(0.001)
-        raise AssertionError(f"{path} is still there")
+
+        async def is_gone() -> bool:
+            return await self.session.exists(path) is None
+
+        await until(is_gone, f"{path} is gone")
 
 
 @contextlib.asynccontextmanager

@@ -18,7 +18,7 @@ from odradek.protocol.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from odradek.protocol.messages.k06_update_metadata import UpdateMetadataRequest
 from tests.broker.cluster.cluster_world import ID, FakeBroker, FakeLink
 from tests.broker.coordination.asynchronous import asynchronous
-from tests.broker.running import until
+from tests.support.awaiting import until
 
 
 def live(broker_id: int, epoch: int = 1) -> LiveBroker:

@@ -3,7 +3,7 @@
 from odradek.broker.coordination import znodes
 from tests.broker.cluster.cluster_world import world
 from tests.broker.coordination.asynchronous import asynchronous
-from tests.broker.running import until
+from tests.support.awaiting import until
 
 
 @asynchronous

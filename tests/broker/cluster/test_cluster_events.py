@@ -14,7 +14,7 @@ from odradek.protocol.messages.k05_stop_replica import StopReplicaRequest
 from odradek.protocol.messages.k06_update_metadata import UpdateMetadataRequest
 from tests.broker.cluster.cluster_world import World, world
 from tests.broker.coordination.asynchronous import asynchronous
-from tests.broker.running import until
+from tests.support.awaiting import until
 
 
 async def three(w: World) -> None:

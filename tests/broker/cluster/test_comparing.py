@@ -9,7 +9,7 @@ from odradek.broker.cluster import comparing
 from odradek.broker.cluster.comparing import Comparing
 from odradek.broker.core.partition_state import TopicPartition
 from odradek.broker.tasks import TaskSupervisor
-from tests.broker.running import until
+from tests.support.awaiting import until
 
 A, B = ("a", 0), ("b", 0)
 

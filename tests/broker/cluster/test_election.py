@@ -15,7 +15,7 @@ from odradek.broker.core.controller.effects import ControllerMoved
 from odradek.protocol.errors import ErrorCode, Refused
 from tests.broker.cluster.cluster_world import CutSession, Member, World, world
 from tests.broker.coordination.asynchronous import asynchronous
-from tests.broker.running import until
+from tests.support.awaiting import until
 
 
 @asynchronous

@@ -8,7 +8,7 @@ import pytest
 from odradek.broker.coordination import znodes
 from tests.broker.cluster.cluster_world import world
 from tests.broker.coordination.asynchronous import asynchronous
-from tests.broker.running import until
+from tests.support.awaiting import until
 
 EMPTY = znodes.EMPTY_FEATURE
 SOMEBODYS = b'{"version":2,"status":1,"features":{"x":{"max_version_level":1}}}'

@@ -10,7 +10,7 @@ from odradek.broker.coordination.interface import Create
 from odradek.broker.coordination.json_fields import MalformedZnode
 from tests.broker.cluster.cluster_world import World, world
 from tests.broker.coordination.asynchronous import asynchronous
-from tests.broker.running import until
+from tests.support.awaiting import until
 
 REQUESTS = (
     "/admin/delete_topics/x",

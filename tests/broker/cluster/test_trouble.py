@@ -10,8 +10,8 @@ from odradek.broker.core.controller.context import Context
 from odradek.protocol.primitives import ZERO_UUID
 from tests.broker.cluster.cluster_world import World, world
 from tests.broker.coordination.asynchronous import asynchronous
-from tests.broker.running import until
 from tests.seeds import seeds
+from tests.support.awaiting import until
 
 BROKEN_TOPICS = {
     "text": b"?",

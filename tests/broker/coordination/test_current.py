@@ -21,6 +21,7 @@ from odradek.broker.coordination.interface import (
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.coordination.fakes import MemoryJournal, fake_runtime
 from tests.broker.coordination.stores import TIMEOUT_MS
+from tests.support.awaiting import until
 
 
 class Recorder:
@@ -45,11 +46,6 @@ async def open_store(journal: MemoryJournal | None = None) -> EmbeddedStore:
     store = EmbeddedStore("memory", runtime=fake_runtime(), journal=journal or MemoryJournal())
     await store.start()
     return store
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():  # noqa: ASYNC110 - the renewal is a task of its own
-        await asyncio.sleep(0)
 
 
 @asynchronous

@@ -35,6 +35,7 @@ from tests.broker.coordination.stores import Seen
 from tests.broker.coordination.zookeepers import end_session, new_chroot, sessions_of
 from tests.kafka.process import free_port
 from tests.kafka.zookeeper import ZooKeeper
+from tests.support.awaiting import until
 
 pytestmark = pytest.mark.java
 
@@ -345,11 +346,6 @@ async def test_the_thread_waits_until_the_loop_has_dropped_its_state(server: Zoo
         assert sessions_of(server) < before
         assert at.ends == []
         await store.close()
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():  # noqa: ASYNC110 - threads and servers set no events
-        await asyncio.sleep(0.01)
 
 
 @asynchronous

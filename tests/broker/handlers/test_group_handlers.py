@@ -27,7 +27,8 @@ from tests.broker.group_requests import (
     leave,
     sync,
 )
-from tests.broker.running import RunningBroker, on_broker, running, until
+from tests.broker.running import RunningBroker, on_broker, running
+from tests.support.awaiting import until
 
 AT_ONCE = {
     "group.initial.rebalance.delay.ms": "0",

@@ -8,7 +8,8 @@ from odradek.protocol.messages.k42_delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
 from tests.broker.client import error_codes
 from tests.broker.group_requests import commit
-from tests.broker.running import RunningBroker, on_broker, until
+from tests.broker.running import RunningBroker, on_broker
+from tests.support.awaiting import until
 
 
 @on_broker({"offsets.topic.num.partitions": "1"}, both=False)

@@ -20,8 +20,9 @@ from odradek.protocol.messages.k01_fetch import (
 from odradek.protocol.records import HEADER_SIZE_BYTES, read_header
 from tests.broker.client import Client, batch_of, fetch_request, records_in, request_bytes
 from tests.broker.requests import delete_topics
-from tests.broker.running import RunningBroker, on_broker, until, waiters_of
+from tests.broker.running import RunningBroker, on_broker, waiters_of
 from tests.broker.test_dispatcher import FakeClient
+from tests.support.awaiting import until
 
 LONG_MS = 60_000
 OFFSET_UNKNOWN = -1

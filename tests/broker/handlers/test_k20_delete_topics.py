@@ -10,7 +10,8 @@ from odradek.protocol.messages.k20_delete_topics import (
 )
 from tests.broker.client import TIMEOUT_S, Client, batch_of, fetch_request
 from tests.broker.requests import delete_topics, metadata
-from tests.broker.running import RunningBroker, on_broker, until
+from tests.broker.running import RunningBroker, on_broker
+from tests.support.awaiting import until
 
 TIMEOUT_MS = TIMEOUT_S * 1000
 

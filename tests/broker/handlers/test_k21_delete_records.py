@@ -17,7 +17,8 @@ from tests.broker.client import Client, HungUp, batch_of, records_in
 from tests.broker.faults import BROKEN, FULL, FaultyFiles
 from tests.broker.log_dirs import broker_at, dir_of
 from tests.broker.requests import delete_records, list_offsets
-from tests.broker.running import RunningBroker, on_broker, running, until
+from tests.broker.running import RunningBroker, on_broker, running
+from tests.support.awaiting import until
 
 ABSENT = (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 OUT_OF_RANGE = (-1, ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -28,8 +28,9 @@ from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatR
 from odradek.protocol.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
 from odradek.protocol.messages.k43_elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from tests.broker.client import Client, batch_of, fetch_request, records_in
-from tests.broker.running import DEADLINE_S, running, until
+from tests.broker.running import DEADLINE_S, running
 from tests.sim.loop import SimLoop, simulate
+from tests.support.awaiting import until
 
 HOST = "127.0.0.1"
 MIB = 1 << 20

@@ -31,7 +31,8 @@ from odradek.protocol.schema import Message
 from odradek.storage.log_dirs import LogDirs
 from tests.broker.client import Client
 from tests.broker.faults import FaultyFiles
-from tests.broker.running import HOST, MovableClock, until
+from tests.broker.running import HOST, MovableClock
+from tests.support.awaiting import until
 
 TOPIC: Final = "t"
 TOPIC_ID: Final = bytes(range(16))

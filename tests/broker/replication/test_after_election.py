@@ -7,7 +7,7 @@ from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsTopic,
 )
 from tests.broker.client import batch_of
-from tests.broker.running import until
+from tests.support.awaiting import until
 
 from .cluster import TOPIC, Cluster, state_of
 from .test_following import KEY, on_cluster, produce

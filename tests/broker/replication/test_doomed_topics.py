@@ -3,7 +3,7 @@
 from odradek.broker.core.fetch_session import PartitionFetch
 from odradek.protocol.errors import ErrorCode
 from tests.broker.client import fetch_request
-from tests.broker.running import until
+from tests.support.awaiting import until
 
 from .cluster import TOPIC, TOPIC_ID, Cluster, state_of
 from .test_following import KEY, on_cluster, produce

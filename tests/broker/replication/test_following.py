@@ -25,8 +25,8 @@ from tests.broker.batches import altered
 from tests.broker.client import batch_of
 from tests.broker.faults import FULL
 from tests.broker.requests import delete_records
-from tests.broker.running import until
 from tests.storage.support import slow_staged
+from tests.support.awaiting import until
 
 from .cluster import TOPIC, Cluster, replicating, state_of
 

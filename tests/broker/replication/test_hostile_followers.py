@@ -18,7 +18,8 @@ from odradek.protocol.messages.k01_fetch import (
     ReplicaState,
 )
 from odradek.protocol.primitives import INT64_MAX
-from tests.broker.running import HOST, until
+from tests.broker.running import HOST
+from tests.support.awaiting import until
 
 from .cluster import TOPIC, TOPIC_ID, Cluster, replicating, state_of
 from .test_following import on_cluster, produce

@@ -34,8 +34,8 @@ from odradek.protocol.records import set_offset_and_epoch
 from odradek.protocol.schema import Message
 from odradek.storage.checkpoint import OFFSET_MAX
 from tests.broker.client import batch_of
-from tests.broker.running import until
 from tests.seeds import seeds
+from tests.support.awaiting import until
 
 from .cluster import TOPIC, TOPIC_ID, Cluster, Replicating, replicating, state_of
 from .fake_leader import Answer, FakeLeader

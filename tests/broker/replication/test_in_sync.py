@@ -12,7 +12,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.primitives import ZERO_UUID
 from tests.broker.client import Client, batch_of, produce_request
-from tests.broker.running import until
+from tests.support.awaiting import until
 
 from .cluster import BROKER_EPOCH, TOPIC, Cluster, Replicating, replicating, state_of
 from .test_following import KEY, on_cluster, produce

@@ -12,8 +12,8 @@ from odradek.protocol.messages.k01_fetch import (
 )
 from odradek.protocol.records import MarkerType
 from tests.broker.client import batch_of
-from tests.broker.running import until
 from tests.storage.test_txn_index import Producers
+from tests.support.awaiting import until
 
 from .cluster import TOPIC, Cluster, state_of
 from .test_following import on_cluster, produce

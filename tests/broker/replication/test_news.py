@@ -14,8 +14,8 @@ import pytest
 from odradek.broker.core import fetch_session_slots
 from tests.broker.client import Client, batch_of
 from tests.broker.requests import delete_records
-from tests.broker.running import until
 from tests.seeds import seeds
+from tests.support.awaiting import until
 
 from .cluster import TOPIC, Cluster, Replicating, replicating, state_of
 

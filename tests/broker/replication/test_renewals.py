@@ -15,7 +15,8 @@ from odradek.broker.roles import Codes, Roles
 from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.jobs import run_job
-from tests.broker.running import MovableClock, until
+from tests.broker.running import MovableClock
+from tests.support.awaiting import until
 
 from .cluster import TOPIC, Cluster, Replicating, state_of
 from .test_following import KEY, on_cluster, produce

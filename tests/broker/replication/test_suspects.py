@@ -9,7 +9,7 @@ from odradek.broker.counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITE
 from odradek.broker.roles import Roles
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.suspicion import BOOT_NOTE, BootNote
-from tests.broker.running import until
+from tests.support.awaiting import until
 
 from .cluster import TOPIC, TOPIC_ID, Cluster, Replicating, state_of
 from .test_following import on_cluster, produce

@@ -6,7 +6,7 @@ after eleven, so that each leap of the clock lets one more through.
 
 from odradek.broker.core.partition_state import TopicPartition
 from tests.broker.client import batch_of
-from tests.broker.running import until
+from tests.support.awaiting import until
 
 from .cluster import TOPIC, Cluster, Replicating, state_of
 from .test_following import KEY, on_cluster

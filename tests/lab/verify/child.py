@@ -5,9 +5,10 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+
+from tests.support.waiting import until
 
 ERRORS_KEPT: Final = 50
 
@@ -74,12 +75,16 @@ class Child:
                 pipe.close()
 
     def until(self, name: str, least: float, timeout_s: float) -> None:
-        """Wait until it has told of at least so much.  Raises: ChildFailed."""
-        deadline_s = time.monotonic() + timeout_s
-        while self.progress.get(name, 0) < least:
-            if not self.alive or time.monotonic() > deadline_s:
-                raise ChildFailed(f"{self.name}: no {name} >= {least} in {timeout_s:.0f} s: {self}")
-            time.sleep(0.02)
+        """Wait until it has told of at least so much.  Raises: ChildFailed, NotYet."""
+
+        def has_told() -> bool:
+            if self.progress.get(name, 0) >= least:
+                return True
+            if not self.alive:
+                raise ChildFailed(f"{self.name} has ended before {name} >= {least}: {self}")
+            return False
+
+        until(has_told, lambda: f"{self.name}: {name} >= {least}: {self}", timeout_s)
 
     def __str__(self) -> str:
         return f"progress={self.progress} errors={''.join(self.errors)}"

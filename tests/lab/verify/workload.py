@@ -9,7 +9,6 @@ Each client is a process of its own. All that they see stands in the laboratory'
 """
 
 import itertools
-import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from tests.lab.asking import Address, Askable
 from tests.lab.brokers import BrokerProcess
 from tests.lab.cluster import DELIVERY_TIMEOUT_MS
 from tests.lab.history import History
-from tests.lab.waiting import NotYet
+from tests.support.waiting import until
 
 from . import checker, effects, logs
 from .child import Child, ChildFailed, python
@@ -29,7 +28,6 @@ from .clients import command, member_settings, reader_settings, writer_settings
 from .events import Event, Sent, Span
 from .events import load as load_events
 
-POLL_S: Final = 0.05
 # Seven clients may begin at once, two of them JVMs.
 BEGIN_TIMEOUT_S: Final = 120.0
 END_TIMEOUT_S: Final = DELIVERY_TIMEOUT_MS / 1000 + 30
@@ -146,15 +144,18 @@ class Workload:
     def wait_for(self, count: int, timeout_s: float) -> None:
         """Until so many more records are acknowledged than now.  Raises: NotYet, ChildFailed."""
         wanted = self.acknowledged + count
-        deadline_s = time.monotonic() + timeout_s
-        while self.acknowledged < wanted:
+
+        def is_acknowledged() -> bool:
+            if self.acknowledged >= wanted:
+                return True
             self.require_alive()
-            if time.monotonic() > deadline_s:
-                states = "; ".join(f"{writer.name}: {writer}" for writer in self.writers)
-                raise NotYet(
-                    f"{self.acknowledged} of {wanted} acknowledged in {timeout_s:.0f} s: {states}"
-                )
-            time.sleep(POLL_S)
+            return False
+
+        def states() -> str:
+            writers = "; ".join(f"{writer.name}: {writer}" for writer in self.writers)
+            return f"{self.acknowledged} of {wanted} acknowledged: {writers}"
+
+        until(is_acknowledged, states, timeout_s)
 
     def require_alive(self) -> None:
         """No client has ended by itself.  Raises: ChildFailed."""
