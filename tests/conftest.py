@@ -35,6 +35,7 @@ settings.load_profile("any-machine")
 # They are no test modules, but their asserts shall explain themselves all the same; here, since
 # tests of other rooms import them, too.
 pytest.register_assert_rewrite("tests.broker.client", "tests.broker.running")
+pytest_plugins = ["tests.support.brokers"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -7,7 +7,8 @@ from typing import Final
 
 import pytest
 
-from tests.wire.servers import Server, make_server
+from tests.support.brokers import SharedServer
+from tests.wire.servers import Server
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 # A broker that is there answers, also after the machine has stood still for five seconds: that is
@@ -16,17 +17,9 @@ PATIENTLY: Final = ("-X", "bootstrap_timeout_ms=30000")
 
 
 @pytest.fixture(scope="session")
-def cluster(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
+def cluster(shared_server: SharedServer) -> Server:
     """The commands work against any Kafka broker: `--target kafka-3.9` runs them on Apache's."""
-    target = request.config.getoption("--target")
-    broker = make_server(target, tmp_path_factory.mktemp("cluster"))
-    try:
-        broker.start()
-        yield broker
-    finally:
-        broker.close()
+    return shared_server({})
 
 
 def run_odradek(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:

@@ -5,19 +5,17 @@ one only if it is marked `every_release` (tests/conftest.py); one that takes `wa
 those of segment files do, with Spark 4.0 only.  `@pytest.mark.spark` is theirs to set.
 """
 
-import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
-from kafka import KafkaAdminClient
 
 from tests.marks import FORGOTTEN_BY_KAFKA_PYTHON, collect_in_room, mark_room
 from tests.pipeline.harness import Commands, WarmSpark
+from tests.spark.conftest import FOR_SPARK, OLD_RECORDS_STAY
 from tests.spark.environment import Spark
 from tests.spark.releases import present
-from tests.wire.servers import Server, make_server
-
-NewTopicName = Callable[..., str]
+from tests.support.brokers import NewTopicName, SharedServer, UniqueName, topics_on
+from tests.wire.servers import Server
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,52 +28,13 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    """One broker for all tests that do not end it: Odradek, or the one that --target names."""
-    settings = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
-    target = request.config.getoption("--target")
-    broker = make_server(target, tmp_path_factory.mktemp("server"), settings)
-    try:
-        broker.start()
-        yield broker
-        assert broker.alive, f"the broker ended during the tests\n{broker.output}"
-    finally:
-        broker.close()
-
-
-@pytest.fixture
-def own_server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    """A broker of that kind that a test may stop, kill and start again; not started."""
-    target = request.config.getoption("--target")
-    broker = make_server(target, tmp_path_factory.mktemp("own-server"))
-    try:
-        yield broker
-    finally:
-        broker.close()
+def server(shared_server: SharedServer) -> Server:
+    return shared_server(FOR_SPARK)
 
 
 @pytest.fixture(scope="session")
-def new_topic(server: Server) -> NewTopicName:
-    """A function that creates a topic with a name of its own and returns the name."""
-    numbers = itertools.count()
-
-    def make(stem: str, *, partitions: int = 3, **config: str) -> str:
-        name = f"{stem}-{next(numbers)}"
-        # Some records are given old timestamps; retention is not to take them away.
-        settings = {"retention.ms": "-1", **{key.replace("_", "."): config[key] for key in config}}
-        admin = KafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
-        try:
-            topics = {name: {"num_partitions": partitions, "configs": settings}}
-            admin.create_topics(topics, wait_for_metadata=True)
-        finally:
-            admin.close()
-        return name
-
-    return make
+def new_topic(server: Server, unique_name: UniqueName) -> NewTopicName:
+    return topics_on(server, unique_name, partitions=3, config=OLD_RECORDS_STAY)
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.pipeline.kafka import Kafka
-from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.filling import PARTITIONS, fill
 from tests.pipeline.harness import Result, WarmSpark
+from tests.support.brokers import NewTopicName
 from tests.support.waiting import until
 from tests.wire.servers import Server
 

@@ -11,8 +11,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from odradek.pipeline.marks import HEADER
-from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.harness import Result, WarmSpark
+from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

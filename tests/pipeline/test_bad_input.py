@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
-from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.copies import Stored
 from tests.pipeline.harness import Result, WarmSpark
+from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -143,7 +143,7 @@ def test_a_checkpoint_that_a_power_cut_has_damaged(jobs: Jobs) -> None:
 def test_targets_and_files_that_do_not_fit(jobs: Jobs, new_topic: NewTopicName) -> None:
     jobs.produce(b"small", b"x" * 3000, b"behind")
     jobs.done("archive")
-    tiny = new_topic("tiny", partitions=1, max_message_bytes="2000")
+    tiny = new_topic("tiny", partitions=1, config={"max.message.bytes": "2000"})
     said = jobs.refused("replay", "--to-topic", tiny)
     assert f"{tiny} does not take the record {jobs.topic}-0 1: " in said
     assert "the same command goes on behind it" in said

@@ -15,7 +15,7 @@ from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.kafka_source import source_options
 from odradek.pipeline.topic_settings import TopicSettings, ask_settings
 from odradek.pipeline.writing import open_topic
-from tests.pipeline.conftest import NewTopicName
+from tests.support.brokers import NewTopicName, StartServer
 from tests.wire.servers import Server
 
 pytestmark = pytest.mark.wire
@@ -136,17 +136,17 @@ def test_what_belongs_to_a_cluster_is_not_copied_with_a_topic(
 
 
 def test_a_broker_that_comes_back_is_asked_again(
-    own_server: Server, monkeypatch: pytest.MonkeyPatch
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own_server.start()
-    kafka = Kafka(own_server.bootstrap_servers)
+    server = start_server()
+    kafka = Kafka(server.bootstrap_servers)
     kafka.create_topic("kept", 1)
-    own_server.kill()
+    server.kill()
     with monkeypatch.context() as impatient:
         impatient.setattr("odradek.pipeline.kafka.CONNECT_TIMEOUT_MS", 300)
         with pytest.raises(PipelineError, match="no broker answers at"):
             kafka.latest("kept")
-    own_server.start()
+    server.start()
     assert kafka.latest("kept") == {0: 0}
     kafka.close()
 

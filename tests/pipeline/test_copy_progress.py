@@ -26,8 +26,8 @@ from odradek.pipeline.copy_task import (
 )
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.placing import Route
-from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.copies import Stored
+from tests.support.brokers import NewTopicName, StartServer
 from tests.wire.servers import Server
 
 pytestmark = pytest.mark.wire
@@ -139,19 +139,20 @@ def test_a_broken_copy_is_finished_by_its_marks(
 
 
 @pytest.mark.timeout(240)  # Kafka takes its time to start
-def test_a_broker_that_is_killed_delays_a_copy(own_server: Server) -> None:
-    def restart() -> None:
-        own_server.kill()
-        own_server.start()
+def test_a_broker_that_is_killed_delays_a_copy(start_server: StartServer) -> None:
+    server = start_server()
 
-    own_server.start()
-    servers = own_server.bootstrap_servers
+    def restart() -> None:
+        server.kill()
+        server.start()
+
+    servers = server.bootstrap_servers
     store = ProgressStore(servers)
     store.create_topic("u", 2, {"retention.ms": "-1"})  # its records are of 1970
     route = Route("t", "u", 2, keep_partitions=False)
     store.save(route, Progress("asked", "owner", BEGINS))
     store.close()
-    task = task_of(own_server, Lane(route, 1 << 20))
+    task = task_of(server, Lane(route, 1 << 20))
     lease = Lease(task)
     everything = [Record("t", 0, n, n, b"k%d" % (n % 7), b"v" * 4000, []) for n in range(3000)]
     restarts: list[threading.Thread] = []

@@ -8,9 +8,9 @@ from kafka import KafkaProducer
 from odradek.pipeline.kafka import Kafka
 from odradek.protocol.records import iter_batches
 from odradek.protocol.records.compression import Codec
-from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.copies import check_copies, check_copy, fill, wait_for_records
 from tests.pipeline.harness import Commands, WarmSpark
+from tests.support.brokers import NewTopicName, StartServer
 from tests.wire.servers import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -20,13 +20,16 @@ def test_topics_are_copied_and_a_killed_mirror_goes_on(
     commands: Commands,
     warm_spark: WarmSpark,
     server: Server,
-    own_server: Server,
+    start_server: StartServer,
     new_topic: NewTopicName,
     tmp_path: Path,
 ) -> None:
-    own_server.start()
-    source, target = server.bootstrap_servers, own_server.bootstrap_servers
-    topics = [new_topic("mirrored", partitions=2), new_topic("mirrored", segment_bytes="1234567")]
+    other = start_server()
+    source, target = server.bootstrap_servers, other.bootstrap_servers
+    topics = [
+        new_topic("mirrored", partitions=2),
+        new_topic("mirrored", config={"segment.bytes": "1234567"}),
+    ]
     fill(source, topics[0], 2, 4000, seed=1)
     fill(source, topics[1], 3, 500, seed=2)
     command = ["mirror", "--from", source, "--to", target, "--topics", ",".join(topics)]
@@ -48,7 +51,7 @@ def test_topics_are_copied_and_a_killed_mirror_goes_on(
     assert kafka.topic_config(topics[1])["segment.bytes"] == "1234567"
     kafka.close()
     assert warm_spark.command(*command, "--once").stdout == "0 records written\n"
-    assert codecs(own_server, topics[1]) == {Codec.GZIP}
+    assert codecs(other, topics[1]) == {Codec.GZIP}
     sides = ["--against-topic", topics[1], "--against-bootstrap-servers", target]
     audited = warm_spark.command("audit", "-b", source, "--topics", topics[1], *sides)
     assert "broker and copy are equal: 500 records in 3 partitions" in audited.stdout, audited

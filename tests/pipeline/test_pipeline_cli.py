@@ -15,7 +15,7 @@ from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.kafka import Admin, Kafka
 from odradek.pipeline.replay import Done
 from odradek.pipeline.running import check_trigger
-from tests.pipeline.conftest import NewTopicName
+from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,9 +10,9 @@ import pytest
 from odradek.pipeline.copy_task import BURST_S
 from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.manifest import Commit, commit_path
-from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.copies import Stored, check_copy, fill, wait_for_records
 from tests.pipeline.harness import Commands, WarmSpark
+from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -100,7 +100,7 @@ def test_partitions_are_kept_if_asked_and_ranges_and_times_are(
     assert other.code == 2
     assert "was asked for something else" in other.stderr
     # Old records do not stay where retention is short.
-    short = new_topic("short", retention_ms="604800000")
+    short = new_topic("short", config={"retention.ms": "604800000"})
     few = line(server, archived, short, "--ending-offsets", "10")
     warned = warm_spark.command(*few)
     assert (warned.code, warned.stdout) == (0, f"30 records written to {short}\n"), warned
@@ -138,7 +138,7 @@ def test_bad_input_is_said_in_a_sentence(
     warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, archived: tuple[str, str]
 ) -> None:
     topic, folder = archived
-    stamped = new_topic("stamped", message_timestamp_type="LogAppendTime")
+    stamped = new_topic("stamped", config={"message.timestamp.type": "LogAppendTime"})
     small = new_topic("small", partitions=1)
     nobody = ["replay", "--archive", folder, "--bootstrap-servers", "127.0.0.1:1"]
     cases = {

@@ -14,10 +14,10 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from odradek.pipeline.events import Event, Shape, events
-from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.copies import Stored
 from tests.pipeline.harness import Commands, Result, WarmSpark, environment
 from tests.spark.environment import ROOT
+from tests.support.brokers import NewTopicName
 from tests.support.waiting import until
 from tests.wire.servers import Server
 

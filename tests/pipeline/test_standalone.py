@@ -18,7 +18,6 @@ import odradek
 from odradek.pipeline.writing import STAGE_ATTEMPTS
 from tests.lab.soak import Progress
 from tests.pipeline.archive_runs import COPY, STEP_TIMEOUT_S, ArchiveRun
-from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.copies import check_copy, wait_for_records
 from tests.pipeline.filling import PARTITIONS, fill
 from tests.pipeline.harness import Commands, WarmSpark
@@ -26,6 +25,7 @@ from tests.pipeline.standalone import StandaloneCluster
 from tests.spark.child import JobFailed
 from tests.spark.environment import RELEASES, ROOT
 from tests.spark.releases import present
+from tests.support.brokers import NewTopicName
 from tests.wire.servers import OdradekServer, Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

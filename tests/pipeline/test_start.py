@@ -7,9 +7,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.harness import Commands, Result
 from tests.spark.environment import RELEASES
+from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.conftest import NewTopicName
 from tests.pipeline.filling import PARTITIONS, fill
 from tests.pipeline.harness import WarmSpark
 from tests.spark.environment import Spark
+from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(600)]

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from tests.spark.child import JobFailed
-from tests.spark.conftest import NewTopicName
 from tests.spark.rows import assert_exactly, assert_gapless, total
 from tests.spark.session import SparkSession
+from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 
 ROW_COUNT = 100_000

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.spark.conftest import NewTopicName
 from tests.spark.rows import assert_exactly
 from tests.spark.session import SparkSession
+from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 
 ROW_COUNT = 1_000

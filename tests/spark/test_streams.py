@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.conftest import NewTopicName, StartSpark, create_topic
+from tests.spark.conftest import FOR_SPARK, OLD_RECORDS_STAY, StartSpark
 from tests.spark.rows import assert_exactly, assert_gapless
 from tests.spark.session import SparkSession
+from tests.support.brokers import NewTopicName, StartServer, create_topic
 from tests.support.waiting import until
 from tests.wire.servers import Server
 
@@ -124,16 +125,17 @@ def test_a_killed_job_goes_on_from_its_checkpoint(
 
 
 def test_a_stream_outlives_a_broker_that_is_killed_and_started_again(
-    spark: SparkSession, own_server: Server, tmp_path: Path
+    spark: SparkSession, start_server: StartServer, tmp_path: Path
 ) -> None:
     topic, directory = "outlived", str(tmp_path)
-    create_topic(own_server, topic)
-    _write(spark, own_server, topic, 2_000)
-    with _archiving(spark, own_server, directory, subscribe=topic):
+    server = start_server(FOR_SPARK)
+    create_topic(server.bootstrap_servers, topic, partitions=4, config=OLD_RECORDS_STAY)
+    _write(spark, server, topic, 2_000)
+    with _archiving(spark, server, directory, subscribe=topic):
         spark.run("streams.archive_catch_up", directory=directory)
-        own_server.kill()
-        own_server.start()
-        _write(spark, own_server, topic, 1_000)
+        server.kill()
+        server.start()
+        _write(spark, server, topic, 1_000)
         spark.run("streams.archive_catch_up", directory=directory)
     archived = spark.run("streams.archived", directory=directory)
     assert sum(line["count"] for line in archived) == 3_000

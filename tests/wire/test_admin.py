@@ -1,7 +1,6 @@
 """Topics and configurations through the admin clients: what is granted and how it is refused."""
 
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -9,11 +8,10 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
 from kafka import KafkaConsumer
 
+from tests.support.brokers import NewTopicName, StartServer, UniqueName
 from tests.support.waiting import until
-from tests.wire.conftest import NewTopicName, StartServer
 from tests.wire.servers import Server
 
-UniqueName = Callable[[str], str]
 # Their stubs say `Any` or nothing here; what a future holds is asserted on below.
 Futures = dict[Any, Any]
 

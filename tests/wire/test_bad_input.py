@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from tests.support.brokers import NewTopicName
 from tests.support.waiting import until
-from tests.wire.conftest import NewTopicName
 from tests.wire.raw import (
     API_VERSIONS,
     METADATA,

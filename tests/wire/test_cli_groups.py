@@ -12,9 +12,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from odradek.cli import main
 from tests.cli.conftest import PATIENTLY
+from tests.support.brokers import NewTopicName, UniqueName
 from tests.support.waiting import until
 from tests.wire.clients import librdkafka
-from tests.wire.conftest import NewTopicName
 from tests.wire.servers import Server
 
 Run = Callable[..., Result]
@@ -39,7 +39,7 @@ def run(server: Server) -> Run:
 
 
 @pytest.fixture
-def group(unique_name: Callable[[str], str]) -> str:
+def group(unique_name: UniqueName) -> str:
     return unique_name("group")
 
 

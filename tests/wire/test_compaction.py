@@ -24,9 +24,9 @@ from confluent_kafka.admin import AdminClient
 
 from odradek.storage.checkpoint import CLEANER, read_offsets
 from odradek.storage.files import RealFileSystem
+from tests.support.brokers import StartServer, create_topic
 from tests.support.waiting import until
 from tests.wire.clients import Settings, librdkafka
-from tests.wire.conftest import StartServer, create_topic
 from tests.wire.servers import Server
 
 pytestmark = pytest.mark.usefixtures("odradek_only")

@@ -20,8 +20,8 @@ from kafka.admin import ConfigResourceType as PythonType
 
 from tests.kafka.jars import VERSIONS
 from tests.kafka.java import Ended, run_tool
+from tests.support.brokers import NewTopicName, StartServer
 from tests.wire.clients import librdkafka
-from tests.wire.conftest import NewTopicName, StartServer
 from tests.wire.servers import Server
 
 each_version = [pytest.mark.java, pytest.mark.parametrize("version", VERSIONS)]

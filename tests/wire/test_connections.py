@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from tests.support.brokers import StartServer
 from tests.support.waiting import until
-from tests.wire.conftest import StartServer
 from tests.wire.raw import API_VERSIONS, Closed, RawConnection, request
 from tests.wire.servers import Server
 

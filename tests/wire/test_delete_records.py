@@ -16,8 +16,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from tests.support.brokers import StartServer, create_topic
 from tests.wire.clients import librdkafka
-from tests.wire.conftest import StartServer, create_topic
 from tests.wire.servers import Server
 
 TOPIC = "cut"

@@ -20,9 +20,9 @@ from confluent_kafka.admin import AdminClient
 
 from tests.cli.conftest import run_odradek
 from tests.kafka.apache import Kafka39
+from tests.support.brokers import create_topic
 from tests.support.waiting import until
 from tests.wire.clients import librdkafka, write_confluent
-from tests.wire.conftest import create_topic
 from tests.wire.directory_picture import (
     Picture,
     Sequence,

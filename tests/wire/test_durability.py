@@ -11,7 +11,7 @@ from odradek.storage.files import RealFileSystem
 from odradek.storage.log_file import LogFile
 from tests.broker.client import Client, batch_of
 from tests.broker.running import RunningBroker, WatchedFiles, running
-from tests.wire.conftest import StartServer, create_topic
+from tests.support.brokers import StartServer, create_topic
 from tests.wire.load import JavaLoad, LibrdkafkaLoad, numbers_in
 from tests.wire.test_kill import wait_for_acks
 

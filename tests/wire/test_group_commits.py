@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-from collections.abc import Callable
 from typing import Any, Final
 
 import aiokafka
@@ -10,9 +9,9 @@ import kafka
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from tests.support.brokers import NewTopicName, UniqueName
 from tests.support.waiting import until
 from tests.wire.clients import Settings, librdkafka
-from tests.wire.conftest import NewTopicName
 from tests.wire.group_members import fill
 from tests.wire.servers import Server
 
@@ -28,7 +27,7 @@ def topic(server: Server, new_topic: NewTopicName) -> str:
 
 
 @pytest.fixture
-def group(unique_name: Callable[[str], str]) -> str:
+def group(unique_name: UniqueName) -> str:
     return unique_name("group")
 
 

@@ -13,9 +13,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.support.brokers import UniqueName, create_topic
 from tests.support.waiting import until
 from tests.wire.clients import Settings, librdkafka
-from tests.wire.conftest import create_topic
 from tests.wire.group_members import (
     CLASSIC,
     FLAVOURS,
@@ -43,14 +43,14 @@ def broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
 
 
 @pytest.fixture
-def topic(broker: Server, unique_name: Callable[[str], str]) -> str:
+def topic(broker: Server, unique_name: UniqueName) -> str:
     name = unique_name("shared")
     create_topic(broker.bootstrap_servers, name, partitions=PARTITIONS)
     return name
 
 
 @pytest.fixture
-def group(unique_name: Callable[[str], str]) -> str:
+def group(unique_name: UniqueName) -> str:
     return unique_name("group")
 
 
@@ -139,7 +139,7 @@ def test_successors_go_on_where_the_last_left(
     "flavour", ["kafka-python", "aiokafka", "confluent-range", "confluent-consumer"], indirect=True
 )
 def test_a_pattern_finds_its_topics(
-    broker: Server, unique_name: Callable[[str], str], group: str, flavour: str
+    broker: Server, unique_name: UniqueName, group: str, flavour: str
 ) -> None:
     stem = unique_name("pattern")
     found = [f"{stem}-a", f"{stem}-b"]

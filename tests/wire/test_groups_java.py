@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 
 from tests.kafka.jars import VERSIONS
 from tests.kafka.java import Ended, ToolRunner, run_tool
-from tests.wire.conftest import create_topic
+from tests.support.brokers import UniqueName, create_topic
 from tests.wire.group_members import Crew, fill, quick_server
 from tests.wire.servers import Server
 
@@ -66,7 +66,7 @@ def protocols(version: str, target: str) -> list[str]:
 
 
 @pytest.fixture
-def topic(broker: Server, unique_name: Callable[[str], str]) -> str:
+def topic(broker: Server, unique_name: UniqueName) -> str:
     """Two partitions with 50 records each."""
     name = unique_name("tools")
     create_topic(broker.bootstrap_servers, name, partitions=2)
@@ -75,7 +75,7 @@ def topic(broker: Server, unique_name: Callable[[str], str]) -> str:
 
 
 @pytest.fixture
-def group(unique_name: Callable[[str], str]) -> str:
+def group(unique_name: UniqueName) -> str:
     return unique_name("group")
 
 

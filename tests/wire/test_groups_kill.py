@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.wire.conftest import create_topic
+from tests.support.brokers import create_topic
 from tests.wire.group_members import Crew, Writer, committed_in, latest_commits, quick_server
 from tests.wire.servers import Server
 

@@ -2,16 +2,15 @@
 
 import json
 import re
-from collections.abc import Callable
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.kafka.jars import VERSIONS
 from tests.kafka.java import Ended, run_tool
+from tests.support.brokers import NewTopicName, UniqueName
 from tests.support.waiting import until
 from tests.wire.clients import read_confluent, write_confluent, write_kafka_python
-from tests.wire.conftest import NewTopicName
 from tests.wire.records import Sent
 from tests.wire.servers import Server
 
@@ -25,7 +24,7 @@ def topics(server: Server, version: str, *arguments: str, check: bool = True) ->
 
 
 def test_a_topic_from_creation_to_deletion(
-    server: Server, admin: AdminClient, unique_name: Callable[[str], str], version: str
+    server: Server, admin: AdminClient, unique_name: UniqueName, version: str
 ) -> None:
     name = unique_name("life")
     created = (

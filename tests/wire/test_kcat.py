@@ -3,13 +3,12 @@
 import json
 import subprocess
 import time
-from collections.abc import Callable
 
 import pytest
 
 from tests.kafka.process import killed_at_the_end
+from tests.support.brokers import NewTopicName, UniqueName
 from tests.wire.clients import read_aiokafka
-from tests.wire.conftest import NewTopicName
 from tests.wire.records import CODECS
 from tests.wire.servers import Server
 
@@ -75,9 +74,7 @@ def test_kcat_queries_offsets_by_time(server: Server, new_topic: NewTopicName) -
         assert kcat(server, "-Q", "-t", f"{name}:0:{when}").strip() == f"{name} [0] offset {offset}"
 
 
-def test_kcat_creates_a_topic_by_writing_to_it(
-    server: Server, unique_name: Callable[[str], str]
-) -> None:
+def test_kcat_creates_a_topic_by_writing_to_it(server: Server, unique_name: UniqueName) -> None:
     name = unique_name("automatic")
     kcat(server, "-P", "-t", name, stdin=b"first\n")
     assert kcat(server, "-C", "-q", "-t", name, "-p", "0", "-o", "beginning", "-e") == "first\n"

@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
+from tests.support.brokers import StartServer, create_topic
 from tests.support.waiting import until
-from tests.wire.conftest import StartServer, create_topic
 from tests.wire.load import JavaLoad, LibrdkafkaLoad, Load, numbers_in
 from tests.wire.servers import Server
 

@@ -14,9 +14,9 @@ from typing import Final
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from tests.support.brokers import StartServer, create_topic
 from tests.support.waiting import until
 from tests.wire.clients import ClientFailed, Settings, librdkafka
-from tests.wire.conftest import StartServer, create_topic
 from tests.wire.servers import Server
 from tests.wire.test_compaction import checkpointed
 

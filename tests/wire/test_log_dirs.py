@@ -16,9 +16,9 @@ from kafka import KafkaAdminClient
 
 from tests.kafka.apache import BY_VERSION
 from tests.kafka.java import run_tool
+from tests.support.brokers import create_topic
 from tests.support.waiting import until
 from tests.wire.clients import librdkafka
-from tests.wire.conftest import create_topic
 from tests.wire.load import LibrdkafkaLoad, numbers_in
 from tests.wire.servers import OdradekServer, Server
 from tests.wire.test_kill import wait_for_acks

@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 
 from tests.kafka.jars import VERSIONS
 from tests.kafka.java import run_tool
+from tests.support.brokers import NewTopicName, StartServer, create_topic
 from tests.wire.clients import WRITERS, librdkafka, write_confluent
-from tests.wire.conftest import NewTopicName, StartServer, create_topic
 from tests.wire.records import CODECS, Sent, samples, writable_by
 from tests.wire.servers import Server
 

@@ -8,8 +8,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.cli.log_files import flip, run
 from tests.kafka.apache import apache_kafka
+from tests.support.brokers import create_topic
 from tests.wire.clients import librdkafka
-from tests.wire.conftest import create_topic
 
 pytestmark = pytest.mark.java
 

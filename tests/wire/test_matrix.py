@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests.support.brokers import UniqueName, create_topic
 from tests.wire.clients import READERS, WRITERS, read_kcat_raw
-from tests.wire.conftest import create_topic
 from tests.wire.records import CODECS, Sent, samples, writable_by
 from tests.wire.servers import Server
 
@@ -25,7 +25,7 @@ def client(name: str) -> object:
 
 
 @pytest.fixture(scope="module")
-def written(server: Server, admin: AdminClient, unique_name: Callable[[str], str]) -> Written:
+def written(server: Server, admin: AdminClient, unique_name: UniqueName) -> Written:
     """A function from a writer's name to its topic and the records of each partition."""
 
     @functools.cache

@@ -13,13 +13,13 @@ from kafka import KafkaProducer
 from kafka.errors import MessageSizeTooLargeError
 
 from tests.kafka.java import run_program
+from tests.support.brokers import NewTopicName, StartServer, create_topic
 from tests.wire.clients import (
     READERS,
     java_line,
     librdkafka,
     read_confluent,
 )
-from tests.wire.conftest import NewTopicName, StartServer, create_topic
 from tests.wire.proxy import CuttingProxy
 from tests.wire.records import Sent
 from tests.wire.servers import Server

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.wire.conftest import create_topic
+from tests.support.brokers import create_topic
 from tests.wire.group_members import Crew, Event, Member, Writer, missing, quick_server
 from tests.wire.servers import Server
 

@@ -15,9 +15,9 @@ from odradek.protocol.records import iter_batches, iter_records
 from tests.broker.client import fetch_request
 from tests.broker.requests import list_offsets
 from tests.kafka.apache import Kafka39
+from tests.support.brokers import StartServer, create_topic
 from tests.support.waiting import until
 from tests.wire.admin_talk import Conversation
-from tests.wire.conftest import StartServer, create_topic
 from tests.wire.conversations_retention import LOG_STARTS, OFTEN
 from tests.wire.load import LibrdkafkaLoad
 from tests.wire.servers import OdradekServer, Server

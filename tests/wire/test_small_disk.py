@@ -18,9 +18,9 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 
+from tests.support.brokers import create_topic
 from tests.support.waiting import until
 from tests.wire.clients import librdkafka
-from tests.wire.conftest import create_topic
 from tests.wire.load import numbers_in
 from tests.wire.servers import OdradekServer
 

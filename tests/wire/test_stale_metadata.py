@@ -1,7 +1,5 @@
 """A client with old metadata finds its way: topics made, extended, deleted behind its back."""
 
-from collections.abc import Callable
-
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
@@ -13,9 +11,9 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka import KafkaProducer
 
+from tests.support.brokers import NewTopicName, StartServer, UniqueName, create_topic
 from tests.support.waiting import until
 from tests.wire.clients import Settings, librdkafka, read_confluent
-from tests.wire.conftest import NewTopicName, StartServer, create_topic
 from tests.wire.servers import Server
 
 
@@ -85,7 +83,7 @@ def test_librdkafka_sees_added_partitions(
 
 
 def test_a_consumer_waits_for_its_partition(
-    server: Server, admin: AdminClient, unique_name: Callable[[str], str]
+    server: Server, admin: AdminClient, unique_name: UniqueName
 ) -> None:
     """Assigned before the topic is there; UNKNOWN_TOPIC_OR_PARTITION is asked again, not fatal."""
     name = unique_name("later")

@@ -16,7 +16,7 @@ from odradek.broker.cluster.control_requests import PARTITIONS_MAX
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
 from tests.broker.client import request_bytes
 from tests.kafka.process import killed_at_the_end
-from tests.wire.conftest import StartServer, create_topic
+from tests.support.brokers import StartServer, create_topic
 from tests.wire.raw import Closed, RawConnection
 from tests.wire.servers import OdradekServer, Server, serve_command
 
