@@ -10,8 +10,8 @@ import psutil
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
-from tests.broker.client import Client
 from tests.broker.group_requests import join, sync
+from tests.support.client import Client
 
 from .connection import Address
 from .ground import Finding, Ground

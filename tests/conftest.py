@@ -34,7 +34,8 @@ settings.load_profile("any-machine")
 
 # They are no test modules, but their asserts shall explain themselves all the same; here, since
 # tests of other rooms import them, too.
-pytest.register_assert_rewrite("tests.broker.client", "tests.broker.running")
+for module in ("support.client", "support.connections", "support.frames", "broker.running"):
+    pytest.register_assert_rewrite(f"tests.{module}")
 pytest_plugins = ["tests.support.brokers"]
 
 

@@ -10,8 +10,9 @@ from odradek.broker.runtime import ThreadOffload
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.log import Log
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.messages import batch_of, error_codes, records_in
 
-from .client import Client, batch_of, error_codes, records_in
 from .group_requests import commit, fetch_offsets
 from .requests import alter_log_dirs
 from .running import RunningBroker, WatchedFiles, running

@@ -3,11 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from odradek.protocol.messages.k02_list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from odradek.protocol.messages.k05_stop_replica import StopReplicaRequest
@@ -20,11 +15,6 @@ from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.protocol.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicState
-from odradek.protocol.messages.k21_delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
 from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.k23_offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -91,8 +81,16 @@ from odradek.protocol.messages.k20002_describe_log_ends import (
     LogEndsTopic,
 )
 from odradek.protocol.schema import Message
+from tests.support.connections import TIMEOUT_S
+from tests.support.messages import (
+    batch_of,
+    creatable,
+    delete_records,
+    fetch_request,
+    list_offsets,
+    produce_request,
+)
 
-from .client import TIMEOUT_S, batch_of, creatable, fetch_request, produce_request
 from .group_requests import (
     commit,
     consumer_heartbeat,
@@ -106,14 +104,6 @@ from .group_requests import (
 TOPIC: Final = "orders"
 STALE: Final = -1  # the epoch of no controller: this one may change nothing
 TIMEOUT_MS: Final = TIMEOUT_S * 1000
-
-
-def list_offsets(topic: str, timestamp: int, *, partition: int = 0) -> ListOffsetsRequest:
-    """Ask for one offset; v0 for as many as there are."""
-    asked = ListOffsetsPartition(partition_index=partition, timestamp=timestamp, max_num_offsets=10)
-    return ListOffsetsRequest(
-        replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])]
-    )
 
 
 def metadata(*topics: str, create: bool = False) -> MetadataRequest:
@@ -173,18 +163,6 @@ def delete_topics(version: int, *names: str) -> DeleteTopicsRequest:
         return DeleteTopicsRequest(topic_names=list(names), timeout_ms=TIMEOUT_MS)
     states = [DeleteTopicState(name=name) for name in names]
     return DeleteTopicsRequest(topics=states, timeout_ms=TIMEOUT_MS)
-
-
-def delete_records(*asked: tuple[str, int, int]) -> DeleteRecordsRequest:
-    """Delete below an offset: topic, partition, offset."""
-    topics = [
-        DeleteRecordsTopic(
-            name=topic,
-            partitions=[DeleteRecordsPartition(partition_index=partition, offset=offset)],
-        )
-        for topic, partition, offset in asked
-    ]
-    return DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
 
 
 def create_partitions(

@@ -18,8 +18,7 @@ from odradek.storage.files import RealFileSystem
 from odradek.storage.log_dirs import LogDirs
 from odradek.storage.log_file import LogFile
 from tests.support.awaiting import until
-
-from .client import Client
+from tests.support.client import Client
 
 HOST = "127.0.0.1"
 DEADLINE_S = 30

@@ -21,7 +21,6 @@ from odradek.protocol.messages.k19_create_topics import (
     CreateTopicsRequest,
 )
 from odradek.protocol.messages.k48_describe_client_quotas import DescribeClientQuotasRequest
-from tests.broker.client import Client, creatable, error_codes
 from tests.broker.requests import (
     alter_configs,
     change_configs,
@@ -32,6 +31,8 @@ from tests.broker.requests import (
 )
 from tests.broker.running import MovableClock, RunningBroker, WatchedFiles, hang_up
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.messages import creatable, error_codes
 
 pytestmark = pytest.mark.wire
 

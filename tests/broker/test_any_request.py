@@ -13,9 +13,12 @@ import pytest
 
 from odradek.broker.handlers import APIS, Api
 from odradek.protocol.schema import MISSING, ArrayOf, Field, FieldType, Message, Struct
+from tests.support.client import Client
+from tests.support.connections import HungUp
+from tests.support.frames import request_bytes, response_class
+from tests.support.messages import batch_of
 
 from .batches import altered
-from .client import Client, HungUp, batch_of, request_bytes, response_class
 from .requests import SENSIBLE, TOPIC
 from .running import RunningBroker, on_broker
 
@@ -108,7 +111,7 @@ async def say(client: Client, requests: Requests, api: Api, version: int) -> boo
         client.send(APIS[18].request(), 0)  # answered, if the Produce without acks succeeded
         correlation_id, api, version = correlation_id + 1, APIS[18], 0
     try:
-        await client.read(response_class(api.key), version, correlation_id)
+        await client.read(response_class(api.request), version, correlation_id)
     except HungUp:
         return False
     return True

@@ -22,8 +22,9 @@ from odradek.storage.jobs import Result
 from odradek.storage.log import Log
 from odradek.storage.swap import Swap
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.messages import records_in
 
-from .client import Client, records_in
 from .requests import delete_topics
 from .running import RunningBroker, on_broker
 from .test_replicas import until_deleted

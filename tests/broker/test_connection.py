@@ -15,26 +15,17 @@ from odradek.protocol.messages.k01_fetch import FetchResponse
 from odradek.protocol.messages.k03_metadata import MetadataResponse
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.connections import HungUp
+from tests.support.frames import framed, request_bytes
+from tests.support.messages import batch_of, fetch_request, produce_request, records_in
 
-from .client import (
-    Client,
-    HungUp,
-    batch_of,
-    fetch_request,
-    produce_request,
-    records_in,
-    request_bytes,
-)
 from .requests import SENSIBLE, TOPIC, metadata
 from .running import RunningBroker, on_broker, waiters_of
 
 LONG_MS = 60_000
 KIB = 1 << 10
 MIB = 1 << 20
-
-
-def framed(frame: bytes) -> bytes:
-    return FRAME_SIZE.pack(len(frame)) + frame
 
 
 def start_of(api_key: int, version: int, *, flexible: bool = False) -> bytes:

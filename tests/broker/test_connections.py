@@ -14,11 +14,13 @@ from odradek.broker import connections as module
 from odradek.broker.connections import Connections
 from odradek.storage.span import Span
 from tests.support.awaiting import until
+from tests.support.connections import HungUp
+from tests.support.frames import framed, request_bytes
+from tests.support.messages import batch_of, fetch_request, records_in
 
-from .client import HungUp, batch_of, fetch_request, records_in, request_bytes
 from .requests import metadata
 from .running import RunningBroker, on_broker
-from .test_connection import deaf_client, framed
+from .test_connection import deaf_client
 
 DATA = bytes(range(256)) * 2000
 

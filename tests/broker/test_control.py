@@ -31,8 +31,8 @@ from odradek.protocol.records import BatchHeader, read_header
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.plans import create_together
 from tests.support.awaiting import until
+from tests.support.messages import batch_of, records_in
 
-from .client import batch_of, records_in
 from .controlled import OTHER, SENDER, SETTINGS, TOPIC_ID, lead, state, take_control, update
 from .faults import FULL, FaultyFiles
 from .running import RunningBroker, make_broker, on_broker, running

@@ -12,8 +12,8 @@ import pytest
 from odradek.broker.counters import PARTITIONS_NOT_LOADED
 from odradek.protocol.errors import ErrorCode
 from tests.support.awaiting import until
+from tests.support.messages import batch_of, records_in
 
-from .client import batch_of, records_in
 from .requests import delete_topics
 from .running import RunningBroker, running
 

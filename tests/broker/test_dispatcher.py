@@ -23,8 +23,8 @@ from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVe
 from odradek.protocol.primitives import Writer
 from odradek.protocol.schema import Message
 from odradek.storage.span import Span
-
-from .client import batch_of, produce_request, request_bytes
+from tests.support.frames import request_bytes
+from tests.support.messages import batch_of, produce_request
 
 PRODUCE, FETCH = ProduceRequest.API_KEY, FetchRequest.API_KEY
 

@@ -16,8 +16,10 @@ from odradek.broker.settings.known import DYNAMIC
 from odradek.broker.settings.topic_config import TOPIC_SETTINGS
 from odradek.protocol.errors import ErrorCode
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.connections import HungUp
+from tests.support.messages import batch_of
 
-from .client import Client, HungUp, batch_of
 from .requests import alter_configs, change_configs, delete_topics, describe_configs, metadata
 from .running import RunningBroker, on_broker, running
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from odradek.broker.handlers import APIS, Api
 from odradek.protocol.errors import ErrorCode
+from tests.support.client import Client
 
-from .client import Client
 from .requests import SENSIBLE, TOPIC
 from .running import RunningBroker, on_broker
 

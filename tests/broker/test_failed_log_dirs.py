@@ -18,8 +18,9 @@ from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsReque
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.plans import create_together
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.messages import batch_of, creatable, error_codes, list_offsets
 
-from .client import Client, batch_of, creatable, error_codes
 from .faults import BROKEN, FULL, FaultyFiles
 from .group_requests import commit
 from .log_dirs import (
@@ -33,7 +34,7 @@ from .log_dirs import (
     paths_of,
     values,
 )
-from .requests import delete_topics, list_offsets
+from .requests import delete_topics
 from .running import DEADLINE_S, make_broker
 
 

@@ -14,8 +14,10 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.frames import request_bytes
+from tests.support.messages import batch_of, produce_request, records_in
 
-from .client import Client, batch_of, produce_request, records_in, request_bytes
 from .faults import FaultyFiles
 from .requests import delete_topics
 from .running import RunningBroker, running, waiters_of

@@ -16,11 +16,11 @@ from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorReques
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
-from tests.broker.client import Client
 from tests.broker.group_requests import commit, consumer_heartbeat, fetch_offsets, join, sync
 from tests.broker.requests import alter_log_dirs, delete_topics
 from tests.broker.running import RunningBroker, on_broker, running
 from tests.support.awaiting import until
+from tests.support.client import Client
 
 DAY_MS = 86_400_000
 AT_ONCE = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}

@@ -8,10 +8,10 @@ from pathlib import Path
 from odradek.storage.log_file import Bytes
 from odradek.storage.moving import Copy
 from tests.support.awaiting import until
+from tests.support.messages import batch_of, delete_records
 
-from .client import batch_of
 from .log_dirs import NAMES, alter, begun, broker_at, directories, log_of, others, values
-from .requests import delete_records, delete_topics
+from .requests import delete_topics
 from .running import WatchedFiles
 
 

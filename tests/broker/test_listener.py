@@ -10,8 +10,8 @@ import pytest
 from odradek.broker import listener as module
 from odradek.broker.listener import PlainListener
 from tests.support.awaiting import until
+from tests.support.client import Client
 
-from .client import Client
 from .requests import metadata
 from .running import HOST, RunningBroker, on_broker
 

@@ -14,8 +14,8 @@ from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorReques
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.storage.moving import MARKER, future_directory
 from tests.support.awaiting import until
+from tests.support.messages import batch_of
 
-from .client import batch_of
 from .faults import FULL, FaultyFiles
 from .log_dirs import (
     BROKER,

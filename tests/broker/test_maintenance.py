@@ -24,8 +24,8 @@ from odradek.storage.found_partition import FoundPartition, Unserved
 from odradek.storage.load import LoadHints
 from odradek.storage.log import Log
 from tests.support.awaiting import until
+from tests.support.messages import batch_of, records_in
 
-from .client import batch_of, records_in
 from .faults import FaultyFiles
 from .requests import delete_topics
 from .running import RunningBroker, on_broker, running

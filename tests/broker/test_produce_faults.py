@@ -18,8 +18,9 @@ from odradek.storage.errors import LogDirFailed
 from odradek.storage.files import RealFileSystem
 from tests.storage.faulty_os import SHORT, TORN, Fault, FaultyOs
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.messages import batch_of, records_in
 
-from .client import Client, batch_of, records_in
 from .running import RunningBroker, WatchedFiles, running
 
 SETTINGS = {

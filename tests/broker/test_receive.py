@@ -7,13 +7,10 @@ from hypothesis import strategies as st
 from odradek.broker.receive import SCRATCH_BYTES, FrameBuffer, ReceiveBudget
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import FRAME_SIZE
+from tests.support.frames import framed
 
 KIB = 1 << 10
 FRAME_BYTES_MAX = 1 << 20
-
-
-def framed(data: bytes) -> bytes:
-    return FRAME_SIZE.pack(len(data)) + data
 
 
 def feed(frames: FrameBuffer, data: bytes) -> list[bytes]:

@@ -14,10 +14,12 @@ from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.storage.errors import LogDirFailed
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.connections import HungUp
+from tests.support.messages import batch_of, creatable, fetch_request, list_offsets, records_in
 
-from .client import Client, HungUp, batch_of, creatable, fetch_request, records_in
 from .faults import BROKEN, FULL, FaultyFiles
-from .requests import delete_topics, list_offsets
+from .requests import delete_topics
 from .running import DEADLINE_S, RunningBroker, make_broker, on_broker, running
 
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR

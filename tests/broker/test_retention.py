@@ -14,10 +14,11 @@ from odradek.storage.checkpoint import LOG_START, read_offsets
 from odradek.storage.files import RealFileSystem
 from odradek.storage.log import Log
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.messages import batch_of, delete_records, list_offsets, records_in
 
-from .client import Client, batch_of, records_in
 from .faults import BROKEN, FULL, FaultyFiles
-from .requests import change_configs, delete_records, delete_topics, list_offsets
+from .requests import change_configs, delete_topics
 from .running import RunningBroker, on_broker, running
 
 TOPIC_KIND: Final = 2

@@ -14,8 +14,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.storage.jobs import Result
 from odradek.storage.log import Log
 from tests.support.awaiting import until
+from tests.support.messages import batch_of
 
-from .client import batch_of
 from .requests import delete_topics
 from .running import RunningBroker, on_broker, running
 

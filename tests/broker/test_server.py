@@ -23,8 +23,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.storage.checkpoint import CLEAN_SHUTDOWN
 from tests.support.awaiting import until
+from tests.support.messages import batch_of, creatable, records_in
 
-from .client import batch_of, creatable, records_in
 from .requests import delete_topics, metadata
 from .running import DEADLINE_S, HOST, RunningBroker, make_broker, on_broker, running
 

@@ -16,9 +16,9 @@ from odradek.protocol.messages.k20002_describe_log_ends import (
 )
 from odradek.protocol.records import iter_batches
 from odradek.storage.suspicion import BOOT_NOTE, BootNote
-from tests.broker.client import batch_of, fetch_request, produce_request, records_in
 from tests.cli.conftest import PATIENTLY
 from tests.lab.asking import ask
+from tests.support.messages import batch_of, fetch_request, produce_request, records_in
 from tests.support.waiting import NotYet, until
 
 from .clusters import Cluster, Embedded, ZooKeeper

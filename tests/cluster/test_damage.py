@@ -13,10 +13,10 @@ from typing import Final
 import pytest
 from confluent_kafka import Producer
 
-from tests.broker.client import records_in
 from tests.lab import admin
 from tests.lab.cluster import PATIENT
 from tests.lab.writer import Writer, misread, read_all
+from tests.support.messages import records_in
 from tests.support.waiting import until
 from tests.wire.clients import librdkafka
 

@@ -3,13 +3,15 @@
 import os
 import signal
 import socket
-import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import AnyStr, Final
+
+from odradek.protocol.messages.k03_metadata import MetadataRequest
+from tests.support.connections import RawConnection
 
 POLL_S: Final = 0.02
 STOP_TIMEOUT_S: Final = 60.0
@@ -143,37 +145,10 @@ class BrokerServer:
 
 
 def serves_metadata(host: str, port: int) -> bool:
-    """Whether a Kafka broker there names itself and a controller (Metadata v1, no topics)."""
-    body = struct.pack(">hhih4si", 3, 1, 1, 4, b"test", 0)
+    """Whether a Kafka broker there names itself and a controller."""
     try:
-        with socket.create_connection((host, port), timeout=5) as connection:
-            connection.sendall(struct.pack(">i", len(body)) + body)
-            answer = _exactly(connection, struct.unpack(">i", _exactly(connection, 4))[0])
-    except (OSError, struct.error):
+        with RawConnection(host, port, timeout_s=5) as connection:
+            answer = connection.exchange(MetadataRequest(topics=[]), 1)
+    except OSError:
         return False
-    return _broker_count(answer) > 0 and _controller_id(answer) >= 0
-
-
-def _exactly(connection: socket.socket, size_bytes: int) -> bytes:
-    data = b""
-    while len(data) < size_bytes:
-        part = connection.recv(size_bytes - len(data))
-        if not part:
-            raise ConnectionError("closed")
-        data += part
-    return data
-
-
-def _broker_count(answer: bytes) -> int:
-    count: int = struct.unpack_from(">i", answer, 4)[0]
-    return count
-
-
-def _controller_id(answer: bytes) -> int:
-    """After correlation id: brokers [node, host, port, rack?], then the controller's id."""
-    position = 8
-    for _ in range(_broker_count(answer)):
-        position += 4 + 2 + struct.unpack_from(">h", answer, position + 4)[0] + 4
-        position += 2 + max(0, struct.unpack_from(">h", answer, position)[0])
-    controller_id: int = struct.unpack_from(">i", answer, position)[0]
-    return controller_id
+    return bool(answer.brokers) and answer.controller_id >= 0

@@ -1,8 +1,5 @@
 """Requests to the brokers of a laboratory cluster, one connection each, answers checked."""
 
-import socket
-import struct
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
@@ -10,7 +7,7 @@ from typing import Any, Final, Protocol, TypeVar
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.schema import Message
-from tests.broker.client import request_bytes
+from tests.support.connections import RawConnection
 
 # Longer than administrators give a controller (`admin.TIMEOUT_MS`): what it has done late would be
 # asked for again.
@@ -52,21 +49,8 @@ class Refused(AssertionError):
 
 def ask(address: Address, request: Message, version: int) -> Any:
     """Send one request on a fresh connection; return its answer.  Raises: OSError."""
-    with socket.create_connection(address, timeout=ASK_TIMEOUT_S) as connection:
-        body = request_bytes(request, version, client_id="lab")
-        connection.sendall(struct.pack(">i", len(body)) + body)
-        (size_bytes,) = struct.unpack(">i", _exactly(connection, 4))
-        frame = _exactly(connection, size_bytes)
-    kind = response_class(type(request))
-    answer, _ = kind.decode(memoryview(frame), version, 5 if version in kind.FLEXIBLE else 4)
-    return answer
-
-
-def response_class(request: type[Message]) -> type[Message]:
-    """The class beside a request's."""
-    name = request.__name__.removesuffix("Request") + "Response"
-    found: type[Message] = getattr(sys.modules[request.__module__], name)
-    return found
+    with RawConnection(*address, timeout_s=ASK_TIMEOUT_S) as connection:
+        return connection.exchange(request, version, client_id="lab")
 
 
 def codes_in(answer: Any) -> list[tuple[ErrorCode, str]]:
@@ -145,13 +129,3 @@ def by_topic(partitions: Mapping[tuple[str, int], T]) -> dict[str, dict[int, T]]
     for (topic, partition), value in partitions.items():
         found.setdefault(topic, {})[partition] = value
     return found
-
-
-def _exactly(connection: socket.socket, size_bytes: int) -> bytes:
-    data = b""
-    while len(data) < size_bytes:
-        part = connection.recv(size_bytes - len(data))
-        if not part:
-            raise ConnectionError("the broker hung up")
-        data += part
-    return data

@@ -40,7 +40,7 @@ from odradek.protocol.messages.k23_offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from odradek.protocol.schema import Message
-from tests.broker.client import batch_of
+from tests.support.messages import batch_of
 from tests.support.waiting import until
 
 from . import admin

@@ -12,11 +12,11 @@ from odradek.protocol.messages.k03_metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from tests.broker.client import batch_of, produce_request
 from tests.broker.replication.test_hostile_followers import END, cases_in, claimed
 from tests.lab import admin
 from tests.lab.asking import ask, metadata
 from tests.lab.cluster import Cluster
+from tests.support.messages import batch_of, produce_request
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.soak, pytest.mark.timeout(180)]

@@ -11,11 +11,11 @@ from typing import Final
 import pytest
 
 from odradek.protocol.messages.k00_produce import ProduceResponse
-from tests.broker.client import batch_of, produce_request, records_in
 from tests.lab import admin
 from tests.lab.asking import ask, metadata
 from tests.lab.brokers import KINDS
 from tests.lab.cluster import Cluster
+from tests.support.messages import batch_of, produce_request, records_in
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.soak, pytest.mark.timeout(300)]

@@ -3,8 +3,6 @@
 Odradek's brokers; in the soak Apache Kafka's too, which must lose the same.
 """
 
-import socket
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +11,9 @@ import pytest
 
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.suspicion import BOOT_NOTE, BootNote
-from tests.broker.client import batch_of, fetch_request, produce_request, records_in, request_bytes
+from tests.support.connections import RawConnection
+from tests.support.frames import request_bytes
+from tests.support.messages import batch_of, fetch_request, produce_request, records_in
 from tests.support.waiting import NotYet, until
 
 from . import admin
@@ -87,10 +87,10 @@ def send(lab: Cluster, broker: int, topic: str, values: Sequence[bytes]) -> None
         request_bytes(produce_request(topic, {0: batch_of(*values)}, acks=0), PRODUCE_VERSION),
         request_bytes(fetch_request(topic), FETCH_VERSION),
     ]
-    with socket.create_connection(lab.brokers[broker].address, timeout=10) as connection:
+    with RawConnection(*lab.brokers[broker].address, timeout_s=10) as connection:
         for frame in frames:
-            connection.sendall(struct.pack(">i", len(frame)) + frame)
-        assert connection.recv(4)
+            connection.send_frame(frame)
+        assert connection.read_frame()
 
 
 def check(lab: Cluster, topic: str, expected: Sequence[bytes], *, perhaps: bytes = b"") -> None:

@@ -4,8 +4,6 @@ A *probe* is a request that reaches such a broker while it stands still: it is t
 broker finds when it wakes, before anybody can tell it that others have taken over.
 """
 
-import socket
-import struct
 import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -24,11 +22,13 @@ from odradek.protocol.messages.k09_offset_fetch import OffsetFetchRequest, Offse
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k19_create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.schema import Message
-from tests.broker.client import batch_of, request_bytes
+from tests.support.connections import RawConnection
+from tests.support.frames import answer_in, request_bytes, response_class
+from tests.support.messages import batch_of
 from tests.support.waiting import until
 
 from .admin import create_topic
-from .asking import Address, ask, codes_in, response_class
+from .asking import Address, ask, codes_in
 from .cluster import Cluster
 from .cuts import GO_ON_WITHIN_S, LEADER, Load, look, put_in_order
 from .standstill import Standstill
@@ -53,26 +53,22 @@ class Probe:
     """A request on a connection that was there before."""
 
     def __init__(self, address: Address) -> None:
-        self._socket = socket.create_connection(address, timeout=PROBE_TIMEOUT_S)
+        self._connection = RawConnection(*address, timeout_s=PROBE_TIMEOUT_S)
         self._request: type[Message] | None = None
 
     def send(self, request: Message, version: int) -> None:
-        body = request_bytes(request, version, client_id="probe")
-        self._socket.sendall(struct.pack(">i", len(body)) + body)
+        self._connection.send_frame(request_bytes(request, version, client_id="probe"))
         self._request, self._version = type(request), version
 
     def answer(self) -> list[str]:
         """The names of the errors in the answer; none: it was done.  Raises: TimeoutError."""
         assert self._request is not None
         try:
-            with self._socket, self._socket.makefile("rb") as stream:
-                (size_bytes,) = struct.unpack(">i", stream.read(4))
-                frame = stream.read(size_bytes)
-        except (ConnectionError, struct.error):
+            with self._connection as connection:
+                frame = connection.read_frame()
+        except ConnectionError:
             return ["closed"]
-        kind = response_class(self._request)
-        begin = 5 if self._version in kind.FLEXIBLE else 4
-        answer, _ = kind.decode(memoryview(frame), self._version, begin)
+        answer = answer_in(frame, response_class(self._request), self._version)
         return [code.name for code, _ in codes_in(answer)]
 
 

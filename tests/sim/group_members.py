@@ -3,24 +3,18 @@
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.k08_offset_commit import OffsetCommitResponse
-from odradek.protocol.messages.k09_offset_fetch import OffsetFetchResponse
 from odradek.protocol.messages.k10_find_coordinator import (
     FindCoordinatorRequest,
-    FindCoordinatorResponse,
 )
-from odradek.protocol.messages.k11_join_group import JoinGroupResponse
-from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
-from odradek.protocol.messages.k13_leave_group import LeaveGroupResponse
-from odradek.protocol.messages.k14_sync_group import SyncGroupResponse
+from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.schema import Message
 from tests.broker.group_requests import commit, fetch_offsets, join, leave, sync
 
 from .broker import HOST, SimBroker
-from .client import Answer, Client
+from .client import Client
 from .loop import SimLoop
 
 GROUP: Final = "g"
@@ -93,7 +87,7 @@ class Member:
         """Until the history is over."""
         while not self._history.is_over:
             with contextlib.suppress(ConnectionError, TimeoutError):
-                client = await Client.connect(HOST, self._broker.port)
+                client = await Client.connect(self._broker.port, HOST)
                 try:
                     await self._session(client)
                 finally:
@@ -101,7 +95,7 @@ class Member:
             await asyncio.sleep(RETRY_S)
 
     async def _session(self, client: Client) -> None:
-        found = await client.ask(FindCoordinatorRequest(key=GROUP), FindCoordinatorResponse, FIND)
+        found = await client.ask(FindCoordinatorRequest(key=GROUP), FIND)
         if found.error_code:
             return
         while not self._history.is_over:
@@ -120,7 +114,7 @@ class Member:
         """Leave, vanish, or merely lose the connection; True: the connection is given up."""
         kind = self._loop.random.choice(("leave", "vanish", "reconnect", "stall"))
         if kind == "leave":
-            await client.ask(leave(GROUP, self._member_id), LeaveGroupResponse, LEAVE)
+            await client.ask(leave(GROUP, self._member_id), LEAVE)
             self._begin_anew()
         elif kind == "vanish":
             self._begin_anew()
@@ -136,14 +130,14 @@ class Member:
     async def _join(self, client: Client) -> list[int]:
         """Raises: Rejoin."""
         request = join(GROUP, self._member_id, topics=[TOPIC], session_ms=SESSION_MS)
-        joined = await self._timed(client, request, JoinGroupResponse, JOIN)
+        joined = await self._timed(client, request, JOIN)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = joined.member_id
         _check(joined.error_code)
         self._member_id, self._generation_id = joined.member_id, joined.generation_id
         shares = self._shares([member.member_id for member in joined.members])
         request_sync = sync(GROUP, self._generation_id, self._member_id, shares)
-        synced = await self._timed(client, request_sync, SyncGroupResponse, SYNC)
+        synced = await self._timed(client, request_sync, SYNC)
         _check(synced.error_code)
         partitions = list(synced.assignment)
         owner = f"{self._name}.{self._life}"
@@ -158,12 +152,10 @@ class Member:
             for place, member_id in enumerate(member_ids)
         }
 
-    async def _timed(
-        self, client: Client, request: Message, answer: type[Answer], version: int
-    ) -> Answer:
+    async def _timed(self, client: Client, request: Message, version: int) -> Any:
         """Ask for what may have to wait for others, but not for ever."""
         began_ms = self._broker.clock.now_ms()
-        response = await client.ask(request, answer, version)
+        response = await client.ask(request, version)
         waited_ms = self._broker.clock.now_ms() - began_ms
         assert waited_ms <= REBALANCE_MS + SESSION_MS + WAIT_SLACK_MS, waited_ms
         return response
@@ -171,9 +163,7 @@ class Member:
     async def _consume(self, client: Client, partitions: list[int]) -> None:
         """Take positions and move them on, for a while.  Raises: Rejoin."""
         known = dict(self._history.committed)
-        answer = await client.ask(
-            fetch_offsets(GROUP, TOPIC, *self._history.partitions), OffsetFetchResponse, FETCH
-        )
+        answer = await client.ask(fetch_offsets(GROUP, TOPIC, *self._history.partitions), FETCH)
         _check(answer.error_code)
         positions = {}
         for topic in answer.topics:
@@ -195,7 +185,7 @@ class Member:
         request = HeartbeatRequest(
             group_id=GROUP, member_id=self._member_id, generation_id=self._generation_id
         )
-        _check((await client.ask(request, HeartbeatResponse, HEARTBEAT)).error_code)
+        _check((await client.ask(request, HEARTBEAT)).error_code)
 
     async def _commit(self, client: Client, offsets: Mapping[int, int]) -> None:
         request = commit(
@@ -205,7 +195,7 @@ class Member:
             generation_id=self._generation_id,
             member_id=self._member_id,
         )
-        answer = await client.ask(request, OffsetCommitResponse, COMMIT)
+        answer = await client.ask(request, COMMIT)
         codes = {p.error_code for topic in answer.topics for p in topic.partitions}
         for code in codes:
             _check(code)

@@ -3,49 +3,41 @@
 from odradek.protocol.messages.k00_produce import (
     PartitionProduceData,
     ProduceRequest,
-    ProduceResponse,
     TopicProduceData,
 )
 from odradek.protocol.messages.k01_fetch import (
     FetchPartition,
     FetchRequest,
-    FetchResponse,
     FetchTopic,
 )
 from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
-    ListOffsetsResponse,
     ListOffsetsTopic,
 )
 from odradek.protocol.messages.k19_create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
-    CreateTopicsResponse,
 )
 from odradek.protocol.messages.k20_delete_topics import (
     DeleteTopicsRequest,
-    DeleteTopicsResponse,
     DeleteTopicState,
 )
 from odradek.protocol.messages.k21_delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
-    DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
 from odradek.protocol.messages.k34_alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopic,
 )
 from odradek.protocol.messages.k44_incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
 )
 from odradek.protocol.records.batch import iter_batches
 from odradek.protocol.records.builder import build_batch
@@ -75,13 +67,13 @@ class StorageClient(Client):
             configs=[CreatableTopicConfig(name=k, value=v) for k, v in configs.items()],
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=False)
-        _check((await self.ask(request, CreateTopicsResponse, 7)).topics[0].error_code)
+        _check((await self.ask(request, 7)).topics[0].error_code)
 
     async def remove_topic(self, name: str) -> None:
         """DeleteTopics."""
         topic = DeleteTopicState(name=name, topic_id=bytes(16))
         request = DeleteTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
-        _check((await self.ask(request, DeleteTopicsResponse, 6)).responses[0].error_code)
+        _check((await self.ask(request, 6)).responses[0].error_code)
 
     async def append(self, topic: str, records: list[KeyValue], acks: int, wall_ms: int) -> int:
         """Produce one batch; return its base offset."""
@@ -98,12 +90,15 @@ class StorageClient(Client):
             timeout_ms=TIMEOUT_MS,
             topic_data=[TopicProduceData(name=topic, partition_data=[data])],
         )
-        answer = await self.ask(request, ProduceResponse, 11)
+        answer = await self.ask(request, 11)
         result = answer.responses[0].partition_responses[0]
         _check(result.error_code)
-        return result.base_offset
+        base_offset: int = result.base_offset
+        return base_offset
 
-    async def read(self, topic: str, offset: int, *, wait_ms: int = 0) -> tuple[Kept, int, int]:
+    async def read_from(
+        self, topic: str, offset: int, *, wait_ms: int = 0
+    ) -> tuple[Kept, int, int]:
         """Records of the batches from `offset` on, the next offset to ask for, the log start."""
         wanted = FetchPartition(
             partition=0, fetch_offset=offset, partition_max_bytes=RECORDS_BYTES_MAX
@@ -114,7 +109,7 @@ class StorageClient(Client):
             max_bytes=RECORDS_BYTES_MAX,
             topics=[FetchTopic(topic=topic, partitions=[wanted])],
         )
-        answer = await self.ask(request, FetchResponse, 12)
+        answer = await self.ask(request, 12)
         _check(answer.error_code)
         result = answer.responses[0].partitions[0]
         _check(result.error_code)
@@ -138,9 +133,10 @@ class StorageClient(Client):
         request = ListOffsetsRequest(
             replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[partition])]
         )
-        result = (await self.ask(request, ListOffsetsResponse, 7)).topics[0].partitions[0]
+        result = (await self.ask(request, 7)).topics[0].partitions[0]
         _check(result.error_code)
-        return result.offset
+        found: int = result.offset
+        return found
 
     async def delete_before(self, topic: str, offset: int) -> int:
         """DeleteRecords; return the new log start."""
@@ -148,15 +144,16 @@ class StorageClient(Client):
         request = DeleteRecordsRequest(
             topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=TIMEOUT_MS
         )
-        result = (await self.ask(request, DeleteRecordsResponse, 2)).topics[0].partitions[0]
+        result = (await self.ask(request, 2)).topics[0].partitions[0]
         _check(result.error_code)
-        return result.low_watermark
+        low_watermark: int = result.low_watermark
+        return low_watermark
 
     async def move(self, topic: str, path: str) -> None:
         """AlterReplicaLogDirs."""
         wanted = AlterReplicaLogDirTopic(name=topic, partitions=[0])
         request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[wanted])])
-        answer = await self.ask(request, AlterReplicaLogDirsResponse, 2)
+        answer = await self.ask(request, 2)
         _check(answer.results[0].partitions[0].error_code)
 
     async def configure(self, topic: str, name: str, value: str | None) -> None:
@@ -166,7 +163,7 @@ class StorageClient(Client):
             resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[config]
         )
         request = IncrementalAlterConfigsRequest(resources=[resource])
-        answer = await self.ask(request, IncrementalAlterConfigsResponse, 1)
+        answer = await self.ask(request, 1)
         _check(answer.responses[0].error_code)
 
 

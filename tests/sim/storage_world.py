@@ -110,7 +110,9 @@ class StorageWork:
             nonlocal offset
             while not self.is_over:
                 try:
-                    kept, next_offset, start = await client.read(past.topic, offset, wait_ms=100)
+                    kept, next_offset, start = await client.read_from(
+                        past.topic, offset, wait_ms=100
+                    )
                 except ErrorAnswer as error:
                     if error.args[0] != ErrorCode.OFFSET_OUT_OF_RANGE:
                         raise
@@ -178,7 +180,7 @@ class StorageWork:
                     if random.random() < 0.2:
                         await client.move(topic, random.choice(self._paths))
                 await asyncio.sleep(random.choice((0, 0.1)))
-                found, _, start = await client.read(topic, 0)
+                found, _, start = await client.read_from(topic, 0)
                 assert start == 0
                 assert found.items() <= sent.items()
                 assert found or not sent
@@ -220,7 +222,7 @@ DELETING_SETTINGS: dict[str, tuple[str | None, ...]] = {
 
 async def connect(port: int) -> StorageClient:
     """A connection to the broker."""
-    client = await StorageClient.connect(HOST, port)
+    client = await StorageClient.connect(port, HOST)
     assert isinstance(client, StorageClient)
     return client
 
@@ -234,7 +236,7 @@ async def read_all(port: int, topic: str) -> tuple[Kept, int]:
             stored: Kept = {}
             try:
                 while True:
-                    more, next_offset, _ = await client.read(topic, offset)
+                    more, next_offset, _ = await client.read_from(topic, offset)
                     if next_offset == offset:
                         return {o: record for o, record in stored.items() if o >= start}, start
                     offset = next_offset

@@ -73,7 +73,7 @@ def crashes(seed: int, data_dir: Path) -> Outcome[list[Log]]:
 
 
 async def create_topic(broker: SimBroker) -> None:
-    client = await Client.connect(HOST, broker.port)
+    client = await Client.connect(broker.port, HOST)
     await client.create_topic(TOPIC, partitions=PARTITIONS)
     await client.close()
 
@@ -115,7 +115,7 @@ def test_a_long_poll_is_answered_when_a_record_comes(data_dir: Path) -> None:
         broker = SimBroker(loop, data_dir)
         await broker.start()
         await create_topic(broker)
-        reader, writer = [await Client.connect(HOST, broker.port) for _ in range(2)]
+        reader, writer = [await Client.connect(broker.port, HOST) for _ in range(2)]
         start_ns = loop.now_ns
         nothing = await reader.fetch(TOPIC, 0, 0, wait_ms=5_000)
         waited_ms = (loop.now_ns - start_ns) // 1_000_000
@@ -139,7 +139,7 @@ def test_a_jump_of_the_wall_clock_disturbs_nobody(data_dir: Path) -> None:
         broker = SimBroker(loop, data_dir, {"log.retention.ms": "-1"})  # which a jump may end
         await broker.start()
         await create_topic(broker)
-        client = await Client.connect(HOST, broker.port)
+        client = await Client.connect(broker.port, HOST)
         for jump_ms in (0, DAY_MS, -2 * DAY_MS):
             broker.clock.move_wall(jump_ms)
             await client.produce(TOPIC, 0, [b"%d" % jump_ms], acks=1)
@@ -158,7 +158,7 @@ def test_a_client_that_stops_reading_costs_little(seed: int, data_dir: Path) -> 
         broker = SimBroker(loop, data_dir)
         await broker.start()
         await create_topic(broker)
-        client = await Client.connect(HOST, broker.port)
+        client = await Client.connect(broker.port, HOST)
         for _ in range(8):
             await client.produce(TOPIC, 0, [bytes(400_000)], acks=1)
         client.pause_reading()

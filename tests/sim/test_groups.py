@@ -45,7 +45,7 @@ def run(seed: int, data_dir: Path) -> Outcome[GroupHistory]:
         }
         broker, history = SimBroker(loop, data_dir, settings), GroupHistory(PARTITIONS)
         await broker.start()
-        client = await Client.connect(HOST, broker.port)
+        client = await Client.connect(broker.port, HOST)
         await client.create_topic(TOPIC, partitions=PARTITIONS)
         await client.close()
         members = [

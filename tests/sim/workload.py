@@ -86,7 +86,7 @@ class Workload:
     async def _with_sessions(self, session: Callable[[Client], Awaitable[None]]) -> None:
         while not self._history.is_over:
             try:
-                client = await Client.connect(HOST, self._broker.port)
+                client = await Client.connect(self._broker.port, HOST)
             except ConnectionError:
                 await asyncio.sleep(RETRY_S)
                 continue
@@ -100,7 +100,7 @@ class Workload:
 
 async def read_all(port: int, partition: int) -> Log:
     """A partition's records from the first to the last."""
-    client = await Client.connect(HOST, port)
+    client = await Client.connect(port, HOST)
     try:
         log: Log = []
         while more := await client.fetch(TOPIC, partition, len(log)):

@@ -10,7 +10,7 @@ from odradek.storage.following import UnexpectedEpoch, UnexpectedOffset
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
 from tests.broker.batches import altered
-from tests.broker.client import batch_of
+from tests.support.messages import batch_of
 
 from .support import new_log
 

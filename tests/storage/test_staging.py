@@ -18,7 +18,7 @@ from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
 from odradek.storage.staging import Staged
 from tests.broker.batches import altered
-from tests.broker.client import batch_of
+from tests.support.messages import batch_of
 
 from .support import append_values, contents, new_log, reload, slow_staged
 

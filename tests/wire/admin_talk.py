@@ -10,7 +10,7 @@ from odradek.protocol.messages.k32_describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from tests.broker.client import produce_request
+from tests.support.messages import produce_request
 from tests.support.waiting import NotYet, until
 from tests.wire.talk import DEADLINE_S, Talk, batch
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode
-from tests.broker.client import fetch_request, produce_request
+from tests.support.messages import fetch_request, produce_request
 from tests.wire.admin_talk import (
     APPEND,
     BROKER,

@@ -6,7 +6,7 @@ from typing import Final
 
 from odradek.protocol.messages.k02_list_offsets import ListOffsetsPartition
 from odradek.protocol.records import Codec
-from tests.broker.client import fetch_request, produce_request
+from tests.support.messages import fetch_request, produce_request
 from tests.support.waiting import until
 from tests.wire.conversations_read import offsets
 from tests.wire.talk import TIMESTAMP, Plain, Talk, batch

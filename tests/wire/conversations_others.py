@@ -15,7 +15,8 @@ from odradek.protocol.messages.k35_describe_log_dirs import (
     DescribeLogDirsRequest,
 )
 from odradek.protocol.messages.k60_describe_cluster import DescribeClusterRequest
-from tests.broker.client import produce_request, request_bytes
+from tests.support.frames import framed, request_bytes
+from tests.support.messages import produce_request
 from tests.wire.raw import request
 from tests.wire.talk import Talk, batch, versions
 
@@ -46,8 +47,8 @@ def api_versions(talk: Talk) -> None:
     for api_version in (5, 99, -1, 32767):
         tags = b"\0" if api_version > 0 else b""
         bare = request(API_VERSIONS, api_version, tags)
-        talk.say_bytes(f"version {api_version}", _framed(bare))
-        talk.say_bytes(f"version {api_version} with a body", _framed(bare + b"\xff" * 9))
+        talk.say_bytes(f"version {api_version}", framed(bare))
+        talk.say_bytes(f"version {api_version} with a body", framed(bare + b"\xff" * 9))
 
 
 def broken_frames(talk: Talk) -> None:
@@ -74,7 +75,7 @@ def broken_frames(talk: Talk) -> None:
         ("closed to clients: LeaderAndIsr", request(4, 0)),
         ("Envelope", request(58, 0)),
     ):
-        talk.say_bytes(label, _framed(frame))
+        talk.say_bytes(label, framed(frame))
     for label, data in (
         ("negative size", struct.pack(">i", -1)),
         ("size beyond the limit", struct.pack(">i", 2**31 - 1)),
@@ -86,10 +87,6 @@ def broken_frames(talk: Talk) -> None:
     tagged = struct.pack(">hhih", 60, 0, 1, -1) + b"\x01\x63\x02ab" + b"\0\0"
     answer = talk.ask_frame(tagged)
     talk.note("unknown tag in the header", None if answer is None else answer[:4])
-
-
-def _framed(body: bytes) -> bytes:
-    return struct.pack(">i", len(body)) + body
 
 
 def describe_configs(talk: Talk) -> None:

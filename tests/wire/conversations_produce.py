@@ -9,7 +9,7 @@ from odradek.protocol.messages.k00_produce import ProduceRequest, TopicProduceDa
 from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
 from odradek.protocol.records import Codec
 from odradek.protocol.records.batch import seal
-from tests.broker.client import fetch_request, produce_request
+from tests.support.messages import fetch_request, produce_request
 from tests.support.waiting import until
 from tests.wire.raw import RawBatch, record, varint
 from tests.wire.talk import DEADLINE_S, TIMESTAMP, Talk, batch, versions

@@ -14,7 +14,7 @@ from odradek.protocol.messages.k23_offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tests.broker.client import fetch_request, produce_request
+from tests.support.messages import fetch_request, produce_request
 from tests.wire.talk import TIMESTAMP, Talk, batch, versions
 
 FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH = 1, 2, 23

@@ -7,8 +7,7 @@ from odradek.protocol.messages.k21_delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from tests.broker.client import fetch_request
-from tests.broker.requests import list_offsets
+from tests.support.messages import fetch_request, list_offsets
 from tests.wire.admin_talk import Conversation, eventually, produce
 from tests.wire.talk import Plain, Talk, versions
 

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import Codec, Record, build_batch
-from tests.broker.client import produce_request
-from tests.broker.requests import delete_records, list_offsets
+from tests.support.messages import delete_records, list_offsets, produce_request
 from tests.wire.admin_talk import (
     PRODUCE_VERSION,
     TOPIC,

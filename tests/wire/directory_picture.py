@@ -18,9 +18,10 @@ from odradek.protocol.messages.k09_offset_fetch import OffsetFetchRequest
 from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
 from odradek.protocol.records import iter_batches, iter_records
 from odradek.protocol.schema import Message
-from tests.broker.client import request_bytes
+from tests.support.connections import RawConnection
+from tests.support.frames import request_bytes
 from tests.support.waiting import until
-from tests.wire.raw import RawBatch, RawConnection, produce, record
+from tests.wire.raw import RawBatch, produce, record
 from tests.wire.servers import Server
 
 READ_COMMITTED: Final = 1

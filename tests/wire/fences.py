@@ -42,7 +42,7 @@ from odradek.protocol.messages.k23_offset_for_leader_epoch import (
 )
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.schema import Message
-from tests.broker.client import batch_of, produce_request
+from tests.support.messages import batch_of, produce_request
 
 OURS: Final = 0
 OTHER: Final = 1

@@ -15,7 +15,6 @@ An id is known once its owner has read its own answer: let followers read before
 import itertools
 import re
 import select
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -36,9 +35,9 @@ from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
 from odradek.protocol.records import iter_batches, iter_records
 from odradek.protocol.schema import Message
-from tests.broker.client import request_bytes
+from tests.support.connections import HungUp, RawConnection
+from tests.support.frames import answer_in, request_bytes, response_class
 from tests.support.waiting import until
-from tests.wire.raw import Closed, RawConnection
 from tests.wire.servers import Server
 from tests.wire.talk import CLOSED, Plain, Talk, shown_time
 
@@ -107,7 +106,9 @@ class GroupTalk(Talk):
         """Send a request and return the answer, or None if the broker hung up."""
         correlation_id = next(self._correlation_ids)
         frame = self.ask_frame(request_bytes(request, version, correlation_id))
-        return None if frame is None else decode_answer(request, version, correlation_id, frame)
+        if frame is None:
+            return None
+        return answer_in(frame, response_class(type(request)), version, correlation_id)
 
     def learn(self, member_id: str, name: str) -> None:
         """From now on show this id as its owner's."""
@@ -236,10 +237,10 @@ class Member:
         self._asked = None
         try:
             frame = self._connection.read_frame()
-        except Closed:
+        except HungUp:
             self.hang_up()
             return None
-        answer = decode_answer(request, version, correlation_id, frame)
+        answer = answer_in(frame, response_class(type(request)), version, correlation_id)
         self._remember(answer)
         return answer
 
@@ -358,17 +359,6 @@ def settle_pair(talk: GroupTalk, a: Member, b: Member, protocols: Protocols = RA
 def served(request: type[Message], first: int = 0) -> range:
     """The versions of a request, from `first` on."""
     return range(max(first, request.VERSIONS.first), request.VERSIONS.last + 1)
-
-
-def decode_answer(request: Message, version: int, correlation_id: int, frame: bytes) -> Any:
-    """The answer to a request; it must be that and nothing more."""
-    module = sys.modules[type(request).__module__]
-    kind = getattr(module, type(request).__name__.removesuffix("Request") + "Response")
-    start = correlation_id.to_bytes(4, "big") + (b"\0" if version in kind.FLEXIBLE else b"")
-    assert frame[: len(start)] == start, "not the answer to this"
-    answer, end = kind.decode(memoryview(frame), version, len(start))
-    assert end == len(frame), "bytes after the answer"
-    return answer
 
 
 def wait_until_groups_are_served(server: Server) -> None:

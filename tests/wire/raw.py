@@ -1,12 +1,10 @@
 """Kafka's protocol by hand, for what no client would send. Only old, inflexible versions are used,
 written here without the broker's own codec."""
 
-import socket
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from fastcrc.crc32 import iscsi as crc32c
 
@@ -14,71 +12,6 @@ PRODUCE: Final = 0
 FETCH: Final = 1
 METADATA: Final = 3
 API_VERSIONS: Final = 18
-TIMEOUT_S: Final = 30.0
-
-
-class Closed(Exception):
-    """The broker closed the connection."""
-
-
-class RawConnection:
-    """A socket that sends whatever it is given and reads frames."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self.socket = socket.create_connection((host, port), timeout=TIMEOUT_S)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.socket.close()
-
-    def send(self, data: bytes) -> None:
-        try:
-            self.socket.sendall(data)
-        except (BrokenPipeError, ConnectionResetError) as error:
-            raise Closed from error
-
-    def send_frame(self, body: bytes) -> None:
-        self.send(struct.pack(">i", len(body)) + body)
-
-    def read_frame(self) -> bytes:
-        """The next answer without its length.  Raises: Closed, TimeoutError."""
-        (size_bytes,) = struct.unpack(">i", self._exactly(4))
-        return self._exactly(size_bytes)
-
-    def ask(self, body: bytes) -> bytes:
-        """Send one request and return its answer after the correlation id."""
-        self.send_frame(body)
-        answer = self.read_frame()
-        assert answer[:4] == body[4:8], "another request's answer"
-        return answer[4:]
-
-    def wait_closed(self) -> bool:
-        """Whether the broker closes without another byte; waits TIMEOUT_S for it."""
-        try:
-            return self.socket.recv(1) == b""
-        except ConnectionResetError:
-            return True
-        except TimeoutError:
-            return False
-
-    def _exactly(self, size_bytes: int) -> bytes:
-        data = bytearray()
-        while len(data) < size_bytes:
-            try:
-                part = self.socket.recv(min(size_bytes - len(data), 1 << 20))
-            except ConnectionResetError:
-                part = b""
-            if not part:
-                raise Closed
-            data += part
-        return bytes(data)
 
 
 def string(text: str | None) -> bytes:

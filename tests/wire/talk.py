@@ -21,8 +21,8 @@ from odradek.protocol.messages.k19_create_topics import (
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.records import HEADER_SIZE_BYTES, Record, build_batch, iter_batches
 from odradek.protocol.schema import Message, Struct
-from tests.broker.client import request_bytes, response_class
-from tests.wire.raw import Closed, RawConnection
+from tests.support.connections import HungUp, RawConnection
+from tests.support.frames import answer_in, request_bytes, response_class
 from tests.wire.servers import Server
 
 API_VERSIONS_KEY: Final = 18
@@ -99,20 +99,14 @@ class Talk:
         frame = self.ask_frame(request_bytes(request, version, correlation_id))
         if frame is None:
             return None
-        kind = response_class(request.API_KEY)
-        flexible = version in kind.FLEXIBLE and request.API_KEY != API_VERSIONS_KEY
-        start = correlation_id.to_bytes(4, "big") + (b"\0" if flexible else b"")
-        assert frame[: len(start)] == start, "not the answer to this"
-        answer, end = kind.decode(memoryview(frame), version, len(start))
-        assert end == len(frame), "bytes after the answer"
-        return answer
+        return answer_in(frame, response_class(type(request)), version, correlation_id)
 
     def ask_frame(self, frame: bytes) -> bytes | None:
         """Send a frame; the answer, or None if the broker hung up."""
         try:
             self.connection.send_frame(frame)
             return self.connection.read_frame()
-        except Closed:
+        except HungUp:
             self.close()
             return None
 
@@ -122,7 +116,7 @@ class Talk:
         try:
             self.connection.send(data)
             self.note(label, self.connection.read_frame())
-        except Closed:
+        except HungUp:
             self.note(label, CLOSED)
         self.close()
 

@@ -17,14 +17,14 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.support.brokers import NewTopicName
+from tests.support.connections import HungUp, RawConnection
+from tests.support.frames import framed
 from tests.support.waiting import until
 from tests.wire.raw import (
     API_VERSIONS,
     METADATA,
     PRODUCE,
-    Closed,
     RawBatch,
-    RawConnection,
     fetch,
     produce,
     produce_errors,
@@ -335,7 +335,7 @@ def answered_or_closed(server: Server, body: bytes) -> str:
             connection.send_frame(request(API_VERSIONS, 0, correlation_id=77))
             while connection.read_frame()[:4] != struct.pack(">i", 77):
                 pass
-        except Closed:
+        except HungUp:
             return "closed"
         except TimeoutError:
             return "waits"
@@ -344,7 +344,7 @@ def answered_or_closed(server: Server, body: bytes) -> str:
 
 def test_byte_by_byte(raw: RawConnection) -> None:
     body = request(API_VERSIONS, 0, correlation_id=5)
-    for byte in struct.pack(">i", len(body)) + body:
+    for byte in framed(body):
         raw.send(bytes([byte]))
     assert raw.read_frame()[:6] == struct.pack(">ih", 5, 0)
 
@@ -358,7 +358,7 @@ def test_many_requests_at_once_are_answered_in_order(
     for number in range(300):
         body = bytearray(kinds[number % 3])
         body[4:8] = struct.pack(">i", number)
-        frames += struct.pack(">i", len(body)) + body
+        frames += framed(body)
     raw.socket.settimeout(60)
     raw.send(bytes(frames))
     answered = [struct.unpack(">i", raw.read_frame()[:4])[0] for _ in range(300)]

@@ -6,8 +6,9 @@ import time
 import pytest
 
 from tests.support.brokers import StartServer
+from tests.support.connections import HungUp, RawConnection
 from tests.support.waiting import until
-from tests.wire.raw import API_VERSIONS, Closed, RawConnection, request
+from tests.wire.raw import API_VERSIONS, request
 from tests.wire.servers import Server
 
 ASK = request(API_VERSIONS, 0)
@@ -23,7 +24,7 @@ def test_too_many_from_one_address(start_server: StartServer, target: str) -> No
             try:
                 further = stack.enter_context(RawConnection(server.host, server.port))
                 further.ask(ASK)
-            except Closed:
+            except HungUp:
                 break
             first.append(further)
         assert len(first) <= 6
@@ -41,7 +42,7 @@ def served(server: Server) -> RawConnection:
         connection = RawConnection(server.host, server.port)
         try:
             connection.ask(ASK)
-        except Closed:
+        except HungUp:
             connection.socket.close()
             return None
         return connection

@@ -17,13 +17,13 @@ import pytest
 from kazoo.client import KazooClient
 
 from odradek.broker.core.partition_state import TopicPartition
-from tests.broker.client import request_bytes
 from tests.broker.running import running
 from tests.kafka.apache import HOST, START_TIMEOUT_S, Kafka39
+from tests.support.connections import RawConnection
+from tests.support.frames import answer_in, request_bytes, response_class
 
 from .fences import OURS, Script, told
-from .message_json import VECTORS, response_class
-from .raw import RawConnection
+from .message_json import VECTORS
 
 VECTOR: Final = VECTORS / "control_fences.json"
 SETTINGS: Final = {
@@ -78,10 +78,9 @@ def answers_of_kafka() -> list[list[Any]]:
         with RawConnection(HOST, broker.port) as connection:
             for step in script.steps():
                 connection.send_frame(request_bytes(step.request, step.version, 1))
-                frame = connection.read_frame()
-                kind = response_class(step.request.API_KEY)
-                start = 5 if step.version in kind.FLEXIBLE else 4
-                response, _ = kind.decode(frame, step.version, start)
+                response = answer_in(
+                    connection.read_frame(), response_class(type(step.request)), step.version
+                )
                 answers.append([step.name, told(response, script.names())])
         return answers
     finally:

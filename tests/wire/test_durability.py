@@ -9,9 +9,10 @@ import pytest
 
 from odradek.storage.files import RealFileSystem
 from odradek.storage.log_file import LogFile
-from tests.broker.client import Client, batch_of
 from tests.broker.running import RunningBroker, WatchedFiles, running
 from tests.support.brokers import StartServer, create_topic
+from tests.support.client import Client
+from tests.support.messages import batch_of
 from tests.wire.load import JavaLoad, LibrdkafkaLoad, numbers_in
 from tests.wire.test_kill import wait_for_acks
 

@@ -12,10 +12,9 @@ import pytest
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import iter_batches, iter_records
-from tests.broker.client import fetch_request
-from tests.broker.requests import list_offsets
 from tests.kafka.apache import Kafka39
 from tests.support.brokers import StartServer, create_topic
+from tests.support.messages import fetch_request, list_offsets
 from tests.support.waiting import until
 from tests.wire.admin_talk import Conversation
 from tests.wire.conversations_retention import LOG_STARTS, OFTEN

@@ -14,10 +14,10 @@ import pytest
 
 from odradek.broker.cluster.control_requests import PARTITIONS_MAX
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
-from tests.broker.client import request_bytes
 from tests.kafka.process import killed_at_the_end
 from tests.support.brokers import StartServer, create_topic
-from tests.wire.raw import Closed, RawConnection
+from tests.support.connections import HungUp, RawConnection
+from tests.support.frames import request_bytes
 from tests.wire.servers import OdradekServer, Server, serve_command
 
 TIMEOUT_S = 60.0
@@ -142,7 +142,7 @@ def first_answer(server: Server) -> MetadataResponse:
             with RawConnection(server.host, server.port) as connection:
                 answer, _ = MetadataResponse.decode(connection.ask(asked), 1)
                 return answer
-        except (ConnectionRefusedError, ConnectionResetError, Closed):
+        except (ConnectionRefusedError, ConnectionResetError, HungUp):
             assert time.monotonic() < deadline
             time.sleep(0.001)
 

@@ -10,8 +10,8 @@ from odradek.broker.core.fetch_session import PartitionFetch
 from odradek.broker.core.partition import Partition
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.storage.errors import CorruptLog, LogDirFailed
-from tests.broker.client import batch_of
 from tests.broker.core.test_partition import STATE, append, partition_of
+from tests.support.messages import batch_of
 
 SIZE_BYTES = len(batch_of(b"a"))
 MANY = 1 << 20

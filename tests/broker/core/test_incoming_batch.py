@@ -23,7 +23,7 @@ from odradek.protocol.records import (
 )
 from odradek.protocol.records.record import MarkerType
 from tests.broker.batches import altered, with_records
-from tests.broker.client import batch_of
+from tests.support.messages import batch_of
 
 WALL_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -11,8 +11,8 @@ from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import NO_LEADER, PartitionState
 from odradek.protocol.errors import BadChecksum, ErrorCode, Refused
 from odradek.protocol.records import read_header
-from tests.broker.client import batch_of
 from tests.storage.support import new_log
+from tests.support.messages import batch_of
 
 STATE = PartitionState(
     topic="t",

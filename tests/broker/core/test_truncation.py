@@ -6,8 +6,8 @@ import pytest
 
 from odradek.broker.core.truncation import truncation_offset
 from tests.broker.batches import altered
-from tests.broker.client import batch_of
 from tests.storage.support import new_log
+from tests.support.messages import batch_of
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
 from odradek.protocol.messages.k42_delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
-from tests.broker.client import Client
 from tests.broker.group_requests import (
     commit,
     consumer_heartbeat,
@@ -29,6 +28,7 @@ from tests.broker.group_requests import (
 )
 from tests.broker.running import RunningBroker, on_broker, running
 from tests.support.awaiting import until
+from tests.support.client import Client
 
 AT_ONCE = {
     "group.initial.rebalance.delay.ms": "0",

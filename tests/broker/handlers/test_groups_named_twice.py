@@ -6,10 +6,10 @@ from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorReques
 from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.k42_delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
-from tests.broker.client import error_codes
 from tests.broker.group_requests import commit
 from tests.broker.running import RunningBroker, on_broker
 from tests.support.awaiting import until
+from tests.support.messages import error_codes
 
 
 @on_broker({"offsets.topic.num.partitions": "1"}, both=False)

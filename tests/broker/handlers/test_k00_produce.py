@@ -6,8 +6,9 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceRequest, ProduceResponse
 from odradek.protocol.records import Codec, Record, build_batch, read_header
 from tests.broker.batches import altered
-from tests.broker.client import Client, batch_of, fetch_request, produce_request, records_in
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
+from tests.support.messages import batch_of, fetch_request, produce_request, records_in
 
 WALL_MS = 1_700_000_000_000
 

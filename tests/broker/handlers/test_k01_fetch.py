@@ -7,7 +7,6 @@ import pytest
 
 from odradek.broker.dispatcher import Dispatcher
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.framing import FRAME_SIZE
 from odradek.protocol.messages.k01_fetch import (
     FetchPartition,
     FetchRequest,
@@ -18,11 +17,13 @@ from odradek.protocol.messages.k01_fetch import (
     ReplicaState,
 )
 from odradek.protocol.records import HEADER_SIZE_BYTES, read_header
-from tests.broker.client import Client, batch_of, fetch_request, records_in, request_bytes
 from tests.broker.requests import delete_topics
 from tests.broker.running import RunningBroker, on_broker, waiters_of
 from tests.broker.test_dispatcher import FakeClient
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.frames import framed, request_bytes
+from tests.support.messages import batch_of, fetch_request, records_in
 
 LONG_MS = 60_000
 OFFSET_UNKNOWN = -1
@@ -422,6 +423,6 @@ async def test_frames_end_where_they_say(broker: RunningBroker) -> None:
     await client.create_topic("t")
     await client.append("t", batch_of(b"a" * 200_000))
     frame = request_bytes(fetch_request("t"), 12)
-    client.send_bytes((FRAME_SIZE.pack(len(frame)) + frame) * 5)
+    client.send_bytes(framed(frame) * 5)
     sizes = [len(await client.read_frame()) for _ in range(5)]
     assert len(set(sizes)) == 1

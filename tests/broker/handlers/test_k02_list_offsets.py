@@ -8,9 +8,9 @@ from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsTopic,
 )
 from odradek.protocol.records import Record, build_batch
-from tests.broker.client import Client, batch_of
-from tests.broker.requests import list_offsets
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
+from tests.support.messages import batch_of, list_offsets
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 UNKNOWN = (-1, -1, -1)

@@ -23,10 +23,10 @@ from odradek.protocol.messages.k75_describe_topic_partitions import (
     TopicRequest,
 )
 from odradek.protocol.schema import Message
-from tests.broker.client import Client
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.requests import metadata
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
 
 NOT_ASKED_FOR = -(1 << 31)
 

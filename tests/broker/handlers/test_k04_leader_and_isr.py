@@ -7,9 +7,9 @@ from odradek.protocol.messages.k04_leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
-from tests.broker.client import HungUp
 from tests.broker.controlled import SENDER, SETTINGS, TOPIC_ID, take_control
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.connections import HungUp
 
 
 def lead(*partitions: int, controller_epoch: int = SENDER.controller_epoch) -> LeaderAndIsrRequest:

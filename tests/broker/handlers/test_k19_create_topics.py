@@ -14,9 +14,11 @@ from odradek.protocol.messages.k19_create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from tests.broker.client import TIMEOUT_S, Client, creatable
 from tests.broker.requests import metadata
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
+from tests.support.connections import TIMEOUT_S
+from tests.support.messages import creatable
 
 DEFAULT = -1
 

@@ -7,9 +7,9 @@ from odradek.protocol.messages.k20001_describe_group_journal import (
     DescribeGroupJournalRequest,
     DescribeGroupJournalResponse,
 )
-from tests.broker.client import Client
 from tests.broker.group_requests import join
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
 
 
 async def journals(client: Client, *groups: str) -> list[DescribedGroupJournal]:

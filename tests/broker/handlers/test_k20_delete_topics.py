@@ -8,10 +8,12 @@ from odradek.protocol.messages.k20_delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from tests.broker.client import TIMEOUT_S, Client, batch_of, fetch_request
 from tests.broker.requests import delete_topics, metadata
 from tests.broker.running import RunningBroker, on_broker
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.connections import TIMEOUT_S
+from tests.support.messages import batch_of, fetch_request
 
 TIMEOUT_MS = TIMEOUT_S * 1000
 

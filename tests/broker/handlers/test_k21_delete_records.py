@@ -13,12 +13,13 @@ from odradek.protocol.messages.k21_delete_records import (
     DeleteRecordsTopic,
 )
 from odradek.storage.checkpoint import LOG_START, read_offsets
-from tests.broker.client import Client, HungUp, batch_of, records_in
 from tests.broker.faults import BROKEN, FULL, FaultyFiles
 from tests.broker.log_dirs import broker_at, dir_of
-from tests.broker.requests import delete_records, list_offsets
 from tests.broker.running import RunningBroker, on_broker, running
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.connections import HungUp
+from tests.support.messages import batch_of, delete_records, list_offsets, records_in
 
 ABSENT = (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 OUT_OF_RANGE = (-1, ErrorCode.OFFSET_OUT_OF_RANGE)

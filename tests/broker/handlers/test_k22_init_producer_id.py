@@ -8,8 +8,8 @@ from odradek.protocol.messages.k22_init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from tests.broker.client import Client
 from tests.broker.running import RunningBroker, on_broker, running
+from tests.support.client import Client
 
 PLAIN = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
 

@@ -1,7 +1,8 @@
 from odradek.protocol.errors import ErrorCode
-from tests.broker.client import Client, batch_of
 from tests.broker.requests import offset_for_leader_epoch
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
+from tests.support.messages import batch_of
 
 
 async def end_of(

@@ -5,9 +5,9 @@ from odradek.protocol.messages.k32_describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResult,
 )
-from tests.broker.client import Client
 from tests.broker.requests import describe_configs
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 DYNAMIC_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5

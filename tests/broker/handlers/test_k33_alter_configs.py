@@ -2,9 +2,9 @@ import pytest
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k33_alter_configs import AlterConfigsResourceResponse
-from tests.broker.client import Client
 from tests.broker.requests import alter_configs, describe_configs
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 

@@ -3,8 +3,9 @@ from odradek.protocol.messages.k35_describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResult,
 )
-from tests.broker.client import Client, batch_of
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
+from tests.support.messages import batch_of
 
 
 async def describe(client: Client, *asked: tuple[str, list[int]]) -> DescribeLogDirsResult:

@@ -13,9 +13,11 @@ from odradek.protocol.messages.k37_create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from tests.broker.client import TIMEOUT_S, Client, batch_of
 from tests.broker.requests import create_partitions, delete_topics
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
+from tests.support.connections import TIMEOUT_S
+from tests.support.messages import batch_of
 
 
 async def extend(

@@ -8,8 +8,9 @@ from odradek.protocol.messages.k43_elect_leaders import (
     ElectLeadersResponse,
     TopicPartitions,
 )
-from tests.broker.client import Client, batch_of, error_codes
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
+from tests.support.messages import batch_of, error_codes
 
 OTHER = 7
 

@@ -5,9 +5,9 @@ from odradek.broker.loggers import logger_levels
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k32_describe_configs import DescribeConfigsResourceResult
 from odradek.protocol.messages.k44_incremental_alter_configs import AlterConfigsResourceResponse
-from tests.broker.client import Client
 from tests.broker.requests import change_configs, describe_configs
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

@@ -6,8 +6,8 @@ from odradek.protocol.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
     OngoingTopicReassignment,
 )
-from tests.broker.client import Client
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
 
 
 async def listed(client: Client, *asked: int, every: bool = False) -> list[tuple[str, list[int]]]:

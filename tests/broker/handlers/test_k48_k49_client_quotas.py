@@ -12,9 +12,10 @@ from odradek.protocol.messages.k49_alter_client_quotas import (
     EntryData,
     OpData,
 )
-from tests.broker.client import Client, error_codes
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.running import RunningBroker, on_broker, running
+from tests.support.client import Client
+from tests.support.messages import error_codes
 
 RATE = "producer_byte_rate"
 

@@ -4,8 +4,9 @@ from odradek.protocol.messages.k61_describe_producers import (
     PartitionResponse,
     TopicRequest,
 )
-from tests.broker.client import Client, batch_of, error_codes
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
+from tests.support.messages import batch_of, error_codes
 
 TIMESTAMP = 1_700_000_000_000
 

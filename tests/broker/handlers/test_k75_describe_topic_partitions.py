@@ -5,8 +5,8 @@ from odradek.protocol.messages.k75_describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
-from tests.broker.client import Client
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
 
 
 async def page(

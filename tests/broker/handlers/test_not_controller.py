@@ -13,9 +13,9 @@ from odradek.protocol.messages.k45_alter_partition_reassignments import (
 from odradek.protocol.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
-from tests.broker.client import creatable, error_codes
 from tests.broker.requests import create_partitions, delete_topics
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.messages import creatable, error_codes
 
 from .controllers import Inactive
 

@@ -7,9 +7,9 @@ from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsTopic,
 )
 from odradek.protocol.records import MarkerType
-from tests.broker.client import Client
 from tests.broker.running import RunningBroker, on_broker
 from tests.storage.test_txn_index import Producers
+from tests.support.client import Client
 
 COMMITTED = 1
 

@@ -7,9 +7,10 @@ from odradek.broker.config import Config
 from odradek.broker.metadata import Address, BrokerInfo, MetadataCache
 from odradek.broker.peers.addresses import Peers
 from odradek.broker.peers.controller_client import ControllerClient
-from odradek.protocol.framing import FRAME_SIZE, encode_response, read_request_start
+from odradek.protocol.framing import encode_response, read_request_start
 from odradek.protocol.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
 from odradek.protocol.schema import Message
+from tests.support.connections import read_frame
 
 HOST = "127.0.0.1"
 OWN_ID = 7
@@ -51,8 +52,7 @@ class OtherBroker:
         self._writers.append(writer)
         try:
             while True:
-                (size_bytes,) = FRAME_SIZE.unpack(await reader.readexactly(4))
-                frame = await reader.readexactly(size_bytes)
+                frame = await read_frame(reader)
                 api_key, version, correlation_id = read_request_start(frame)
                 response: Message | None
                 if api_key == 18:

@@ -27,10 +27,13 @@ from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResp
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
 from odradek.protocol.messages.k43_elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from tests.broker.client import Client, batch_of, fetch_request, records_in
 from tests.broker.running import DEADLINE_S, running
 from tests.sim.loop import SimLoop, simulate
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.connections import read_frame
+from tests.support.frames import framed
+from tests.support.messages import batch_of, fetch_request, records_in
 
 HOST = "127.0.0.1"
 MIB = 1 << 20
@@ -66,8 +69,7 @@ class Server:
 
 async def read_request(reader: asyncio.StreamReader) -> tuple[int, int, int, bytes]:
     """API key, version, correlation id, and the frame."""
-    (size_bytes,) = FRAME_SIZE.unpack(await reader.readexactly(4))
-    frame = await reader.readexactly(size_bytes)
+    frame = await read_frame(reader)
     return (*read_request_start(frame), frame)
 
 
@@ -183,10 +185,6 @@ def answering(make: Callable[[int], bytes]) -> Serve:
             writer.write(make(correlation_id))
 
     return serve
-
-
-def framed(data: bytes) -> bytes:
-    return FRAME_SIZE.pack(len(data)) + data
 
 
 BROKEN: dict[str, tuple[Serve, str]] = {

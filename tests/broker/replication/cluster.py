@@ -29,10 +29,10 @@ from odradek.protocol.messages.k56_alter_partition import (
 )
 from odradek.protocol.schema import Message
 from odradek.storage.log_dirs import LogDirs
-from tests.broker.client import Client
 from tests.broker.faults import FaultyFiles
 from tests.broker.running import HOST, MovableClock
 from tests.support.awaiting import until
+from tests.support.client import Client
 
 TOPIC: Final = "t"
 TOPIC_ID: Final = bytes(range(16))

@@ -6,7 +6,6 @@ from typing import Final
 
 from odradek.broker.metadata import Address, BrokerInfo
 from odradek.protocol.framing import (
-    FRAME_SIZE,
     encode_response,
     read_client_id,
     read_request_start,
@@ -15,6 +14,7 @@ from odradek.protocol.messages.k01_fetch import FetchRequest
 from odradek.protocol.messages.k02_list_offsets import ListOffsetsRequest
 from odradek.protocol.schema import Message
 from tests.broker.running import HOST
+from tests.support.connections import read_frame
 
 KINDS: Final[dict[int, type[Message]]] = {1: FetchRequest, 2: ListOffsetsRequest}
 
@@ -64,8 +64,7 @@ class FakeLeader:
         writer.transport.abort()
 
     async def _respond(self, reader: asyncio.StreamReader) -> bytes | None:
-        (size_bytes,) = FRAME_SIZE.unpack(await reader.readexactly(4))
-        frame = memoryview(await reader.readexactly(size_bytes))
+        frame = memoryview(await read_frame(reader))
         api_key, version, correlation_id = read_request_start(frame)
         kind = KINDS[api_key]
         flexible = version in kind.FLEXIBLE

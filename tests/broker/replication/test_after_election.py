@@ -6,8 +6,8 @@ from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from tests.broker.client import batch_of
 from tests.support.awaiting import until
+from tests.support.messages import batch_of
 
 from .cluster import TOPIC, Cluster, state_of
 from .test_following import KEY, on_cluster, produce

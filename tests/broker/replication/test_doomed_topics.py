@@ -2,8 +2,8 @@
 
 from odradek.broker.core.fetch_session import PartitionFetch
 from odradek.protocol.errors import ErrorCode
-from tests.broker.client import fetch_request
 from tests.support.awaiting import until
+from tests.support.messages import fetch_request
 
 from .cluster import TOPIC, TOPIC_ID, Cluster, state_of
 from .test_following import KEY, on_cluster, produce

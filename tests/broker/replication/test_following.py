@@ -22,11 +22,10 @@ from odradek.storage.load_report import LoadReport
 from odradek.storage.log import Log
 from odradek.storage.staging import Staged
 from tests.broker.batches import altered
-from tests.broker.client import batch_of
 from tests.broker.faults import FULL
-from tests.broker.requests import delete_records
 from tests.storage.support import slow_staged
 from tests.support.awaiting import until
+from tests.support.messages import batch_of, delete_records
 
 from .cluster import TOPIC, Cluster, replicating, state_of
 

@@ -33,9 +33,9 @@ from odradek.protocol.primitives import INT64_MAX
 from odradek.protocol.records import set_offset_and_epoch
 from odradek.protocol.schema import Message
 from odradek.storage.checkpoint import OFFSET_MAX
-from tests.broker.client import batch_of
 from tests.seeds import seeds
 from tests.support.awaiting import until
+from tests.support.messages import batch_of
 
 from .cluster import TOPIC, TOPIC_ID, Cluster, Replicating, replicating, state_of
 from .fake_leader import Answer, FakeLeader

@@ -11,8 +11,9 @@ from odradek.broker.promise import LATE_S
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.primitives import ZERO_UUID
-from tests.broker.client import Client, batch_of, produce_request
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.messages import batch_of, produce_request
 
 from .cluster import BROKER_EPOCH, TOPIC, Cluster, Replicating, replicating, state_of
 from .test_following import KEY, on_cluster, produce

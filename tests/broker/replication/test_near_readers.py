@@ -11,9 +11,9 @@ from odradek.protocol.messages.k01_fetch import (
     PartitionData,
 )
 from odradek.protocol.records import MarkerType
-from tests.broker.client import batch_of
 from tests.storage.test_txn_index import Producers
 from tests.support.awaiting import until
+from tests.support.messages import batch_of
 
 from .cluster import TOPIC, Cluster, state_of
 from .test_following import on_cluster, produce

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.core import fetch_session_slots
-from tests.broker.client import Client, batch_of
-from tests.broker.requests import delete_records
 from tests.seeds import seeds
 from tests.support.awaiting import until
+from tests.support.client import Client
+from tests.support.messages import batch_of, delete_records
 
 from .cluster import TOPIC, Cluster, Replicating, replicating, state_of
 

@@ -5,8 +5,8 @@ after eleven, so that each leap of the clock lets one more through.
 """
 
 from odradek.broker.core.partition_state import TopicPartition
-from tests.broker.client import batch_of
 from tests.support.awaiting import until
+from tests.support.messages import batch_of
 
 from .cluster import TOPIC, Cluster, Replicating, state_of
 from .test_following import KEY, on_cluster

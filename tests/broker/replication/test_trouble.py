@@ -16,9 +16,9 @@ from odradek.protocol.messages.k01_fetch import (
     ReplicaState,
 )
 from odradek.storage.errors import LogDirFailed
-from tests.broker.client import batch_of
 from tests.broker.faults import BROKEN, FULL
 from tests.support.awaiting import until
+from tests.support.messages import batch_of
 
 from .cluster import TOPIC, TOPIC_ID, Cluster, state_of
 from .test_following import KEY, on_cluster, produce

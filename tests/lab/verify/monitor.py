@@ -4,8 +4,6 @@ Only what has changed is noted. A broker that does not answer is asked again on 
 """
 
 import asyncio
-import itertools
-import struct
 import time
 from collections.abc import Hashable
 from typing import Any, Final
@@ -23,8 +21,7 @@ from odradek.protocol.messages.k09_offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from odradek.protocol.schema import Message
-from tests.broker.client import request_bytes
-from tests.lab.asking import response_class
+from tests.support.connections import AsyncConnection
 
 from .events import Controls, Offset, View
 from .noting import Notes, now_s, spec, tell, told_to_stop
@@ -49,29 +46,21 @@ class Monitor:
         self._groups: list[str] = told["groups"]
         self._notes = notes
         self._known: dict[Hashable, Any] = {}
-        self._numbers = itertools.count(1)
 
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                    reader, writer = await asyncio.open_connection(self._host, self._port)
-                await self._watch(reader, writer)
-            except (OSError, asyncio.IncompleteReadError, TimeoutError, MalformedMessage):
+                    connection = await AsyncConnection.connect(self._port, self._host)
+                await self._watch(connection)
+            except (OSError, TimeoutError, MalformedMessage):
                 await asyncio.sleep(EVERY_S)
 
-    async def _watch(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _watch(self, connection: AsyncConnection) -> None:
         async def ask(request: Message, version: int) -> Any:
-            body = request_bytes(request, version, next(self._numbers), client_id="monitor")
-            writer.write(struct.pack(">i", len(body)) + body)
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                (size_bytes,) = struct.unpack(">i", await reader.readexactly(4))
-                frame = await reader.readexactly(size_bytes)
-            kind = response_class(type(request))
-            start = 5 if version in kind.FLEXIBLE else 4
-            answer, _ = kind.decode(memoryview(frame), version, start)
-            return answer
+                return await connection.ask(request, version, client_id="monitor")
 
         try:
             while True:
@@ -83,7 +72,7 @@ class Monitor:
                     self._committed(await ask(self._fetch(), 8))
                 await asyncio.sleep(max(0.0, due_s - time.monotonic()))
         finally:
-            writer.close()
+            connection.writer.close()
 
     def _metadata(self) -> MetadataRequest:
         topic = MetadataRequestTopic(name=self._topic)
