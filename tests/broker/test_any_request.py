@@ -117,6 +117,7 @@ async def say(client: Client, requests: Requests, api: Api, version: int) -> boo
     return True
 
 
+@pytest.mark.slow
 @on_broker(SETTINGS)
 async def test_any_request(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
     client = await broker.client()
@@ -134,6 +135,7 @@ async def test_any_request(broker: RunningBroker, caplog: pytest.LogCaptureFixtu
     assert not broker.node.replicas.is_offline
 
 
+@pytest.mark.slow
 @on_broker({**SETTINGS, "controlled.shutdown.enable": "false"}, both=False)
 async def test_any_control_request(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
     client = await broker.client()
@@ -151,6 +153,7 @@ async def test_any_control_request(broker: RunningBroker, caplog: pytest.LogCapt
     assert not broker.node.replicas.is_offline
 
 
+@pytest.mark.slow
 @on_broker({"odradek.topic.partitions.max": "50"}, both=False)
 async def test_any_bytes(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
     """A good request in which some bytes are changed."""

@@ -78,6 +78,7 @@ def test_all_logs_are_synced_before_the_checkpoints_and_the_marker(tmp_path: Pat
     again.abandon()
 
 
+@pytest.mark.slow
 def test_one_failed_fsync_leaves_no_marker_and_no_descriptor(tmp_path: Path) -> None:
     files = NotedFiles()
     dirs = filled(tmp_path, files)

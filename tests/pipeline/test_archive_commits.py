@@ -111,6 +111,7 @@ def test_a_kill_at_any_step_of_archiving() -> None:
     pytest.fail("it never ended")
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_step_of_recovery() -> None:
     torn = [torn_at(killed) for killed in range(20, 45)]
     for disk, killed in itertools.product(torn, range(1, 40)):
@@ -145,6 +146,7 @@ def test_a_kill_at_any_step_of_a_compaction() -> None:
     pytest.fail("it never ended")
 
 
+@pytest.mark.slow
 def test_a_power_cut_at_any_step_takes_no_commit_back() -> None:
     """What a batch's end promised to Spark's checkpoint is there, whatever no sync has reached."""
     for cut in range(STEP_LIMIT):
@@ -206,6 +208,7 @@ def test_a_second_job_at_any_step_of_the_first(zombie: Job) -> None:
     pytest.fail("it never ended")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zombie", [archive, compact, markers])
 def test_a_job_that_wakes_at_any_step_of_the_second(zombie: Job) -> None:
     """The first sleeps at a step, and goes on while the second recovers from it."""
@@ -217,6 +220,7 @@ def test_a_job_that_wakes_at_any_step_of_the_second(zombie: Job) -> None:
             settled(disk)
 
 
+@pytest.mark.slow
 def test_two_that_recover_from_a_third_by_turns() -> None:
     start = next(
         disk
@@ -324,5 +328,6 @@ def test_snapshots_spare_readers_the_commits_before() -> None:
     assert len(retired) == 38
 
 
+@pytest.mark.slow
 def test_a_snapshot_comes_after_its_commit() -> None:
     assert commit_path(7) < commit_path(7, SNAPSHOT) < commit_path(8)

@@ -79,6 +79,7 @@ def spoiled(draw: st.DrawFn) -> tuple[Model, Model]:
     )
 
 
+@pytest.mark.slow
 @given(spoiled(), st.integers(1, 8))
 def test_it_says_what_a_naive_comparison_says(sides: tuple[Model, Model], size: int) -> None:
     comparison = audited(*sides, size)
@@ -92,6 +93,7 @@ def test_it_says_what_a_naive_comparison_says(sides: tuple[Model, Model], size: 
         assert sum(part.left.count for part in partition.ranges if part.left) == len(held[0])
 
 
+@pytest.mark.slow
 @given(spoiled())
 def test_size_of_ranges_makes_no_difference(sides: tuple[Model, Model]) -> None:
     fine, coarse = audited(*sides, 1), audited(*sides, 100)

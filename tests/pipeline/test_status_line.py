@@ -201,6 +201,7 @@ def test_an_audit_tells_each_of_its_steps() -> None:
     assert "audit step=2 steps=6: reading archive: /a\n" in screen.getvalue()
 
 
+@pytest.mark.slow
 def test_a_compaction_tells_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     files = [ArchivedFile(f"{folder}/{name}", "t", 1, 10) for folder in "ab" for name in "xyz"]
     writer: Any = SimpleNamespace(

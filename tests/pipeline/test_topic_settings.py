@@ -78,6 +78,7 @@ def test_a_damaged_file_is_named(text: str) -> None:
         read_settings(Process(disk), "t")
 
 
+@pytest.mark.slow
 def test_a_topic_that_was_made_anew_is_refused_however_long_it_is() -> None:
     process = Process(Disk())
     config: Mapping[str, str] = {}

@@ -29,6 +29,7 @@ def test_a_message_may_have_this_many_elements() -> None:
     assert len(request.topics) == ELEMENTS_MAX
 
 
+@pytest.mark.slow
 def test_nested_elements_count_together() -> None:
     count = 1000
     topic = struct.pack(">hi", 0, count) + bytes(8 * count)

@@ -96,12 +96,14 @@ async def check_logs(broker: SimBroker, history: History) -> list[Log]:
     return logs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(6, 20))
 def test_what_was_acknowledged_survives_crashes(seed: int, data_dir: Path) -> None:
     logs = crashes(seed, data_dir).value
     assert sum(len(log) for log in logs) > 50, "the load was to be worth the name"
 
 
+@pytest.mark.slow
 def test_one_seed_one_trace(data_dir: Path) -> None:
     first, second, other = (crashes(seed, data_dir) for seed in (7, 7, 8))
     assert first.trace.lines == second.trace.lines
@@ -182,6 +184,7 @@ def test_a_client_that_stops_reading_costs_little(seed: int, data_dir: Path) -> 
     assert buffered_bytes < 600_000, "an answer of 3.2 MB was to wait in its file"
 
 
+@pytest.mark.slow
 def test_an_hour_without_work(data_dir: Path) -> None:
     async def main(loop: SimLoop) -> None:
         broker = SimBroker(loop, data_dir)

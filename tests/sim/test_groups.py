@@ -74,6 +74,7 @@ def test_a_group_lives_through_crashes(seed: int, tmp_path: Path) -> None:
     assert any(history.committed.values()), "somebody was to get somewhere"
 
 
+@pytest.mark.slow
 def test_one_seed_one_trace(tmp_path: Path) -> None:
     first, second = (run(7, tmp_path / "data") for _ in range(2))
     assert first.trace.digest == second.trace.digest

@@ -126,6 +126,7 @@ def test_the_operating_system_is_refused_with_a_hint() -> None:
             simulate(program, 1)
 
 
+@pytest.mark.slow
 def test_a_crash_runs_no_clean_up_and_fails_who_waits_outside() -> None:
     async def work(log: list[str]) -> None:
         log.append("began")

@@ -282,12 +282,14 @@ def test_every_kind_of_call_is_made(whole_life: FaultyOs) -> None:
     }
 
 
+@pytest.mark.slow
 def test_one_fault_at_each_call_site(whole_life: FaultyOs, memory: Path) -> None:
     faults = whole_life.faults()
     assert len(faults) > 100
     outlive(faults, memory)
 
 
+@pytest.mark.slow
 def test_a_full_disk_at_any_time(memory: Path) -> None:
     number, deeds = 0, 1
     while number < deeds:

@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -177,4 +178,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 LogMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
-TestLogMachine = LogMachine.TestCase
+TestLogMachine = pytest.mark.slow(LogMachine.TestCase)

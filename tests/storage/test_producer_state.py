@@ -158,6 +158,7 @@ entries = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(entries, max_size=8, unique_by=lambda entry: entry.producer_id))
 def test_a_snapshot_keeps_the_newest_batch_of_each_producer(given: list[ProducerEntry]) -> None:
     state = decode_snapshot(encode_snapshot(ProducerState(given)))

@@ -73,6 +73,7 @@ def assert_whole(log: Log, batch_count: int) -> None:
     assert contents(log)[-1] == (2 * batch_count, b"next")
 
 
+@pytest.mark.slow
 def test_every_cut_of_the_last_three_batches_ends_at_a_whole_batch(tmp_path: Path) -> None:
     log = killed(tmp_path)
     path = active_path(log)

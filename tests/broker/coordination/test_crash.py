@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from odradek.broker.coordination.journal import SqliteJournal
 from odradek.broker.coordination.tree import Tree
 
@@ -12,6 +14,7 @@ ROUNDS = 12
 WORKERS = 4
 
 
+@pytest.mark.slow
 def test_what_was_answered_is_there_after_a_crash(tmp_path: Path) -> None:
     rounds = [str(round_) for round_ in range(ROUNDS)]
     child = subprocess.run(

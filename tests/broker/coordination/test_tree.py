@@ -129,6 +129,7 @@ ops: st.SearchStrategy[Op] = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(before=st.lists(ops, max_size=10), failing=st.lists(ops, max_size=6))
 @settings(max_examples=150, deadline=None)
 def test_a_failed_transaction_is_undone_in_every_view(before: list[Op], failing: list[Op]) -> None:
@@ -146,6 +147,7 @@ def test_a_failed_transaction_is_undone_in_every_view(before: list[Op], failing:
     assert everything(tree) == everything(twin)
 
 
+@pytest.mark.slow
 @given(some=st.lists(ops, max_size=12))
 @settings(max_examples=100, deadline=None)
 def test_what_is_saved_is_the_tree_without_ephemerals(some: list[Op]) -> None:

@@ -280,6 +280,7 @@ int32s = st.integers(-(2**31), 2**31 - 1)
 replicas = st.dictionaries(st.integers(0, 2**31 - 1), st.lists(int32s).map(tuple), max_size=3)
 
 
+@pytest.mark.slow
 @given(
     assignment=st.builds(
         TopicAssignment,

@@ -54,6 +54,7 @@ def clusters(draw: st.DrawFn) -> list[BrokerRack]:
     clusters(), st.integers(1, 40), st.integers(1, 9), st.integers(0, 20), st.integers(0, 20),
     st.integers(0, 50),
 )  # fmt: skip
+@pytest.mark.slow
 def test_what_an_assignment_promises(
     brokers: list[BrokerRack], partitions: int, factor: int, start: int, shift: int, first: int
 ) -> None:
@@ -94,6 +95,7 @@ def test_racks_are_dealt_in_turn() -> None:
     assert alternate_racks({0: "b", 1: "a", 2: "a", 3: "c", 4: "a"}) == [1, 0, 3, 2, 4]
 
 
+@pytest.mark.slow
 @given(clusters(), st.integers(1, 12), st.integers(1, 12), st.integers(1, 9))
 def test_added_partitions_go_on_with_the_round(
     brokers: list[BrokerRack], before: int, added: int, factor: int

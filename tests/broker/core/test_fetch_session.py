@@ -385,6 +385,7 @@ def test_as_kafka_answers() -> None:
 KEYS: list[Key] = [(topic, number) for topic in "ab" for number in range(3)]
 
 
+@pytest.mark.slow
 @given(st.integers(1, 3), st.data())
 def test_the_slots_always_add_up(slots: int, data: st.DataObject) -> None:
     fetcher = Fetcher(slots=slots, partitions_max=10)

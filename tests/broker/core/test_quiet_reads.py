@@ -115,6 +115,7 @@ def test_a_stranger_with_another_ones_session_is_refused(partition: Partition) -
     assert read(partition, fetch, replica=9).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+@pytest.mark.slow
 def test_what_a_session_lets_go_of_does_not_wait_for_the_collector(partition: Partition) -> None:
     """With it stay the partition and its log, of a topic that may have been deleted."""
 

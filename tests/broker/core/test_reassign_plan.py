@@ -62,6 +62,7 @@ def check_moved(
         assert lost == (key in plan.fewer_racks)
 
 
+@pytest.mark.slow
 @given(clusters(), st.sets(st.sampled_from([*range(7), 90]), min_size=1, max_size=3))
 def test_a_drained_broker_holds_nothing(cluster: Given, leaving: set[int]) -> None:
     brokers, before = cluster
@@ -84,6 +85,7 @@ def test_a_drained_broker_holds_nothing(cluster: Given, leaving: set[int]) -> No
         assert all(broker.rack in held for broker in unused)
 
 
+@pytest.mark.slow
 @given(clusters(), st.integers(0, 6), st.integers(0, 6))
 def test_a_replaced_broker_holds_nothing(cluster: Given, new: int, live_old: int) -> None:
     brokers, before = cluster
@@ -103,6 +105,7 @@ def test_a_replaced_broker_holds_nothing(cluster: Given, new: int, live_old: int
     assert moves(before, plan) == sum(old in replicas for replicas in before.values())
 
 
+@pytest.mark.slow
 @given(clusters(), st.sets(st.integers(0, 6), min_size=1))
 def test_a_spread_is_even(cluster: Given, targets: set[int]) -> None:
     brokers, before = cluster

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from odradek.broker.handlers import APIS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k09_offset_fetch import (
@@ -54,6 +56,7 @@ async def form_group(client: Client, group_id: str) -> str:
     return member_id
 
 
+@pytest.mark.slow
 @on_broker(AT_ONCE, both=False)
 async def test_offsets_in_every_version(broker: RunningBroker) -> None:
     client = await client_of(broker)

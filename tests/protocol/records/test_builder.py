@@ -26,6 +26,7 @@ def read_back(batch: bytearray) -> list[Record]:
     return list(iter_records(batch, header, size_bytes_max=SIZE_BYTES_MAX))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_come_back(codec: Codec) -> None:
     @settings(max_examples=40)

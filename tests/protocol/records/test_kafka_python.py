@@ -36,6 +36,7 @@ def assert_they_read(batch: bytes, records: list[Record]) -> None:
     ] == records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 def test_both_read_what_the_other_wrote(codec: Codec) -> None:
     @settings(max_examples=40)

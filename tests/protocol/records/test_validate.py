@@ -163,6 +163,7 @@ def test_records_without_key_are_named_if_keys_are_required(codec: Codec) -> Non
     validate(keyed, keys_required=True)
 
 
+@pytest.mark.slow
 def test_the_fast_path_agrees_with_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of all shapes, some broken, give the same with the fast path switched off."""
 

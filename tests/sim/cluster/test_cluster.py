@@ -52,6 +52,7 @@ def live_on(progress: Progress, *, at_once: int) -> None:
         progress.add(count)
 
 
+@pytest.mark.slow
 def test_promises_hold_in_a_storm() -> None:
     live(seeds(6, 6))
 
@@ -103,6 +104,7 @@ def test_a_trace_tells_what_has_happened_and_to_whom() -> None:
     assert len({trace(list), trace(dict), trace(list, "1"), trace(list, "2")}) == 4
 
 
+@pytest.mark.slow
 def test_a_seed_is_a_life() -> None:
     """Also in another process, whose strings hash otherwise."""
     with simulated():

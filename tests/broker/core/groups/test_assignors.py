@@ -100,6 +100,7 @@ def groups(draw: st.DrawFn, *, mixed: bool | None = None) -> GroupSpec:
     return GroupSpec(members, {topic(number): count for number, count in counts.items()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(spec=groups())
 @settings(max_examples=60)
@@ -143,6 +144,7 @@ def test_uniform_gives_all_the_same_and_one_join_or_leave_moves_no_more_than_it_
     assert moves(target, left) == 0
 
 
+@pytest.mark.slow
 @given(spec=groups(mixed=True))
 @settings(max_examples=60)
 def test_uniform_leaves_no_topic_where_one_move_would_help(spec: GroupSpec) -> None:

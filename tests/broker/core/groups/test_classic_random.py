@@ -7,6 +7,8 @@ jumps, and a log that refuses.
 
 import random
 
+import pytest
+
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k13_leave_group import MemberIdentity
 from tests.seeds import seeds
@@ -211,6 +213,7 @@ class Life:
             assert kept == set(roster.members), "the record does not have the members"
 
 
+@pytest.mark.slow
 def test_random_lives() -> None:
     syncs = 0
     for seed in SEEDS:

@@ -341,6 +341,7 @@ def test_newer_versions_are_read_as_ours_and_answered_in_ours() -> None:
         write_assignment(partitions, -1, topics)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=60))
 @settings(max_examples=150)
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:

@@ -1,5 +1,7 @@
 """SubscribedTopicRegex: looked up after the heartbeat, rarely, and when topics are new."""
 
+import pytest
+
 from odradek.broker.core.groups.consumer_patterns import RESOLVE_INTERVAL_MS_MIN
 from odradek.broker.core.groups.consumer_records import regex_record
 from odradek.broker.core.groups.consumer_state import ResolvedRegex
@@ -127,6 +129,7 @@ def test_a_stored_pattern_that_does_not_compile_here_means_nothing() -> None:
     assert run.group.state.regexes["("].topics == frozenset()
 
 
+@pytest.mark.slow
 def test_others_get_their_turn_while_many_topics_are_looked_through() -> None:
     names = [f"t{number}-{'b' * 230}" for number in range(150)]
     run = Running(Topics(**dict.fromkeys(names, 1)))

@@ -7,6 +7,8 @@
 from random import Random
 from typing import Any
 
+import pytest
+
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from tests.seeds import seeds
@@ -198,6 +200,7 @@ class World:
         assert consumed == wanted
 
 
+@pytest.mark.slow
 def test_random_groups() -> None:
     for seed in SEEDS:
         try:
