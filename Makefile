@@ -122,8 +122,9 @@ needs: ## say what `make test` needs, and what of it is not here yet
 tools: ## Java, Maven, kcat, ip, nft, Chromium and a C compiler, from the distribution if missing
 	.ci/packages $(TOOLS)
 
-jars: $(VENV)/.dev tools ## Apache Kafka's jars, into .cache/jars
+jars: $(VENV)/.dev tools ## Apache Kafka's jars, into .cache/jars, and what its JVMs start with
 	$(BIN)/python -m tests.kafka.jars
+	$(BIN)/python -m tests.kafka.classes
 
 spark: $(SPARK_3_5)/.made $(SPARK_4_0)/.made ## one environment per tested Spark, and its connector
 	$(SPARK_4_0)/bin/python -m tests.spark.prepare

@@ -80,7 +80,7 @@ def main() -> int:
     given = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="compaction-", dir=given.directory))
     settings = {"log.cleaner.backoff.ms": "100", "log.cleaner.threads": "1"}
-    kafka = LoudKafka(home / "kafka", settings, heap_mb=1024)
+    kafka = LoudKafka(home / "kafka", settings, heap_mb=1024, jvm_options=())
     try:
         kafka.start()
         measure(kafka, home, "warm-up", given.codec[0], given.megabytes)  # Java compiles

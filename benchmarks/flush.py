@@ -59,7 +59,9 @@ def main(arguments: list[str]) -> int:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="odradek-flush-", dir=given.directory) as home,
-            apache_kafka(VERSION, directory=Path(home) / "kafka", heap_mb=1024) as kafka,
+            apache_kafka(
+                VERSION, directory=Path(home) / "kafka", heap_mb=1024, jvm_options=()
+            ) as kafka,
         ):
             odradek = start_odradek(Path(home) / "odradek")
             try:

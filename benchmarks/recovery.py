@@ -100,7 +100,7 @@ def write(path: Path, size_bytes: int, megabytes: int) -> Path:
 def by_kafka(home: Path, size_bytes: int, megabytes: int) -> tuple[Path, float]:
     """The directory that Kafka has written, and the seconds that it took to recover it."""
     settings = {"num.recovery.threads.per.data.dir": "1", "log.segment.bytes": str(1 << 30)}
-    kafka = LoudKafka(home, settings, heap_mb=1024)
+    kafka = LoudKafka(home, settings, heap_mb=1024, jvm_options=())
     try:
         kafka.start()
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})

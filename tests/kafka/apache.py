@@ -11,12 +11,13 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from .jars import classpath
+from .jvm import quick
 from .process import POLL_S, BrokerServer, ServerFailed, free_port, serves_metadata
 from .zookeeper import LOG4J_1, ZooKeeper
 
@@ -37,12 +38,17 @@ SMALL: Final = {
 
 
 class ApacheKafka(BrokerServer, ABC):
-    """One broker of Apache Kafka."""
+    """One broker of Apache Kafka, in a JVM that starts soon unless `jvm_options` are given."""
 
     version: str
 
     def __init__(
-        self, directory: Path, settings: Mapping[str, str] | None = None, *, heap_mb: int = 512
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        heap_mb: int = 512,
+        jvm_options: Sequence[str] | None = None,
     ):
         super().__init__(directory, HOST, free_port())
         self.settings = {**SMALL, **(settings or {})}
@@ -53,6 +59,7 @@ class ApacheKafka(BrokerServer, ABC):
             str(directory / "server.properties"),
             heap_mb=heap_mb,
             log_config=directory / "log4j.properties",
+            jvm_options=quick_broker(self.version) if jvm_options is None else jvm_options,
         )
 
     def start(self) -> None:
@@ -87,9 +94,14 @@ class Kafka39(ApacheKafka):
     version = "3.9.2"
 
     def __init__(
-        self, directory: Path, settings: Mapping[str, str] | None = None, *, heap_mb: int = 512
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        heap_mb: int = 512,
+        jvm_options: Sequence[str] | None = None,
     ):
-        super().__init__(directory, settings, heap_mb=heap_mb)
+        super().__init__(directory, settings, heap_mb=heap_mb, jvm_options=jvm_options)
         self._zookeeper = ZooKeeper(directory)
         self.zookeeper_port = self._zookeeper.port
 
@@ -137,9 +149,14 @@ class Kafka43(ApacheKafka):
     version = "4.3.1"
 
     def __init__(
-        self, directory: Path, settings: Mapping[str, str] | None = None, *, heap_mb: int = 512
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        heap_mb: int = 512,
+        jvm_options: Sequence[str] | None = None,
     ):
-        super().__init__(directory, settings, heap_mb=heap_mb)
+        super().__init__(directory, settings, heap_mb=heap_mb, jvm_options=jvm_options)
         self.controller_port = free_port()
 
     def _prepare(self) -> None:
@@ -149,7 +166,13 @@ class Kafka43(ApacheKafka):
         config.write_text("".join(f"{k}={v}\n" for k, v in self._properties().items()))
         arguments = ["format", "--config", str(config), "--cluster-id", CLUSTER_ID]
         done = subprocess.run(
-            java_command(self.version, "kafka.tools.StorageTool", *arguments, heap_mb=128),
+            java_command(
+                self.version,
+                "kafka.tools.StorageTool",
+                *arguments,
+                heap_mb=128,
+                jvm_options=quick_broker(self.version),  # it loads much of what the broker does
+            ),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -187,13 +210,14 @@ def apache_kafka(
     directory: Path | None = None,
     settings: Mapping[str, str] | None = None,
     heap_mb: int = 512,
+    jvm_options: Sequence[str] | None = None,
 ) -> Iterator[ApacheKafka]:
     """A running Apache Kafka on free ports; without `directory` its files are deleted at the end.
 
     Raises: ServerFailed, JarsMissing.
     """
     home = directory or Path(tempfile.mkdtemp(prefix="apache-kafka-"))
-    broker = BY_VERSION[version](home, settings, heap_mb=heap_mb)
+    broker = BY_VERSION[version](home, settings, heap_mb=heap_mb, jvm_options=jvm_options)
     try:
         broker.start()
         yield broker
@@ -203,14 +227,25 @@ def apache_kafka(
             shutil.rmtree(home, ignore_errors=True)
 
 
+def quick_broker(version: str) -> list[str]:
+    """Options of a JVM that makes a broker of the tests start soon.  Raises: JarsMissing."""
+    return quick(f"broker-{version}", classpath(version))
+
+
 def java_command(
-    version: str, main_class: str, *arguments: str, heap_mb: int, log_config: Path | None = None
+    version: str,
+    main_class: str,
+    *arguments: str,
+    heap_mb: int,
+    log_config: Path | None = None,
+    jvm_options: Sequence[str] = (),
 ) -> list[str]:
     """The command line of a class from Kafka's jars, with a heap of `heap_mb` MB."""
     return [
         "java",
         f"-Xms{min(heap_mb, 64)}m",
         f"-Xmx{heap_mb}m",
+        *jvm_options,
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
         *([f"-Dlog4j.configuration=file:{log_config}"] if log_config else []),
         "-cp",

@@ -63,8 +63,8 @@ def fetch(version: str) -> Path:
 
 
 def classpath(version: str) -> str:
-    """What `java -cp` wants.  Raises: JarsMissing."""
-    return str(fetch(version) / "*")
+    """What `java -cp` wants, always in the same order.  Raises: JarsMissing."""
+    return os.pathsep.join(map(str, sorted(fetch(version).glob("*.jar"))))
 
 
 def _pom_digest(version: str) -> str:

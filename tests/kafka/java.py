@@ -1,6 +1,7 @@
 """Java programs of the tests: Kafka's own tools, and one-file programs of ours in `programs/`.
 
-Ours are compiled once per jar set and source text into `.cache/classes/`.
+Ours are compiled once per jar set and source text into a jar in `.cache/programs/`; those in
+`programs/<version>/` use what only that version has.
 """
 
 import base64
@@ -10,16 +11,18 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final, Self
 
 from .jars import CACHE, classpath
+from .jvm import quick
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 TIMEOUT_S: Final = 100.0
-# Short-lived programs: no optimizing compiler, one collector thread.
-QUICK: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+HEAP: Final = "-Xmx256m"
 # Both logging bindings (3.9: reload4j, 4.3: slf4j-simple) say only what went wrong.
 QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
 LOG4J_1: Final = """log4j.rootLogger=ERROR, err
@@ -77,70 +80,65 @@ def run_tool(
 def run_program(
     version: str, program: str, *arguments: str, stdin: bytes = b"", check: bool = True
 ) -> Ended:
-    """Run `programs/<program>.java` with one version's jars.  Raises: JavaFailed, JarsMissing."""
-    return _run(program_command(version, program, *arguments), stdin=stdin, check=check)
+    """Run one of our programs with one version's jars.  Raises: JavaFailed, JarsMissing."""
+    return _run(command_line(version, program, *arguments), stdin=stdin, check=check)
 
 
-def program_command(version: str, program: str, *arguments: str) -> list[str]:
-    """The command line of `programs/<program>.java`, compiled.  Raises: JavaFailed, JarsMissing."""
-    return command_line(version, program, *arguments, classes=compiled(version, program))
-
-
-def command_line(
-    version: str, main_class: str, *arguments: str, classes: Path | None = None
-) -> list[str]:
-    """The command line of any class; `classes` is a folder put before the jars."""
-    path = classpath(version)
-    if classes is not None:
-        path = f"{classes}{os.pathsep}{path}"
+def command_line(version: str, main_class: str, *arguments: str) -> list[str]:
+    """The command line of a class of Kafka's, or of ours.  Raises: JavaFailed, JarsMissing."""
+    path = tools_classpath(version)
+    options = [HEAP, *quick(f"tools-{version}", path), QUIET]
     log_config = f"-Dlog4j.configuration=file:{_log_config()}"
-    return ["java", *QUICK, QUIET, log_config, "-cp", path, main_class, *arguments]
+    return ["java", *options, log_config, "-cp", path, main_class, *arguments]
 
 
-def compiled(version: str, program: str) -> Path:
-    """The folder with the class files of `programs/<program>.java`, compiled if need be."""
-    source = PROGRAMS / f"{program}.java"
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
-    target = CACHE / "classes" / f"{program}-{version}-{digest}"
+def tools_classpath(version: str) -> str:
+    """The same for all programs, as their archive of classes demands."""
+    return f"{classpath(version)}{os.pathsep}{compiled(version)}"
+
+
+@cache
+def compiled(version: str) -> Path:
+    """The jar of our programs for one version, compiled if need be.  Raises: as above."""
+    sources = sorted([*PROGRAMS.glob("*.java"), *(PROGRAMS / version).glob("*.java")])
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    target = CACHE / "programs" / f"{version}-{digest}.jar"
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{program}-", dir=target.parent))
-    try:
-        javac = ["javac", "-Xlint:all,-path", "-Werror", "-proc:none", "-d", str(fresh)]
-        _run([*javac, "-cp", classpath(version), str(source)])
+    with tempfile.TemporaryDirectory(prefix=f".{version}-", dir=target.parent) as name:
+        fresh = Path(name)
+        javac = ["javac", "-Xlint:all,-path", "-Werror", "-proc:none", "-d", str(fresh / "classes")]
+        _run([*javac, "-cp", classpath(version), *map(str, sources)])
+        jar = shutil.make_archive(str(fresh / "programs"), "zip", fresh / "classes")
         if not target.exists():
-            fresh.rename(target)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+            Path(jar).rename(target)
     return target
 
 
 class ToolRunner:
     """One JVM that runs tools one after another, through `Tools.java`; a context manager.
 
-    For tools that keep nothing in static fields: not for the console consumer, which counts there.
+    Not for tools that keep something in static fields, as the console consumer counts there, or
+    that finish in the JVM's own shutdown hooks, as the verifiable producer does.
+    The JVM is started when it is first needed.  It ends with this process, however that ends.
     """
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, *, jvm_options: Sequence[str] = ()) -> None:
         self.version = version
-        self._process = subprocess.Popen(
-            program_command(version, "Tools"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        self.jvm_options = jvm_options
+        self._process: subprocess.Popen[str] | None = None
 
-    def run(self, tool: str, *arguments: str, check: bool = True) -> Ended:
-        """As `run_tool`.  Raises: JavaFailed."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+    def run(self, tool: str, *arguments: str, stdin: bytes = b"", check: bool = True) -> Ended:
+        """As `run_tool`.  Raises: JavaFailed, JarsMissing."""
         words = [tool_class(self.version, tool), *arguments]
-        self._process.stdin.write("\t".join(words) + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline().split()
+        try:
+            answer = self._ask([base64.b64encode(stdin).decode(), *words])
+        except BaseException:
+            self.close()  # its answer would be taken for the next one's
+            raise
         if len(answer) != 3:
+            self.close()
             raise JavaFailed(f"the JVM of the tools ended in {words}")
         stdout, stderr = (base64.b64decode(text[1:]).decode() for text in answer[1:])
         ended = Ended(int(answer[0]), stdout, stderr)
@@ -148,15 +146,46 @@ class ToolRunner:
             raise JavaFailed(f"{words} ended with {ended.exit_code}\n{stdout}\n{stderr}")
         return ended
 
+    def _ask(self, words: Sequence[str]) -> list[str]:
+        process = self._process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\t".join(words) + "\n")
+        process.stdin.flush()
+        return process.stdout.readline().split()
+
+    def _start(self) -> subprocess.Popen[str]:
+        java, *rest = command_line(self.version, "Tools")
+        return subprocess.Popen(
+            [java, *self.jvm_options, *rest],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def finish(self) -> None:
+        """Let the JVM end by itself, if it runs."""
+        if self._process is not None:
+            self._process.communicate(timeout=TIMEOUT_S)
+
+    def close(self) -> None:
+        """Kill the JVM, if it runs; the next tool starts another."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):  # of what it has not read
+                    pipe.close()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self.close()
 
 
 def _run(command: Sequence[str], *, stdin: bytes = b"", check: bool = True) -> Ended:
@@ -168,8 +197,13 @@ def _run(command: Sequence[str], *, stdin: bytes = b"", check: bool = True) -> E
     )
     if check and ended.exit_code != 0:
         tail = "\n".join((ended.stdout + ended.stderr).splitlines()[-40:])
-        raise JavaFailed(f"{command[0]} ended with {ended.exit_code}: {command[-8:]}\n{tail}")
+        raise JavaFailed(f"{command[0]} ended with {ended.exit_code}: {_shown(command)}\n{tail}")
     return ended
+
+
+def _shown(command: Sequence[str]) -> list[str]:
+    """What is not the same in all commands: without the class path and what stands before it."""
+    return list(command[command.index("-cp") + 2 :])
 
 
 def _log_config() -> Path:

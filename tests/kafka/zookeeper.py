@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from .jars import classpath
+from .jvm import quick
 from .process import ServerProcess, free_port
 
 HOST: Final = "127.0.0.1"
@@ -116,9 +117,7 @@ class ZooKeeper:
             *self.enter,
             "java",
             f"-Xmx{HEAP_MB}m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-Xshare:auto",
+            *quick("zookeeper", classpath(JARS)),
             "-Dzookeeper.forceSync=no",
             f"-Dlog4j.configuration=file:{self.directory / 'zookeeper.log4j'}",
             *self.java_options,

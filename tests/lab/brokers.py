@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.kafka.apache import java_command
+from tests.kafka.apache import java_command, quick_broker
 from tests.kafka.process import BrokerServer, free_port, serves_metadata
 from tests.kafka.zookeeper import HOST, LOG4J_1
 from tests.wire.servers import serve_command
@@ -16,8 +16,6 @@ from .slow_broker import write_delays
 KAFKA: Final = "3.9.2"
 KAFKA_HEAP_MB: Final = 384
 START_TIMEOUT_S: Final = 60.0
-# A JVM that lives for a minute: no optimizing compiler, one collector thread.
-QUICK_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
 class Place(NamedTuple):
@@ -115,10 +113,14 @@ class KafkaBroker(BrokerProcess):
         }
         config = self.directory / "server.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-        java, *rest = java_command(
-            KAFKA, "kafka.Kafka", str(config), heap_mb=KAFKA_HEAP_MB, log_config=log_config
+        return java_command(
+            KAFKA,
+            "kafka.Kafka",
+            str(config),
+            heap_mb=KAFKA_HEAP_MB,
+            log_config=log_config,
+            jvm_options=quick_broker(KAFKA),
         )
-        return [java, *QUICK_JVM, *rest]
 
 
 KINDS: Final[dict[str, type[BrokerProcess]]] = {

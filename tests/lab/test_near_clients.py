@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 from confluent_kafka import Producer
 
-from tests.kafka.java import program_command
+from tests.kafka.java import command_line
 from tests.lab import admin
 from tests.lab.brokers import KAFKA
 from tests.lab.cluster import Cluster
@@ -43,7 +43,7 @@ class Reader:
         self._output: list[str] = []
         told = [servers, TOPIC, str(PARTITIONS), f"r{NEAR}"]
         python = [sys.executable, "-m", "tests.lab.near_reader", client]
-        command = program_command(KAFKA, "NearReader") if client == "java" else python
+        command = command_line(KAFKA, "NearReader") if client == "java" else python
         self._process = subprocess.Popen(
             [*command, *told],
             stdin=subprocess.PIPE,

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.testing import Broker, BrokerFailed
-from tests.kafka.jars import classpath
+from tests.kafka.jars import fetch
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
@@ -101,7 +101,7 @@ def test_several_brokers_refuse_the_directory_of_one(tmp_path: Path) -> None:
 
 @pytest.mark.java
 def test_with_zookeeper_every_broker_is_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ODRADEK_ZOOKEEPER_JARS", classpath("3.9.2").removesuffix("/*"))
+    monkeypatch.setenv("ODRADEK_ZOOKEEPER_JARS", str(fetch("3.9.2")))
     with Broker(brokers=3, zookeeper="auto", settings=SOON) as broker:
         create(broker, "t", [1, 2, 0])
         write(broker, "t", [b"first"])

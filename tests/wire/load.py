@@ -11,7 +11,7 @@ from typing import Final, Protocol, Self
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from tests.kafka.java import program_command
+from tests.kafka.java import command_line
 from tests.wire.clients import ClientFailed, Settings, librdkafka
 
 PER_SECOND: Final = 8000
@@ -41,7 +41,7 @@ class JavaLoad:
         self.failed: list[str] = []
         self._sent = -1
         self._process = subprocess.Popen(
-            program_command("4.3.1", "Acks", servers, topic, str(PER_SECOND), *pairs),
+            command_line("4.3.1", "Acks", servers, topic, str(PER_SECOND), *pairs),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -1,23 +1,28 @@
 import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.Deque;
 import org.apache.kafka.common.utils.Exit;
 
 /**
  * Runs the main methods of Kafka's tools one after another in this JVM: to start one for each costs more than
- * what they do. A line on stdin is a class and its arguments, with tabs between; the answer is a line
- * "EXIT_CODE STDOUT STDERR", the outputs in base 64. Only for tools that keep nothing in static fields.
+ * what they do. A line on stdin is the tool's own stdin, its class and its arguments, with tabs between; the
+ * answer is a line "EXIT_CODE STDOUT STDERR". What a tool reads and prints is in base 64. Only for tools that
+ * keep nothing in static fields.
  */
 public final class Tools {
     private static final class Ended extends RuntimeException {
         private static final long serialVersionUID = 1L;
     }
 
+    private static final Deque<Runnable> shutdownHooks = new ArrayDeque<>();
     private static int exitCode;
 
     public static void main(String[] none) throws Exception {
@@ -25,6 +30,7 @@ public final class Tools {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Exit.setExitProcedure(Tools::end);
         Exit.setHaltProcedure(Tools::end);
+        Exit.setShutdownHookAdder((name, hook) -> shutdownHooks.add(hook));
         // Set once: Scala's console keeps the stream that it finds at its first use.
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         ByteArrayOutputStream err = new ByteArrayOutputStream();
@@ -34,7 +40,8 @@ public final class Tools {
             out.reset();
             err.reset();
             String[] words = line.split("\t", -1);
-            int code = run(words[0], Arrays.copyOfRange(words, 1, words.length));
+            System.setIn(new ByteArrayInputStream(Base64.getDecoder().decode(words[0])));
+            int code = run(words[1], Arrays.copyOfRange(words, 2, words.length));
             System.out.flush();
             System.err.flush();
             answers.println(code + " " + encoded(out) + " " + encoded(err));
@@ -58,10 +65,22 @@ public final class Tools {
         } catch (InvocationTargetException failed) {
             if (!(failed.getCause() instanceof Ended)) {
                 failed.getCause().printStackTrace();
-                return 1;
+                exitCode = 1;
             }
         }
+        runShutdownHooks();
         return Math.max(exitCode, 0);
+    }
+
+    /** Some tools close their clients in these only. */
+    private static void runShutdownHooks() {
+        while (!shutdownHooks.isEmpty()) {
+            try {
+                shutdownHooks.remove().run();
+            } catch (Ended again) {
+                continue;
+            }
+        }
     }
 
     private static String encoded(ByteArrayOutputStream text) {

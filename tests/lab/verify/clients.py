@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from tests.kafka.java import program_command
+from tests.kafka.java import command_line
 from tests.lab.cluster import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS
 
 from .child import python
@@ -18,7 +18,7 @@ Settings = dict[str, Any]
 def command(role: str, kind: str) -> list[str]:
     """The command line of a client that will `write`, `read` or be a `member`, without its spec."""
     if kind == "java":
-        return program_command(JAVA_CLIENTS, "Verify", role)
+        return command_line(JAVA_CLIENTS, "Verify", role)
     return python(f"{role}_{kind}")
 
 
