@@ -9,21 +9,23 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
 from .jars import classpath
 from .jvm import quick
-from .process import POLL_S, BrokerServer, ServerFailed, free_port, serves_metadata
+from .process import BrokerServer, ServerFailed, free_port, serves_metadata
 from .zookeeper import LOG4J_1, ZooKeeper
 
 HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 60.0
-# Who is killed is waited for that long; a JVM that is only stopped for a moment stays.
+# A JVM that is only stopped for a moment stays.
 SESSION_MS: Final = 6_000
 CLUSTER_ID: Final = "b2RyYWRlay10ZXN0cy0wMQ"
 SMALL: Final = {
@@ -116,7 +118,7 @@ class Kafka39(ApacheKafka):
 
     def _prepare(self) -> None:
         if self._zookeeper.alive:
-            self.wait_for_registration_to_end()
+            self.end_registration()
         else:
             self.start_zookeeper()
 
@@ -124,13 +126,23 @@ class Kafka39(ApacheKafka):
         """Start only ZooKeeper, for who wants to fill it before `start`.  Raises: as `start`."""
         self._zookeeper.start()
 
-    def wait_for_registration_to_end(self) -> None:
-        """A killed broker's session outlives it; until it expires, a new start is refused."""
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while "/brokers/ids/" in self._zookeeper.dump():
-            if time.monotonic() > deadline:
-                raise ServerFailed("the killed broker's ZooKeeper session does not expire")
-            time.sleep(POLL_S)
+    def end_registration(self) -> None:
+        """Delete what a killed broker's session keeps; until that is gone, a start is refused."""
+        properties = self._properties()
+        registration = f"/brokers/ids/{properties['broker.id']}"
+        client = KazooClient(properties["zookeeper.connect"])
+        client.start()
+        try:
+            if (held := client.exists(registration)) is None:
+                return
+            for path in ("/controller", registration):
+                stat = client.exists(path)
+                if stat is not None and stat.ephemeralOwner == held.ephemeralOwner:
+                    with suppress(NoNodeError):  # the session has just expired
+                        client.delete(path)
+        finally:
+            client.stop()
+            client.close()
 
     def _properties(self) -> dict[str, str]:
         return {

@@ -204,7 +204,7 @@ class Exchange:
         return done.stderr.decode()
 
     def to_odradek(self) -> str:
-        self.kafka.wait_for_registration_to_end()
+        self.kafka.end_registration()
         done = run_odradek(
             "import-zookeeper", "--zookeeper", self.zookeeper, "--data-dir", self.log_dirs
         )
