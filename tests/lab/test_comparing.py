@@ -25,6 +25,7 @@ def node(value: Any, *, version: int = 0, ephemeral: bool = False, zxid: int = 7
 
 def cluster(*brokers: int, **states: Any) -> Tree:
     tree = {f"/brokers/ids/{broker}": node(BROKER, ephemeral=True) for broker in brokers}
+    tree["/controller"] = node({"brokerid": 1, "timestamp": "1795218970141"}, zxid=99)
     tree["/brokers/topics/t"] = node(TOPIC)
     tree["/brokers/topics/t/partitions/0/state"] = node({**STATE, **states})
     return tree
@@ -42,7 +43,6 @@ def outcomes_of(*trees: Tree) -> list[Outcome]:
 def test_what_differs_from_run_to_run_is_replaced() -> None:
     tree = cluster(1)
     tree["/cluster/id"] = node({"version": "1", "id": "b2RyYWRlay10ZXN0cy0wMQ"})
-    tree["/controller"] = node({"brokerid": 1, "timestamp": "1795218970141"}, zxid=99)
     seen = Normaliser({4321: 1}).tree(tree)
     assert seen["/brokers/topics/t"]["data"]["topic_id"] == "t#1"
     assert seen["/brokers/ids/1"]["data"]["port"] == "PORT 1"
@@ -92,7 +92,22 @@ def test_rest_means_that_every_isr_is_full() -> None:
     assert missing_in_tree(cluster(1, 2, leader=3)) != []
     assert missing_in_tree(cluster(1, leader=-1, isr=[2])) == []
     assert missing_in_tree({**cluster(1), "/admin/delete_topics/t": node(None)}) == []
-    assert missing_in_tree({"/brokers/ids/1": node(BROKER), "/brokers/topics/t": node(TOPIC)}) != []
+    stateless = {path: kept for path, kept in cluster(1).items() if "state" not in path}
+    assert missing_in_tree(stateless) != []
+
+
+def test_rest_means_that_what_was_begun_is_done() -> None:
+    """If all who have to do with it live."""
+    deletion = {"/admin/delete_topics/t": node(None)}
+    assert missing_in_tree({**cluster(1, 2), **deletion}) == ["t is being deleted"]
+    for change in ("adding", "removing"):
+        moving = {"/brokers/topics/t": node({**TOPIC, f"{change}_replicas": {"0": [2]}})}
+        assert missing_in_tree({**cluster(1, 2), **moving}) == ["t-0 is being moved"]
+        assert missing_in_tree({**cluster(1, isr=[1]), **moving}) == []
+    asked = {"/admin/reassign_partitions": node({"version": 1, "partitions": []})}
+    assert missing_in_tree({**cluster(1, 2), **asked}) == ["moves are asked for"]
+    nobody = {path: kept for path, kept in cluster(1, 2).items() if path != "/controller"}
+    assert missing_in_tree(nobody) == ["nobody is the controller"]
 
 
 def test_lines_of_tools_stand_in_one_order() -> None:

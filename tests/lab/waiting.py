@@ -8,12 +8,13 @@ from .asking import Address, metadata
 from .tree import Tree
 
 POLL_S: Final = 0.1
-QUIET_S: Final = 2.0
+QUIET_S: Final = 0.5
 # More at once than this between two looks is no rest: whoever has something to do stood still, too.
-PROMPT_S: Final = 1.0
+PROMPT_S: Final = QUIET_S / 2
 TIMEOUT_S: Final = 60.0
 TOPICS: Final = "/brokers/topics/"
 DELETIONS: Final = "/admin/delete_topics/"
+MOVES: Final = "/admin/reassign_partitions"
 
 
 def live_brokers(tree: Tree) -> list[int]:
@@ -26,17 +27,25 @@ def missing_in_tree(tree: Tree) -> list[str]:
     """Partitions without a state, without a leader they could have, or without a full ISR.
 
     A full ISR holds the live replicas and no other. Exempt are partitions of which no member of
-    the ISR lives, and topics that are being deleted.
+    the ISR lives, and topics that are being deleted. What a controller has begun it must have done:
+    deletions and moves of which all replicas live.
     """
     live = set(live_brokers(tree))
-    missing = []
+    missing = [] if "/controller" in tree else ["nobody is the controller"]
+    missing += ["moves are asked for"] if MOVES in tree else []
     for path, node in tree.items():
         topic = path.removeprefix(TOPICS)
-        if not path.startswith(TOPICS) or "/" in topic or DELETIONS + topic in tree:
+        if not path.startswith(TOPICS) or "/" in topic:
             continue
         if not isinstance(node.json, dict) or "partitions" not in node.json:
             continue  # somebody wrote nonsense, which no cluster will ever lead
+        if DELETIONS + topic in tree:
+            all_live = all(live >= {*replicas} for replicas in node.json["partitions"].values())
+            missing += [f"{topic} is being deleted"] if all_live else []
+            continue
         for partition, replicas in node.json["partitions"].items():
+            if live >= {*replicas} and _is_moving(node.json, partition):
+                missing.append(f"{topic}-{partition} is being moved")
             state = tree.get(f"{path}/partitions/{partition}/state")
             if state is None:
                 missing += [f"{topic}-{partition} has no state"] if live & {*replicas} else []
@@ -45,6 +54,11 @@ def missing_in_tree(tree: Tree) -> list[str]:
             if isr & live and (leader not in live or isr != live & {*replicas}):
                 missing.append(f"{topic}-{partition} leader={leader} isr={isr} of {replicas}")
     return missing
+
+
+def _is_moving(topic: Mapping[str, Any], partition: str) -> bool:
+    changes = (topic.get(f"{what}_replicas", {}) for what in ("adding", "removing"))
+    return any(partition in change for change in changes)
 
 
 def missing_in_metadata(tree: Tree, addresses: Mapping[int, Address]) -> list[str]:
