@@ -26,6 +26,7 @@ ASSIGNMENT: Final = [[0, 1, 2], [0, 2, 1]] * (PARTITIONS // 2)
 MIN_ISR: Final = {"min.insync.replicas": "2"}
 
 LOOK_S: Final = 0.05
+PATIENCE_S: Final = 15.0  # more than what is due may take, and a moment to go on in
 GO_ON_WITHIN_S: Final = 60.0  # TCP's own pauses grow while nothing is heard
 FULL_TIMEOUT_S: Final = 120.0
 # So much of a cut goes by without an acknowledgement, if none is to be had.
@@ -233,14 +234,17 @@ def put_in_order(lab: Cluster, topic: str, controller: int) -> None:
 
 
 def inflict(lab: Cluster, topic: str, load: Load, kind: Kind, lasting_s: float) -> Times:
-    """Cut once, heal, and wait until all is as before.  Raises: NoEffect, NotYet."""
+    """Cut once, heal, and wait until all is as before.  Raises: NoEffect, NotYet.
+
+    A cut of less than `PATIENCE_S` lasts on for as long while something that is due is missing.
+    """
     put_in_order(lab, topic, kind.controller)
     load.wait_for(1, GO_ON_WITHIN_S)
     with Standstill() as machine:
         run = _Run(lab, topic, load, kind, machine.own_s)
         lab.history.note("inflict", kind.name)
         with kind.begin(lab.network) as fault:
-            while run.age_s < lasting_s:
+            while run.age_s < (lasting_s if run.is_done else max(lasting_s, PATIENCE_S)):
                 run.look()
             hits = fault.hits
         lasted_s, acknowledged = run.age_s, run.acknowledged
@@ -290,6 +294,12 @@ class _Run:
     @property
     def age_s(self) -> float:
         return self._clock() - self._begin_s
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all that is due has happened, and records are acknowledged since if they are."""
+        has_happened = all(what in self.after_s for what in self._due())
+        return has_happened and (not self._kind.goes_on or self.acknowledged > 0)
 
     def look(self) -> Seen:
         """Once; waits a moment before."""
