@@ -69,8 +69,9 @@ SOAK_rolling := tests/lab/test_rolling.py
 SOAK_sim     := tests/sim/cluster
 SOAK_steady  := tests/lab/test_steady.py
 SOAK_archive := tests/pipeline tests/spark
-soak: $(VENV)/.dev tools jars spark ## the large counts: PART=kills|cuts|zombies|rolling|sim|steady|archive, or all
-	$(if $(PART),$(if $(SOAK_$(PART)),,$(error PART is kills, cuts, zombies, rolling, sim, steady or archive)))
+SOAK_tools   := tests/wire/test_java_tools.py tests/wire/test_configs.py tests/wire/test_groups_java.py
+soak: $(VENV)/.dev tools jars spark ## the large counts: PART=kills|cuts|zombies|rolling|sim|steady|archive|tools, or all
+	$(if $(PART),$(if $(SOAK_$(PART)),,$(error PART is kills, cuts, zombies, rolling, sim, steady, archive or tools)))
 	@ODRADEK_REQUIRE=all MINUTES=$(MINUTES) RESTART=$(RESTART) \
 	$(PYTEST) -q -m soak --part-times --timeout=10800 $(SOAK_$(PART)); status=$$?; \
 	$(BIN)/python -m tests.lab.soak $(PART); exit $$status

@@ -36,7 +36,7 @@ settings.load_profile("any-machine")
 # tests of other rooms import them, too.
 for module in ("support.client", "support.connections", "support.frames", "broker.running"):
     pytest.register_assert_rewrite(f"tests.{module}")
-pytest_plugins = ["tests.support.brokers"]
+pytest_plugins = ["tests.support.brokers", "tests.support.tools"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,8 +1,7 @@
 """Moving replicas between two brokers of Kafka 3.9.2, beside Kafka's own tool."""
 
 import json
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,11 @@ from confluent_kafka.admin import AdminClient
 
 from odradek.cli import main
 from tests.kafka.apache import Kafka39
-from tests.kafka.java import command_line
+from tests.kafka.java import ToolRunner
 from tests.support.waiting import until
 
 from .conftest import PATIENTLY
 
-# Ten JVMs are started here, one after the other.
 pytestmark = [
     pytest.mark.java,
     pytest.mark.wire,
@@ -25,7 +23,6 @@ pytestmark = [
     pytest.mark.usefixtures("kafka_python_forgets"),
 ]
 
-TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 LINES = ("x" * 900 + "\n").encode() * 8000
 
 
@@ -62,9 +59,12 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kafka39,
 
 
 class Cluster:
-    def __init__(self, brokers: tuple[Kafka39, Kafka39], directory: Path) -> None:
+    def __init__(
+        self, brokers: tuple[Kafka39, Kafka39], directory: Path, tools: ToolRunner
+    ) -> None:
         self.first, self.second = brokers
         self.plan = directory / "plan.json"
+        self.tools = tools
 
     def run(self, *arguments: str, stdin: bytes = b"", code: int = 0) -> str:
         command = [*arguments, *PATIENTLY, "-b", self.first.bootstrap_servers]
@@ -77,14 +77,9 @@ class Cluster:
 
     def tool(self, *arguments: str) -> str:
         """Kafka's own."""
-        command = command_line("3.9.2", TOOL, "--bootstrap-server", self.first.bootstrap_servers)
-        return subprocess.run(
-            [*command, "--reassignment-json-file", str(self.plan), *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        ).stdout
+        where = ("--bootstrap-server", self.first.bootstrap_servers)
+        plan = ("--reassignment-json-file", str(self.plan))
+        return self.tools.run("ReassignPartitionsCommand", *where, *plan, *arguments).stdout
 
     def configs(self, topic: str) -> dict[str, dict[str, str]]:
         resources = (("--topic", topic), ("--broker", "0"), ("--broker", "1"))
@@ -93,8 +88,10 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(brokers: tuple[Kafka39, Kafka39], tmp_path: Path) -> Cluster:
-    return Cluster(brokers, tmp_path)
+def cluster(
+    brokers: tuple[Kafka39, Kafka39], tmp_path: Path, runners: Mapping[str, ToolRunner]
+) -> Cluster:
+    return Cluster(brokers, tmp_path, runners["3.9.2"])
 
 
 def test_a_topic_that_moves(cluster: Cluster) -> None:

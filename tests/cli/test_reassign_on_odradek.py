@@ -1,8 +1,7 @@
 """Moving replicas between three brokers of ours, and looking at them."""
 
 import json
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from click.testing import CliRunner
 
 from odradek.cli import main
 from odradek.testing import Broker
-from tests.kafka.java import command_line
+from tests.kafka.java import ToolRunner
 from tests.support.waiting import until
 
 from .conftest import PATIENTLY
@@ -23,7 +22,6 @@ pytestmark = [
 ]
 
 DEADLINE_S = 60.0
-TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 Run = Callable[..., str]
 # However low a throttle is, a fetch brings a batch each 11 s: with fetches of a megabyte, as they
 # are else, 4 MiB have come after half a minute, which two JVMs may take on a slow machine.
@@ -166,18 +164,14 @@ def test_a_throttle_is_taken_away_from_what_waits(run: Run, tmp_path: Path) -> N
 
 
 @pytest.mark.java
-def test_kafka_s_own_tool(run: Run, brokers: Broker, tmp_path: Path) -> None:
+def test_kafka_s_own_tool(
+    run: Run, brokers: Broker, tmp_path: Path, runners: Mapping[str, ToolRunner]
+) -> None:
     plan = written(run, "moved", tmp_path, [1, 2])
 
     def tool(*arguments: str) -> str:
-        command = command_line("3.9.2", TOOL, "--bootstrap-server", brokers.bootstrap_servers)
-        return subprocess.run(
-            [*command, "--reassignment-json-file", plan, *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=DEADLINE_S,
-        ).stdout
+        where = ("--bootstrap-server", brokers.bootstrap_servers, "--reassignment-json-file", plan)
+        return runners["3.9.2"].run("ReassignPartitionsCommand", *where, *arguments).stdout
 
     rates = "--throttle", "1000", "--replica-alter-log-dirs-throttle", "5"
     assert "Successfully started partition reassignment for moved-0" in tool("--execute", *rates)

@@ -1,7 +1,7 @@
 """Configs as operators change them: kafka-configs of both versions, and the admin clients."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pytest
@@ -18,20 +18,10 @@ from kafka.admin import AlterConfigOp, KafkaAdminClient
 from kafka.admin import ConfigResource as PythonResource
 from kafka.admin import ConfigResourceType as PythonType
 
-from tests.kafka.jars import VERSIONS
-from tests.kafka.java import Ended, run_tool
+from tests.kafka.java import Ended, ToolRunner
 from tests.support.brokers import NewTopicName, StartServer
 from tests.wire.clients import librdkafka
 from tests.wire.servers import Server
-
-each_version = [pytest.mark.java, pytest.mark.parametrize("version", VERSIONS)]
-
-
-def each_java(test: Callable[..., None]) -> Callable[..., None]:
-    for mark in each_version:
-        test = mark(test)
-    return test
-
 
 Configs = Callable[..., Ended]
 
@@ -42,96 +32,97 @@ def broker(start_server: StartServer) -> Server:
     return start_server()
 
 
-def configs(server: Server, version: str, *arguments: str, check: bool = True) -> Ended:
+def configs(server: Server, tools: ToolRunner, *arguments: str, check: bool = True) -> Ended:
     address = ("--bootstrap-server", server.bootstrap_servers)
-    return run_tool(version, "ConfigCommand", *address, *arguments, check=check)
+    return tools.run("ConfigCommand", *address, *arguments, check=check)
 
 
 def alter(
-    server: Server, version: str, entity: tuple[str, ...], *changes: str, check: bool = True
+    server: Server, tools: ToolRunner, entity: tuple[str, ...], *changes: str, check: bool = True
 ) -> str:
-    ended = configs(server, version, "--alter", *entity, *changes, check=check)
+    ended = configs(server, tools, "--alter", *entity, *changes, check=check)
     assert (ended.exit_code == 0) == check
     return ended.stdout + ended.stderr
 
 
-def described(server: Server, version: str, entity: tuple[str, ...], *more: str) -> dict[str, str]:
+def described(
+    server: Server, tools: ToolRunner, entity: tuple[str, ...], *more: str
+) -> dict[str, str]:
     """The lines of what is set, by name."""
-    text = configs(server, version, "--describe", *entity, *more).stdout
+    text = configs(server, tools, "--describe", *entity, *more).stdout
     found = re.findall(r"^  ([a-z0-9._]+)=(.*)$", text, re.MULTILINE | re.IGNORECASE)
     return dict(found)
 
 
-@each_java
-def test_a_topic(server: Server, new_topic: NewTopicName, version: str) -> None:
+@pytest.mark.java
+def test_a_topic(server: Server, new_topic: NewTopicName, tools: ToolRunner) -> None:
     name = new_topic("configured")
     topic = ("--entity-type", "topics", "--entity-name", name)
     change = "segment.bytes=1048576,max.message.bytes=2000"
     assert "Completed updating config for topic" in alter(
-        server, version, topic, "--add-config", change
+        server, tools, topic, "--add-config", change
     )
-    own = described(server, version, topic)
+    own = described(server, tools, topic)
     assert set(own) == {"segment.bytes", "max.message.bytes"}
     assert own["segment.bytes"].startswith("1048576 sensitive=false")
     assert "DYNAMIC_TOPIC_CONFIG:segment.bytes=1048576" in own["segment.bytes"]
     assert "DEFAULT_CONFIG:log.segment.bytes=1073741824" in own["segment.bytes"]
     both = ("--add-config", "segment.ms=60000", "--delete-config", "segment.bytes")
-    alter(server, version, topic, *both)
-    assert set(described(server, version, topic)) == {"segment.ms", "max.message.bytes"}
-    everything = described(server, version, topic, "--all")
+    alter(server, tools, topic, *both)
+    assert set(described(server, tools, topic)) == {"segment.ms", "max.message.bytes"}
+    everything = described(server, tools, topic, "--all")
     assert len(everything) > 25
     assert everything["segment.bytes"].startswith("1073741824 ")
     for refused in ("nope=1", "segment.ms=never"):
-        text = alter(server, version, topic, "--add-config", refused, check=False)
+        text = alter(server, tools, topic, "--add-config", refused, check=False)
         assert "InvalidConfigurationException" in text
     gone = ("--entity-type", "topics", "--entity-name", f"{name}-absent")
-    text = alter(server, version, gone, "--add-config", "segment.ms=1", check=False)
+    text = alter(server, tools, gone, "--add-config", "segment.ms=1", check=False)
     assert "UnknownTopicOrPartitionException" in text
 
 
-@each_java
-def test_a_broker_and_all_brokers(broker: Server, version: str) -> None:
+@pytest.mark.java
+def test_a_broker_and_all_brokers(broker: Server, tools: ToolRunner) -> None:
     one = ("--entity-type", "brokers", "--entity-name", broker_id(broker))
     all_ = ("--entity-type", "brokers", "--entity-default")
-    alter(broker, version, all_, "--add-config", "log.roll.ms=200000,message.max.bytes=2000000")
-    alter(broker, version, one, "--add-config", "log.roll.ms=100000")
-    assert set(described(broker, version, all_)) == {"log.roll.ms", "message.max.bytes"}
-    own = described(broker, version, one)
+    alter(broker, tools, all_, "--add-config", "log.roll.ms=200000,message.max.bytes=2000000")
+    alter(broker, tools, one, "--add-config", "log.roll.ms=100000")
+    assert set(described(broker, tools, all_)) == {"log.roll.ms", "message.max.bytes"}
+    own = described(broker, tools, one)
     assert own["log.roll.ms"].startswith("100000 ")
     layers = "{DYNAMIC_BROKER_CONFIG:log.roll.ms=100000, DYNAMIC_DEFAULT_BROKER_CONFIG:log.roll.ms"
     assert layers in own["log.roll.ms"]
-    everything = described(broker, version, one, "--all")
+    everything = described(broker, tools, one, "--all")
     assert len(everything) > 200
     assert everything["message.max.bytes"].startswith("2000000 ")
     for entity in (one, all_):
-        text = alter(broker, version, entity, "--add-config", "num.partitions=3", check=False)
+        text = alter(broker, tools, entity, "--add-config", "num.partitions=3", check=False)
         assert "InvalidRequestException" in text
-        alter(broker, version, entity, "--delete-config", "log.roll.ms")
-    assert set(described(broker, version, all_)) == {"message.max.bytes"}
-
-
-@each_java
-def test_loggers(broker: Server, odradek_only: None, version: str) -> None:
-    loggers = ("--entity-type", "broker-loggers", "--entity-name", broker_id(broker))
-    name = "odradek.broker.topics"
-    before = described(broker, version, loggers)[name]
-    alter(broker, version, loggers, "--add-config", f"{name}=DEBUG")
-    assert described(broker, version, loggers)[name].startswith("DEBUG ")
-    alter(broker, version, loggers, "--delete-config", name)
-    assert described(broker, version, loggers)[name] == before
+        alter(broker, tools, entity, "--delete-config", "log.roll.ms")
+    assert set(described(broker, tools, all_)) == {"message.max.bytes"}
 
 
 @pytest.mark.java
-def test_a_group(broker: Server, odradek_only: None) -> None:
+def test_loggers(broker: Server, odradek_only: None, tools: ToolRunner) -> None:
+    loggers = ("--entity-type", "broker-loggers", "--entity-name", broker_id(broker))
+    name = "odradek.broker.topics"
+    before = described(broker, tools, loggers)[name]
+    alter(broker, tools, loggers, "--add-config", f"{name}=DEBUG")
+    assert described(broker, tools, loggers)[name].startswith("DEBUG ")
+    alter(broker, tools, loggers, "--delete-config", name)
+    assert described(broker, tools, loggers)[name] == before
+
+
+@pytest.mark.java
+def test_a_group(broker: Server, odradek_only: None, runners: Mapping[str, ToolRunner]) -> None:
+    tools = runners["4.3.1"]
     group = ("--entity-type", "groups", "--entity-name", "mine")
-    alter(broker, "4.3.1", group, "--add-config", "consumer.session.timeout.ms=50000")
-    own = described(broker, "4.3.1", group)
+    alter(broker, tools, group, "--add-config", "consumer.session.timeout.ms=50000")
+    own = described(broker, tools, group)
     assert own["consumer.session.timeout.ms"].startswith("50000 ")
-    text = alter(
-        broker, "4.3.1", group, "--add-config", "consumer.session.timeout.ms=1", check=False
-    )
+    text = alter(broker, tools, group, "--add-config", "consumer.session.timeout.ms=1", check=False)
     assert "InvalidConfigurationException" in text
-    alter(broker, "4.3.1", group, "--delete-config", "consumer.session.timeout.ms")
+    alter(broker, tools, group, "--delete-config", "consumer.session.timeout.ms")
 
 
 def broker_id(server: Server) -> str:

@@ -6,7 +6,7 @@ is in test_log_files.py.
 
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,10 +53,9 @@ COMPLAINT = re.compile(
 )
 
 
-@pytest.fixture(scope="module")
-def tools() -> Iterator[ToolRunner]:
-    with ToolRunner("3.9.2") as runner:
-        yield runner
+@pytest.fixture
+def tools(runners: Mapping[str, ToolRunner]) -> ToolRunner:
+    return runners["3.9.2"]
 
 
 def said(

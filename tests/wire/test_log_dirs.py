@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from kafka import KafkaAdminClient
 
 from tests.kafka.apache import BY_VERSION
-from tests.kafka.java import run_tool
+from tests.kafka.java import ToolRunner
 from tests.support.brokers import create_topic
 from tests.support.waiting import until
 from tests.wire.clients import librdkafka
@@ -207,13 +207,15 @@ def test_a_disk_that_becomes_read_only(
 
 
 @pytest.mark.java
-def test_kafkas_tool_sees_a_moved_replica(server3: OdradekServer, admin3: Admin) -> None:
+def test_kafkas_tool_sees_a_moved_replica(
+    server3: OdradekServer, admin3: Admin, runners: Mapping[str, ToolRunner]
+) -> None:
     create_topic(server3.bootstrap_servers, "t")
     assert produced(server3, "t", 0) is None
     assert admin3.alter(server3.directory / "c", ("t", 0)) == [0]
     until(lambda: admin3.where("t") == ["c"])
     address = ("--bootstrap-server", server3.bootstrap_servers)
-    described = run_tool("3.9.2", "LogDirsCommand", *address, "--describe").stdout
+    described = runners["3.9.2"].run("LogDirsCommand", *address, "--describe").stdout
     (broker,) = json.loads(described.splitlines()[-1])["brokers"]
     found = {
         Path(d["logDir"]).name: [(p["partition"], p["isFuture"]) for p in d["partitions"]]

@@ -1,14 +1,13 @@
 """What the broker leaves on disk, read by Kafka's own DumpLogSegments of both versions."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from tests.kafka.jars import VERSIONS
-from tests.kafka.java import run_tool
+from tests.kafka.java import ToolRunner
 from tests.support.brokers import NewTopicName, StartServer, create_topic
 from tests.wire.clients import WRITERS, librdkafka, write_confluent
 from tests.wire.records import CODECS, Sent, samples, writable_by
@@ -29,14 +28,22 @@ COMPLAINT = re.compile(
 )
 
 
-def dump(files: Sequence[Path], *arguments: str) -> list[str]:
+Dump = Callable[..., list[str]]
+
+
+@pytest.fixture
+def dump(runners: Mapping[str, ToolRunner]) -> Dump:
     """What each version's tool says about these files; it must not complain."""
-    return [dump_with(version, files, *arguments) for version in VERSIONS]
+
+    def dump(files: Sequence[Path], *arguments: str) -> list[str]:
+        return [dump_with(tools, files, *arguments) for tools in runners.values()]
+
+    return dump
 
 
-def dump_with(version: str, files: Sequence[Path], *arguments: str) -> str:
+def dump_with(tools: ToolRunner, files: Sequence[Path], *arguments: str) -> str:
     names = ",".join(str(path) for path in files)
-    ended = run_tool(version, "DumpLogSegments", "--files", names, *arguments)
+    ended = tools.run("DumpLogSegments", "--files", names, *arguments)
     printed = ended.stdout + FALSE_ALARM.sub("", ended.stderr)
     complaint = COMPLAINT.search(printed.replace("isvalid: true", "isvalid_true"))
     assert complaint is None, printed[max(0, complaint.start() - 500) : complaint.end() + 500]
@@ -47,7 +54,7 @@ def log_of(server: Server, topic: str, partition: int = 0) -> Path:
     return server.data_dir / f"{topic}-{partition}" / f"{0:020d}.log"
 
 
-def test_each_codec(server: Server, new_topic: NewTopicName) -> None:
+def test_each_codec(server: Server, new_topic: NewTopicName, dump: Dump) -> None:
     name = new_topic("dump", partitions=len(CODECS))
     records = samples(seed=1)
     write_confluent(
@@ -66,7 +73,7 @@ def test_each_codec(server: Server, new_topic: NewTopicName) -> None:
             assert len(re.findall(r"^\| offset: ", part, re.M)) == len(records)
 
 
-def test_each_writer(server: Server, new_topic: NewTopicName) -> None:
+def test_each_writer(server: Server, new_topic: NewTopicName, dump: Dump) -> None:
     writers = list(WRITERS)
     name = new_topic("dump-writers", partitions=len(writers))
     for partition, writer in enumerate(writers):
@@ -77,7 +84,7 @@ def test_each_writer(server: Server, new_topic: NewTopicName) -> None:
         assert len(BATCH.findall(printed)) >= len(writers)
 
 
-def test_timestamps_of_append(server: Server, new_topic: NewTopicName) -> None:
+def test_timestamps_of_append(server: Server, new_topic: NewTopicName, dump: Dump) -> None:
     name = new_topic("append", config={"message.timestamp.type": "LogAppendTime"})
     sent = Sent(b"k", b"v")
     write_confluent(server.bootstrap_servers, name, [(0, "lz4", [sent] * 10)])
@@ -87,7 +94,7 @@ def test_timestamps_of_append(server: Server, new_topic: NewTopicName) -> None:
         assert "CreateTime" not in printed
 
 
-def test_after_a_clean_stop(start_server: StartServer) -> None:
+def test_after_a_clean_stop(start_server: StartServer, dump: Dump) -> None:
     """Several segments, indexes cut to their entries, a snapshot of the idempotent producer."""
     count = 2500
     server = start_server({"log.segment.bytes": "1048576"})
