@@ -11,7 +11,7 @@ import pytest
 
 from odradek.broker.config import load_config
 from odradek.broker.jobs import InlineJobs, JobFailed, OnProgress
-from odradek.broker.maintenance.cleaner import Cleaner, job_arguments
+from odradek.broker.maintenance.cleaner import PAUSE_MS_MIN, Cleaner, job_arguments
 from odradek.broker.maintenance.retention import Retention
 from odradek.protocol.messages.k20_delete_topics import DeleteTopicsResponse
 from odradek.protocol.records import Record, build_batch
@@ -21,7 +21,7 @@ from odradek.storage.errors import CorruptLog, DiskFull, StorageError
 from odradek.storage.jobs import Result
 from odradek.storage.log import Log
 from odradek.storage.swap import Swap
-from tests.support.awaiting import until
+from tests.support.awaiting import pass_over, until
 from tests.support.client import Client
 from tests.support.messages import records_in
 
@@ -189,7 +189,7 @@ def test_so_many_at_once_and_never_two_of_one_log(
         for topic in ("t", "u", "v"):
             await compacted(broker, topic)
         await until(lambda: len(jobs.begun) == at_once)
-        await asyncio.sleep(0.3)  # three pauses of the loop
+        await pass_over(PAUSE_MS_MIN / 1000)
         assert len(jobs.begun) == at_once
         jobs.go.set()
         cleaned = [log_of(broker, topic) for topic in ("t", "u", "v")]
@@ -203,7 +203,7 @@ def test_so_many_at_once_and_never_two_of_one_log(
 async def test_it_can_be_switched_off(broker: RunningBroker) -> None:
     jobs = HeldJobs(broker)
     await compacted(broker)
-    await asyncio.sleep(0.15)
+    await pass_over(PAUSE_MS_MIN / 1000)
     assert jobs.begun == []
 
 

@@ -9,6 +9,7 @@ from .waiting import What, not_yet
 
 TIMEOUT_S: Final = 30.0
 PAUSE_S: Final = 0.001
+TURNS: Final = 10
 
 
 async def until(
@@ -29,3 +30,15 @@ async def until(
         if loop.time() > deadline_s:
             raise not_yet(look, what, timeout_s)
         await asyncio.sleep(PAUSE_S)
+
+
+async def pass_over(seconds: float) -> None:
+    """Let the loop's clock jump: what is due within so many seconds is done when this returns.
+
+    That is for tests in which nothing is to happen: they need not wait for it.
+    """
+    loop = asyncio.get_running_loop()
+    time = loop.time
+    loop.time = lambda: time() + seconds  # type: ignore[method-assign] # until it is closed
+    for _ in range(TURNS):  # a timer wakes a task, which wakes another
+        await asyncio.sleep(0)

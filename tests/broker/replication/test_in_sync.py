@@ -11,7 +11,7 @@ from odradek.broker.promise import LATE_S
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.primitives import ZERO_UUID
-from tests.support.awaiting import until
+from tests.support.awaiting import pass_over, until
 from tests.support.client import Client
 from tests.support.messages import batch_of, produce_request
 
@@ -265,7 +265,7 @@ async def test_who_would_write_twice_is_not_hung_up_on(cluster: Cluster) -> None
     client = await cluster[1].client()
     sent = await two_produces_wait(cluster, client, is_idempotent=False)
     await cluster.take(state_of(2, 1, [2], [1, 2], partition=1))
-    await asyncio.sleep(2 * LATE_S)
+    await pass_over(LATE_S)
     await cluster.take(state_of(2, 1, [2], [1, 2], partition=0))
     for correlation_id in sent:
         check_names(cluster[2], await client.read(ProduceResponse, 11, correlation_id))
@@ -278,7 +278,7 @@ async def test_nobody_is_hung_up_on_where_nobody_else_leads(cluster: Cluster) ->
     leader = cluster[1]  # which deletes the topic
     leader.metadata.update_partitions([state_of(LEADER_IS_DELETED, 0, [], [], partition=1)])
     leader.replicas.stop_serving([(TOPIC, 1)])
-    await asyncio.sleep(2 * LATE_S)
+    await pass_over(LATE_S)
     await cluster.take(state_of(2, 1, [2], [1, 2], partition=0))
     check_names(cluster[2], await client.read(ProduceResponse, 11, first))
     await client.read(ProduceResponse, 11, second)
@@ -294,7 +294,7 @@ async def test_who_hears_of_another_leader_in_time_is_not_hung_up_on(cluster: Cl
         await cluster.take(*(state_of(2, 1, [2], [1, 2], partition=p) for p in (0, 1)))
     for correlation_id in sent:
         check_names(cluster[2], await client.read(ProduceResponse, 11, correlation_id))
-    await asyncio.sleep(2 * late_s)
+    await pass_over(late_s)
     request = produce_request(TOPIC, {0: batch_of(b"v")})
     check_names(cluster[2], await client.ask(request, 11))
 
