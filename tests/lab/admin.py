@@ -51,6 +51,7 @@ from .asking import Askable, by_topic
 
 TOPIC: Final = 2
 BROKER: Final = 4
+BROKER_LOGGER: Final = 8
 TIMEOUT_MS: Final = 20_000
 SHORT_MS: Final = 500
 PREFERRED: Final = 0
