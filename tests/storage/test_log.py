@@ -103,8 +103,17 @@ def test_offsets_outside_the_log_are_refused(tmp_path: Path) -> None:
     log.advance_log_start(2)
     with pytest.raises(OffsetOutOfRange):
         log.read(1, size_bytes_max=10, offset_end=3)
+
+
+def test_records_above_the_high_watermark_are_not_deleted(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    fill(log, 3)
+    log.high_watermark = 2
     with pytest.raises(OffsetOutOfRange):
-        log.advance_log_start(4)
+        log.advance_log_start(3)
+    assert log.log_start_offset == 0
+    log.advance_log_start(2)
+    assert log.log_start_offset == 2
 
 
 def test_a_segment_is_rolled_by_size(tmp_path: Path) -> None:

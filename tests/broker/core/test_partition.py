@@ -10,7 +10,7 @@ from odradek.broker.core.followers import FetchingReplica
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import NO_LEADER, PartitionState
 from odradek.protocol.errors import BadChecksum, ErrorCode, Refused
-from odradek.protocol.records import read_header
+from odradek.protocol.records import Record, build_batch, read_header
 from tests.storage.support import new_log
 from tests.support.messages import batch_of
 
@@ -254,3 +254,14 @@ def test_who_waits_no_longer_is_not_woken(tmp_path: Path) -> None:
     wait("b")
     partition.wake()
     assert sorted(woken) == ["a", "b"]
+
+
+def test_a_follower_deletes_nothing_above_its_high_watermark(tmp_path: Path) -> None:
+    """Whatever log start its leader has, it may lack the records before that."""
+    partition = partition_of(tmp_path, leader=2, isr=(1, 2), replicas=(1, 2))
+    fetched = build_batch([Record(0, 0, None, b"a"), Record(1, 0, None, b"b")])
+    partition.append_fetched(memoryview(fetched), wall_ms=0)
+    partition.take_offsets(1, 2)
+    assert (partition.log.high_watermark, partition.log.log_start_offset) == (1, 1)
+    partition.take_offsets(2, 2)
+    assert (partition.log.high_watermark, partition.log.log_start_offset) == (2, 2)

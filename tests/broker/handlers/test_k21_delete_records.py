@@ -74,6 +74,22 @@ async def test_the_log_starts_where_it_was_told_to(broker: RunningBroker) -> Non
     assert await delete_one(client, 0, partition=1) == (0, 0)
 
 
+@on_broker(NEVER, both=False)
+async def test_what_a_follower_lacks_is_not_deleted(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    await client.append("t", batch_of(b"a"))
+    partition = broker.node.replicas.partitions["t", 0]
+    both = (*partition.state.replicas, 99)
+    epoch = partition.state.partition_epoch + 1
+    partition.become(partition.state._replace(isr=both, replicas=both, partition_epoch=epoch), 0)
+    await client.append("t", batch_of(b"b"), acks=1)
+    assert (partition.log.high_watermark, partition.log.log_end_offset) == (1, 2)
+    assert await delete_one(client, 2) == OUT_OF_RANGE
+    assert await delete_one(client, HIGH_WATERMARK) == (1, 0)
+    assert log_starts(broker) == {("t", 0): 1}
+
+
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
 def test_what_is_refused(tmp_path: Path, policy: str) -> None:
     async def main() -> None:
