@@ -84,6 +84,21 @@ def test_a_reader_is_told_what_was_aborted(tmp_path: Path) -> None:
     assert log.aborted_transactions(8, 9) == []
 
 
+def test_the_last_stable_offset_is_not_above_the_high_watermark(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    producers = Producers(log)
+    producers.write(1, b"a")
+    producers.end(1, COMMIT)
+    producers.write(2, b"b")
+    for high_watermark, expected in ((0, 0), (1, 1), (2, 2), (3, 2)):
+        log.high_watermark = high_watermark
+        assert log.last_stable_offset == expected
+    log.advance_log_start(3)
+    assert log.last_stable_offset == 3, "nor below the log start"
+    producers.end(2, COMMIT)
+    assert (log.log_end_offset, log.last_stable_offset) == (4, 3), "the marker is above it"
+
+
 def test_over_many_segments(tmp_path: Path) -> None:
     log = a_life(tmp_path, LogConfig(segment_bytes=100))
     assert len(log.segments) > 5
