@@ -7,14 +7,18 @@ takes everything else away, in the harshest way that POSIX allows without reorde
 import os
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from odradek.storage.checkpoint import LEADER_EPOCH, parse_epochs
 from odradek.storage.data_dir import DataDir
 from odradek.storage.files import RealFileSystem
+from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
 from odradek.storage.producer_snapshot import snapshot_offsets
+from odradek.storage.retention import start_plan
 
 from .support import WALL_MS, append, batch_of, contents, flush
 
@@ -127,6 +131,31 @@ def test_the_indexes_of_finished_segments_survive_a_power_cut(tmp_path: Path) ->
     for segment in finished:
         for path in map(Path, segment.paths()[:3]):
             assert (left / path.relative_to(root)).read_bytes() == path.read_bytes() != b""
+    data_dir.abandon()
+
+
+def run_start_plan(log: Log) -> None:
+    """Make safe that the log starts at its end."""
+    plan = start_plan(log, log.log_end_offset)
+    plan.run()
+    log.flushed(plan)
+
+
+@pytest.mark.parametrize("make_safe", [flush, run_start_plan])
+def test_the_leader_epochs_survive_a_power_cut(
+    tmp_path: Path, make_safe: Callable[[Log], None]
+) -> None:
+    """In their file: where compaction has taken all batches of an epoch, no load finds it."""
+    root, left = tmp_path / "data", tmp_path / "left"
+    files = PowerCutFiles()
+    data_dir = opened(root, files)
+    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    for epoch in (3, 4):
+        append(log, batch_of([b"a"]), leader_epoch=epoch)
+        make_safe(log)
+        files.cut_power(root, left)
+        checkpoint = left / "t-0" / LEADER_EPOCH
+        assert parse_epochs(checkpoint.read_bytes()) == log.epochs.entries()
     data_dir.abandon()
 
 
