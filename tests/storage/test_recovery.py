@@ -87,6 +87,24 @@ def test_every_cut_of_the_last_three_batches_ends_at_a_whole_batch(tmp_path: Pat
         assert files_of(log.directory)[path.name].startswith(data[: ends[-4]])
 
 
+@pytest.mark.parametrize(("high_watermark", "is_kept"), [(38, False), (39, True)])
+def test_a_torn_batch_that_was_committed_is_set_aside(
+    tmp_path: Path, high_watermark: int, is_kept: bool
+) -> None:
+    """What is left of committed records is kept, however little it is."""
+    log = killed(tmp_path)
+    path = active_path(log)
+    start = boundaries(log)[-2]
+    tail = path.read_bytes()[start:-1]
+    path.write_bytes(path.read_bytes()[:-1])
+    again = reload(log, LoadHints(clean=False, high_watermark=high_watermark))
+    assert_whole(again, 19)
+    damaged = {name: data for name, data in files_of(log.directory).items() if "damaged" in name}
+    assert damaged == ({f"{path.name}.{start}.damaged": tail} if is_kept else {})
+    assert again.loaded is not None
+    assert again.loaded.set_aside_bytes == (len(tail) if is_kept else 0)
+
+
 def test_zeroes_and_garbage_after_the_last_batch_are_cut(tmp_path: Path) -> None:
     log = killed(tmp_path)
     path = active_path(log)
