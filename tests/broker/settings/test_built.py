@@ -18,7 +18,7 @@ from odradek.broker.settings.topic_config import TOPIC_SETTINGS
 ROOT = Path(__file__).parents[3]
 VECTORS = ROOT / "tests" / "vectors" / "kafka_3.9.2_configs.tsv"
 
-# What is meant to be different from Kafka; each default is said in its declaration too.
+# What is meant to be different from Kafka; each of its defaults is said in our declaration, too.
 OTHER_DEFAULTS = {
     "broker.id",
     "group.consumer.assignors",  # as in 4.3.1
@@ -36,6 +36,10 @@ OTHER_DEFAULTS = {
     "transaction.state.log.replication.factor",
     "zookeeper.max.in.flight.requests",
 }
+SAID_IN_WORDS = {
+    "broker.id": "-1: generated",
+    "group.consumer.assignors": "the Java classes of both",
+}
 OTHER_BOUNDS = {
     "broker.id",  # generation is not built
     "group.consumer.assignors",
@@ -46,6 +50,8 @@ OTHER_BOUNDS = {
     "log.roll.ms",  # as the topic's setting
     "compression.gzip.level",  # its text says that 0 is out
     "replica.selector.class",  # no class of a user's own can be loaded
+    "socket.receive.buffer.bytes",  # Kafka declares none
+    "socket.send.buffer.bytes",  # Kafka declares none
 }
 OF_KAFKA_4 = {
     "group.consumer.assignment.interval.ms",
@@ -89,13 +95,14 @@ def bounds(setting: Setting[Value]) -> str:
 
 def check_row(setting: Setting[Value], row: Row) -> None:
     assert setting.kind.name == row.type
-    if row.name in OTHER_DEFAULTS:
-        assert setting.kafka_default or isinstance(setting, type(TOPIC_SETTINGS["segment.ms"]))
-    else:
-        default = row.default.removeprefix("class ")
-        if row.type == "list":
-            default = default.removeprefix("[").removesuffix("]").replace(", ", ",")
+    default = row.default.removeprefix("class ")
+    if row.type == "list":
+        default = default.removeprefix("[").removesuffix("]").replace(", ", ",")
+    if row.name not in OTHER_DEFAULTS:
         assert text_of(setting.default) == (None if default == "null" else default)
+    elif row.scope == "broker":  # which says it for its topics' setting as well
+        assert text_of(setting.default) != default
+        assert setting.kafka_default == SAID_IN_WORDS.get(row.name, default)
     if row.name not in OTHER_BOUNDS and row.validator not in UNCHECKED_BOUNDS:
         if setting.check is None:
             assert bounds(setting) == row.validator.replace(",...,]", ",...]")
@@ -105,8 +112,6 @@ def check_row(setting: Setting[Value], row: Row) -> None:
 
 @pytest.mark.parametrize("row", rows("broker"), ids=lambda row: row.name)
 def test_a_broker_s_setting_is_kafka_s(row: Row) -> None:
-    if row.name in ("socket.receive.buffer.bytes", "socket.send.buffer.bytes"):
-        return  # their check takes numbers; Kafka declares none
     check_row(declared()[row.name], row)
     assert (row.name in known.DYNAMIC) == (row.more == "dynamic")
 
