@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from odradek.broker import connections as module
-from odradek.broker.connections import Connections
 from odradek.storage.span import Span
 from tests.support.awaiting import until
 from tests.support.connections import HungUp
@@ -126,15 +125,38 @@ async def test_file_systems_that_cannot_say(
     monkeypatch.setattr(os, "preadv", refuse)
     for offset, value in ((1, b"small"), (0, DATA)):
         assert (offset, value) in records_in((await client.fetch("t", offset)).records)
-    assert isinstance(broker.connections, Connections)
     assert not broker.connections._can_probe
 
 
-def test_reading_through_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("position", "size_bytes", "end"),
+    [
+        (0, 3 << 20, 3 << 20),
+        (5, 100, 105),
+        (5, 2 << 20, (2 << 20) + 5),
+        (2 << 20, 5 << 20, 3 << 20),  # there is less than that
+        (9 << 20, 1, 9 << 20),  # there is nothing
+    ],
+)
+def test_reading_through_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, position: int, size_bytes: int, end: int
+) -> None:
+    """Each byte of the span once, and none beyond it."""
     (tmp_path / "file").write_bytes(bytes(3 << 20))
+    read_end = position
+
+    def noted(descriptor: int, count: int, at: int) -> bytes:
+        nonlocal read_end
+        assert at == read_end
+        data = pread(descriptor, count, at)
+        read_end += len(data)
+        return data
+
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", noted)
     with (tmp_path / "file").open("rb") as file:
-        for position, size_bytes in ((0, 3 << 20), (5, 100), (2 << 20, 5 << 20), (9 << 20, 1)):
-            module._read_through(file.fileno(), position, size_bytes)
+        module._read_through(file.fileno(), position, size_bytes)
+    assert read_end == end
 
 
 async def in_flight(broker: RunningBroker) -> socket.socket:
