@@ -198,8 +198,9 @@ async def test_a_word_that_comes_with_the_time_out_counts(monkeypatch: pytest.Mo
     cache = MetadataCache("cluster")
     waiting = asyncio.create_task(cache.wait_for_first_word())
     await asyncio.sleep(0)
-    time.sleep(0.02)  # noqa: ASYNC251 - the loop was busy
-    cache.update_partitions([])
+    # Later than the time-out, but the loop is busy until both are due.
+    asyncio.get_running_loop().call_later(0.01, cache.update_partitions, [])
+    time.sleep(0.05)  # noqa: ASYNC251
     await waiting
 
 
