@@ -1,7 +1,5 @@
 """Deadlines that are moved far more often than met."""
 
-import time
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,10 +59,23 @@ def test_what_was_cleared_takes_no_room() -> None:
 
 
 def test_of_many_only_those_that_come_are_looked_at() -> None:
+    compared = 0
+
+    class Time(int):
+        def __lt__(self, other: int) -> bool:
+            nonlocal compared
+            compared += 1
+            return int(self) < other
+
+        def __le__(self, other: int) -> bool:
+            nonlocal compared
+            compared += 1
+            return int(self) <= other
+
     deadlines: Deadlines[int] = Deadlines()
-    for number in range(50_000):
-        deadlines.set(number, number)
-    started_s = time.process_time()
-    for now_ms in range(1_000):
+    for number in range(10_000):
+        deadlines.set(number, Time(number))
+    compared = 0
+    for now_ms in range(100):
         assert deadlines.due(now_ms) == [now_ms]
-    assert time.process_time() - started_s < 1  # 3 s if all are looked through
+    assert compared < 100 * 40  # the heap is some 14 levels high
