@@ -74,7 +74,8 @@ def test_all_logs_are_synced_before_the_checkpoints_and_the_marker(tmp_path: Pat
         assert f"{tmp_path}/t-{partition}" in files.synced
     again = opened(tmp_path, RealFileSystem())
     assert again.first.was_clean
-    assert all(log.loaded is None and log.log_end_offset == 1 for log in again.all_logs())
+    loaded = [(log.loaded, log.log_end_offset) for log in again.all_logs()]
+    assert loaded == [(None, 1)] * PARTITIONS
     again.abandon()
 
 
