@@ -169,6 +169,7 @@ def test_sequences_are_in_the_log(
         assert producer_id >= 0
         assert (producer_epoch, base_sequence) == (0, expected_sequence)
         expected_sequence += count
+    assert sum(record_counts(server, topic)) == 100
 
 
 def test_producer_ids_differ(server: Server, new_topic: NewTopicName) -> None:
