@@ -75,9 +75,14 @@ def test_a_change_must_say_what_it_wants() -> None:
 
 NAMES = st.sampled_from(["cleanup.policy", "segment.ms", "absent", "retention.ms"])
 CHANGES = st.lists(
-    st.builds(
-        ConfigChange, NAMES, st.integers(-1, 4), st.none() | st.sampled_from(["", "a,b", "1"])
-    )
+    st.builds(ConfigChange, NAMES, st.sampled_from([SET, DELETE]), st.sampled_from(["", "1"]))
+    | st.builds(
+        ConfigChange,
+        st.just("cleanup.policy"),
+        st.sampled_from([APPEND, SUBTRACT]),
+        st.sampled_from(["", "a,b"]),
+    ),
+    unique_by=lambda change: change.name,
 )
 
 
@@ -86,11 +91,8 @@ CHANGES = st.lists(
 def test_a_change_leaves_what_it_does_not_name(
     current: dict[str, str], changes: list[ConfigChange]
 ) -> None:
-    try:
-        check_form(changes)
-        then = changed(current, changes, TOPIC_SETTINGS)
-    except Refused:
-        return
+    check_form(changes)
+    then = changed(current, changes, TOPIC_SETTINGS)
     named = {change.name for change in changes}
     assert {k: v for k, v in then.items() if k not in named} == {
         k: v for k, v in current.items() if k not in named
