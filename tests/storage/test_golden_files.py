@@ -162,11 +162,13 @@ def test_side_files_made_from_the_batches_are_kafkas(golden: Path) -> None:
             if path.suffix in (".log", ".metadata") or name in NOT_TOLD:
                 continue
             if path.name == checkpoint.LEADER_EPOCH:
+                end = max(int(name[:20]) for name in made if name.endswith(".snapshot"))
                 told = checkpoint.parse_epochs(made[path.name])
                 kafkas = checkpoint.parse_epochs(path.read_bytes())
+                kafkas = [(epoch, start) for epoch, start in kafkas if start < end]
                 if directory.name.startswith("compacted"):
                     told, kafkas = [(e, 0) for e, _ in told], [(e, 0) for e, _ in kafkas]
-                assert set(told) <= set(kafkas), name
+                assert told == kafkas, name
             else:
                 assert made[path.name] == path.read_bytes(), name
                 count += 1
