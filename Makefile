@@ -70,9 +70,12 @@ SOAK_sim     := tests/sim/cluster
 SOAK_steady  := tests/lab/test_steady.py
 SOAK_archive := tests/pipeline tests/spark
 SOAK_tools   := tests/wire/test_java_tools.py tests/wire/test_configs.py tests/wire/test_groups_java.py
-soak: $(VENV)/.dev tools jars spark ## the large counts: PART=kills|cuts|zombies|rolling|sim|steady|archive|tools, or all
-	$(if $(PART),$(if $(SOAK_$(PART)),,$(error PART is kills, cuts, zombies, rolling, sim, steady, archive or tools)))
+SOAK_mutants := tests/mutants
+PARTS        := $(sort $(patsubst SOAK_%,%,$(filter SOAK_%,$(.VARIABLES))))
+soak: $(VENV)/.dev tools jars spark ## the large counts: one PART of them (README of tests), or all
+	$(if $(PART),$(if $(SOAK_$(PART)),,$(error PART is one of: $(PARTS))))
 	@ODRADEK_REQUIRE=all MINUTES=$(MINUTES) RESTART=$(RESTART) \
+	MUTANTS_SEED=$(if $(filter file,$(origin SEED)),,$(SEED)) \
 	$(PYTEST) -q -m soak --part-times --timeout=10800 $(SOAK_$(PART)); status=$$?; \
 	$(BIN)/python -m tests.lab.soak $(PART); exit $$status
 
