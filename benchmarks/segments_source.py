@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import psutil
 
-from tests.pipeline.harness import WarmSpark
 from tests.spark.environment import RELEASES
+from tests.spark.warm import WarmSpark
 
 from . import spread
 from .brokers import Kind, RunningBroker, running

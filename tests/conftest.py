@@ -1,4 +1,4 @@
-"""What all tests share: components that must be present, releases of Spark, how long parts take.
+"""What all tests share: components that must be present, running Sparks, how long parts take.
 
 A test marked `java`, `kcat`, `spark` or `chromium` is skipped where that is missing. With
 ODRADEK_REQUIRE=all (`make test`, CI) a skip is a failure, but for those in tests/skips.py.
@@ -20,8 +20,7 @@ from tests.lab import network
 from tests.pipeline.chromium import find_chromium
 from tests.scheduling import FileScheduling, long_first
 from tests.skips import NEEDS_ROOT, may_be_skipped, reason_of, require_all, summary_of, wants_root
-from tests.spark.environment import RELEASES, Spark
-from tests.spark.releases import leave_repeats_to_soak, present
+from tests.spark.releases import keep_together, leave_repeats_to_soak
 
 TARGETS: Final = ("odradek", "kafka-3.9", "kafka-4.3")
 
@@ -36,7 +35,7 @@ settings.load_profile("any-machine")
 # tests of other rooms import them, too.
 for module in ("support.client", "support.connections", "support.frames", "broker.running"):
     pytest.register_assert_rewrite(f"tests.{module}")
-pytest_plugins = ["tests.support.brokers", "tests.support.tools"]
+pytest_plugins = ["tests.spark.fixtures", "tests.support.brokers", "tests.support.tools"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,17 +58,12 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     leave_repeats_to_soak(items)
+    keep_together(items)
     long_first(items)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling:
     return FileScheduling(config, log)
-
-
-@pytest.fixture(scope="session", params=list(RELEASES))
-def release(request: pytest.FixtureRequest) -> Spark:
-    """Each tested release of Spark; in `make test` the newest one, unless `every_release`."""
-    return present(request.param)
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.measure import Measure, NotAvailable
-from tests.pipeline.harness import WarmSpark
 from tests.spark.environment import RELEASES
+from tests.spark.warm import WarmSpark
 
 JOBS: Final = "benchmarks.clients.spark_jobs."
 

@@ -10,7 +10,8 @@ import psutil
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.pipeline.filling import PARTITIONS, VALUE_BYTES, fill
-from tests.pipeline.harness import Commands, RunningCommand, WarmSpark, environment
+from tests.pipeline.harness import Commands, RunningCommand
+from tests.spark.warm import WarmSpark, environment
 from tests.wire.servers import Server
 
 TOPIC: Final = "killed"

@@ -1,19 +1,16 @@
-"""Fixtures of the pipeline's tests: a real broker, commands of each Spark, one warm Spark each.
+"""Fixtures of the pipeline's tests: a real broker, commands of each Spark.
 
 A test that takes `commands` or `warm_spark` runs with every release, in `make test` with an older
-one only if it is marked `every_release` (tests/conftest.py); one that takes `warm_spark_4_0`, as
-those of segment files do, with Spark 4.0 only.  `@pytest.mark.spark` is theirs to set.
+one only if it is marked `every_release` (tests/spark/releases.py); one that takes `warm_spark_4_0`,
+as those of segment files do, with Spark 4.0 only.  `@pytest.mark.spark` is theirs to set.
 """
-
-from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.marks import FORGOTTEN_BY_KAFKA_PYTHON, collect_in_room, mark_room
-from tests.pipeline.harness import Commands, WarmSpark
+from tests.pipeline.harness import Commands
 from tests.spark.conftest import FOR_SPARK, OLD_RECORDS_STAY
 from tests.spark.environment import Spark
-from tests.spark.releases import present
 from tests.support.brokers import NewTopicName, SharedServer, UniqueName, topics_on
 from tests.wire.servers import Server
 
@@ -41,32 +38,3 @@ def new_topic(server: Server, unique_name: UniqueName) -> NewTopicName:
 def commands(release: Spark) -> Commands:
     """`odradek pipeline …` in a process."""
     return Commands(release)
-
-
-@pytest.fixture(scope="session")
-def warm_sparks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Spark], WarmSpark]]:
-    """A function that returns the one running Spark of a release, starting it first if need be."""
-    running: dict[str, WarmSpark] = {}
-
-    def of(spark: Spark) -> WarmSpark:
-        if spark.name not in running:
-            running[spark.name] = WarmSpark(spark, tmp_path_factory.mktemp("spark"))
-        return running[spark.name]
-
-    try:
-        yield of
-    finally:
-        for spark in running.values():
-            spark.close()
-
-
-@pytest.fixture(scope="session")
-def warm_spark(release: Spark, warm_sparks: Callable[[Spark], WarmSpark]) -> WarmSpark:
-    """The Spark that the tests of one release share."""
-    return warm_sparks(release)
-
-
-@pytest.fixture(scope="session")
-def warm_spark_4_0(warm_sparks: Callable[[Spark], WarmSpark]) -> WarmSpark:
-    """The shared Spark 4.0, for what no older one has."""
-    return warm_sparks(present("4.0"))

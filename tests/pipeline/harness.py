@@ -1,6 +1,5 @@
-"""How the pipeline's tests run Spark: commands in processes of their own, and one warm Spark."""
+"""How the pipeline's tests run commands in processes of their own."""
 
-import json
 import os
 import signal
 import subprocess
@@ -8,24 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from tests.spark.child import SparkChild
-from tests.spark.environment import ROOT, Spark
+from tests.spark.environment import Spark
+from tests.spark.warm import MASTER, Result, environment
 from tests.support.waiting import until
 
-MASTER: Final = "local[2]"
 RUN_TIMEOUT_S: Final = 240
 WAIT_TIMEOUT_S: Final = 240
 """A Spark may have to start first."""
-
-
-class Result(NamedTuple):
-    """What a command left behind."""
-
-    code: int
-    stdout: str
-    stderr: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,34 +102,3 @@ class RunningCommand:
         with suppress(ProcessLookupError):
             os.killpg(self.popen.pid, signal.SIGKILL)
         self.popen.wait()
-
-
-class WarmSpark(SparkChild):
-    """One Spark in a process (worker.py) that runs commands and checks without a new JVM each."""
-
-    def __init__(
-        self,
-        spark: Spark,
-        directory: Path,
-        *,
-        master: str = MASTER,
-        conf: Mapping[str, str] = {},
-        env: Mapping[str, str] = {},
-    ) -> None:
-        jars = [str(jar) for jar in spark.connector_jars()]
-        options = json.dumps({"master": master, "conf": {**spark.small, **conf}, "jars": jars})
-        super().__init__(spark, directory, "tests.pipeline.worker", options, environment(env))
-
-    def run(self, job: str, /, **arguments: object) -> Any:
-        """Call `package.module.function(spark, **arguments)` there.  Raises: JobFailed."""
-        return self.ask({"job": job, "arguments": arguments})
-
-    def command(self, *arguments: str) -> Result:
-        """`odradek pipeline …` in that process.  Raises: JobFailed for a traceback."""
-        return Result(**self.ask({"command": arguments}))
-
-
-def environment(more: Mapping[str, str] = {}) -> dict[str, str]:
-    """What the children get: this checkout, and nothing of Spark that the machine has set."""
-    kept = {name: value for name, value in os.environ.items() if "SPARK_" not in name}
-    return {**kept, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1", **more}

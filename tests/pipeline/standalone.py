@@ -10,8 +10,9 @@ from typing import Final, Self
 import psutil
 
 from tests.kafka.process import ServerProcess
-from tests.pipeline.harness import WAIT_TIMEOUT_S, environment
+from tests.pipeline.harness import WAIT_TIMEOUT_S
 from tests.spark.environment import Spark
+from tests.spark.warm import environment
 from tests.support.waiting import until
 
 DEPLOY: Final = "org.apache.spark.deploy"

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.pipeline.kafka import Kafka
 from tests.pipeline.filling import PARTITIONS, fill
-from tests.pipeline.harness import Result, WarmSpark
+from tests.spark.warm import Result, WarmSpark
 from tests.support.brokers import NewTopicName
 from tests.support.waiting import until
 from tests.wire.servers import Server

@@ -9,7 +9,8 @@ import pytest
 
 from tests.lab.soak import Progress
 from tests.pipeline.archive_runs import ArchiveRun, kill_driver, kill_job
-from tests.pipeline.harness import Commands, WarmSpark
+from tests.pipeline.harness import Commands
+from tests.spark.warm import WarmSpark
 from tests.wire.servers import make_server
 
 COUNT = 100_000

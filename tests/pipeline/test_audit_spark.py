@@ -11,7 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from odradek.pipeline.marks import HEADER
-from tests.pipeline.harness import Result, WarmSpark
+from tests.spark.warm import Result, WarmSpark
 from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 

@@ -8,7 +8,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from tests.pipeline.copies import Stored
-from tests.pipeline.harness import Result, WarmSpark
+from tests.spark.warm import Result, WarmSpark
 from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 

@@ -6,9 +6,9 @@ import subprocess
 import pytest
 
 from tests.pipeline.demo import ORDER_COUNT
-from tests.pipeline.harness import environment
 from tests.spark.environment import ROOT
 from tests.spark.releases import present
+from tests.spark.warm import environment
 
 pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.timeout(600)]
 

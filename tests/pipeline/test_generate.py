@@ -14,7 +14,7 @@ from odradek.pipeline.events import Shape, events
 from odradek.pipeline.generate import SPAN_EVENTS, Load, events_between, spans
 from tests.kafka.process import killed_at_the_end
 from tests.pipeline.copies import Stored
-from tests.pipeline.harness import WarmSpark, environment
+from tests.spark.warm import WarmSpark, environment
 from tests.support.brokers import NewTopicName
 from tests.support.waiting import until
 from tests.wire.servers import Server

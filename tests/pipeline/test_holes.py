@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from odradek.pipeline.kafka import Kafka
 from tests.pipeline import ledger
 from tests.pipeline.copies import Stored
-from tests.pipeline.harness import WarmSpark
+from tests.spark.warm import WarmSpark
 from tests.support.waiting import until
 from tests.wire.servers import Server, make_server
 

@@ -9,7 +9,8 @@ from odradek.pipeline.kafka import Kafka
 from odradek.protocol.records import iter_batches
 from odradek.protocol.records.compression import Codec
 from tests.pipeline.copies import check_copies, check_copy, fill, wait_for_records
-from tests.pipeline.harness import Commands, WarmSpark
+from tests.pipeline.harness import Commands
+from tests.spark.warm import WarmSpark
 from tests.support.brokers import NewTopicName, StartServer
 from tests.wire.servers import Server
 

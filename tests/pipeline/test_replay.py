@@ -11,7 +11,8 @@ from odradek.pipeline.copy_task import BURST_S
 from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.manifest import Commit, commit_path
 from tests.pipeline.copies import Stored, check_copy, fill, wait_for_records
-from tests.pipeline.harness import Commands, WarmSpark
+from tests.pipeline.harness import Commands
+from tests.spark.warm import WarmSpark
 from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 

@@ -15,8 +15,9 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from odradek.pipeline.events import Event, Shape, events
 from tests.pipeline.copies import Stored
-from tests.pipeline.harness import Commands, Result, WarmSpark, environment
+from tests.pipeline.harness import Commands
 from tests.spark.environment import ROOT
+from tests.spark.warm import Result, WarmSpark, environment
 from tests.support.brokers import NewTopicName
 from tests.support.waiting import until
 from tests.wire.servers import Server

@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.pipeline.events import Shape, events
-from tests.pipeline.harness import WarmSpark
+from tests.spark.warm import WarmSpark
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -16,8 +16,9 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from odradek.pipeline.checkpoints import read_checkpoint
 from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.local_files import LocalFiles
-from tests.pipeline.harness import MASTER, WAIT_TIMEOUT_S, WarmSpark, environment
+from tests.pipeline.harness import WAIT_TIMEOUT_S
 from tests.spark.environment import Spark
+from tests.spark.warm import MASTER, WarmSpark, environment
 from tests.support.brokers import NewTopicName
 from tests.support.waiting import until
 from tests.wire.servers import Server

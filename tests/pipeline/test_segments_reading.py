@@ -14,7 +14,6 @@ from odradek.protocol.primitives import Buffer
 from odradek.protocol.records import Codec, MarkerType, Record, build_batch
 from odradek.protocol.records.batch import seal
 from odradek.storage.index import OFFSET_ENTRY
-from tests.pipeline.harness import environment
 from tests.pipeline.segment_files import (
     TIME_MS,
     PartitionFiles,
@@ -23,6 +22,7 @@ from tests.pipeline.segment_files import (
     write_checkpoints,
 )
 from tests.spark.releases import present
+from tests.spark.warm import environment
 
 pytestmark = pytest.mark.spark
 Read = Callable[..., Any]

@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.storage.checkpoint import HIGH_WATERMARK
 from tests.pipeline import ledger
-from tests.pipeline.harness import WarmSpark
 from tests.pipeline.segment_files import PartitionFiles, flip, write_checkpoints
 from tests.spark.child import JobFailed
+from tests.spark.warm import WarmSpark
 from tests.support.waiting import until
 from tests.wire.servers import Server, make_server
 

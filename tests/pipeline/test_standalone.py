@@ -20,11 +20,12 @@ from tests.lab.soak import Progress
 from tests.pipeline.archive_runs import COPY, STEP_TIMEOUT_S, ArchiveRun
 from tests.pipeline.copies import check_copy, wait_for_records
 from tests.pipeline.filling import PARTITIONS, fill
-from tests.pipeline.harness import Commands, WarmSpark
+from tests.pipeline.harness import Commands
 from tests.pipeline.standalone import StandaloneCluster
 from tests.spark.child import JobFailed
 from tests.spark.environment import RELEASES, ROOT
 from tests.spark.releases import present
+from tests.spark.warm import WarmSpark
 from tests.support.brokers import NewTopicName
 from tests.wire.servers import OdradekServer, Server
 

@@ -7,8 +7,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.pipeline.harness import Commands, Result
+from tests.pipeline.harness import Commands
 from tests.spark.environment import RELEASES
+from tests.spark.warm import Result
 from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.filling import PARTITIONS, fill
-from tests.pipeline.harness import WarmSpark
 from tests.spark.environment import Spark
+from tests.spark.warm import WarmSpark
 from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 

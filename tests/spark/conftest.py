@@ -1,17 +1,13 @@
-"""Fixtures of the Spark tests: a broker of the chosen target, and one Spark session per release."""
+"""Fixtures of the Spark tests: a broker of the chosen target."""
 
-from collections.abc import Callable, Iterator
 from typing import Final
 
 import pytest
 
 from tests.marks import mark_room
-from tests.spark.environment import Spark
-from tests.spark.session import SparkSession
 from tests.support.brokers import NewTopicName, SharedServer, UniqueName, topics_on
 from tests.wire.servers import Server
 
-StartSpark = Callable[[], SparkSession]
 TIMEOUT_S = 300
 # The broker of these tests and of the pipeline's.
 FOR_SPARK: Final = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
@@ -26,19 +22,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def server(shared_server: SharedServer) -> Server:
     return shared_server(FOR_SPARK)
-
-
-@pytest.fixture(scope="session")
-def start_spark(release: Spark, tmp_path_factory: pytest.TempPathFactory) -> StartSpark:
-    """A function that starts a Spark session of the release under test; the caller ends it."""
-    return lambda: SparkSession(release, tmp_path_factory.mktemp("spark"))
-
-
-@pytest.fixture(scope="session")
-def spark(start_spark: StartSpark) -> Iterator[SparkSession]:
-    """The Spark session that all tests of one release share."""
-    with start_spark() as session:
-        yield session
 
 
 @pytest.fixture(scope="session")

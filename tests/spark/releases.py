@@ -1,4 +1,4 @@
-"""Which releases of Spark a test runs with: each of them, or the newest one only."""
+"""Which releases of Spark a test runs with, and that those of one release run in one process."""
 
 import pytest
 
@@ -22,7 +22,19 @@ def leave_repeats_to_soak(items: list[pytest.Item]) -> None:
     """
     _, *older = RELEASES
     for item in items:
-        callspec = getattr(item, "callspec", None)
-        name = callspec.params.get("release") if callspec else None
-        if name in older and item.get_closest_marker("every_release") is None:
+        if release_of(item) in older and item.get_closest_marker("every_release") is None:
             item.add_marker(pytest.mark.soak)
+
+
+def keep_together(items: list[pytest.Item]) -> None:
+    """Have one process of `pytest -n` run all tests of a release's warm Spark: it starts once."""
+    newest, *_ = RELEASES
+    for item in items:
+        if "warm_sparks" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group(f"spark-{release_of(item) or newest}"))
+
+
+def release_of(item: pytest.Item) -> str | None:
+    """The value of the parameter `release`."""
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get("release") if callspec else None

@@ -9,10 +9,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 
 from tests.spark.child import JobFailed
 from tests.spark.rows import assert_exactly, assert_gapless, total
-from tests.spark.session import SparkSession
+from tests.spark.warm import WarmSpark
 from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 
+JOBS = "tests.spark.jobs"
 ROW_COUNT = 100_000
 TIME_START_MS = 1_700_000_000_000
 TIME_STEP_MS = 1_000
@@ -21,11 +22,15 @@ AT_ONCE = {"fetchOffset.retryIntervalMs": "10"}  # Spark asks three times before
 
 
 @pytest.fixture(scope="module")
-def written(spark: SparkSession, server: Server, new_topic: NewTopicName) -> str:
+def written(warm_spark: WarmSpark, server: Server, new_topic: NewTopicName) -> str:
     """A topic of four partitions into which Spark has written all rows."""
     topic = new_topic("rows")
-    spark.run(
-        "batch.write", servers=server.bootstrap_servers, topic=topic, count=ROW_COUNT, options={}
+    warm_spark.run(
+        f"{JOBS}.batch.write",
+        servers=server.bootstrap_servers,
+        topic=topic,
+        count=ROW_COUNT,
+        options={},
     )
     return topic
 
@@ -50,23 +55,23 @@ def timed(server: Server, new_topic: NewTopicName) -> str:
 
 
 def _read(
-    spark: SparkSession, server: Server, **options: object
+    warm_spark: WarmSpark, server: Server, **options: object
 ) -> dict[tuple[str, int], tuple[int, int]]:
     """First and last offset read of each partition; all between have been read once."""
     text = {
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in options.items()
     }
-    summary = spark.run("batch.read", servers=server.bootstrap_servers, options=text)
+    summary = warm_spark.run(f"{JOBS}.batch.read", servers=server.bootstrap_servers, options=text)
     for line in summary:
         assert_gapless(line)
     return {(line["topic"], line["partition"]): (line["first"], line["last"]) for line in summary}
 
 
 @pytest.mark.every_release
-def test_spark_reads_what_spark_wrote(spark: SparkSession, server: Server, written: str) -> None:
-    summary = spark.run(
-        "batch.read", servers=server.bootstrap_servers, options={"subscribe": written}
+def test_spark_reads_what_spark_wrote(warm_spark: WarmSpark, server: Server, written: str) -> None:
+    summary = warm_spark.run(
+        f"{JOBS}.batch.read", servers=server.bootstrap_servers, options={"subscribe": written}
     )
     assert [line["partition"] for line in summary] == [0, 1, 2, 3]
     assert_exactly(summary, ROW_COUNT)
@@ -112,15 +117,15 @@ def _consume(
         consumer.close()
 
 
-def test_per_partition_offsets(spark: SparkSession, server: Server, written: str) -> None:
+def test_per_partition_offsets(warm_spark: WarmSpark, server: Server, written: str) -> None:
     read = _read(
-        spark,
+        warm_spark,
         server,
         subscribe=written,
         startingOffsets={written: {"0": 100, "1": -2, "2": 7, "3": 5}},
         endingOffsets={written: {"0": 200, "1": 50, "2": -1, "3": 6}},
     )
-    everything = _read(spark, server, subscribe=written)
+    everything = _read(warm_spark, server, subscribe=written)
     assert read == {
         (written, 0): (100, 199),
         (written, 1): (0, 49),
@@ -129,16 +134,16 @@ def test_per_partition_offsets(spark: SparkSession, server: Server, written: str
     }
 
 
-def test_assigned_partitions(spark: SparkSession, server: Server, written: str) -> None:
-    read = _read(spark, server, assign={written: [1, 3]})
+def test_assigned_partitions(warm_spark: WarmSpark, server: Server, written: str) -> None:
+    read = _read(warm_spark, server, assign={written: [1, 3]})
     assert sorted(read) == [(written, 1), (written, 3)]
 
 
 def test_min_partitions_split_the_reading(
-    spark: SparkSession, server: Server, written: str
+    warm_spark: WarmSpark, server: Server, written: str
 ) -> None:
-    summary = spark.run(
-        "batch.read",
+    summary = warm_spark.run(
+        f"{JOBS}.batch.read",
         servers=server.bootstrap_servers,
         options={"subscribe": written, "minPartitions": "12"},
     )
@@ -147,15 +152,19 @@ def test_min_partitions_split_the_reading(
 
 
 def test_a_pattern_subscribes_to_matching_topics_only(
-    spark: SparkSession, server: Server, new_topic: NewTopicName
+    warm_spark: WarmSpark, server: Server, new_topic: NewTopicName
 ) -> None:
     names = [new_topic("wanted-a"), new_topic("wanted-b"), new_topic("other")]
     for name in names:
-        spark.run(
-            "batch.write", servers=server.bootstrap_servers, topic=name, count=100, options={}
+        warm_spark.run(
+            f"{JOBS}.batch.write",
+            servers=server.bootstrap_servers,
+            topic=name,
+            count=100,
+            options={},
         )
-    summary = spark.run(
-        "batch.read",
+    summary = warm_spark.run(
+        f"{JOBS}.batch.read",
         servers=server.bootstrap_servers,
         options={"subscribePattern": f"{names[0]}|{names[1]}|nothing-.*"},
     )
@@ -164,9 +173,9 @@ def test_a_pattern_subscribes_to_matching_topics_only(
 
 
 @pytest.mark.every_release
-def test_one_time_for_all_partitions(spark: SparkSession, server: Server, timed: str) -> None:
+def test_one_time_for_all_partitions(warm_spark: WarmSpark, server: Server, timed: str) -> None:
     read = _read(
-        spark,
+        warm_spark,
         server,
         subscribe=timed,
         startingTimestamp=TIME_START_MS + 100 * TIME_STEP_MS,
@@ -175,9 +184,9 @@ def test_one_time_for_all_partitions(spark: SparkSession, server: Server, timed:
     assert read == {(timed, 0): (100, 199), (timed, 1): (100, 199)}
 
 
-def test_a_time_for_each_partition(spark: SparkSession, server: Server, timed: str) -> None:
+def test_a_time_for_each_partition(warm_spark: WarmSpark, server: Server, timed: str) -> None:
     read = _read(
-        spark,
+        warm_spark,
         server,
         subscribe=timed,
         startingOffsetsByTimestamp={
@@ -191,12 +200,12 @@ def test_a_time_for_each_partition(spark: SparkSession, server: Server, timed: s
 
 
 @pytest.mark.every_release
-def test_a_time_after_the_last_record(spark: SparkSession, server: Server, timed: str) -> None:
+def test_a_time_after_the_last_record(warm_spark: WarmSpark, server: Server, timed: str) -> None:
     after_ms = TIME_START_MS + TIMED_COUNT * TIME_STEP_MS
     with pytest.raises(JobFailed, match=r"(?i)no offset matched"):
-        _read(spark, server, subscribe=timed, startingTimestamp=after_ms, **AT_ONCE)
+        _read(warm_spark, server, subscribe=timed, startingTimestamp=after_ms, **AT_ONCE)
     assert not _read(
-        spark,
+        warm_spark,
         server,
         subscribe=timed,
         startingTimestamp=after_ms,
@@ -205,34 +214,38 @@ def test_a_time_after_the_last_record(spark: SparkSession, server: Server, timed
 
 
 @pytest.mark.every_release
-def test_an_unknown_topic_is_an_error_and_is_not_made(spark: SparkSession, server: Server) -> None:
+def test_an_unknown_topic_is_an_error_and_is_not_made(
+    warm_spark: WarmSpark, server: Server
+) -> None:
     with pytest.raises(JobFailed, match="UnknownTopicOrPartition"):
-        _read(spark, server, subscribe="nobody-made-this")
+        _read(warm_spark, server, subscribe="nobody-made-this")
     with pytest.raises(JobFailed, match="UnknownTopicOrPartition"):
-        _read(spark, server, subscribe="nobody-made-this")
+        _read(warm_spark, server, subscribe="nobody-made-this")
 
 
 @pytest.mark.every_release
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_compressed_by_spark(
-    codec: str, spark: SparkSession, server: Server, new_topic: NewTopicName
+    codec: str, warm_spark: WarmSpark, server: Server, new_topic: NewTopicName
 ) -> None:
     topic = new_topic(codec)
-    spark.run(
-        "batch.write",
+    warm_spark.run(
+        f"{JOBS}.batch.write",
         servers=server.bootstrap_servers,
         topic=topic,
         count=1_000,
         options={"kafka.compression.type": codec},
     )
-    summary = spark.run(
-        "batch.read", servers=server.bootstrap_servers, options={"subscribe": topic}
+    summary = warm_spark.run(
+        f"{JOBS}.batch.read", servers=server.bootstrap_servers, options={"subscribe": topic}
     )
     assert_exactly(summary, 1_000)
 
 
 @pytest.mark.every_release
-def test_every_field_arrives(spark: SparkSession, server: Server, new_topic: NewTopicName) -> None:
+def test_every_field_arrives(
+    warm_spark: WarmSpark, server: Server, new_topic: NewTopicName
+) -> None:
     topic = new_topic("fields", partitions=1)
     producer = Producer({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
     values = [b"", None, bytes(range(256)), "schön".encode()]
@@ -242,8 +255,8 @@ def test_every_field_arrives(spark: SparkSession, server: Server, new_topic: New
             topic, value, key=None if number else b"\x00key", headers=headers, timestamp=5 + number
         )
     assert producer.flush(30) == 0
-    rows = spark.run(
-        "batch.read_rows", servers=server.bootstrap_servers, options={"subscribe": topic}
+    rows = warm_spark.run(
+        f"{JOBS}.batch.read_rows", servers=server.bootstrap_servers, options={"subscribe": topic}
     )
     assert rows == [
         {

@@ -6,25 +6,26 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.spark.rows import assert_exactly
-from tests.spark.session import SparkSession
+from tests.spark.warm import WarmSpark
 from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 
+JOBS = "tests.spark.jobs"
 ROW_COUNT = 1_000
 DEPRECATED = {"spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true"}
 
 
 @pytest.mark.parametrize("release", ["4.0"], indirect=True, scope="session")
 def test_offsets_are_found_by_a_group(
-    spark: SparkSession, server: Server, new_topic: NewTopicName, tmp_path: Path
+    warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
     topic = new_topic("by-group")
     servers = server.bootstrap_servers
-    spark.run("batch.write", servers=servers, topic=topic, count=ROW_COUNT, options={})
+    warm_spark.run(f"{JOBS}.batch.write", servers=servers, topic=topic, count=ROW_COUNT, options={})
 
     prefix = f"{topic}-batch"
-    summary = spark.run(
-        "batch.read",
+    summary = warm_spark.run(
+        f"{JOBS}.batch.read",
         DEPRECATED,
         servers=servers,
         options={"subscribe": topic, "groupIdPrefix": prefix},
@@ -33,8 +34,8 @@ def test_offsets_are_found_by_a_group(
     assert groups_named(server, prefix)
 
     prefix = f"{topic}-stream"
-    batches = spark.run(
-        "streams.archive_available",
+    batches = warm_spark.run(
+        f"{JOBS}.streams.archive_available",
         DEPRECATED,
         servers=servers,
         options={"subscribe": topic, "groupIdPrefix": prefix},

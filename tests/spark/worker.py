@@ -1,8 +1,10 @@
 """A process with one warm Spark: runs `odradek pipeline` commands and named jobs, one at a time.
 
 Starting a JVM for each check takes too long.  Reads one JSON object a line from stdin,
-{"command": ["archive", "--topics", ...]} or {"job": "package.module.function", "arguments": {...}},
-and answers each with one line on the file descriptor that it was given.  Ends with its stdin.
+{"command": ["archive", "--topics", ...]} or
+{"job": "package.module.function", "arguments": {...}, "conf": {...}},
+and answers each with one line on the file descriptor that it was given: {"value": ...} or
+{"error": "traceback"}.  Ends with its stdin.
 """
 
 import importlib
@@ -10,6 +12,8 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from click.testing import CliRunner
@@ -25,9 +29,23 @@ def run(request: dict[str, Any], options: SparkOptions) -> dict[str, Any]:
             return {"value": command(request["command"], options)}
         module, _, name = request["job"].rpartition(".")
         job = getattr(importlib.import_module(module), name)
-        return {"value": job(start("odradek-tests", options), **request["arguments"])}
+        spark = start("odradek-tests", options)
+        with configured(spark, request["conf"]):
+            return {"value": job(spark, **request["arguments"])}
     except Exception:  # noqa: BLE001 - whatever went wrong is the answer
         return {"error": traceback.format_exc()}
+
+
+@contextmanager
+def configured(spark: Any, conf: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session for one job."""
+    for name, value in conf.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in conf:
+            spark.conf.unset(name)
 
 
 def command(arguments: list[str], options: SparkOptions) -> dict[str, Any]:
