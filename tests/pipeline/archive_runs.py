@@ -50,15 +50,22 @@ class ArchiveRun:
         admin.create_topics([topic])[TOPIC].result(30)
         fill(servers, TOPIC, self.count)
 
-    def start(self, *, batches: int = 0, **options: Any) -> RunningCommand:
-        """Start the job; `batches` in place of those of the run."""
-        size = ("--max-offsets-per-trigger", str(self.count // (batches or self.batches)))
-        line = self._line("archive", "--topics", TOPIC, "--to", str(self.archive), "--once", *size)
-        return self._start(line, **options)
+    def start(self, **options: Any) -> RunningCommand:
+        """Start the job."""
+        size = ("--max-offsets-per-trigger", str(self.count // self.batches))
+        return self._start((*self._archive(), *size), **options)
+
+    def finish_in(self, spark: WarmSpark) -> None:
+        """Have a running Spark archive what is left, in one batch."""
+        done = spark.command(*self._archive())
+        assert done.code == 0, done
 
     def replay(self, *arguments: str) -> RunningCommand:
         """Start to bring the records back into the topic `COPY`."""
         return self._start((*self._replay(), *arguments))
+
+    def _archive(self) -> Sequence[str]:
+        return self._line("archive", "--topics", TOPIC, "--to", str(self.archive), "--once")
 
     def _replay(self) -> Sequence[str]:
         archive = ("--archive", str(self.archive))

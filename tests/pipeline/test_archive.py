@@ -96,12 +96,10 @@ def test_each_record_once_over_runs_lost_checkpoints_and_compaction(
     assert archiving.differences(topic) == same(10_500)
 
 
-@pytest.mark.every_release
 def test_a_batch_is_sorted_once(warm_spark: WarmSpark, tmp_path: Path) -> None:
     assert warm_spark.run(f"{JOBS}.sorts_of_a_batch", directory=str(tmp_path / "batch")) == 1
 
 
-@pytest.mark.every_release
 def test_a_commit_is_on_the_disk_step_by_step(warm_spark: WarmSpark, tmp_path: Path) -> None:
     synced = warm_spark.run(f"{JOBS}.syncs_of_a_commit", directory=str(tmp_path / "archive"))
     wanted = [
@@ -118,7 +116,6 @@ def test_a_commit_is_on_the_disk_step_by_step(warm_spark: WarmSpark, tmp_path: P
         assert any(re.fullmatch(pattern, path) for path in left), (pattern, synced)
 
 
-@pytest.mark.every_release
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "Pacific/Auckland"])
 def test_a_day_is_the_same_day_in_every_time_zone(
     warm_spark: WarmSpark, tmp_path: Path, zone: str

@@ -297,7 +297,6 @@ def test_what_our_own_jobs_archive_compact_and_replay_is_equal(
     assert "lie in several partitions" in note["text"]
 
 
-@pytest.mark.every_release
 def test_checksums_tell_all_records_apart(warm_spark: WarmSpark) -> None:
     plain: dict[str, Any] = {
         "key": "61",

@@ -166,7 +166,6 @@ def test_what_it_can_not_do_is_one_sentence(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.every_release
 @pytest.mark.spark
 @pytest.mark.timeout(200)
 def test_spark_makes_the_same_records(

@@ -17,7 +17,41 @@ from tests.wire.servers import Server
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
-def test_topics_are_copied_and_a_killed_mirror_goes_on(
+def test_topics_are_copied(
+    warm_spark: WarmSpark,
+    server: Server,
+    start_server: StartServer,
+    new_topic: NewTopicName,
+) -> None:
+    other = start_server()
+    source, target = server.bootstrap_servers, other.bootstrap_servers
+    topics = [
+        new_topic("mirrored", partitions=2),
+        new_topic("mirrored", config={"segment.bytes": "1234567"}),
+    ]
+    fill(source, topics[0], 2, 800, seed=1)
+    fill(source, topics[1], 3, 500, seed=2)
+    command = ["mirror", "--from", source, "--to", target, "--topics", ",".join(topics)]
+    command += ["--compression", "gzip", "--once"]
+    done = warm_spark.command(*command, "--max-offsets-per-trigger", "600")
+    assert (done.code, done.stdout) == (0, "1300 records written\n"), done
+    fill(source, topics[0], 2, 100, seed=3)
+    assert warm_spark.command(*command).stdout == "100 records written\n"
+    assert check_copies(source, topics[0], target) == 900
+    assert check_copies(source, topics[1], target) == 500
+    kafka = Kafka(target)
+    assert [kafka.partitions(topic) for topic in topics] == [2, 3]
+    assert kafka.topic_config(topics[1])["segment.bytes"] == "1234567"
+    kafka.close()
+    assert warm_spark.command(*command).stdout == "0 records written\n"
+    assert codecs(other, topics[1]) == {Codec.GZIP}
+    sides = ["--against-topic", topics[1], "--against-bootstrap-servers", target]
+    audited = warm_spark.command("audit", "-b", source, "--topics", topics[1], *sides)
+    assert "broker and copy are equal: 500 records in 3 partitions" in audited.stdout, audited
+
+
+@pytest.mark.soak  # `make test` kills an archive's job (test_archive_kills.py)
+def test_a_killed_mirror_goes_on(
     commands: Commands,
     warm_spark: WarmSpark,
     server: Server,
@@ -27,35 +61,20 @@ def test_topics_are_copied_and_a_killed_mirror_goes_on(
 ) -> None:
     other = start_server()
     source, target = server.bootstrap_servers, other.bootstrap_servers
-    topics = [
-        new_topic("mirrored", partitions=2),
-        new_topic("mirrored", config={"segment.bytes": "1234567"}),
-    ]
-    fill(source, topics[0], 2, 4000, seed=1)
-    fill(source, topics[1], 3, 500, seed=2)
-    command = ["mirror", "--from", source, "--to", target, "--topics", ",".join(topics)]
-    command += ["--compression", "gzip"]
+    topic = new_topic("mirrored", partitions=2)
+    fill(source, topic, 2, 40_000, seed=1)
+    command = ["mirror", "--from", source, "--to", target, "--topics", topic]
     running = commands.start(
         *command, "--max-offsets-per-trigger", "1500", output=tmp_path / "killed.log"
     )
     try:
-        wait_for_records(target, topics[0], 700)
+        wait_for_records(target, topic, 7_000)
     finally:
         running.kill()
-    fill(source, topics[0], 2, 100, seed=3)
+    fill(source, topic, 2, 100, seed=3)
     done = warm_spark.command(*command, "--once")
     assert done.code == 0, done
-    assert check_copies(source, topics[0], target) == 4100
-    assert check_copies(source, topics[1], target) == 500
-    kafka = Kafka(target)
-    assert [kafka.partitions(topic) for topic in topics] == [2, 3]
-    assert kafka.topic_config(topics[1])["segment.bytes"] == "1234567"
-    kafka.close()
-    assert warm_spark.command(*command, "--once").stdout == "0 records written\n"
-    assert codecs(other, topics[1]) == {Codec.GZIP}
-    sides = ["--against-topic", topics[1], "--against-bootstrap-servers", target]
-    audited = warm_spark.command("audit", "-b", source, "--topics", topics[1], *sides)
-    assert "broker and copy are equal: 500 records in 3 partitions" in audited.stdout, audited
+    assert check_copies(source, topic, target) == 40_100
 
 
 def codecs(server: Server, topic: str) -> set[int]:
@@ -64,7 +83,6 @@ def codecs(server: Server, topic: str) -> set[int]:
     return {header.codec for log in logs for _, header in iter_batches(log)}
 
 
-@pytest.mark.every_release
 def test_records_that_are_unusual_are_kept(
     warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
 ) -> None:

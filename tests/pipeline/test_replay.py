@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 COUNT = 3000
 RATE = 500
+KILLS = 4
 
 
 @pytest.fixture(scope="module")
@@ -138,16 +139,14 @@ def test_only_files_with_what_is_wanted_are_opened(
 def test_bad_input_is_said_in_a_sentence(
     warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, archived: tuple[str, str]
 ) -> None:
-    topic, folder = archived
+    _, folder = archived
     stamped = new_topic("stamped", config={"message.timestamp.type": "LogAppendTime"})
     small = new_topic("small", partitions=1)
-    nobody = ["replay", "--archive", folder, "--bootstrap-servers", "127.0.0.1:1"]
     cases = {
         "the broker's time instead of their own": line(server, archived, stamped),
         "has only 1: add partitions": line(server, archived, small, "--keep-partitions"),
         "has no topic x: it holds": [*line(server, archived, "y"), "--topic", "x"],
         "is no archive": [*line(server, archived, "y"), "--archive", str(Path(folder).parent)],
-        "no broker answers at 127.0.0.1:1": [*nobody, "--topic", topic, "--to-topic", "y"],
         "holds offsets 0 to": line(server, archived, "y", "--starting-offsets", "0:999999"),
     }
     for says, command in cases.items():
@@ -158,7 +157,27 @@ def test_bad_input_is_said_in_a_sentence(
     kafka.close()
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.soak)])
+def test_a_rate_is_kept(
+    warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, archived: tuple[str, str]
+) -> None:
+    target = new_topic("slowly")
+    some = ("--ending-offsets", "200", "--rate", str(RATE))
+    began_s = time.monotonic()
+    done = warm_spark.command(*line(server, archived, target, *some))
+    took_s = time.monotonic() - began_s
+    assert (done.code, done.stdout) == (0, f"600 records written to {target}\n"), done
+    assert took_s > 600 / RATE - 2 * BURST_S
+
+
+@pytest.mark.soak  # a client that is not answered is given ten seconds
+def test_nobody_at_the_brokers_address(warm_spark: WarmSpark, archived: tuple[str, str]) -> None:
+    topic, folder = archived
+    nobody = ("--archive", folder, "--bootstrap-servers", "127.0.0.1:1")
+    result = warm_spark.command("replay", *nobody, "--topic", topic, "--to-topic", "y")
+    assert (result.code, "no broker answers at 127.0.0.1:1" in result.stderr) == (2, True), result
+
+
+@pytest.mark.soak  # `make test` kills an archive's job (test_archive_kills.py)
 def test_nothing_is_doubled_or_missing_when_the_job_is_killed(
     commands: Commands,
     warm_spark: WarmSpark,
@@ -166,13 +185,12 @@ def test_nothing_is_doubled_or_missing_when_the_job_is_killed(
     new_topic: NewTopicName,
     archived: tuple[str, str],
     tmp_path: Path,
-    kills: int,
 ) -> None:
     topic, _ = archived
     target = new_topic("killed", partitions=2)
     command = line(server, archived, target)
     count = 0
-    for number in range(kills):
+    for number in range(KILLS):
         # So slow that it is in the middle for a long time, however late it is killed.
         running = commands.start(*command, "--rate", "100", output=tmp_path / f"{number}.log")
         try:
@@ -181,10 +199,7 @@ def test_nothing_is_doubled_or_missing_when_the_job_is_killed(
             running.kill()
         count = Stored(server.bootstrap_servers, target).count
         assert count < COUNT
-    started_s = time.monotonic()
-    done = warm_spark.command(*command, "--rate", str(RATE))
-    took_s = time.monotonic() - started_s
+    done = warm_spark.command(*command)
     assert done.code == 0, done
     assert "were there already" in done.stdout
     assert check_copy(server.bootstrap_servers, topic, target) == COUNT
-    assert took_s > (COUNT - count) / RATE - 2 * BURST_S

@@ -128,7 +128,6 @@ def check_everything(case: Case, warm: WarmSpark, made: list[Event]) -> None:
     assert {(v["window_start"], v["city"]): v for v in last.values()} == by_window
 
 
-@pytest.mark.every_release
 def test_every_record_is_in_a_window_or_counted(case: Case, warm_spark: WarmSpark) -> None:
     made = list(events("orders", 5, 4500, SHAPE))
     case.write_spec()
@@ -150,6 +149,7 @@ def test_every_record_is_in_a_window_or_counted(case: Case, warm_spark: WarmSpar
     assert headers["odradek.reason"]
 
 
+@pytest.mark.soak  # `make test` kills an archive's job (test_archive_kills.py)
 @pytest.mark.timeout(900)
 def test_kills_change_nothing(
     server: Server,
@@ -160,7 +160,7 @@ def test_kills_change_nothing(
 ) -> None:
     """Killed when a batch is noted, but not committed, and when its Parquet files come up."""
     case = Case(server, new_topic("killed"), tmp_path)
-    made = list(events("orders", 6, 4000, SHAPE))
+    made = list(events("orders", 6, 40_000, SHAPE))
     case.write_spec(batch=2000)
     case.produce(*made)
     for at in ("checkpoint/odradek/batches/0000000000.json", "parquet/date=*/rollup-*.parquet"):

@@ -53,7 +53,6 @@ def classify(spark: WarmSpark, schema: str, values: list[bytes | None]) -> list[
     return found
 
 
-@pytest.mark.every_release
 def test_json(warm_spark: WarmSpark) -> None:
     good = b'{"city": "Z\xc3\xbcrau", "cents": 5, "at": "2026-01-01T12:00:00Z"'
     cases: list[tuple[bytes | None, str | None]] = [
@@ -82,7 +81,6 @@ def test_json(warm_spark: WarmSpark) -> None:
     check(classify(warm_spark, JSON, [value for value, _ in cases]), cases)
 
 
-@pytest.mark.every_release
 def test_csv(warm_spark: WarmSpark) -> None:
     cases: list[tuple[bytes | None, str | None]] = [
         (b"Brno;7;1767225600000", None),
@@ -99,7 +97,6 @@ def test_csv(warm_spark: WarmSpark) -> None:
     check(classify(warm_spark, CSV, [value for value, _ in cases]), cases)
 
 
-@pytest.mark.every_release
 def test_plain(warm_spark: WarmSpark) -> None:
     cases: list[tuple[bytes | None, str | None]] = [
         (b"1.5", None),

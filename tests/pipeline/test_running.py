@@ -47,7 +47,6 @@ def stream(spark: WarmSpark, server: Server, topic: str, folder: Path, **more: A
     return spark.run(f"{JOBS}.stream", directory=str(folder), **arguments)
 
 
-@pytest.mark.every_release
 def test_a_stream_is_run_once_and_again(
     warm_spark: WarmSpark, server: Server, kafka: Kafka, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
@@ -72,7 +71,6 @@ def test_a_stream_is_run_once_and_again(
     assert told == [(number, 0, 110, 110, "ok") for number in range(3)]
 
 
-@pytest.mark.every_release
 def test_the_listener_serves_queries_of_others(
     warm_spark: WarmSpark, server: Server, kafka: Kafka, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
@@ -87,7 +85,6 @@ def test_the_listener_serves_queries_of_others(
     )
 
 
-@pytest.mark.every_release
 def test_offsets_that_are_gone_stop_the_job(
     warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
@@ -109,7 +106,6 @@ def test_offsets_that_are_gone_stop_the_job(
     assert stream(warm_spark, server, topic, tmp_path, options=careless) == {"records": 25}
 
 
-@pytest.mark.every_release
 def test_what_cannot_run_is_one_sentence(
     warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
@@ -124,7 +120,6 @@ def test_what_cannot_run_is_one_sentence(
     assert said == "--trigger 'soon' is no interval: give one such as '10 seconds'"
 
 
-@pytest.mark.every_release
 def test_files_are_there_whole_or_not_at_all(warm_spark: WarmSpark, tmp_path: Path) -> None:
     root = tmp_path / "root"
     told = warm_spark.run(f"{JOBS}.files", uri=str(root))
@@ -152,7 +147,6 @@ def test_files_are_there_whole_or_not_at_all(warm_spark: WarmSpark, tmp_path: Pa
     assert left == {"c.json", ".c.json.crc"}
 
 
-@pytest.mark.every_release
 @pytest.mark.parametrize(
     ("uri", "said"),
     [
@@ -169,7 +163,6 @@ def test_a_target_that_cannot_be_written_is_named(
     assert said in answer
 
 
-@pytest.mark.every_release
 def test_settings_of_the_user_win(warm_spark: WarmSpark) -> None:
     names = ["spark.driver.memory", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions"]
     assert warm_spark.run(f"{JOBS}.settings", names=names) == {

@@ -29,10 +29,10 @@ from tests.spark.warm import WarmSpark
 from tests.support.brokers import NewTopicName
 from tests.wire.servers import OdradekServer, Server
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(600)]
 
-COUNT: Final = 10_000
-ORDERS: Final = 3000
+COUNT: Final = 100_000
+ORDERS: Final = 30_000
 SOAK_COUNT: Final = 200_000
 SOAK_BATCHES: Final = 20
 WORKER_KILLS: Final = 3
@@ -66,7 +66,7 @@ checkpoint: {folder}/checkpoint
 """
 
 
-@pytest.fixture(scope="module", params=["4.0", pytest.param("3.5", marks=pytest.mark.soak)])
+@pytest.fixture(scope="module", params=list(RELEASES))
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StandaloneCluster]:
@@ -187,7 +187,6 @@ def test_segment_files_are_read_by_executors(
     assert (found["rows"], found["missing"], found["added"]) == (COUNT, 0, 0)
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", list(RELEASES))
 def test_each_record_once_while_workers_are_killed(name: str, tmp_path: Path) -> None:

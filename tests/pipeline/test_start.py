@@ -86,6 +86,7 @@ def test_the_connector_is_there_whatever_spark_submit_is_told(
     assert (result.code, result.stdout[:18]) == (0, "0 records archived"), result
 
 
+@pytest.mark.soak  # a client that is not answered is given ten seconds; see test_pipeline_cli.py
 def test_nobody_at_the_brokers_address(commands: Commands, tmp_path: Path) -> None:
     folder = tmp_path / "archive"
     line = ["archive", "--topics", "t", "--to", str(folder), "--once", "-b", "127.0.0.1:1"]

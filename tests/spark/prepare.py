@@ -4,7 +4,7 @@ Spark's own resolver does it, as for any user who sets `spark.jars.packages`, bu
 sessions take the jars from `.cache/spark` and start without looking at any repository.
 
 The newest release's classes are also written down as its JVM maps them into memory.  Of the older
-one the tests start two JVMs only, which would not gain what the writing costs.
+one the tests start one JVM only, which would not gain what the writing costs.
 """
 
 import os

@@ -17,8 +17,8 @@ def leave_repeats_to_soak(items: list[pytest.Item]) -> None:
 
     A test that takes the fixture `release`, itself or through another one, is there for each of
     them.  `make test` runs it with the newest, and with older ones if it is marked `every_release`:
-    each job once, and what may differ from release to release (plans, parsers, Kafka's client,
-    what Spark says when it fails).  `make soak PART=archive` runs the rest.
+    a batch that is written and read, a stream that goes on from its checkpoint, and the jobs
+    archive, compact, replay and audit in a row.  `make soak PART=archive` runs the rest.
     """
     _, *older = RELEASES
     for item in items:

@@ -172,7 +172,6 @@ def test_a_pattern_subscribes_to_matching_topics_only(
     assert total(summary, "count") == 200
 
 
-@pytest.mark.every_release
 def test_one_time_for_all_partitions(warm_spark: WarmSpark, server: Server, timed: str) -> None:
     read = _read(
         warm_spark,
@@ -199,7 +198,6 @@ def test_a_time_for_each_partition(warm_spark: WarmSpark, server: Server, timed:
     assert read == {(timed, 0): (0, 9), (timed, 1): (250, TIMED_COUNT - 1)}
 
 
-@pytest.mark.every_release
 def test_a_time_after_the_last_record(warm_spark: WarmSpark, server: Server, timed: str) -> None:
     after_ms = TIME_START_MS + TIMED_COUNT * TIME_STEP_MS
     with pytest.raises(JobFailed, match=r"(?i)no offset matched"):
@@ -213,7 +211,6 @@ def test_a_time_after_the_last_record(warm_spark: WarmSpark, server: Server, tim
     )
 
 
-@pytest.mark.every_release
 def test_an_unknown_topic_is_an_error_and_is_not_made(
     warm_spark: WarmSpark, server: Server
 ) -> None:
@@ -223,7 +220,6 @@ def test_an_unknown_topic_is_an_error_and_is_not_made(
         _read(warm_spark, server, subscribe="nobody-made-this")
 
 
-@pytest.mark.every_release
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_compressed_by_spark(
     codec: str, warm_spark: WarmSpark, server: Server, new_topic: NewTopicName
@@ -242,7 +238,6 @@ def test_compressed_by_spark(
     assert_exactly(summary, 1_000)
 
 
-@pytest.mark.every_release
 def test_every_field_arrives(
     warm_spark: WarmSpark, server: Server, new_topic: NewTopicName
 ) -> None:

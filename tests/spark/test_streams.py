@@ -15,7 +15,7 @@ from tests.support.waiting import until
 from tests.wire.servers import Server
 
 JOBS = "tests.spark.jobs"
-KILLED_ROW_COUNT = 30_000
+KILLED_ROW_COUNT = 300_000
 KILLED_BATCH_ROWS = 250  # so many batches that it is killed in the middle however late
 KILL_AFTER_BATCHES = 3
 
@@ -86,7 +86,6 @@ def test_a_processing_time_trigger_follows_the_topic(
         assert_gapless(line)
 
 
-@pytest.mark.every_release
 def test_a_stream_into_another_topic(
     warm_spark: WarmSpark, server: Server, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
@@ -106,6 +105,7 @@ def test_a_stream_into_another_topic(
     assert_exactly(summary, 4_000)
 
 
+@pytest.mark.soak  # `make test` kills an archive's job (tests/pipeline/test_archive_kills.py)
 def test_a_killed_job_goes_on_from_its_checkpoint(
     warm_spark: WarmSpark,
     release: Spark,
