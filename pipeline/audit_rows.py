@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from .audit_compare import NEVER, Checksum, Digest, Example, Finding, Place, Side, What
 from .kafka import Kafka
-from .kafka_source import source_options
+from .kafka_source import AT_THE_END, source_options
 from .marks import with_source
 from .offsets import TopicPartition
 from .small_tables import small_table
@@ -63,7 +63,7 @@ def broker_records(spark: SparkSession, kafka: Kafka, bounds: Bounds) -> DataFra
     """The records of some offsets of topics, in the columns of Spark's Kafka source."""
     return (
         spark.read.format("kafka")
-        .options(**source_options(kafka))
+        .options(**{**AT_THE_END, **source_options(kafka)})
         .option("subscribe", ",".join(sorted({key.topic for key in bounds.starts})))
         .option("startingOffsets", _as_json(bounds.starts))
         .option("endingOffsets", _as_json(bounds.ends))

@@ -21,6 +21,7 @@ from odradek.pipeline.archive_writing import staged_files, write_records
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.files import Files
 from odradek.pipeline.kafka import Kafka
+from odradek.pipeline.kafka_source import AT_THE_END
 from odradek.pipeline.manifest import (
     COLUMNS,
     COMMITS,
@@ -39,6 +40,7 @@ def differences(spark: SparkSession, *, servers: str, topic: str, directory: str
     """How many rows only one of the readers sees, also if it sees them twice."""
     kafka = (
         spark.read.format("kafka")
+        .options(**AT_THE_END)
         .option("kafka.bootstrap.servers", servers)
         .option("subscribe", topic)
         .option("includeHeaders", "true")

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from odradek.pipeline.documents import encode
 from odradek.pipeline.files import Files
+from odradek.pipeline.kafka_source import AT_THE_END
 from odradek.pipeline.manifest import (
     ABOUT,
     COLUMNS,
@@ -25,6 +26,7 @@ def records(spark: SparkSession, servers: str, topic: str, query: str, isolation
     """A topic, changed by a query."""
     source = (
         spark.read.format("kafka")
+        .options(**AT_THE_END)
         .option("kafka.bootstrap.servers", servers)
         .option("subscribe", topic)
         .option("kafka.isolation.level", isolation)

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from odradek.pipeline import register
+from odradek.pipeline.kafka_source import AT_THE_END
 
 Options = dict[str, str]
 
@@ -18,7 +19,7 @@ def segments(spark: SparkSession, data_dir: str, options: Options) -> DataFrame:
 def kafka(spark: SparkSession, servers: str, options: Options) -> DataFrame:
     """The same by a broker."""
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", servers)
-    return reader.options(**options).load()
+    return reader.options(**AT_THE_END).options(**options).load()
 
 
 def differences(

@@ -11,7 +11,7 @@ from typing import Any
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.files import Files
 from odradek.pipeline.kafka import Kafka
-from odradek.pipeline.kafka_source import source_options
+from odradek.pipeline.kafka_source import AT_THE_END, source_options
 from odradek.pipeline.lag import lag_listener
 from odradek.pipeline.running import run_stream
 from odradek.pipeline.session import SparkOptions, start
@@ -20,7 +20,8 @@ from odradek.pipeline.session import SparkOptions, start
 def writer(spark: Any, kafka: Kafka, topic: str, directory: str, **options: str) -> Any:
     """A stream of a topic into Parquet files."""
     source = spark.readStream.format("kafka").options(**source_options(kafka))
-    source = source.options(**{"startingOffsets": "earliest", "subscribe": topic, **options})
+    source = source.options(**AT_THE_END, startingOffsets="earliest", subscribe=topic)
+    source = source.options(**options)
     return (
         source.load()
         .writeStream.format("parquet")

@@ -12,7 +12,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.kafka import Kafka
-from odradek.pipeline.kafka_source import source_options
+from odradek.pipeline.kafka_source import reading_options, source_options
 from odradek.pipeline.topic_settings import TopicSettings, ask_settings
 from odradek.pipeline.writing import open_topic
 from tests.support.brokers import NewTopicName, StartServer
@@ -183,3 +183,14 @@ def test_spark_is_told_of_servers_and_properties() -> None:
         "kafka.bootstrap.servers": "a:1,b:2",
         "kafka.security.protocol": "SSL",
     }
+
+
+@pytest.mark.parametrize(
+    ("properties", "wait_ms"), [({}, "20"), ({"fetch.max.wait.ms": "500"}, "500")]
+)
+def test_a_fetch_at_the_end_waits_briefly_unless_the_user_wants_it(
+    properties: dict[str, str], wait_ms: str
+) -> None:
+    kafka = Kafka("a:1", properties)
+    options = reading_options(kafka, isolation_level="read_committed", fail_on_data_loss=True)
+    assert options["kafka.fetch.max.wait.ms"] == wait_ms

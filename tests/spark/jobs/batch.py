@@ -6,6 +6,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 Options = dict[str, str]
+AT_THE_END = {"kafka.fetch.max.wait.ms": "20"}
+"""Else each task waits for half a second: Spark asks for offsets behind a fetch at the end."""
 
 
 def rows(spark: SparkSession, count: int) -> DataFrame:
@@ -34,7 +36,7 @@ def load(spark: SparkSession, servers: str, options: Options) -> DataFrame:
     """A topic as a table, with headers."""
     return (
         spark.read.format("kafka")
-        .options(**options, includeHeaders="true")
+        .options(**{**AT_THE_END, **options}, includeHeaders="true")
         .option("kafka.bootstrap.servers", servers)
         .load()
     )

@@ -6,16 +6,17 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from tests.spark.jobs.batch import Options, summary
+from tests.spark.jobs.batch import AT_THE_END, Options, summary
 
 _running: dict[str, StreamingQuery] = {}
 
 
 def source(spark: SparkSession, servers: str, options: Options) -> DataFrame:
     """A topic as a stream, from its first record."""
+    defaults = {"startingOffsets": "earliest", "includeHeaders": "true", **AT_THE_END}
     return (
         spark.readStream.format("kafka")
-        .options(**{"startingOffsets": "earliest", "includeHeaders": "true", **options})
+        .options(**{**defaults, **options})
         .option("kafka.bootstrap.servers", servers)
         .load()
     )
