@@ -70,7 +70,11 @@ class Network:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {address}")
         near, far = self._pair(server, node, address)
         server.loop.call_soon(server.accept, far, context=far.context)
-        await asyncio.sleep(self.delay_ns() / 1e9)
+        try:
+            await asyncio.sleep(self.delay_ns() / 1e9)
+        except asyncio.CancelledError:
+            near.kernel_close()
+            raise
         protocol = factory()
         near.begin(protocol)
         return near, protocol

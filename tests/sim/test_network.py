@@ -216,6 +216,25 @@ def test_crashes_end_connections_both_ways() -> None:
     assert {simulate(main, seed).value for seed in SEEDS} == {"NoneType", "ConnectionResetError"}
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_is_cancelled_while_connecting_leaves_nothing(seed: int) -> None:
+    async def main(loop: SimLoop) -> None:
+        server = await loop.create_server(Recorder, "localhost", 9092)
+        connecting = loop.create_task(loop.create_connection(Recorder, "localhost", 9092))
+        await asyncio.sleep(loop.random.uniform(0, 0.0005))
+        connecting.cancel()
+        try:
+            transport, _ = await connecting
+            transport.close()
+        except asyncio.CancelledError:
+            pass
+        server.close()
+        await server.wait_closed()
+        await asyncio.sleep(1)
+
+    simulate(main, seed)
+
+
 def test_closing_over_unread_bytes_resets_the_peer() -> None:
     async def main(loop: SimLoop) -> None:
         _, client, server = await _pair(loop)
