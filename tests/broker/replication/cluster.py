@@ -11,7 +11,7 @@ from odradek.broker.config import load_config
 from odradek.broker.connections import Connections
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState, TopicPartition
-from odradek.broker.listener import PlainListener
+from odradek.broker.listener import PlainListener, StreamListener
 from odradek.broker.metadata import Address, BrokerInfo, MetadataCache
 from odradek.broker.node import Node
 from odradek.broker.peers.addresses import Peers
@@ -31,6 +31,8 @@ from odradek.protocol.schema import Message
 from odradek.storage.log_dirs import LogDirs
 from tests.broker.faults import FaultyFiles
 from tests.broker.running import HOST, MovableClock
+from tests.sim.loop import SimLoop
+from tests.sim.runtime import SimClock, sim_runtime
 from tests.support.awaiting import until
 from tests.support.client import Client
 
@@ -121,7 +123,7 @@ class Controller:
 
 
 class Replicating:
-    """One broker: its replicas, its listener, its replicator."""
+    """One broker: its replicas, its listener, its replicator.  On a `SimLoop` none of it waits."""
 
     def __init__(self, broker_id: int, directory: Path, settings: Mapping[str, str]) -> None:
         overrides = {
@@ -133,8 +135,14 @@ class Replicating:
         }
         self.broker_id = broker_id
         self.config = load_config(overrides=overrides)
-        self.runtime = Runtime.system()
-        self.files = self.runtime.files = FaultyFiles()
+        self.files = FaultyFiles()
+        loop = asyncio.get_running_loop()
+        self._simulated = isinstance(loop, SimLoop)
+        if isinstance(loop, SimLoop):
+            self.runtime = sim_runtime(loop, loop.main, SimClock(loop), self.files)
+        else:
+            self.runtime = Runtime.system()
+            self.runtime.files = self.files
         self.clock = self.runtime.clock = MovableClock(self.runtime)
         self.controller = Controller()
         self.failures: list[str] = []
@@ -175,7 +183,8 @@ class Replicating:
         checkpoints = maintenance.write_checkpoints(self.replicas, config, runtime)
         self.tasks.spawn(checkpoints, "checkpoints")
         self.connections = Connections(config, runtime, self.node)
-        self.listener = PlainListener(self.connections, config.listener_endpoints[0], config)
+        listener = StreamListener if self._simulated else PlainListener
+        self.listener = listener(self.connections, config.listener_endpoints[0], config)
         await self.listener.bind()
         await self.listener.accept()
 
