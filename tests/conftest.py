@@ -8,7 +8,7 @@ import gc
 import shutil
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final
 
 import pytest
@@ -19,6 +19,7 @@ from tests.kafka import jars
 from tests.lab import network
 from tests.pipeline.chromium import find_chromium
 from tests.scheduling import FileScheduling, long_first
+from tests.seeds import REPEAT, Repeats, Seeds
 from tests.skips import NEEDS_ROOT, may_be_skipped, reason_of, require_all, summary_of, wants_root
 from tests.spark.releases import keep_together, leave_repeats_to_soak
 
@@ -53,6 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(PartTimes(), "part-times")
+    config.pluginmanager.register(Seeds(), "seeds")
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -64,6 +66,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling:
     return FileScheduling(config, log)
+
+
+@pytest.fixture
+def repeats(
+    request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+) -> Repeats:
+    """What the test's `repeated` says; the seed is reported."""
+    given: Repeats = request.param
+    record_property(REPEAT, given.seed)
+    return given
 
 
 @pytest.fixture
