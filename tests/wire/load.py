@@ -12,7 +12,9 @@ from typing import Final, Protocol, Self
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.kafka.java import command_line
+from tests.support.waiting import until
 from tests.wire.clients import ClientFailed, Settings, librdkafka
+from tests.wire.servers import Server
 
 PER_SECOND: Final = 8000
 UNANSWERED_MAX: Final = 5000
@@ -132,6 +134,17 @@ class LibrdkafkaLoad:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def wait_for_acks(server: Server, load: Load, *, more: int, timeout_s: float = 60) -> None:
+    """Until so many more records are acknowledged."""
+    enough = len(load.acked) + more
+
+    def is_acked() -> bool:
+        assert server.alive, server.output
+        return len(load.acked) >= enough
+
+    until(is_acked, lambda: f"{more} answers; {load.failed[:3]}\n{server.output}", timeout_s)
 
 
 def numbers_in(servers: str, topic: str) -> list[int]:

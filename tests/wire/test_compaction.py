@@ -24,15 +24,19 @@ from confluent_kafka.admin import AdminClient
 
 from odradek.storage.checkpoint import CLEANER, read_offsets
 from odradek.storage.files import RealFileSystem
+from tests.seeds import Repeats, repeated
 from tests.support.brokers import StartServer, create_topic
+from tests.support.killing import Workload, kill_again_and_again
 from tests.support.waiting import until
 from tests.wire.clients import Settings, librdkafka
 from tests.wire.servers import Server
 
 pytestmark = pytest.mark.usefixtures("odradek_only")
 
-SEED: Final = int(os.environ.get("ODRADEK_SEED", "71717"))
 TOPIC: Final = "compacted"
+KEYS: Final = 50_000
+PER_SECOND: Final = 100_000
+RECORDS_PER_KILL: Final = 150_000
 BUSY: Final = {
     "log.cleaner.backoff.ms": "100",
     "log.segment.delete.delay.ms": "300",
@@ -86,9 +90,8 @@ class History:
 class Writing:
     """The producer, in a thread."""
 
-    def __init__(self, server: Server, history: History, *, per_second: float) -> None:
+    def __init__(self, server: Server, history: History) -> None:
         self._history = history
-        self._per_second = per_second
         settings: Settings = {
             "enable.idempotence": True,
             "linger.ms": 5,
@@ -99,6 +102,7 @@ class Writing:
         )
         self.sent = 0
         self.failed: list[str] = []
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._send, daemon=True)
         self._thread.start()
 
@@ -109,7 +113,7 @@ class Writing:
     def _send(self) -> None:
         history, start_s = self._history, time.monotonic()
         for number in range(history.count):
-            while True:
+            while not self._stopping.is_set():
                 try:
                     self._producer.produce(TOPIC, history.value(number), history.key(number), 0)
                     break
@@ -118,7 +122,7 @@ class Writing:
             self.sent = number + 1
             if number % 1000 == 0:
                 self._producer.poll(0)
-                early_s = number / self._per_second - (time.monotonic() - start_s)
+                early_s = number / PER_SECOND - (time.monotonic() - start_s)
                 if early_s > 0:
                     self._producer.poll(early_s)
 
@@ -127,6 +131,11 @@ class Writing:
         assert not self._thread.is_alive()
         assert self._producer.flush(DEADLINE_S) == 0
         assert not self.failed, self.failed[:3]
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._producer.purge()
+        self._thread.join(DEADLINE_S)
 
 
 class Reading:
@@ -169,11 +178,14 @@ class Reading:
             consumer.close()
 
     def finish(self) -> None:
-        self._stopping.set()
-        self._thread.join(DEADLINE_S)
+        self.close()
         if self.problem is not None:
             raise self.problem
         assert self.read > 0
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._thread.join(DEADLINE_S)
 
 
 def consumer_from_start(servers: str) -> Consumer:
@@ -234,31 +246,16 @@ def unfinished(server: Server, name: str) -> list[str]:
     return [file for file in files_in(server, name) if file.endswith((".swap", ".cleaned"))]
 
 
-def kill_at_a_swap(server: Server, name: str, chance: random.Random) -> bool:
-    """Kill when new segments are being taken over, or soon; whether it was then."""
+def approach_a_swap(server: Server, name: str, chance: random.Random) -> None:
+    """Until new segments are being taken over, or soon."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         if unfinished(server, name):
             swapped = time.monotonic() + chance.uniform(0, 0.05)
             while time.monotonic() < swapped:
                 if any(file.endswith(".swap") for file in files_in(server, name)):
-                    break
-            break
-    server.kill()
-    return bool(unfinished(server, name))
-
-
-def kill(server: Server, name: str, kills: int, chance: random.Random) -> int:
-    """How many kills fell into a compaction or a swap."""
-    moment, hits = threading.Event(), 0
-    for number in range(kills):
-        if number % 2:
-            moment.wait(chance.uniform(0.1, 1.0))  # the moment itself is what is random
-            server.kill()
-        else:
-            hits += kill_at_a_swap(server, name, chance)
-        server.start()
-    return hits
+                    return
+            return
 
 
 def checkpointed(server: Server, name: str) -> int:
@@ -268,25 +265,49 @@ def checkpointed(server: Server, name: str) -> int:
     return offsets.get((topic, int(partition)), 0)
 
 
-def run(start_server: StartServer, *, count: int, keys: int, kills: int, per_second: float) -> None:
-    server, history, chance = start_server(BUSY), History(count, keys, SEED), random.Random(SEED)
-    create_topic(server.bootstrap_servers, TOPIC, config=CONFIG)
-    writing = Writing(server, history, per_second=per_second)
-    reading = [Reading(server, history, at_tail=at_tail) for at_tail in (False, True)]
-    hits = kill(server, f"{TOPIC}-0", kills, chance)
-    while not hits and writing.sent < count:  # seen too late, each time
-        hits = kill(server, f"{TOPIC}-0", 1, chance)
-    writing.finish()
-    assert hits > 0, "no kill fell into a compaction"
-    until(lambda: checkpointed(server, f"{TOPIC}-0") > 0.6 * count, timeout_s=120)
-    for one in reading:
-        one.finish()
-    check_contents(server, history)
-    server.stop()
-    server.start()
-    check_contents(server, history)
-    # What a kill has left is gone; a pass that goes on may have some of its own.
-    until(lambda: not unfinished(server, f"{TOPIC}-0"))
+class Compacting(Workload):
+    """One producer, and readers at the tail and from the start, of a topic that is compacted."""
+
+    def __init__(self, server: Server, history: History) -> None:
+        create_topic(server.bootstrap_servers, TOPIC, config=CONFIG)
+        self._server, self._history = server, history
+        self._writing = Writing(server, history)
+        self._reading = [Reading(server, history, at_tail=at_tail) for at_tail in (False, True)]
+        self._kills = self._hits = 0
+
+    def approach(self, chance: random.Random) -> float:
+        """Every other kill is to meet a compaction or a swap."""
+        if self._kills % 2:
+            return 1.0
+        approach_a_swap(self._server, f"{TOPIC}-0", chance)
+        return 0.0
+
+    def killed(self) -> None:
+        self._kills += 1
+        self._hits += bool(unfinished(self._server, f"{TOPIC}-0"))
+
+    @property
+    def has_seen_enough(self) -> bool:
+        return self._hits > 0 or self._writing.sent == self._history.count
+
+    def finish(self) -> None:
+        server, history, name = self._server, self._history, f"{TOPIC}-0"
+        self._writing.finish()
+        assert self._hits > 0, "no kill fell into a compaction"
+        until(lambda: checkpointed(server, name) > 0.6 * history.count, timeout_s=120)
+        for one in self._reading:
+            one.finish()
+        check_contents(server, history)
+        server.stop()
+        server.start()
+        check_contents(server, history)
+        # What a kill has left is gone; a pass that goes on may have some of its own.
+        until(lambda: not unfinished(server, name))
+
+    def close(self) -> None:
+        self._writing.close()
+        for one in self._reading:
+            one.close()
 
 
 def check_contents(server: Server, history: History) -> None:
@@ -303,34 +324,38 @@ def check_contents(server: Server, history: History) -> None:
     assert len(found) < 0.7 * history.count
 
 
-@pytest.mark.timeout(400)
-def test_newest_values_survive_with_readers_and_kills(start_server: StartServer) -> None:
-    run(start_server, count=1_000_000, keys=100_000, kills=5, per_second=100_000)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-def test_newest_values_survive_forty_kills(start_server: StartServer) -> None:
-    run(start_server, count=6_000_000, keys=100_000, kills=40, per_second=100_000)
+@repeated(in_test=4, in_soak=40)
+def test_newest_values_survive_with_readers_and_kills(
+    start_server: StartServer, repeats: Repeats
+) -> None:
+    # They are written for as long as the kills take.
+    history = History(RECORDS_PER_KILL * repeats.count, KEYS, repeats.seed)
+    server = start_server(BUSY)
+    kill_again_and_again(server, Compacting(server, history), repeats)
 
 
 # -- groups
 
 
-def commit_for_ever(server: Server, kills: int, chance: random.Random) -> dict[str, int]:
-    """Commit for some groups while the broker is killed; the last acknowledged offset of each."""
-    acknowledged: dict[str, int] = {}
-    stopping = threading.Event()
-    problems: list[str] = []
+class Committing(Workload):
+    """Some groups that commit for ever; the last acknowledged offset of each is there."""
 
-    def commit() -> None:
-        consumers = {f"g{n}": committer(server, f"g{n}") for n in range(GROUPS)}
+    def __init__(self, server: Server) -> None:
+        create_topic(server.bootstrap_servers, TOPIC)
+        self._server = server
+        self._acknowledged: dict[str, int] = {}
+        self._problems: list[str] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._commit, daemon=True)
+        self._thread.start()
+
+    def _commit(self) -> None:
+        consumers = {f"g{n}": committer(self._server, f"g{n}") for n in range(GROUPS)}
         offset = 0
-        while not stopping.is_set():
+        while not self._stopping.wait(0.005):  # some disks take long for a compaction's fsyncs
             offset += 1
-            stopping.wait(0.005)  # some disks take long for the fsyncs of a compaction
             for group, consumer in consumers.items():
-                while not stopping.is_set():
+                while not self._stopping.is_set():
                     try:
                         consumer.commit(
                             offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False
@@ -338,27 +363,50 @@ def commit_for_ever(server: Server, kills: int, chance: random.Random) -> dict[s
                     except KafkaException as error:
                         code = error.args[0].code()
                         if code >= 0 and code not in NOT_YET:  # below 0: its own, it lost us
-                            problems.append(str(error))
+                            self._problems.append(str(error))
                             return
                         continue
-                    acknowledged[group] = offset
+                    self._acknowledged[group] = offset
                     break
         for consumer in consumers.values():
             consumer.close()
 
-    thread = threading.Thread(target=commit, daemon=True)
-    thread.start()
-    for _ in range(kills):
-        clean = checkpointed(server, OFFSETS)
-        until(lambda clean=clean: checkpointed(server, OFFSETS) > clean, timeout_s=60)  # type: ignore[misc]
-        kill(server, OFFSETS, 1, chance)
-    before = dict(acknowledged)
-    until(lambda: all(n > before.get(g, 0) for g, n in acknowledged.items()), timeout_s=60)
-    stopping.set()
-    thread.join(DEADLINE_S)
-    assert not thread.is_alive()
-    assert not problems
-    return dict(acknowledged)
+    def approach(self, chance: random.Random) -> float:
+        """The offsets are compacted once more, and once more."""
+        clean = checkpointed(self._server, OFFSETS)
+        until(lambda: checkpointed(self._server, OFFSETS) > clean)
+        approach_a_swap(self._server, OFFSETS, chance)
+        return 0.0
+
+    def finish(self) -> None:
+        """A deleted group stays deleted, too, when its deletion was compacted."""
+        server, acknowledged = self._server, self._acknowledged
+        before = dict(acknowledged)
+        until(lambda: all(n > before.get(g, 0) for g, n in acknowledged.items()))
+        self.close()
+        assert not self._problems
+        # A client that had seen the broker end might stand still for minutes.
+        admin = AdminClient(librdkafka(server.bootstrap_servers))
+        admin.delete_consumer_groups(["g0"])["g0"].result(30)
+        last = max(acknowledged.values())
+        consumer = committer(server, "g1")
+        for offset in range(last + 1, last + 200):
+            consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
+        consumer.close()
+        acknowledged["g1"] = last + 199
+        until(lambda: size_bytes(server, OFFSETS) < 40_000)
+        server.kill()
+        server.start()
+        acknowledged["g0"] = OFFSET_INVALID
+        found = {group: committed(server, group) for group in acknowledged}
+        # The last commit that was sent may have been taken without an answer.
+        wrong = {g: (n, found[g]) for g, n in acknowledged.items() if not n <= found[g] <= n + 1}
+        assert not wrong
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._thread.join(DEADLINE_S)
+        assert not self._thread.is_alive()
 
 
 def committer(server: Server, group: str) -> Consumer:
@@ -379,28 +427,11 @@ def committed(server: Server, group: str) -> int:
         consumer.close()
 
 
-@pytest.mark.timeout(400)
-def test_committed_offsets_survive(start_server: StartServer) -> None:
+@repeated(in_test=2, in_soak=20)
+def test_committed_offsets_survive(start_server: StartServer, repeats: Repeats) -> None:
     settings = {"offsets.topic.num.partitions": "1", "offsets.topic.segment.bytes": "10000"}
     server = start_server({**BUSY, **settings, "log.cleaner.min.cleanable.ratio": "0.2"})
-    create_topic(server.bootstrap_servers, TOPIC)
-    acknowledged = commit_for_ever(server, 3, random.Random(SEED))
-    # A client that had seen the broker end might stand still for minutes.
-    admin = AdminClient(librdkafka(server.bootstrap_servers))
-    admin.delete_consumer_groups(["g0"])["g0"].result(30)
-    last = max(acknowledged.values())
-    consumer = committer(server, "g1")
-    for offset in range(last + 1, last + 200):  # so that the deletion is compacted, too
-        consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
-    consumer.close()
-    acknowledged["g1"] = last + 199
-    until(lambda: size_bytes(server, OFFSETS) < 40_000, timeout_s=60)
-    kill(server, OFFSETS, 1, random.Random(SEED))
-    acknowledged["g0"] = OFFSET_INVALID
-    found = {group: committed(server, group) for group in acknowledged}
-    # The last commit that was sent may have been taken without an answer.
-    wrong = {g: (n, found[g]) for g, n in acknowledged.items() if not n <= found[g] <= n + 1}
-    assert not wrong
+    kill_again_and_again(server, Committing(server), repeats)
 
 
 def size_bytes(server: Server, name: str) -> int:

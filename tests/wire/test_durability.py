@@ -13,8 +13,7 @@ from tests.broker.running import RunningBroker, WatchedFiles, running
 from tests.support.brokers import StartServer, create_topic
 from tests.support.client import Client
 from tests.support.messages import batch_of
-from tests.wire.load import JavaLoad, LibrdkafkaLoad, numbers_in
-from tests.wire.test_kill import wait_for_acks
+from tests.wire.load import JavaLoad, LibrdkafkaLoad, numbers_in, wait_for_acks
 
 PRODUCERS: Final = 32
 REQUESTS_EACH: Final = 20

@@ -4,23 +4,22 @@ Three topics get the same numbers from an idempotent producer: one keeps all, on
 bytes, one the newest number of each key.
 """
 
-import os
 import random
 import threading
 import time
 from collections.abc import Callable
 from typing import Final
 
-import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from tests.seeds import Repeats, repeated
 from tests.support.brokers import StartServer, create_topic
+from tests.support.killing import Workload, kill_again_and_again
 from tests.support.waiting import until
 from tests.wire.clients import ClientFailed, Settings, librdkafka
 from tests.wire.servers import Server
 from tests.wire.test_compaction import checkpointed
 
-SEED: Final = int(os.environ.get("ODRADEK_SEED", "31337"))
 KEYS: Final = 400
 PER_TURN: Final = 15
 UNANSWERED_MAX: Final = 5000
@@ -173,20 +172,21 @@ CHECKS: Final[dict[str, Callable[[list[tuple[int, int]], int], None]]] = {
 }
 
 
-def run(start_server: StartServer, *, kills: int, seed: int) -> None:
-    chance = random.Random(seed)
-    server = start_server(BUSY)
-    for topic, config in CONFIGS.items():
-        create_topic(server.bootstrap_servers, topic, config=config)
-    numbers = Numbers(server.bootstrap_servers)
-    moment = threading.Event()
-    try:
-        for _ in range(kills):
-            until_acked(server, numbers, more=chance.choice((1, 200, 800)))
-            # Not a wait for something: the moment itself is what is random.
-            moment.wait(chance.uniform(0.0, 0.3))
-            server.kill()
-            server.start()
+class Storing(Workload):
+    """The producer of all three topics; what is read in the end is what their settings promise."""
+
+    def __init__(self, server: Server) -> None:
+        for topic, config in CONFIGS.items():
+            create_topic(server.bootstrap_servers, topic, config=config)
+        self._server = server
+        self._numbers = Numbers(server.bootstrap_servers)
+
+    def approach(self, chance: random.Random) -> float:
+        until_acked(self._server, self._numbers, more=chance.choice((1, 200, 800)))
+        return 0.3
+
+    def finish(self) -> None:
+        server, numbers = self._server, self._numbers
         until_acked(server, numbers, more=1000)
         numbers.finish()
         assert not numbers.failed
@@ -194,17 +194,14 @@ def run(start_server: StartServer, *, kills: int, seed: int) -> None:
         for topic, check in CHECKS.items():
             assert sorted(numbers.acked[topic]) == list(range(numbers.sent))
             check(records(server.bootstrap_servers, topic), numbers.sent)
-    finally:
-        numbers.close()
+
+    def close(self) -> None:
+        self._numbers.close()
 
 
-@pytest.mark.timeout(400)  # forty restarts
-def test_kills_while_all_goes_on(odradek_only: None, start_server: StartServer) -> None:
-    run(start_server, kills=40, seed=SEED)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("round_number", range(5))
-def test_two_hundred_kills(start_server: StartServer, round_number: int) -> None:
-    run(start_server, kills=40, seed=SEED + 1 + round_number)
+@repeated(in_test=12, in_soak=40, soak_rounds=5)
+def test_kills_while_all_goes_on(
+    odradek_only: None, start_server: StartServer, repeats: Repeats
+) -> None:
+    server = start_server(BUSY)
+    kill_again_and_again(server, Storing(server), repeats)

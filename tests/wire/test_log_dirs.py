@@ -1,10 +1,9 @@
 """Several log directories with real clients, kills, a disk that fails, and beside Apache Kafka."""
 
-import functools
+import contextlib
 import json
 import random
 import subprocess
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,16 +15,15 @@ from kafka import KafkaAdminClient
 
 from tests.kafka.apache import BY_VERSION
 from tests.kafka.java import ToolRunner
+from tests.seeds import Repeats, repeated
 from tests.support.brokers import create_topic
+from tests.support.killing import Workload, kill_again_and_again
 from tests.support.waiting import until
 from tests.wire.clients import librdkafka
-from tests.wire.load import LibrdkafkaLoad, numbers_in
+from tests.wire.load import LibrdkafkaLoad, numbers_in, wait_for_acks
 from tests.wire.servers import OdradekServer, Server
-from tests.wire.test_kill import wait_for_acks
 
 NAMES: Final = ("a", "b", "c")
-ROUNDS: Final = 5
-SEED: Final = 40961
 BUSY: Final = {
     "log.segment.bytes": "200000",
     "log.segment.delete.delay.ms": "50",
@@ -100,42 +98,48 @@ def admin3(server3: OdradekServer) -> Iterator[Admin]:
     admin.close()
 
 
-def test_moves_under_load_with_kills(server3: OdradekServer) -> None:
-    create_topic(server3.bootstrap_servers, "moved")
-    chance, moment = random.Random(SEED), threading.Event()
-    ended = 0
-    with LibrdkafkaLoad(server3.bootstrap_servers, "moved", IDEMPOTENT) as load:
-        for number in range(ROUNDS):
-            wait_for_acks(server3, load, more=4000)
-            admin = Admin(server3)
+class Moving(Workload):
+    """An idempotent producer, whose partition is moved from one directory to another."""
+
+    def __init__(self, server: OdradekServer) -> None:
+        create_topic(server.bootstrap_servers, "moved")
+        self._server = server
+        self._load = LibrdkafkaLoad(server.bootstrap_servers, "moved", IDEMPOTENT)
+        self._number = 0
+
+    def approach(self, chance: random.Random) -> float:
+        """A move has begun; every second one has ended."""
+        server, number, self._number = self._server, self._number, self._number + 1
+        wait_for_acks(server, self._load, more=4000)
+        with contextlib.closing(Admin(server)) as admin:
             before = admin.where("moved")
             target = chance.choice([name for name in NAMES if name not in before])
-            assert admin.alter(server3.directory / target, ("moved", 0)) == [0]
+            assert admin.alter(server.directory / target, ("moved", 0)) == [0]
             if number % 2:
-                until(functools.partial(is_only_in, admin, target), timeout_s=60)
-                ended += 1
-            admin.close()
-            # Not a wait for something: the moment itself is what is random.
-            moment.wait(chance.uniform(0.0, 0.1))
-            server3.kill()
-            server3.start()
-        admin = Admin(server3)
-        until(lambda: len(admin.where("moved")) == 1, timeout_s=60)
-        admin.close()
+                until(lambda: admin.where("moved") == [target])
+        return 0.1
+
+    def finish(self) -> None:
+        server, load = self._server, self._load
+        with contextlib.closing(Admin(server)) as admin:
+            until(lambda: len(admin.where("moved")) == 1)
         sent = load.finish()
         assert not load.failed
-    found = numbers_in(server3.bootstrap_servers, "moved")
-    assert sorted(load.acked) == list(range(sent))
-    doubled = [number for number, times in Counter(found).items() if times > 1]
-    assert not doubled, doubled[:10]
-    missing = set(load.acked) - set(found)
-    assert not missing, sorted(missing)[:10]
-    until(lambda: partition_directories(server3.directory) == ["moved-0"])
-    assert ended >= 2
+        found = numbers_in(server.bootstrap_servers, "moved")
+        assert sorted(load.acked) == list(range(sent))
+        doubled = [number for number, times in Counter(found).items() if times > 1]
+        assert not doubled, doubled[:10]
+        missing = set(load.acked) - set(found)
+        assert not missing, sorted(missing)[:10]
+        until(lambda: partition_directories(server.directory) == ["moved-0"])
+
+    def close(self) -> None:
+        self._load.close()
 
 
-def is_only_in(admin: Admin, name: str) -> bool:
-    return admin.where("moved") == [name]
+@repeated(in_test=4, in_soak=40)
+def test_moves_under_load_with_kills(server3: OdradekServer, repeats: Repeats) -> None:
+    kill_again_and_again(server3, Moving(server3), repeats)
 
 
 def partition_directories(root: Path) -> list[str]:

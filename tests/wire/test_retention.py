@@ -3,8 +3,6 @@
 import os
 import random
 import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +11,9 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import iter_batches, iter_records
 from tests.kafka.apache import Kafka39
+from tests.seeds import Repeats, repeated
 from tests.support.brokers import StartServer, create_topic
+from tests.support.killing import Workload, kill_again_and_again
 from tests.support.messages import fetch_request, list_offsets
 from tests.support.waiting import until
 from tests.wire.admin_talk import Conversation
@@ -22,7 +22,6 @@ from tests.wire.load import LibrdkafkaLoad
 from tests.wire.servers import OdradekServer, Server
 from tests.wire.talk import Talk, differences
 
-SEED: Final = int(os.environ.get("ODRADEK_SEED", "20226"))
 TOPIC: Final = "forgotten"
 IDEMPOTENT: Final = {"acks": "all", "enable.idempotence": "true", "batch.num.messages": "300"}
 ALWAYS: Final = {"log.retention.check.interval.ms": "10", "log.segment.delete.delay.ms": "50"}
@@ -128,7 +127,7 @@ def test_readers_get_records_or_hear_that_they_are_gone(start_server: StartServe
     create_topic(server.bootstrap_servers, TOPIC, config=SMALL)
     talk = Talk(server, TOPIC)
     with LibrdkafkaLoad(server.bootstrap_servers, TOPIC, IDEMPOTENT) as load:
-        readers = [Reader(server, SEED + number) for number in range(READERS)]
+        readers = [Reader(server, number) for number in range(READERS)]
         wait_for_start(talk, 20_000)
         for reader in readers:
             reader.finish()
@@ -141,17 +140,6 @@ def test_readers_get_records_or_hear_that_they_are_gone(start_server: StartServe
 def deleted_names(server: Server) -> list[str]:
     directory = server.data_dir / f"{TOPIC}-0"
     return [name for name in os.listdir(directory) if name.endswith(".deleted")]
-
-
-def deletion(server: Server, chance: random.Random) -> Iterator[None]:
-    """Pass time until the broker is about to delete, or has just begun."""
-    before = set(deleted_names(server))
-    deadline = time.monotonic() + 30
-    while not set(deleted_names(server)) - before:
-        assert time.monotonic() < deadline, "nothing is deleted"
-        yield
-    if chance.random() < 0.5:
-        threading.Event().wait(chance.uniform(0.0, 0.02))  # the moment is what is random
 
 
 def check_after_kill(server: Server, start_before: int, acked: list[int]) -> None:
@@ -170,31 +158,42 @@ def check_after_kill(server: Server, start_before: int, acked: list[int]) -> Non
     talk.close()
 
 
-def kill_while_deleting(start_server: StartServer, *, kills: int, seed: int) -> None:
+class Forgetting(Workload):
+    """A producer, whose oldest segments are deleted all the time."""
+
+    def __init__(self, server: Server) -> None:
+        create_topic(server.bootstrap_servers, TOPIC, config=SMALL)
+        self._server = server
+        self._load = LibrdkafkaLoad(server.bootstrap_servers, TOPIC, IDEMPOTENT)
+        self._start = 0
+        self._acked: list[int] = []
+
+    def approach(self, chance: random.Random) -> float:
+        """A deletion begins; every second time it is to be met at once."""
+        before = set(deleted_names(self._server))
+        until(lambda: set(deleted_names(self._server)) - before, "something is deleted")
+        return chance.choice((0.0, 0.02))
+
+    def killed(self) -> None:
+        logs = [int(name[:20]) for name in deleted_names(self._server) if ".log." in name]
+        self._start = max(logs) + 1 if logs else 0
+        self._acked = self._load.acked[:]
+
+    def check(self) -> None:
+        check_after_kill(self._server, self._start, self._acked)
+
+    def finish(self) -> None:
+        self._load.finish()
+        assert not self._load.failed
+        check_after_kill(self._server, 1, self._load.acked)
+        assert sorted(self._load.acked) == list(range(len(self._load.acked)))
+
+    def close(self) -> None:
+        self._load.close()
+
+
+@pytest.mark.usefixtures("odradek_only")
+@repeated(in_test=4, in_soak=60)
+def test_kill_while_segments_are_deleted(start_server: StartServer, repeats: Repeats) -> None:
     server = start_server(ALWAYS)
-    create_topic(server.bootstrap_servers, TOPIC, config=SMALL)
-    chance = random.Random(seed)
-    with LibrdkafkaLoad(server.bootstrap_servers, TOPIC, IDEMPOTENT) as load:
-        for _ in range(kills):
-            for _ in deletion(server, chance):
-                pass
-            logs = {int(name[:20]) for name in deleted_names(server) if ".log." in name}
-            acked = load.acked[:]
-            server.kill()
-            server.start()
-            check_after_kill(server, max(logs, default=0) + 1 if logs else 0, acked)
-        load.finish()
-        assert not load.failed
-        check_after_kill(server, 1, load.acked)
-        assert sorted(load.acked) == list(range(len(load.acked)))
-
-
-@pytest.mark.usefixtures("odradek_only")
-def test_kill_while_segments_are_deleted(start_server: StartServer) -> None:
-    kill_while_deleting(start_server, kills=10, seed=SEED)
-
-
-@pytest.mark.soak
-@pytest.mark.usefixtures("odradek_only")
-def test_kill_often_while_segments_are_deleted(start_server: StartServer) -> None:
-    kill_while_deleting(start_server, kills=60, seed=SEED + 1)
+    kill_again_and_again(server, Forgetting(server), repeats)
