@@ -12,6 +12,7 @@ import pytest
 from tests.lab import admin
 from tests.lab.standstill import Standstill
 from tests.lab.writer import Writer, misread, read_all
+from tests.seeds import Repeats, repeated
 from tests.support.waiting import until
 
 from .churn import Churn
@@ -35,16 +36,16 @@ LOOK_S: Final = 0.02
 # controllers and others take turns.)
 LEFT_TO_EXPIRE: Final = 9
 # After so many something else happens as well.
-SPECIAL: Final = 16
+SPECIAL: Final = 10
 
 
 class Killer:
     """Kills brokers and measures how long partitions have no leader, less the machine's stops."""
 
-    def __init__(self, cluster: Cluster, machine: Standstill) -> None:
+    def __init__(self, cluster: Cluster, machine: Standstill, seed: int) -> None:
         self._cluster = cluster
         self._now_s = machine.own_s
-        self._random = random.Random(6)
+        self._random = random.Random(seed)
         self.after_node_s: list[float] = []
         self.after_kill_s: list[float] = []
 
@@ -135,7 +136,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]
         yield running
 
 
-def kill_many(cluster: Cluster, kills: int) -> None:
+def kill_many(cluster: Cluster, repeats: Repeats) -> None:
     """As many controllers and as many other brokers, in turn."""
     admin.create_topic(cluster, TOPIC, partitions=PARTITIONS, replication_factor=3)
     with (
@@ -143,8 +144,8 @@ def kill_many(cluster: Cluster, kills: int) -> None:
         Churn(cluster) as churn,
         Writer(cluster.bootstrap_servers, TOPIC, PARTITIONS) as writer,
     ):
-        killer = Killer(cluster, machine)
-        for number in range(2 * kills):
+        killer = Killer(cluster, machine, repeats.seed)
+        for number in range(2 * repeats.count):
             expire = number % LEFT_TO_EXPIRE != LEFT_TO_EXPIRE - 1
             killer.kill(controller=number % 2 == 1, expire=expire)
             if number % SPECIAL == SPECIAL - 1:
@@ -172,19 +173,13 @@ def kill_many(cluster: Cluster, kills: int) -> None:
     assert late(killer.after_kill_s, LED_AFTER_KILL_S) == [], killer.after_kill_s
     epochs = cluster.controller_epochs()
     assert epochs == sorted(set(epochs))
-    assert len(epochs) > kills
+    assert len(epochs) > repeats.count
 
 
-@pytest.mark.timeout(600)
-def test_kills_under_churn(cluster: Cluster, tmp_path: Path) -> None:
-    kill_many(cluster, 8)
-    check_store(cluster, tmp_path)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3000)
-def test_many_kills_under_churn(cluster: Cluster, tmp_path: Path) -> None:
-    kill_many(cluster, 100)
+# Five of each: in the ninth a session expires, after the tenth something else happens as well.
+@repeated(in_test=5, in_soak=100)
+def test_kills_under_churn(cluster: Cluster, tmp_path: Path, repeats: Repeats) -> None:
+    kill_many(cluster, repeats)
     check_store(cluster, tmp_path)
 
 

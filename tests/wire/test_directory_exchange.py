@@ -5,11 +5,8 @@ middle of appends), the tree is exported or imported, the other broker starts on
 must show the same: batches byte by byte, both ends of each log, last stable offsets and aborted
 transactions, committed offsets of groups, and the sequences of idempotent producers.  At the end
 the tree is lost altogether, and rebuilt from the directories.
-
-The seed is printed with a failure; ODRADEK_SEED gives another.
 """
 
-import os
 import random
 from pathlib import Path
 from typing import Final
@@ -20,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.cli.conftest import run_odradek
 from tests.kafka.apache import Kafka39
+from tests.seeds import Repeats, repeated
 from tests.support.brokers import create_topic
 from tests.support.waiting import until
 from tests.wire.clients import librdkafka, write_confluent
@@ -38,7 +36,6 @@ from tests.wire.servers import OdradekServer, Server
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
-SEED: Final = int(os.environ.get("ODRADEK_SEED", "3921"))
 TOPICS: Final = {"mixed": 3, "sequenced": 1, "transacted": 2}
 LOAD: Final = "load"
 CLASSIC_GROUP, CONSUMER_GROUP = "classic-group", "consumer-group"
@@ -249,11 +246,6 @@ def run_rounds(directory: Path, *, rounds: int, seed: int) -> None:
         exchange.close()
 
 
-def test_back_and_forth(tmp_path: Path) -> None:
-    run_rounds(tmp_path, rounds=4, seed=SEED)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-def test_back_and_forth_often(tmp_path: Path) -> None:
-    run_rounds(tmp_path, rounds=40, seed=SEED + 1)
+@repeated(in_test=4, in_soak=40, seed=3921, each_s=60)
+def test_back_and_forth(tmp_path: Path, repeats: Repeats) -> None:
+    run_rounds(tmp_path, rounds=repeats.count, seed=repeats.seed)

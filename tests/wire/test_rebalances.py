@@ -1,11 +1,9 @@
 """Groups under constant rebalances: members come, leave and crash while records are written.
 
 What must hold: every record is handed to somebody at least once; within one generation a partition
-has one owner; generations and committed offsets never go back.  The seed is the test's parameter;
-ODRADEK_SEED gives another.
+has one owner; generations and committed offsets never go back.
 """
 
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +11,11 @@ from typing import Final
 
 import pytest
 
+from tests.seeds import Repeats, repeated
 from tests.support.brokers import create_topic
 from tests.wire.group_members import Crew, Event, Member, Writer, missing, quick_server
 from tests.wire.servers import Server
 
-SEED: Final = int(os.environ.get("ODRADEK_SEED", "20222"))
 TOPIC: Final = "rebalanced"
 GROUP: Final = "restless"
 PARTITIONS: Final = 6
@@ -122,14 +120,15 @@ def check_offsets_never_go_back(crew: Crew) -> None:
         assert event["first"] >= least, (event, least)
 
 
-def run(broker: Server, *, rebalances: int, seed: int) -> None:
+@repeated(in_test=15, in_soak=250, soak_rounds=4)
+def test_rebalances_without_end(broker: Server, repeats: Repeats) -> None:
     create_topic(broker.bootstrap_servers, TOPIC, partitions=PARTITIONS)
     with (
         Writer(broker, TOPIC, PARTITIONS) as writer,
         Crew(broker, GROUP, "kafka-python", topics=[TOPIC]) as crew,
     ):
-        storm = Storm(crew, seed)
-        storm.blow(rebalances)
+        storm = Storm(crew, repeats.seed)
+        storm.blow(repeats.count)
         ends = writer.finish()
         check_one_owner_per_generation(crew.events("read"))
         crew.wait_until(lambda: crew.covers(ends), f"all read up to {ends}")
@@ -144,15 +143,3 @@ def run(broker: Server, *, rebalances: int, seed: int) -> None:
             f"{storm.generation} rebalances, {len(crew.members)} members, {storm.endings}, "
             f"{written} records handed out {handed} times"
         )
-
-
-@pytest.mark.timeout(400)
-def test_fifty_rebalances(broker: Server) -> None:
-    run(broker, rebalances=50, seed=SEED)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("round_number", range(4))
-def test_a_thousand_rebalances(broker: Server, round_number: int) -> None:
-    run(broker, rebalances=250, seed=SEED + 1 + round_number)

@@ -7,6 +7,7 @@ does, what is already there stays, and the honest one's records keep coming.
 import asyncio
 import logging
 import random
+import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,7 +34,7 @@ from odradek.protocol.primitives import INT64_MAX
 from odradek.protocol.records import set_offset_and_epoch
 from odradek.protocol.schema import Message
 from odradek.storage.checkpoint import OFFSET_MAX
-from tests.seeds import seeds
+from tests.seeds import Repeats, repeated, seeds
 from tests.sim.loop import SimLoop, simulate
 from tests.support.awaiting import until
 from tests.support.messages import batch_of
@@ -359,8 +360,7 @@ def test_a_connection_that_goes_wrong(
         asyncio.run(main())
 
 
-@pytest.mark.parametrize("seed", seeds(10, 300))
-def test_mutated_answers(tmp_path: Path, seed: int) -> None:
+def follow_mutated_answers(directory: Path, seed: int) -> None:
     """Whatever the bytes: no task dies, and the honest leader is followed.
 
     The pauses of a follower that has been answered rubbish are passed over: time is simulated.
@@ -397,7 +397,7 @@ def test_mutated_answers(tmp_path: Path, seed: int) -> None:
         return fetched(*parts)
 
     async def main(loop: SimLoop) -> None:
-        async with world(tmp_path, answer) as made:
+        async with world(directory, answer) as made:
             made.fake.garble = garble
             for _ in range(3):
                 await made.asked(20)
@@ -406,3 +406,16 @@ def test_mutated_answers(tmp_path: Path, seed: int) -> None:
             assert made.log.log_start_offset <= made.log.high_watermark <= made.log.log_end_offset
 
     simulate(main, seed)
+
+
+@pytest.mark.parametrize("seed", seeds(10, 300))
+def test_mutated_answers(tmp_path: Path, seed: int) -> None:
+    follow_mutated_answers(tmp_path, seed)
+
+
+@repeated(in_soak=5_000)
+def test_mutated_answers_of_many_leaders(tmp_path: Path, repeats: Repeats) -> None:
+    for seed in range(repeats.seed, repeats.seed + repeats.count):
+        directory = tmp_path / str(seed)
+        follow_mutated_answers(directory, seed)
+        shutil.rmtree(directory)
