@@ -74,6 +74,8 @@ SOAK_mutants := tests/mutants
 SOAK_storms  := $(addprefix tests/,broker/replication/test_hostile_leaders.py cluster/test_kills.py \
 	$(addprefix wire/test_,kill.py kill_storage.py groups_kill.py compaction.py retention.py \
 	log_dirs.py rebalances.py directory_exchange.py))
+SOAK_recorded := tests/wire/test_against_kafka.py tests/wire/test_groups_against_kafka.py \
+	tests/wire/test_compaction_against_kafka.py tests/wire/test_control_fences.py
 PARTS        := $(sort $(patsubst SOAK_%,%,$(filter SOAK_%,$(.VARIABLES))))
 soak: $(VENV)/.dev tools jars spark ## the large counts: one PART of them (README of tests), or all
 	$(if $(PART),$(if $(SOAK_$(PART)),,$(error PART is one of: $(PARTS))))

@@ -18,6 +18,7 @@ from xdist.remote import Producer
 from tests.kafka import jars
 from tests.lab import network
 from tests.pipeline.chromium import find_chromium
+from tests.recordings import stale_recordings
 from tests.scheduling import FileScheduling, long_first
 from tests.seeds import REPEAT, Repeats, Seeds
 from tests.skips import NEEDS_ROOT, may_be_skipped, reason_of, require_all, summary_of, wants_root
@@ -46,6 +47,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=TARGETS,
         default=TARGETS[0],
         help="the broker that tests/wire speaks to (Apache Kafka proves the tests right)",
+    )
+    group.addoption(
+        "--record", action="store_true", help="keep in tests/vectors what Apache Kafka answers"
     )
     group.addoption(
         "--part-times", action="store_true", help="print how long each part of the suite took"
@@ -146,6 +150,8 @@ class PartTimes:
         self, terminalreporter: pytest.TerminalReporter, config: pytest.Config
     ) -> None:
         for line in summary_of(terminalreporter.stats.get("skipped", [])):
+            terminalreporter.line(line)
+        for line in stale_recordings(terminalreporter.stats.get("passed", [])):
             terminalreporter.line(line)
         if not config.getoption("--part-times"):
             return

@@ -29,13 +29,14 @@ from odradek.protocol.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
 
+from .servers import OdradekServer
 from .talk import DEADLINE_S, Talk
 
 DEAD: Final = 7
 TIMEOUT_MS: Final = 10_000
 SHORT_MS: Final = 300
 SETTLED_AFTER: Final = 4
-"""Equal answers in a row, 0.3 s apart: Kafka's controller goes on after it has answered."""
+"""So many equal answers in a row."""
 Wanted = Sequence[tuple[int, list[int] | None]]
 
 
@@ -76,11 +77,13 @@ def _show(talk: Talk, label: str, name: str) -> None:
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
     )
+    # Kafka's controller goes on for a while after it has answered.
+    pause_s = 0.05 if isinstance(talk.server, OdradekServer) else 0.3
     seen, times, deadline = None, 0, time.monotonic() + DEADLINE_S
     while times < SETTLED_AFTER and time.monotonic() < deadline:
         now = talk.plain(talk.exchange(request, 8), 8)
         seen, times = now, times + 1 if now == seen else 1
-        time.sleep(0.3)
+        time.sleep(pause_s)
     assert isinstance(seen, dict)
     talk.note(label, seen["topics"])
 

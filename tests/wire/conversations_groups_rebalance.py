@@ -192,11 +192,13 @@ def member_times_out(talk: GroupTalk) -> None:
 
 def only_member_times_out(talk: GroupTalk) -> None:
     """The group is empty then, one generation later."""
-    for label, synced in (("stable", True), ("completing", False)):
-        a = talk.member("a", label)
+    labels = "stable", "completing"
+    members = [talk.member("a", label) for label in labels]
+    for label, a in zip(labels, members, strict=True):
         a.join(f"{label} joins", session_timeout_ms=SHORT_MS)
-        if synced:
+        if label == "stable":
             a.sync(f"{label} syncs", (a, b"x"))
+    for label, a in zip(labels, members, strict=True):
         talk.wait_state(a.group_id, "Empty")
         a.heartbeat(f"{label} heartbeat")
         talk.note_group(f"{label} described", a.group_id)

@@ -229,13 +229,16 @@ def differences(ours: Plain, theirs: Plain, where: str = "") -> Iterator[str]:
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
             yield from differences(one, other, f"{where}[{index}]")
+    elif isinstance(ours, list) and isinstance(theirs, list):
+        unmatched = list(theirs)
+        for one in ours:
+            if one in unmatched:
+                unmatched.remove(one)
+            else:
+                yield f"{where}: only in ours: {one!r}"
+        yield from (f"{where}: only in theirs: {other!r}" for other in unmatched)
     elif ours != theirs:
-        yield f"{where}: ours {_shown(ours)}, Kafka's {_shown(theirs)}"
-
-
-def _shown(value: Plain) -> str:
-    text = repr(value)
-    return text if len(text) <= 300 else f"{text[:300]}… ({len(text)})"
+        yield f"{where}: ours {ours!r}, Kafka's {theirs!r}"
 
 
 def batch(*values: bytes | None, timestamp: int = TIMESTAMP, **more: Any) -> bytearray:

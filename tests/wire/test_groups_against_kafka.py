@@ -5,11 +5,8 @@ Classic groups are compared with Kafka 3.9.2, consumer groups (KIP-848) with 4.3
 the same every time. What may differ stands in `allowed_groups.py`, with the reason.
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Final
 
 import pytest
 
@@ -25,9 +22,8 @@ from tests.wire import (
     conversations_offsets,
 )
 from tests.wire.allowed_groups import ALLOWED
+from tests.wire.comparing import NAME, SIDES, Pair, Suite, compare, started_pair
 from tests.wire.group_talk import GroupTalk, wait_until_groups_are_served
-from tests.wire.servers import OdradekServer, Server, make_server
-from tests.wire.talk import Plain, differences
 
 Conversation = Callable[[GroupTalk], None]
 
@@ -70,104 +66,80 @@ CONSUMER: Final[tuple[Conversation, ...]] = (
     *conversations_consumer_groups_mixed.CONVERSATIONS,
 )
 
-pytestmark = pytest.mark.java
+
+# They let sessions and rebalances end, or wait for topics to be looked for again.
+WAITING: Final[tuple[Conversation, ...]] = (
+    conversations_groups_rebalance.member_times_out,
+    conversations_groups_rebalance.only_member_times_out,
+    conversations_groups_rebalance.heartbeats_keep_a_member,
+    conversations_groups_rebalance.rebalance_times_out,
+    conversations_groups_rebalance.sync_times_out,
+    conversations_groups_static.static_session_ends,
+    conversations_consumer_groups.session_ends,
+    conversations_consumer_groups_topics.pattern_and_topics_to_come,
+)
 
 
-class Pair(NamedTuple):
-    """The two brokers."""
-
-    ours: Server
-    kafka: Server
-
-
-def _started(
-    target: str, kafka: str, directory: Path, settings: Mapping[str, str], more: Mapping[str, str]
-) -> Iterator[Pair]:
-    if target not in ("odradek", kafka):
-        pytest.skip(f"is about {kafka}")
-    own = settings if target == "odradek" else {**settings, **more}
-    brokers = Pair(
-        make_server(target, directory / "ours", own),
-        make_server(kafka, directory / "kafka", {**settings, **more}),
+def _suite(name: str, kafka: str, settings: dict[str, str], more: dict[str, str]) -> Suite:
+    return Suite(
+        name,
+        kafka,
+        GroupTalk,
+        settings,
+        ALLOWED,
+        more,
+        WAITING,
+        wait_until_groups_are_served,
     )
-    try:
-        for broker in brokers:
-            broker.start()
-            wait_until_groups_are_served(broker)
-        yield brokers
-    finally:
-        for broker in brokers:
-            broker.close()
 
 
-@pytest.fixture(scope="module")
-def classic_pair(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+CLASSIC_GROUPS: Final = _suite("classic", "kafka-3.9", CLASSIC_SETTINGS, {})
+CONSUMER_GROUPS: Final = _suite("consumer", "kafka-4.3", CONSUMER_SETTINGS, KAFKA_43_ONLY)
+# Groups may not change their protocol while they live.
+SEPARATE_GROUPS: Final = _suite(
+    "separate",
+    "kafka-4.3",
+    {**CONSUMER_SETTINGS, "group.consumer.migration.policy": "disabled"},
+    KAFKA_43_ONLY,
+)
+HELD: Final = (
+    (CLASSIC_GROUPS, CLASSIC),
+    (CONSUMER_GROUPS, CONSUMER),
+    (SEPARATE_GROUPS, (conversations_consumer_groups_mixed.migration_disabled,)),
+)
+
+
+@pytest.fixture(scope="module", params=SIDES)
+def classic_pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """Beside Kafka 3.9.2."""
-    directory = tmp_path_factory.mktemp("classic")
-    yield from _started(target, "kafka-3.9", directory, CLASSIC_SETTINGS, {})
+    yield from started_pair(CLASSIC_GROUPS, request)
 
 
-@pytest.fixture(scope="module")
-def consumer_pair(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+@pytest.fixture(scope="module", params=SIDES)
+def consumer_pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """Beside Kafka 4.3.1."""
-    directory = tmp_path_factory.mktemp("consumer")
-    yield from _started(target, "kafka-4.3", directory, CONSUMER_SETTINGS, KAFKA_43_ONLY)
+    yield from started_pair(CONSUMER_GROUPS, request)
 
 
-@pytest.mark.parametrize("conversation", CLASSIC, ids=lambda c: c.__name__)
-def test_classic_groups_are_kafkas(conversation: Conversation, classic_pair: Pair) -> None:
-    _compare(conversation, classic_pair)
+@pytest.fixture(params=SIDES)
+def separate_pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    """The same, the protocols apart."""
+    yield from started_pair(SEPARATE_GROUPS, request)
 
 
-@pytest.mark.parametrize("conversation", CONSUMER, ids=lambda c: c.__name__)
-def test_consumer_groups_are_kafkas(conversation: Conversation, consumer_pair: Pair) -> None:
-    _compare(conversation, consumer_pair)
+@pytest.mark.parametrize("conversation", CLASSIC, ids=NAME)
+def test_classic_groups_are_kafkas(
+    conversation: Conversation, classic_pair: Pair, request: pytest.FixtureRequest
+) -> None:
+    compare(conversation, classic_pair, request)
 
 
-@pytest.fixture(scope="module")
-def separate_pair(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Beside Kafka 4.3.1, groups not allowed to change their protocol while they live."""
-    directory = tmp_path_factory.mktemp("separate")
-    settings = {**CONSUMER_SETTINGS, "group.consumer.migration.policy": "disabled"}
-    yield from _started(target, "kafka-4.3", directory, settings, KAFKA_43_ONLY)
+@pytest.mark.parametrize("conversation", CONSUMER, ids=NAME)
+def test_consumer_groups_are_kafkas(
+    conversation: Conversation, consumer_pair: Pair, request: pytest.FixtureRequest
+) -> None:
+    compare(conversation, consumer_pair, request)
 
 
-def test_protocols_apart_are_kafkas(separate_pair: Pair) -> None:
-    _compare(conversations_consumer_groups_mixed.migration_disabled, separate_pair)
-
-
-def _hold(conversation: Conversation, broker: Server) -> dict[str, Plain]:
-    talk = GroupTalk(broker, conversation.__name__)
-    try:
-        conversation(talk)
-    finally:
-        talk.close()
-    return talk.answers
-
-
-def _lines(ours: dict[str, Plain], kafka: dict[str, Plain]) -> Iterator[str]:
-    for label in dict.fromkeys([*ours, *kafka]):
-        if label in ours and label in kafka:
-            for difference in differences(ours[label], kafka[label]):
-                yield f"{label}: {difference}"
-        else:
-            whose, answer = ("theirs", kafka[label]) if label in kafka else ("ours", ours[label])
-            yield f"{label}: only in {whose}: {answer!r}"
-
-
-def _compare(conversation: Conversation, pair: Pair) -> None:
-    with ThreadPoolExecutor(len(pair)) as threads:
-        held = [threads.submit(_hold, conversation, broker) for broker in pair]
-    ours, kafka = (answers.result() for answers in held)
-    rules = [rule for rule in ALLOWED if rule.conversation in (None, conversation.__name__)]
-    used = set()
-    unexpected = []
-    for line in _lines(ours, kafka):
-        matching = [rule for rule in rules if re.search(rule.pattern, line)]
-        used.update(matching)
-        if not matching:
-            unexpected.append(line)
-    assert not unexpected, "\n".join(unexpected)
-    unused = [rule.pattern for rule in rules if rule.conversation and rule not in used]
-    if isinstance(pair.ours, OdradekServer):
-        assert not unused, f"nothing differs so any more: {unused}"
+def test_protocols_apart_are_kafkas(separate_pair: Pair, request: pytest.FixtureRequest) -> None:
+    compare(conversations_consumer_groups_mixed.migration_disabled, separate_pair, request)

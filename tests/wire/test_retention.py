@@ -1,26 +1,22 @@
-"""Retention seen from outside: beside a real Kafka, under readers, and under `kill -9`."""
+"""Retention seen from outside: under readers, and under `kill -9`."""
 
 import os
 import random
 import threading
-from pathlib import Path
 from typing import Final
 
 import pytest
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import iter_batches, iter_records
-from tests.kafka.apache import Kafka39
 from tests.seeds import Repeats, repeated
 from tests.support.brokers import StartServer, create_topic
 from tests.support.killing import Workload, kill_again_and_again
 from tests.support.messages import fetch_request, list_offsets
 from tests.support.waiting import until
-from tests.wire.admin_talk import Conversation
-from tests.wire.conversations_retention import LOG_STARTS, OFTEN
 from tests.wire.load import LibrdkafkaLoad
-from tests.wire.servers import OdradekServer, Server
-from tests.wire.talk import Talk, differences
+from tests.wire.servers import Server
+from tests.wire.talk import Talk
 
 TOPIC: Final = "forgotten"
 IDEMPOTENT: Final = {"acks": "all", "enable.idempotence": "true", "batch.num.messages": "300"}
@@ -28,31 +24,6 @@ ALWAYS: Final = {"log.retention.check.interval.ms": "10", "log.segment.delete.de
 SMALL: Final = {"segment.bytes": "10000", "retention.bytes": "50000", "file.delete.delay.ms": "20"}
 EARLIEST, LATEST = -2, -1
 READERS: Final = 4
-
-
-@pytest.mark.java
-@pytest.mark.parametrize("conversation", LOG_STARTS, ids=lambda c: c.__name__)
-def test_the_same_segments_go_as_in_kafka(
-    conversation: Conversation, target: str, tmp_path: Path
-) -> None:
-    if target != "odradek":
-        pytest.skip("starts both brokers itself")
-    answers = []
-    for broker in (OdradekServer(tmp_path / "o", OFTEN), Kafka39(tmp_path / "k", OFTEN)):
-        try:
-            broker.start()
-            talk = Talk(broker, conversation.__name__)
-            try:
-                conversation(talk)
-            finally:
-                talk.close()
-            answers.append(talk.answers)
-        finally:
-            broker.close()
-    ours, kafka = answers
-    assert list(ours) == list(kafka)
-    found = [d for label in ours for d in differences(ours[label], kafka[label], label)]
-    assert not found, "\n".join(found)
 
 
 def bound(talk: Talk, timestamp: int) -> int:
