@@ -26,7 +26,7 @@ DELETED: Final = "deleted"
 SHOWN_ONLY: Final = frozenset(("__repr__", "__str__"))
 
 NodePath = tuple[tuple[str, int | None], ...]
-Live = dict[tuple[str, CodeType], list[FunctionType]]
+Live = dict[tuple[str, str, int], list[FunctionType]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +153,14 @@ def changed_codes(before: CodeType, after: CodeType) -> Iterator[tuple[CodeType,
     if before == after:
         return
     yield before, after
-    others = {(code.co_qualname, code.co_firstlineno): code for code in _codes_in(after)}
+    others = {place_of(code): code for code in _codes_in(after)}
     for code in _codes_in(before):
-        if other := others.get((code.co_qualname, code.co_firstlineno)):
+        if other := others.get(place_of(code)):
             yield from changed_codes(code, other)
+
+
+def place_of(code: CodeType) -> tuple[str, int]:
+    return code.co_qualname, code.co_firstlineno
 
 
 def _codes_in(code: CodeType) -> Iterator[CodeType]:
@@ -164,7 +168,10 @@ def _codes_in(code: CodeType) -> Iterator[CodeType]:
 
 
 def live_functions() -> Live:
-    """All functions of the rooms, by file and code; imports what has not been imported yet."""
+    """All functions of the rooms by file, name and line; imports what has not been imported yet.
+
+    Not by their code: pytest has rewritten the asserts in it, as odradek is one of its plugins.
+    """
     for file in room_files():
         if not file.endswith("__main__.py"):
             parts_of_name = Path("odradek", file).with_suffix("").parts
@@ -177,7 +184,7 @@ def live_functions() -> Live:
             if filename not in names:
                 names[filename] = _below_root(filename)
             if (file_of_it := names[filename]) is not None:
-                found[file_of_it, thing.__code__].append(thing)
+                found[file_of_it, *place_of(thing.__code__)].append(thing)
     return found
 
 
@@ -192,7 +199,7 @@ def exchanges(site: Site, live: Live) -> list[tuple[FunctionType, CodeType]]:
     return [
         (function, after)
         for before, after in changed_codes(*compiled(site, source))
-        for function in live.get((site.mutant.file, before), ())
+        for function in live.get((site.mutant.file, *place_of(before)), ())
     ]
 
 

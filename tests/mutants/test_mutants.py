@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.__main__ import Results, next_seed
-from tests.mutants.mutant import ROOT, all_sites, compiled, sample, sites_in
+from tests.mutants.mutant import (
+    ROOT,
+    Mutant,
+    all_sites,
+    compiled,
+    exchanges,
+    live_functions,
+    sample,
+    sites_in,
+)
 from tests.mutants.reviewed import equivalent
 from tests.mutants.run import Verdict
 
@@ -98,6 +107,15 @@ def test_a_run_goes_on_with_its_seed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert Results(7, tmp_path).open() == [sample(7, 1)[0].mutant]
     monkeypatch.setenv("RESTART", "1")
     assert next_seed(2, tmp_path) != 7
+
+
+@pytest.mark.slow
+def test_functions_are_found_whose_asserts_pytest_has_rewritten() -> None:
+    wanted = Mutant("broker/core/assignment.py", "assign_replicas", "shift += 1", "deleted")
+    site = next(site for site in all_sites() if site.mutant == wanted)
+    assert [function.__name__ for function, _ in exchanges(site, live_functions())] == [
+        "assign_replicas"
+    ]
 
 
 JUDGE = """
