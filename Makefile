@@ -28,7 +28,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/$(CACHE)/pyc
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help needs run fmt check unit test soak bench demo docs sim clean tools jars spark
+.PHONY: help needs run fmt check unit coverage test soak bench demo docs sim clean tools jars spark
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -53,6 +53,16 @@ check: $(VENV)/.dev ## linters, types, the rules between the rooms
 
 unit: $(VENV)/.dev ## unit tests: no Java, no network, nothing slow, 40 s
 	$(IN_MEMORY) $(PYTEST) -q $(PARALLEL) -m "not ($(NEEDS_JAVA) or slow)" --durations=5
+
+# Child processes are measured too, unless they are killed.
+COVERAGE    := $(BIN)/coverage
+coverage: $(VENV)/.dev ## what the tests without Java cover, the slow ones included; MARKS=... for others
+	$(COVERAGE) erase
+	mkdir -p $(CACHE)/coverage
+	$(IN_MEMORY) $(COVERAGE) run -m pytest -q $(PARALLEL) -m "$(or $(MARKS),not ($(NEEDS_JAVA) or untraced))"; \
+	status=$$?; $(COVERAGE) combine -q && $(COVERAGE) html -q && \
+	$(COVERAGE) json -q -o - | $(BIN)/python -m tests.support.room_coverage && \
+	echo "artifacts/coverage/index.html shows it line by line" || status=1; exit $$status
 
 sim: $(VENV)/.dev ## the broker in the simulator: make sim SEED=7, or a range SEED=0..99
 	ODRADEK_SIM_SEED=$(SEED) $(PYTEST) -q tests/sim/test_broker.py tests/sim/test_groups.py

@@ -280,6 +280,7 @@ async def test_a_damaged_tree_is_one_sentence() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.untraced
 def test_sqlite_is_not_imported_before_it_is_needed() -> None:
     program = "import sys, odradek.broker.coordination.embedded; sys.exit('sqlite3' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
