@@ -1,6 +1,6 @@
 """Members of consumer groups (KIP-848) in a conversation, and what is asked around them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from odradek.protocol.messages.k37_create_partitions import (
@@ -141,11 +141,30 @@ def extend(talk: GroupTalk, name: str, partitions: int) -> None:
     assert answer.results[0].error_code == 0, answer
 
 
-def configure(talk: GroupTalk, stem: str, **configs: int) -> None:
-    """Set settings of a group, with '_' in their names for '.'."""
+def configure(talk: GroupTalk, stem: str, interval_ms: int, **configs: int) -> None:
+    """Set a group's heartbeat interval and other settings, with '_' in their names for '.'.
+
+    Kafka answers before its coordinators know of it: they are asked about another group, whose
+    interval is set afterwards, until they tell it.
+    """
+    probe = Consumer(talk, "probe")
+    probe.group_id = f"probe of {talk.group(stem)}"  # none of this conversation's
+    interval = {"consumer_heartbeat_interval_ms": interval_ms}
+    _alter_group(talk, talk.group(stem), {**interval, **configs})
+    _alter_group(talk, probe.group_id, interval)
+
+    def told() -> bool:
+        answer = probe.exchange(probe.first(talk.topic("none")), 1)
+        probe.exchange(probe.request(member_epoch=LEAVE), 1)
+        return bool(answer.heartbeat_interval_ms == interval_ms)
+
+    until(told)
+
+
+def _alter_group(talk: GroupTalk, group_id: str, configs: Mapping[str, int]) -> None:
     resource = AlterConfigsResource(
         resource_type=GROUP_RESOURCE,
-        resource_name=talk.group(stem),
+        resource_name=group_id,
         configs=[
             AlterableConfig(name=name.replace("_", "."), value=str(value))
             for name, value in configs.items()

@@ -336,8 +336,7 @@ def group_is_full(talk: GroupTalk) -> None:
 def session_ends(talk: GroupTalk) -> None:
     """A silent member is put out, what it had goes to the other."""
     topic, _ = seen_topic(talk)
-    short = {"consumer_session_timeout_ms": SHORT_MS, "consumer_heartbeat_interval_ms": 100}
-    configure(talk, "g", **short)
+    configure(talk, "g", 100, consumer_session_timeout_ms=SHORT_MS)
     a, b = Consumer(talk, "a"), Consumer(talk, "b")
     b.enter("b joins", topic)
     a.enter("a joins", topic)
@@ -345,7 +344,7 @@ def session_ends(talk: GroupTalk) -> None:
     b.beat("b is unknown")
     note_described(talk, "described", a.group_id)
     static = Consumer(talk, "static", "static", instance="one")
-    configure(talk, "static", **short)
+    configure(talk, "static", 100, consumer_session_timeout_ms=SHORT_MS)
     static.enter("static joins", topic)
     static.quit("static is away", LEAVE_FOR_A_WHILE)
     talk.wait_state(a.group_id, "Dead")
@@ -368,7 +367,7 @@ def rebalance_ends(talk: GroupTalk) -> None:
 def group_settings(talk: GroupTalk) -> None:
     """A group's own heartbeat interval, before and while it lives."""
     topic, _ = seen_topic(talk)
-    configure(talk, "g", consumer_heartbeat_interval_ms=777)
+    configure(talk, "g", 777)
     a = Consumer(talk, "a")
     a.beat_until(
         "told on joining",
@@ -378,7 +377,7 @@ def group_settings(talk: GroupTalk) -> None:
         topic_partitions=[],
         member_epoch=0,
     )
-    configure(talk, "g", consumer_heartbeat_interval_ms=888)
+    configure(talk, "g", 888)
     a.beat_until("told later", lambda answer: answer.heartbeat_interval_ms == 888)
 
 
