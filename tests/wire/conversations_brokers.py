@@ -52,7 +52,6 @@ REFUSED: Final[dict[str, Sequence[Op]]] = {
     "subtract_from_no_list": [Op(SEGMENT, "1", SUBTRACT)],
     "operation_9": [Op(SEGMENT, "1", 9)],
     "bad_policy": [Op("log.cleanup.policy", "burn")],
-    "a_key_of_topics": [Op("segment.bytes", "30000")],
 }
 
 
@@ -90,6 +89,19 @@ def _refusing(ops: Sequence[Op]) -> Conversation:
                 change(talk, f"v{version} {name!r} deleted", Resource(BROKER, name, deleted))
 
     return talk_about
+
+
+def broker_refuses_a_key_of_topics(talk: Talk) -> None:
+    """A key that brokers do not have; Kafka takes it, and shows it or not, a little later."""
+    ops = [Op("segment.bytes", "30000")]
+    for version in versions(INCREMENTAL):
+        for name in (OWN, CLUSTER):
+            for only in (True, False):
+                label = f"v{version} {name!r} {'validated' if only else 'done'}"
+                resource = Resource(BROKER, name, ops)
+                change(talk, label, resource, version=version, validate_only=only)
+            deleted = Resource(BROKER, name, [Op("segment.bytes", None, DELETE)])
+            change(talk, f"v{version} {name!r} deleted", deleted)
 
 
 def broker_bad_names(talk: Talk) -> None:
@@ -260,6 +272,7 @@ def effect_of_segment_bytes(talk: Talk) -> None:
 
 CONVERSATIONS: tuple[Callable[[Talk], None], ...] = (
     *(named(f"broker_refuses_{name}", _refusing(ops)) for name, ops in REFUSED.items()),
+    broker_refuses_a_key_of_topics,
     broker_bad_names,
     broker_set_and_delete,
     broker_layers,
