@@ -68,6 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     long_first(items)
 
 
+@pytest.hookimpl(optionalhook=True)  # absent with -p no:xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling:
     return FileScheduling(config, log)
 
