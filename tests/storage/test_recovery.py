@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from odradek.storage import recovery
 from odradek.storage.errors import UnsupportedFormat
 from odradek.storage.load import LoadHints
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
+from odradek.storage.recovery import ScanStart, scan_segment
 
 from .support import (
     UNCLEAN,
@@ -102,6 +104,7 @@ def test_a_torn_batch_that_was_committed_is_set_aside(
     damaged = {name: data for name, data in files_of(log.directory).items() if "damaged" in name}
     assert damaged == ({f"{path.name}.{start}.damaged": tail} if is_kept else {})
     assert again.loaded is not None
+    assert again.loaded.bad_batches == 1
     assert again.loaded.set_aside_bytes == (len(tail) if is_kept else 0)
 
 
@@ -424,3 +427,90 @@ def test_what_was_cut_is_not_damaged_any_more(tmp_path: Path) -> None:
     assert again.log_end_offset == 5
     append_values(again, b"b")
     assert [offset for offset, _ in contents(again)] == list(range(6))
+
+
+def test_a_last_batch_with_a_gap_before_it_is_cut(tmp_path: Path) -> None:
+    """Appends leave none: a bit is flipped in its offset, which no checksum covers."""
+    log = killed(tmp_path)
+    path = active_path(log)
+    data = bytearray(path.read_bytes())
+    data[boundaries(log)[-2] + 6] ^= 1
+    path.write_bytes(data)
+    again = reload(log)
+    assert again.loaded is not None
+    assert again.loaded.bad_batches == 1
+    assert_whole(again, 19)
+
+
+def test_a_batch_that_reaches_into_the_next_segment_is_cut(tmp_path: Path) -> None:
+    log = killed(tmp_path, 2)
+    file = log.files.open_log(str(active_path(log)), active_path(log).stat().st_size)
+    scan = scan_segment(file, 0, ScanStart(), index_interval_bytes=200, offset_end=3)
+    assert (scan.next_offset, scan.problem) == (2, "offset 2 where 2 was expected")
+    file.close()
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_large_batch_is_read_only_if_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_whole: bool
+) -> None:
+    monkeypatch.setattr(recovery, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(recovery, "LARGE_BYTES", 2000)
+    log = new_log(tmp_path, ONE_SEGMENT)
+    append_values(log, b"x" * 5000)
+    log.abandon()
+    path = active_path(log)
+    if not is_whole:
+        path.write_bytes(path.read_bytes()[:-1] + b"y")
+    again = reload(log)
+    assert again.log_end_offset == is_whole
+    again.abandon()
+
+
+def test_a_start_beyond_a_log_that_is_all_there_is_ignored(tmp_path: Path) -> None:
+    log = killed(tmp_path, 2)
+    again = reload(log, LoadHints(clean=False, recovery_point=4, log_start_offset=100))
+    assert again.log_start_offset == 0
+    assert_whole(again, 2)
+
+
+@pytest.mark.parametrize("times", ["rising", "falling"])
+@pytest.mark.parametrize("left", [40, 30])
+def test_indexes_from_the_recovery_point_on_are_as_if_all_was_scanned(
+    tmp_path: Path, times: str, left: int
+) -> None:
+    """The entries before it stay; none is left of what a power cut took."""
+    log = new_log(tmp_path, ONE_SEGMENT)
+    for number in range(40):
+        timestamp = WALL_MS + (number if times == "rising" else -number)
+        append(log, batch_of([b"%02d" % number], timestamp=timestamp))
+    log.segments.active.write_indexes()
+    log.abandon()
+    active_path(log).write_bytes(active_path(log).read_bytes()[: boundaries(log)[left]])
+    found = []
+    for recovery_point in (20, 0):
+        again = reload(log, LoadHints(clean=False, recovery_point=recovery_point))
+        active = again.segments.active
+        indexes = [active_path(log, suffix).read_bytes() for suffix in (".index", ".timeindex")]
+        found.append((active.max_timestamp, active.max_timestamp_offset, indexes))
+        again.abandon()
+    assert found[0] == found[1]
+    assert found[0][1] == (left - 1 if times == "rising" else 0)
+
+
+@pytest.mark.parametrize("zeroes", [True, False])
+def test_an_index_that_is_not_relied_on_is_made_anew(tmp_path: Path, zeroes: bool) -> None:
+    """All zeroes, as Kafka preallocates one, or an entry that reaches into the next batch."""
+    log = new_log(tmp_path, LogConfig(index_interval_bytes=1))
+    for number in range(10):
+        append_values(log, b"%02d" % number, b"")
+    log.segments.active.write_indexes()
+    log.abandon()
+    path = active_path(log, ".index")
+    good = path.read_bytes()
+    assert len(good) == 9 * 8
+    damaged = bytearray(good)
+    damaged[7 * 8 + 3] += 1
+    path.write_bytes(bytes(80) if zeroes else damaged)
+    reload(log, LoadHints(clean=False, recovery_point=20)).abandon()
+    assert path.read_bytes() == good
