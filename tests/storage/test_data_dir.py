@@ -260,7 +260,7 @@ def test_foreign_files_are_named_and_left_alone(
         ("version=1\nnode.id=1\n", "KRaft"),
         ("version=7\nbroker.id=1\n", "newer broker"),
         ("", "unreadable"),
-        ("version=zero\n", "unreadable"),
+        ("version=zero\nbroker.id=1\ncluster.id=x\n", "unreadable"),
     ],
 )
 def test_an_owner_that_cannot_be_understood_is_refused(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from odradek.storage.checkpoint import LEADER_EPOCH, parse_epochs
+from odradek.storage.closing import close_steps
 from odradek.storage.data_dir import DataDir
 from odradek.storage.files import RealFileSystem
 from odradek.storage.log import Log
@@ -239,3 +240,46 @@ def test_a_cut_is_safe_after_a_clean_stop(tmp_path: Path, offset: int) -> None:
     again = opened(left, RealFileSystem())
     assert contents(again.logs["t", 0]) == [(0, b"0")][:offset]
     again.abandon()
+
+
+def test_logs_are_safe_before_a_clean_stop_writes_a_checkpoint(tmp_path: Path) -> None:
+    """Their names as well: a recovery point must not be of a log that is not there."""
+    root, left = tmp_path / "data", tmp_path / "left"
+    files = PowerCutFiles()
+    data_dir = opened(root, files)
+    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    append(log, batch_of([b"a"]))
+    steps = close_steps(data_dir, files)
+    for plan in next(steps):
+        plan.run()
+    files.cut_power(root, left)
+    again = opened(left, RealFileSystem())
+    assert contents(again.logs["t", 0]) == [(0, b"a")]
+    again.abandon()
+    steps.close()
+
+
+def test_what_a_stop_has_made_safe_is_not_written_again(tmp_path: Path) -> None:
+    data_dir = opened(tmp_path, PowerCutFiles())
+    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    append(log, batch_of([b"a"], producer_id=3))
+    plan = log.flushing.final_plan(log)
+    assert plan is not None
+    plan.run()
+    log.flushed(plan)
+    assert log.flushing.final_plan(log) is None
+    data_dir.abandon()
+
+
+def test_a_segment_that_was_compacted_is_not_synced_any_more(tmp_path: Path) -> None:
+    """Its files are closed and gone."""
+    data_dir = opened(tmp_path, PowerCutFiles())
+    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    for number in range(100):
+        append(log, batch_of([b"%d" % number]))
+    replaced = log.segments[0]
+    log.flushing.replaced([replaced])
+    replaced.close()
+    flush(log)
+    assert log.recovery_point == 100
+    data_dir.abandon()

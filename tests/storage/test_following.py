@@ -9,7 +9,7 @@ from odradek.storage.checkpoint import OFFSET_MAX
 from odradek.storage.following import UnexpectedEpoch, UnexpectedOffset
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
-from tests.broker.batches import altered
+from tests.broker.batches import altered, with_records
 from tests.support.messages import batch_of
 
 from .support import new_log
@@ -21,6 +21,11 @@ def fetched(*base_offsets: int, epoch: int = 3) -> memoryview:
         for offset in base_offsets
     ]
     return memoryview(b"".join(batches))
+
+
+def without_records(offset: int) -> bytes:
+    """All that compaction left of a batch: its header."""
+    return bytes(with_records(altered(batch_of(b"a"), base_offset=offset), b""))
 
 
 def content(log: Log) -> bytes:
@@ -99,6 +104,7 @@ def test_an_epoch_without_records_goes_with_a_cut_at_the_end(tmp_path: Path) -> 
         (fetched(0, 1 << 40), 100, False),
         (fetched(0, (1 << 63) - 2), 1 << 63, True),
         (fetched(0, -5), 100, True),
+        (memoryview(bytes(fetched(0, 6)) + without_records(4)), 100, True),
     ],
 )
 def test_offsets_left_out_where_none_can_be(

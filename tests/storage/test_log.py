@@ -336,3 +336,11 @@ def test_a_start_inside_a_batch_that_is_cut_goes_back_with_the_end(tmp_path: Pat
     assert log.truncate(2) == 0  # whole batches only
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
     log.abandon()
+
+
+def test_a_batch_may_fill_a_segment(tmp_path: Path) -> None:
+    batch = batch_of([b"a"])
+    log = new_log(tmp_path, LogConfig(segment_bytes=len(batch)))
+    assert append(log, batch) == 0
+    with pytest.raises(BatchTooLarge):
+        append(log, batch_of([b"aa"]))
