@@ -337,3 +337,45 @@ def test_a_copy_is_begun_anew_if_the_log_was_cut_before_a_restart(tmp_path: Path
     copy_all(copy)
     assert contents(copy.future) == contents(copy.source)
     log_dirs.abandon()
+
+
+def test_a_copy_starts_where_the_old_log_has_come_to_start(tmp_path: Path) -> None:
+    log_dirs = opened(tmp_path)
+    copy = copied(log_dirs)
+    copy.source.advance_log_start(5)
+    go_on(copy)
+    assert copy.future.log_start_offset == 5
+    log_dirs.abandon()
+
+
+def test_a_marker_is_there_until_it_is_taken_away(tmp_path: Path) -> None:
+    log_dirs = opened(tmp_path)
+    copy = copied(log_dirs)
+    copy.mark()
+    assert (Path(copy.future.directory) / MARKER).exists()
+    copy.unmark()
+    assert not (Path(copy.future.directory) / MARKER).exists()
+    log_dirs.abandon()
+
+
+def test_a_marker_stays_while_the_other_directory_is_away(tmp_path: Path) -> None:
+    """It tells what to do with the old log when that comes back."""
+    with_log(tmp_path, "b", 5, marked=True)
+    opened(tmp_path, "b").close()
+    assert (tmp_path / "b/t-0" / MARKER).exists()
+
+
+class NoUnlink(UnsyncedFileSystem):
+    """A disk on which the marker can't be removed."""
+
+    def unlink(self, path: str) -> None:
+        if path.endswith(MARKER):
+            fail(path, OSError(5, "Input/output error"))
+        super().unlink(path)
+
+
+def test_a_move_that_cannot_be_ended_keeps_the_broker_from_starting(tmp_path: Path) -> None:
+    with_log(tmp_path, "a", 5)
+    with_log(tmp_path, "b", 5, marked=True)
+    with pytest.raises(DataDirError, match="a move of a replica can't be ended"):
+        opened(tmp_path, files=NoUnlink())
