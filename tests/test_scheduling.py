@@ -1,11 +1,24 @@
 """Which tests go to one process together, and which are dealt first."""
 
+import re
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.scheduling import FileScheduling, long_first
+
+GROUPED = """
+import pytest
+
+@pytest.mark.xdist_group("together")
+@pytest.mark.parametrize("number", range(4))
+def test(number):
+    pass
+"""
 
 
 @pytest.mark.parametrize(
@@ -32,3 +45,14 @@ def test_long_rooms_come_first_and_nothing_else_changes_its_place() -> None:
         "tests/test_z.py",
         "tests/broker/a.py",
     ]
+
+
+@pytest.mark.slow
+def test_pytest_lets_xdist_form_groups(tmp_path: Path) -> None:
+    """It does so by changing a test's id, which is not pytest's to promise."""
+    for name in ("one", "other"):
+        (tmp_path / f"test_{name}.py").write_text(GROUPED)
+    line = [sys.executable, "-m", "pytest", "-v", "-n", "2", "--dist", "loadgroup"]
+    done = subprocess.run([*line, "-c", "/dev/null", tmp_path], capture_output=True, text=True)
+    workers = re.findall(r"\[(gw\d)\].* PASSED .*@together", done.stdout)
+    assert (len(workers), len(set(workers))) == (8, 1), done.stdout + done.stderr
