@@ -20,6 +20,30 @@ def test_values_of_kafka() -> None:
     assert metadata_hash({"orders": ORDERS}) == 3091374266733325672
 
 
+@pytest.mark.parametrize(
+    ("size_bytes", "hashed"),
+    [
+        (33, -4577992220865291042),
+        (97, -7875766390660042324),
+        (128, 5504977043647058248),
+        (129, -5165027648014731547),
+        (143, -2612222751482778754),
+        (144, 4625428940789717903),
+        (160, 8882745838884045215),
+        (200, -3377674752866556486),
+        (239, 7754504724644452772),
+        (240, -2963439577724396716),
+        (241, -4173490213356353343),
+        (1024, -995590339152623638),
+        (1025, 4897780765970506805),
+        (2100, 1717896138939013514),
+    ],
+)
+def test_hashes_that_kafka_has_computed(size_bytes: int, hashed: int) -> None:
+    """On both sides of where the algorithm changes, and of where a block ends."""
+    assert signed(xxh3_64(bytes(i * 7 % 251 for i in range(size_bytes)))) == hashed
+
+
 def test_everything_counts_but_the_order() -> None:
     other = TopicImage(bytes(16), 3)
     values = [

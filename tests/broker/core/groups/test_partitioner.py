@@ -1,0 +1,21 @@
+"""The partition of a group, by the hash codes that Java has given."""
+
+import pytest
+
+from odradek.broker.core.groups.partitioner import partition_of
+
+
+@pytest.mark.parametrize(
+    ("group_id", "hashed"),
+    [
+        ("", 0),
+        ("g", 103),
+        ("group-1", 293427299),
+        ("orders", -1008770331),
+        ("\U0001f600-grüppe", 1507260158),
+        ("polygenelubricants", 0),  # -2 ** 31, which has no positive counterpart
+    ],
+)
+@pytest.mark.parametrize("count", [1, 3, 50])
+def test_it_is_javas_hash_code_without_its_sign(group_id: str, hashed: int, count: int) -> None:
+    assert partition_of(group_id, count) == abs(hashed) % count
