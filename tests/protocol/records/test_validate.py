@@ -63,6 +63,7 @@ def record(
         record(headers=b"\x02" + b"\x02h" + b"\x01"),
         record(headers=b"\x04" + b"\x00\x00" + b"\x02h\x04vv"),
         record(value=zigzag(100_000) + bytes(100_000)),
+        record(key=zigzag(8_190) + bytes(8_190), value=b"\x00"),  # its size takes three bytes
     ],
 )
 def test_a_well_formed_record_passes(body: bytes) -> None:
@@ -81,6 +82,8 @@ def test_a_well_formed_record_passes(body: bytes) -> None:
         (record(value=b"\x03va"), "key or value of -2"),
         (record(key=b"\x03k"), "key or value of -2"),  # one byte, but for the sign
         (record(value=b"\x03v"), "key or value of -2"),
+        (record(value=b"\x03\x02v"), "key or value of -2"),  # the next byte would fit
+        (record(key=b"\x28" + bytes(10) + b"\x14" + bytes(9), value=b"\x03"), "value of -2"),
         (record(key=b"\x14key"), "leads out|bytes end"),
         (record(value=b"\x06va"), "leads out|bytes end"),
         (record(value=b"\xfe\x7fva"), "leads out"),
@@ -129,6 +132,9 @@ def test_a_batch_may_have_more_records_than_two_bytes_count() -> None:
 def test_trailing_bytes_are_refused() -> None:
     with pytest.raises(InvalidRecords, match="bytes follow"):
         validate(with_body(record() + b"\0", count=1))
+    misread = record(key=zigzag(100) + b"\x01" + bytes(99), value=b"\x04\x04a")  # one byte later
+    with pytest.raises(InvalidRecords, match="bytes follow"):
+        validate(with_body(misread + b"\0", count=1))
 
 
 def test_a_record_count_beyond_all_bytes_costs_nothing() -> None:
@@ -142,6 +148,14 @@ def test_timestamps_are_those_of_the_records() -> None:
         for index, timestamp in enumerate([5, 5, 900, 3, 900, -7, 8000, 8000, 70])
     )
     assert validate(with_body(body, count=9)) == (-7, 8000, 6)
+
+
+def test_of_equal_timestamps_the_first_counts() -> None:
+    body = b"".join(
+        record(offset=index, timestamp=timestamp)
+        for index, timestamp in enumerate([5, 900, 3, 900])
+    )
+    assert validate(with_body(body, count=4)) == (3, 900, 1)
 
 
 @pytest.mark.parametrize(("base", "delta"), [(2**63 - 1, 1), (-(2**63), -1)])
