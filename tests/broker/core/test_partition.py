@@ -75,6 +75,26 @@ def test_a_leader_waits_for_who_leaves(tmp_path: Path) -> None:
     assert partition.log.high_watermark == 1
 
 
+def test_a_leader_has_recovered_once_its_isr_changes(tmp_path: Path) -> None:
+    partition = partition_of(tmp_path, replicas=(1,), isr=(1, 2), is_recovering=True)
+    append(partition, b"a")
+    assert partition.shrink_isr(0, 10_000)
+    proposal = partition.proposal
+    assert proposal is not None
+    partition.isr_altered(proposal, (1,), 5, 1)
+    assert not partition.state.is_recovering
+
+
+def test_a_follower_is_told_once_what_is_committed(tmp_path: Path) -> None:
+    partition = partition_of(tmp_path, isr=(1, 2), replicas=(1, 2))
+    append(partition, b"a")
+    by = FetchingReplica(2, is_alive=True, now_ms=0, lag_max_ms=10_000)
+    partition.follower_fetched(by, 1, 0)
+    assert partition.must_tell(2)
+    partition.told(2, 1)
+    assert not partition.must_tell(2)
+
+
 def test_who_may_be_served(tmp_path: Path) -> None:
     partition = partition_of(tmp_path)
     assert [code(partition, epoch) for epoch in (-1, 5, 4, 6, -2)] == [

@@ -4,6 +4,7 @@ import pytest
 
 from odradek.broker.core.controller import procedures
 from odradek.broker.core.controller.effects import ReplicaAssignment
+from odradek.broker.core.controller.status import ReplicaStatus
 from odradek.broker.core.partition_state import LEADER_IS_DELETED
 from odradek.protocol.errors import ErrorCode
 
@@ -158,6 +159,7 @@ def test_a_replica_can_not_be_deleted() -> None:
     cluster.deliver()
     assert not is_gone(cluster)
     assert cluster.context.deletions_halted == {"t"}
+    assert cluster.context.replica_status["t", 1][2] is ReplicaStatus.OFFLINE, "to be tried again"
     cluster.told[2].failed.clear()
     cluster.bounce(2)
     cluster.deliver()

@@ -63,7 +63,7 @@ def test_an_election_that_brings_nobody() -> None:
     assert elect(cluster, UNCLEAN, ("t", 1))["t", 1] == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
 
 
-def test_an_unclean_election_says_so() -> None:
+def test_an_unclean_election_says_so(caplog: pytest.LogCaptureFixture) -> None:
     cluster = led_by(2, 2)
     cluster.kill(2)
     assert cluster.state("t")[0] == NO_LEADER
@@ -71,6 +71,7 @@ def test_an_unclean_election_says_so() -> None:
     assert isinstance(elected, PartitionState)
     assert (elected.leader, elected.isr, elected.is_recovering) == (1, (1,), True)
     assert cluster.store.states[KEY].is_recovering
+    assert "leader elected that is not in sync" in caplog.text
 
 
 def test_what_is_not_there_and_what_is_going() -> None:
