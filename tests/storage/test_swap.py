@@ -19,16 +19,17 @@ from odradek.protocol.records import (
     iter_records,
 )
 from odradek.storage.cleanable import cleanable
-from odradek.storage.errors import CorruptLog
+from odradek.storage.errors import CorruptLog, DiskFull
 from odradek.storage.jobs import run_job
 from odradek.storage.load import LoadHints, load_log
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
-from odradek.storage.swap import Swap, remove_cleaned
+from odradek.storage.swap import Swap, complete_swaps, remove_cleaned
+from odradek.storage.txn_index import decode_aborted
 from odradek.storage.walk import walk_headers
 from tests.seeds import seeds
 
-from .crash.disk import Fate, RecordingFiles, crash, kept, lost, mangled
+from .crash.disk import Fate, RecordingFiles, Sync, crash, kept, lost, mangled
 from .support import (
     WALL_MS,
     UnsyncedFileSystem,
@@ -371,6 +372,24 @@ def test_the_transaction_index_keeps_no_entry_whose_marker_is_gone(tmp_path: Pat
     assert {entry.last_offset for entry in first.txn_index.entries()} <= markers
 
 
+def test_the_transaction_index_keeps_entries_whose_markers_are_there(tmp_path: Path) -> None:
+    """It got its final name before the crash, and the log did not."""
+    log = filled(tmp_path)
+    clean(log)
+    stem = f"{0:020d}"
+    there = [name for name in files_of(log.directory) if name.startswith(stem)]
+    names = {n: n.replace(".cleaned", ".swap") for n in there if n.endswith(".cleaned")}
+    index = f"{stem}.txnindex"
+    names[f"{index}.cleaned"] = index
+    directory = as_kafka_leaves(log, names)
+    before = (directory / index).read_bytes()
+    assert decode_aborted(before)
+    infos = {info.name: info for info in log.files.list_directory(log.directory)}
+    complete_swaps(log.files, log.directory, infos)
+    assert (directory / index).read_bytes() == before
+    assert infos[index].size_bytes == len(before)
+
+
 def test_a_damaged_swap_is_not_completed(tmp_path: Path) -> None:
     log = filled(tmp_path)
     clean(log)
@@ -406,6 +425,33 @@ def test_undo_leaves_the_old(tmp_path: Path) -> None:
     remove_cleaned(log.files, log.directory)
     assert files_of(log.directory) == before
     assert records_of(log) == records
+
+
+def test_an_undo_is_safe_on_disk(tmp_path: Path) -> None:
+    """Else the new files were there again after a power cut, beside what the log got meanwhile."""
+    files = RecordingFiles(tmp_path)
+    log = new_log(tmp_path, CONFIG, files)
+    fill(log, random.Random(1))
+    segment = clean(log)["segments"][0]
+    swap = Swap(log, segment["base_offset"], segment["replaces"])
+    swap.begin()
+    swap.undo()
+    assert files.operations[-1] == Sync(files.inode(log.directory))
+
+
+def test_a_swap_that_cannot_begin_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = filled(tmp_path)
+    before = files_of(log.directory)
+    segment = clean(log)["segments"][0]
+
+    def rename(files: UnsyncedFileSystem, path: str, new_path: str) -> None:
+        raise DiskFull("no space", path)
+
+    monkeypatch.setattr(UnsyncedFileSystem, "rename", rename)
+    with pytest.raises(DiskFull):
+        Swap(log, segment["base_offset"], segment["replaces"]).begin()
+    remove_cleaned(log.files, log.directory)
+    assert files_of(log.directory) == before
 
 
 def test_nothing_is_replaced_if_an_old_segment_is_gone(tmp_path: Path) -> None:

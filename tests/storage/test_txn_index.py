@@ -81,6 +81,7 @@ def test_a_reader_is_told_what_was_aborted(tmp_path: Path) -> None:
     assert log.aborted_transactions(0, 5) == [FIRST]
     assert log.aborted_transactions(5, 8) == [SECOND]
     assert log.aborted_transactions(3, 4) == [FIRST]
+    assert log.aborted_transactions(4, 5) == [FIRST], "the marker itself is read"
     assert log.aborted_transactions(8, 9) == []
 
 
