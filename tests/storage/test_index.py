@@ -4,10 +4,10 @@ from bisect import bisect_right
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from odradek.storage.index import PENDING_BYTES_MAX, OffsetIndex, TimeIndex
+from odradek.storage.index import PENDING_BYTES_MAX, OffsetEntry, OffsetIndex, TimeIndex
 
 from .support import UnsyncedFileSystem
 
@@ -39,6 +39,25 @@ def test_floors_are_those_of_a_list(tmp_path: Path, count: int) -> None:
             assert index.floor_position(position) == expected
 
 
+def test_floors_on_disk_are_those_of_a_list(tmp_path: Path) -> None:
+    """Every entry, each looked for outside of the block that was read before."""
+    index = offset_index(tmp_path, 2000)
+    index.write_pending()
+    for low in range(1, 1001):
+        for number in (low, low + 1000):
+            offset = BASE_OFFSET + number * 3
+            assert index.floor_offset(offset) == (offset, number * 100)
+
+
+def test_an_entry_says_where_its_batch_may_begin(tmp_path: Path) -> None:
+    index = offset_index(tmp_path, 2)
+    assert index.base_offsets(OffsetEntry(BASE_OFFSET + 3, 100)) == (BASE_OFFSET, BASE_OFFSET + 3)
+    assert index.base_offsets(OffsetEntry(BASE_OFFSET + 6, 200)) == (
+        BASE_OFFSET + 4,
+        BASE_OFFSET + 6,
+    )
+
+
 def test_what_is_pending_stays_bounded(tmp_path: Path) -> None:
     index = offset_index(tmp_path, 2000)
     on_disk = (tmp_path / "i.index").stat().st_size
@@ -54,6 +73,8 @@ def test_what_is_pending_stays_bounded(tmp_path: Path) -> None:
     flush=st.booleans(),
     position_end=st.integers(0, 220_000),
 )
+@example(count=10, flush=True, position_end=500)
+@example(count=10, flush=True, position_end=499)
 def test_truncation_keeps_what_begins_below(
     tmp_path_factory: pytest.TempPathFactory, count: int, flush: bool, position_end: int
 ) -> None:
