@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from odradek.protocol.records import Record, build_batch, read_header
+from odradek.protocol.records import MarkerType, Record, build_batch, control_batch, read_header
 from odradek.storage.cleanable import Cleanable, cleanable, filthiest
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
@@ -181,3 +181,29 @@ def test_an_active_segment_rolls_before_its_records_are_overdue(tmp_path: Path) 
             batch = memoryview(build_batch([Record(0, timestamp, b"k", b"v")]))
             log.append(batch, read_header(batch), leader_epoch=0, wall_ms=WALL_MS)
         assert len(log.segments) == expected
+
+
+def test_a_broken_first_batch_makes_nothing_overdue(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    log.config = replace(COMPACT, max_compaction_lag_ms=OLD_MS - 1)
+    assert cleanable(log, WALL_MS).is_overdue
+    path = Path(log.segments[0].file.path)
+    path.write_bytes(bytes(path.stat().st_size))
+    assert not cleanable(log, WALL_MS).is_overdue
+
+
+def test_every_time_but_zero_can_be_overdue(tmp_path: Path) -> None:
+    for timestamp, expected in ((0, False), (1, True)):
+        log = new_log(tmp_path / str(timestamp), replace(COMPACT, max_compaction_lag_ms=1000))
+        append(log, memoryview(build_batch([Record(0, timestamp, b"k", b"v")])))
+        log.roll(log.log_end_offset, WALL_MS)
+        assert cleanable(log, WALL_MS).is_overdue == expected
+
+
+def test_a_producer_that_only_ended_a_transaction_has_no_last_offset(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    marker = control_batch(
+        MarkerType.ABORT, producer_id=7, producer_epoch=2, coordinator_epoch=0, timestamp=WALL_MS
+    )
+    append(log, memoryview(marker))
+    assert cleanable(log, WALL_MS).producers() == [(7, 2, -1)]

@@ -23,6 +23,7 @@ from odradek.storage.retention import (
     count_deletable,
     expire,
     knows_producers_from,
+    newest_ms,
     remove_plan,
     removed,
     start_plan,
@@ -514,3 +515,21 @@ def test_no_crash_shows_a_gap_or_brings_records_back(
         assert isinstance(known, Known)
         crash(operations[:count], fate, chance, path)
         check_crash(path, known, is_flushed=is_flushed, is_killed=fate is kept)
+
+
+def test_a_time_of_zero_is_a_time(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    append(log, batch_of([b"a"], timestamp=0))
+    assert newest_ms(log, log.segments.active) == 0
+
+
+def test_epochs_that_lag_are_written_before_segments_go(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    for number in range(3):
+        log.roll(log.log_end_offset, WALL_MS)
+        append_values(log, b"%d" % number)
+    log.high_watermark = log.log_end_offset
+    log.advance_log_start(1)
+    log.epochs.lags = True
+    assert remove_plan(log, 1) is not None
+    assert not log.epochs.lags

@@ -1,13 +1,15 @@
 """The parts that are about speed and memory, against plain ones."""
 
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.errors import BadLength, MalformedMessage
 from odradek.protocol.records import HEADER_SIZE_BYTES, Record, build_batch, iter_records
+from odradek.storage.cleaner.groups import group_segments
 from odradek.storage.cleaner.offset_map import ENTRY_BYTES, OffsetMap
 from odradek.storage.cleaner.scan import (
     KEY_BYTES_MAX,
@@ -17,7 +19,9 @@ from odradek.storage.cleaner.scan import (
     scan_keys,
     scan_records,
 )
-from tests.storage.support import WALL_MS
+from odradek.storage.cleaner.source import CleanSegment, read_chunks
+from odradek.storage.errors import CorruptLog
+from tests.storage.support import WALL_MS, UnsyncedFileSystem
 
 DATA = st.one_of(
     st.none(), st.binary(max_size=3), st.integers(60, 70).map(bytes), st.just(b"x" * 20_000)
@@ -74,6 +78,38 @@ def test_damaged_records_are_refused_or_read(
             walk()
         except MalformedMessage:
             continue
+
+
+def test_a_key_that_reaches_past_its_record_is_refused() -> None:
+    data = bytearray(batch_of([(b"key", b"v", 0, 0), (b"k", b"v", 0, 0)], gaps=False))
+    assert data[HEADER_SIZE_BYTES + 4] == 3 << 1
+    data[HEADER_SIZE_BYTES + 4] = 20 << 1
+    with pytest.raises(BadLength):
+        scan_keys(bytes(data), HEADER_SIZE_BYTES, len(data), 2)
+
+
+def test_the_last_byte_of_a_long_key_is_no_length() -> None:
+    data = batch_of([(b"k" * 63 + b"\1", b"v", 0, 0)], gaps=False)
+    assert not is_valueless(data, HEADER_SIZE_BYTES)
+
+
+@pytest.mark.parametrize("claimed_bytes", [70_000, 1 << 30])
+def test_a_file_that_is_shorter_than_its_segment_is_refused(
+    tmp_path: Path, claimed_bytes: int
+) -> None:
+    """Whether the batch fits into what the segment should have, or goes past that, too."""
+    data = batch_of([(b"k", b"v" * 80_000, 0, 0)], gaps=False)
+    path = tmp_path / f"{5:020d}.log"
+    path.write_bytes(data[:60_000])
+    files = UnsyncedFileSystem()
+    with pytest.raises(CorruptLog, match="ends inside"):
+        list(read_chunks(files, str(tmp_path), CleanSegment(5, claimed_bytes, 6), 0, 1 << 20))
+
+
+def test_a_segment_without_indexes_takes_no_room_for_them() -> None:
+    segments = [CleanSegment(0, 10, 1), CleanSegment(1, 10, 2)]
+    limits = {"segment_bytes": 20, "segment_index_bytes": 0, "end_offset": 2}
+    assert group_segments(segments, {}, **limits) == [segments]
 
 
 @pytest.mark.parametrize("key_bytes", [16, KEY_BYTES_MAX + 1])
