@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from odradek.protocol.records.batch import HEADER, LENGTH_MIN, crc32c
+from odradek.storage.inspect.repair import topic_ids
 from tests.seeds import seeds
 
 from .log_files import CONFIG, UnsyncedFileSystem, flip, make_directory, opened, run
@@ -163,6 +164,33 @@ def test_the_base_offset_of_the_last_batch(directory: Path, position: int) -> No
     flip(path, last["position"] + position, bit=2)
     repaired(directory)
     assert path.read_bytes() == data
+
+
+def test_the_base_offset_of_the_first_batch(directory: Path) -> None:
+    path = sorted((directory / "t-0").glob("*.log"))[1]
+    data = path.read_bytes()
+    flip(path, 7, bit=6)
+    repaired(directory)
+    assert path.read_bytes() == data
+
+
+def test_what_was_saved_before_stays(directory: Path) -> None:
+    """Bytes in the place of the same offsets get the next number."""
+    path = directory / "t-0" / f"{0:020d}.log"
+    saved = path.with_name(f"{0:020d}-{3:020d}.damaged")
+    saved.write_bytes(b"first")
+    saved.with_suffix(".2.damaged").write_bytes(b"second")
+    flip(path, 100)
+    size_bytes = json.loads(run("dump", path).output.splitlines()[0])["size_bytes"]
+    data = path.read_bytes()[:size_bytes]
+    repaired(directory)
+    names = (saved, saved.with_suffix(".2.damaged"), saved.with_suffix(".3.damaged"))
+    assert [name.read_bytes() for name in names] == [b"first", b"second", data]
+
+
+def test_the_topic_id_is_found_beside_what_is_no_partition(directory: Path) -> None:
+    names = ["lost+found", "t-0"]
+    assert topic_ids(UnsyncedFileSystem(), str(directory), names) == {"t": bytes(range(16))}
 
 
 def test_a_lost_segment_is_noted(directory: Path) -> None:

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from .log_files import CONFIG, fill, flip, make_directory, opened, run
+from odradek.protocol.records import HEADER_SIZE_BYTES, Record, build_batch
+from odradek.protocol.records.batch import crc32c
+from odradek.storage.inspect.check_partition import PartitionReport
+from odradek.storage.txn_index import AbortedTransaction, decode_aborted, encode_aborted
+
+from .log_files import CONFIG, append, fill, flip, make_directory, opened, run
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "storage"
 
@@ -132,6 +137,15 @@ def test_a_torn_tail_below_the_high_watermark_is_a_loss(unclean: Path) -> None:
     assert f"lost: {path} at" in done.output and "below the high watermark 60" in done.output
 
 
+def test_a_torn_tail_under_a_running_broker_may_be_its_write(unclean: Path) -> None:
+    path = segments(unclean)[-1]
+    os.truncate(path, path.stat().st_size - 9)
+    done = run("verify", unclean, "--while-running")
+    assert done.exit_code == 0
+    assert f"harmless: {path} at" in done.output
+    assert "it may be a write of the running broker" in done.output
+
+
 def test_a_hole_is_damage_after_an_unclean_stop_too(unclean: Path) -> None:
     """A start would cut off the intact batches behind it."""
     flip(segments(unclean)[0], 100)
@@ -171,8 +185,92 @@ def test_missing_segment(directory: Path) -> None:
     assert run("verify", directory, "--allow-gaps").exit_code == 0
 
 
+def test_what_is_missing_below_the_cleaner_offset_was_cleaned(directory: Path) -> None:
+    bases = [int(path.stem) for path in segments(directory)]
+    for path in (directory / "t-0").glob(f"{bases[1]:020d}.*"):
+        path.unlink()
+    checkpoint = directory / "cleaner-offset-checkpoint"
+    checkpoint.write_bytes(b"0\n1\nt 0 %d\n" % (bases[2] - 1))
+    assert run("verify", directory).exit_code == 1
+    checkpoint.write_bytes(b"0\n1\nt 0 %d\n" % bases[2])
+    assert run("verify", directory).exit_code == 0
+
+
+def test_a_time_index_without_its_last_entry(directory: Path) -> None:
+    path = segments(directory)[0].with_suffix(".timeindex")
+    path.write_bytes(path.read_bytes()[:-12])
+    done = run("verify", directory)
+    assert done.exit_code == 1
+    assert f"repairable: {path}: the greatest timestamp" in done.output
+
+
+def test_an_abort_that_never_was(directory: Path) -> None:
+    path = next(p for p in _all(directory) if p.suffix == ".txnindex" and p.stat().st_size)
+    last = decode_aborted(path.read_bytes())[-1]
+    more = AbortedTransaction(6, last.last_offset + 1, last.last_offset + 2, last.last_offset + 3)
+    path.write_bytes(path.read_bytes() + encode_aborted(more))
+    done = run("verify", directory)
+    assert done.exit_code == 1
+    assert f"{path}: no transaction was aborted at {more.last_offset}" in done.output
+
+
+def test_a_snapshot_tells_what_lies_before_the_first_segment(directory: Path) -> None:
+    """So that the aborts of the first segment are certain though its beginning was deleted."""
+    first, second = segments(directory)[:2]
+    for path in (directory / "t-0").glob(f"{first.stem}.*"):
+        path.unlink()
+    checkpoint = directory / "log-start-offset-checkpoint"
+    checkpoint.write_bytes(b"0\n1\nt 0 %d\n" % int(second.stem))
+    assert second.with_suffix(".snapshot").exists()
+    assert run("verify", directory).exit_code == 0
+    index = second.with_suffix(".txnindex")
+    entry = decode_aborted(index.read_bytes())[0]
+    flip(index, 17)
+    done = run("verify", directory)
+    assert done.exit_code == 1
+    assert f"{index}: " in done.output and f"should be {entry}" in done.output
+
+
+def test_one_batch_of_another_epoch(tmp_path: Path) -> None:
+    """One other batch is enough to say that the file is right and the batch is not."""
+    data_dir = opened(tmp_path)
+    log = data_dir.create_log("t", 0, topic_id=bytes(16), config=CONFIG)
+    for _ in range(2):
+        append(log, build_batch([Record(0, 1, None, b"v")]))
+    log.high_watermark = log.log_end_offset
+    data_dir.close()
+    (path,) = segments(tmp_path)
+    flip(path, path.stat().st_size // 2 + 14)
+    done = run("verify", tmp_path)
+    assert done.exit_code == 1
+    assert "in a batch of epoch 0" in done.output
+
+
+def test_a_record_before_its_batch(tmp_path: Path) -> None:
+    data_dir = opened(tmp_path)
+    log = data_dir.create_log("t", 0, topic_id=bytes(16), config=CONFIG)
+    append(log, build_batch([Record(0, 1, None, b"v")]))
+    log.high_watermark = log.log_end_offset
+    data_dir.close()
+    (path,) = segments(tmp_path)
+    data = bytearray(path.read_bytes())
+    assert data[HEADER_SIZE_BYTES + 3] == 0
+    data[HEADER_SIZE_BYTES + 3] = 1  # an offset delta of -1
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    path.write_bytes(data)
+    assert run("verify", tmp_path).exit_code == 0
+    done = run("verify", tmp_path, "--deep")
+    assert done.exit_code == 1
+    assert "record 0 has offset -1, in a batch whose checksum is right" in done.output
+
+
+def test_a_partition_without_segments_ends_at_zero() -> None:
+    assert PartitionReport("t-0").log_end_offset == 0
+
+
 def test_foreign_and_unfinished_files_are_named(directory: Path) -> None:
     (directory / "notes.txt").write_text("x")
+    (directory / "notes.tmp").write_text("x")
     (directory / "t-0" / "core").write_text("x")
     (directory / "t-0" / f"{9:020d}.log.swap").write_text("x")
     (directory / "lost+found").mkdir()
@@ -181,6 +279,7 @@ def test_foreign_and_unfinished_files_are_named(directory: Path) -> None:
     assert done.exit_code == 0
     for sentence in (
         "notes.txt: a file that does not belong here",
+        "notes.tmp: left by a write that was not finished",
         "core: a file that does not belong here",
         "a compaction was not finished; the next start finishes it",
         "lost+found: a directory of no partition, not looked into",

@@ -69,6 +69,36 @@ def test_a_misplaced_batch(path: Path) -> None:
     assert good(found) == [0, 2, 4, 6]
 
 
+def test_a_base_offset_that_is_too_small(path: Path) -> None:
+    data = bytearray(b"".join(batch_of(n * 2, b"v", 2) for n in range(4)))
+    data[len(batch_of(0, b"v", 2)) + 7] = 0
+    found = read(path, bytes(data))
+    assert found[1].problem == "base offset 0 where at least 2 is expected"
+    assert good(found) == [0, 2, 4, 6]
+
+
+def test_where_the_log_ends_says_nothing_of_batches_before_the_last(path: Path) -> None:
+    data = bytearray(b"".join(batch_of(n * 2, b"v", 2) for n in range(4)))
+    data[len(batch_of(0, b"v", 2)) + 4] ^= 1
+    path.write_bytes(data)
+    file = RealFileSystem().open_log(str(path), len(data))
+    found = list(SegmentReader(file, 0, log_end_offset=8).pieces())
+    file.close()
+    assert good(found) == [0, 2, 4, 6]
+
+
+def test_a_batch_that_reaches_into_the_next_segment(path: Path) -> None:
+    data = batch_of(0, b"v", 2) + batch_of(2, b"v", 3)
+    path.write_bytes(data)
+    file = RealFileSystem().open_log(str(path), len(data))
+    found = list(SegmentReader(file, 0, offset_end=4).pieces())
+    file.close()
+    assert [piece.problem for piece in found] == [
+        None,
+        "last offset 4 where 3 is the greatest",
+    ]
+
+
 def test_large_batches_are_read_by_parts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "_CHUNK_BYTES", 500)
     monkeypatch.setattr(pieces, "_SEARCH_BYTES", 300)
