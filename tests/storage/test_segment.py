@@ -6,7 +6,7 @@ import pytest
 
 from odradek.storage.damage import DamagedRange
 from odradek.storage.log_config import LogConfig
-from odradek.storage.segment import create_missing_indexes
+from odradek.storage.segment import Segment, create_missing_indexes
 
 from .support import SMALL, WALL_MS, append, append_values, batch_of, new_log, reload
 
@@ -61,6 +61,19 @@ def test_a_read_up_to_damage_gets_what_lies_before(tmp_path: Path, rolled: bool)
     assert span is not None
     assert (span.size_bytes, span.next_offset) == (2 * SIZE_BYTES, 2)
     span.release()
+
+
+def test_a_read_where_the_last_one_ended_looks_nothing_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = new_log(tmp_path)
+    for next_offset in (1, 2):
+        append_values(log, b"v")
+        span = log.read(next_offset - 1, size_bytes_max=1 << 20, offset_end=next_offset)
+        assert span is not None
+        assert (span.position, span.next_offset) == ((next_offset - 1) * SIZE_BYTES, next_offset)
+        span.release()
+        monkeypatch.setattr(Segment, "find", None)
 
 
 def test_the_segment_before_becomes_the_active_one_again(tmp_path: Path) -> None:
