@@ -115,7 +115,7 @@ class PartitionRepair:
         for first, end in self.result.gaps:
             path = f"{self.result.directory}/{saved_name(first, end)}"
             what = f"note in an empty file that the offsets {first}..{end - 1} are lost"
-            apply = partial(_save, self.files, path, b"")
+            apply = partial(save_aside, self.files, path, b"")
             steps.append(Step(path + DAMAGED_SUFFIX, what, apply))
         return steps
 
@@ -188,10 +188,6 @@ def _replace(files: FileSystem, path: str, offsets: dict[TopicPartition, int]) -
     if old:
         save_aside(files, path, old)
     files.write_atomic(path, render_offsets(offsets))
-
-
-def _save(files: FileSystem, path: str, data: bytes) -> None:
-    save_aside(files, path, data)
 
 
 def _set_aside(files: FileSystem, path: str) -> None:

@@ -68,8 +68,8 @@ def rewrite(files: FileSystem, segment: SegmentReport, *, is_last: bool) -> list
     return sorted(new)
 
 
-def save_aside(files: FileSystem, path: str, data: bytes) -> str:
-    """Keep bytes under a name that neither Kafka nor we load; return it.
+def save_aside(files: FileSystem, path: str, data: bytes) -> None:
+    """Keep bytes under a name that neither Kafka nor we load.
 
     `path`: without the suffix.  Raises: DiskFull, LogDirFailed.
     """
@@ -77,10 +77,10 @@ def save_aside(files: FileSystem, path: str, data: bytes) -> str:
         place = f"{path}{'' if number == 1 else f'.{number}'}{DAMAGED_SUFFIX}"
         there = files.read_bytes(place)
         if there == data:
-            return place
+            return
         if there is None:
             files.write_atomic(place, data)
-            return place
+            return
     raise AssertionError(f"{path} has been set aside a thousand times")
 
 
