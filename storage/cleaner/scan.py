@@ -83,8 +83,9 @@ def scan_records(data: bytes, position: int, end: int, base_offset: int, count: 
                 add_key(digest(key) if length > _LONG_KEY else key)
             if data[position] & 1:
                 valueless.append(index)
+            negative = (size | offset) & 1  # as zigzag writes them
             offset = base_offset + (offset >> 1)
-            if size & 1 or offset < offset_min or not position < record_end <= end:
+            if negative or offset < offset_min or not position < record_end <= end:
                 raise BadLength(f"record {index} does not fit into its batch")
             offset_min = offset + 1
             add_offset(offset)

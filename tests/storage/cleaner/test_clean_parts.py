@@ -88,6 +88,15 @@ def test_a_key_that_reaches_past_its_record_is_refused() -> None:
         scan_keys(bytes(data), HEADER_SIZE_BYTES, len(data), 2)
 
 
+@pytest.mark.parametrize("negative", [1, 127])  # -1 and -64
+def test_a_negative_offset_delta_is_refused(negative: int) -> None:
+    data = bytearray(batch_of([(b"key", b"v", 0, 0)], gaps=False))
+    assert data[HEADER_SIZE_BYTES + 3] == 0
+    data[HEADER_SIZE_BYTES + 3] = negative
+    with pytest.raises(BadLength):
+        scan_records(bytes(data), HEADER_SIZE_BYTES, len(data), 5, 1)
+
+
 def test_the_last_byte_of_a_long_key_is_no_length() -> None:
     data = batch_of([(b"k" * 63 + b"\1", b"v", 0, 0)], gaps=False)
     assert not is_valueless(data, HEADER_SIZE_BYTES)
