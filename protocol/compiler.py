@@ -194,7 +194,7 @@ def _read(
         _read_length(source, 2 if type == "string" else 4, flexible)
         if type == "string" and flexible:
             source.add(f"if n > {STRING_BYTES_MAX}: raise BadLength(f'string of {{n}} bytes')")
-        _read_null(source, target, nullable or type == "records")
+        _read_null(source, target, nullable)
         source.add(" e = p + n", " if e > end: raise Truncated('field')")
         value = {"string": "str(b[p:e], 'utf-8')", "bytes": "bytes(b[p:e])", "records": "b[p:e]"}
         source.add(f" {target} = {value[type]}", " p = e")

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odradek.broker.handlers import APIS
-from odradek.protocol.errors import MalformedMessage, Truncated, UnsupportedVersion
+from odradek.protocol.errors import BadLength, MalformedMessage, Truncated, UnsupportedVersion
+from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.schema import Message
 
 from .every_message import message_classes, message_versions, requests_and_responses, values
@@ -82,6 +83,16 @@ def test_the_table_of_apis_agrees_with_the_messages() -> None:
         declared.setdefault(cls.API_KEY, []).append((cls.VERSIONS, flexible))
     served = {api.key: [((api.first, api.last), api.flexible)] * 2 for api in APIS.values()}
     assert declared == served
+
+
+@pytest.mark.parametrize(
+    ("version", "body"),
+    [(0, b"\xff\xff"), (3, b"\0\0"), (0, b"\xff\xfe")],
+    ids=["null", "null, flexible", "shorter than null"],
+)
+def test_null_is_refused_where_a_field_has_none(version: int, body: bytes) -> None:
+    with pytest.raises(BadLength):
+        FindCoordinatorRequest.decode(body, version)
 
 
 def test_absent_fields_have_their_default_and_are_not_shared() -> None:

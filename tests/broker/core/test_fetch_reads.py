@@ -118,6 +118,7 @@ def test_a_fetcher_with_another_history(partitions: dict[int, Partition]) -> Non
     partition.become(STATE._replace(leader_epoch=8), 0)
     append(partition, b"a")
     for epoch, offset, expected in (
+        (5, 0, None),  # at the start of the log
         (5, 2, None),
         (5, 3, (5, 2)),
         (7, 2, (5, 2)),

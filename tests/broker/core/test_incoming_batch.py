@@ -112,6 +112,10 @@ SECOND_CHECKS = {
         altered(GOOD, producer_id=7, producer_epoch=0),
         ErrorCode.INVALID_RECORD,
     ),
+    "the first id without a sequence": (
+        altered(GOOD, producer_id=0, producer_epoch=0),
+        ErrorCode.INVALID_RECORD,
+    ),
     "an id without an epoch": (
         altered(GOOD, producer_id=7, base_sequence=0),
         ErrorCode.INVALID_RECORD,

@@ -96,10 +96,11 @@ def test_an_old_message_set_is_told_apart(magic: int) -> None:
         read_magic(message[:16])
 
 
-def test_an_unknown_magic_is_refused() -> None:
+@pytest.mark.parametrize(("byte", "magic"), [(3, 3), (0x7F, 127), (0x80, -128), (0xFF, -1)])
+def test_an_unknown_magic_is_refused(byte: int, magic: int) -> None:
     batch = build_batch(example_records(1))
-    batch[16] = 0xFF
-    assert read_magic(batch) == -1
+    batch[16] = byte
+    assert read_magic(batch) == magic
     with pytest.raises(UnsupportedVersion):
         read_header(batch)
 

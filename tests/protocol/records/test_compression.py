@@ -221,9 +221,11 @@ def test_checksums_of_frames_are_stepped_over() -> None:
 
 
 def test_lz4_blocks_are_independent_as_java_needs_them() -> None:
-    linked = bytes(cramjam.lz4.compress(bytes(200_000)))
-    with pytest.raises(UnsupportedVersion):
-        decompress(Codec.LZ4, linked, MIB)
+    linked = bytearray(cramjam.lz4.compress(bytes(200_000)))
+    for flags in (linked[4], linked[4] | 0x01):  # the second announces a dictionary, too
+        linked[4] = flags
+        with pytest.raises(UnsupportedVersion):
+            decompress(Codec.LZ4, linked, MIB)
     assert compress(Codec.LZ4, bytes(200_000))[4] & 0x20
 
 

@@ -136,6 +136,12 @@ def test_a_negative_count_is_no_record() -> None:
     assert list(iter_records(batch, with_count(batch, -5), size_bytes_max=0)) == []
 
 
+def test_a_count_of_no_headers_may_take_two_bytes() -> None:
+    batch = with_body(b"\x0e\0\0\0\x01\x01\x80\0", count=1)
+    (record,) = iter_records(batch, size_bytes_max=0)
+    assert record.headers == []
+
+
 def test_a_header_key_that_is_not_utf8_is_read_as_java_does() -> None:
     batch = build_batch([Record(0, 0, None, None, [("hh", None)])])
     batch[-3:-1] = b"\xff\xfe"

@@ -123,6 +123,24 @@ def test_leaders_return_when_too_many_are_away(percent: int, moves: bool) -> Non
     assert bool(cluster.take()) == moves
 
 
+def test_a_topic_that_is_being_deleted_does_not_count_as_away() -> None:
+    cluster = Cluster(1, 2, 3)
+    cluster.fail_over()
+    cluster.create("t", *[(1, 2)] * 10)
+    cluster.create("u", (1, 3))
+    for partition in (3, 4):
+        cluster.set_state(("t", partition), leader=2)
+    cluster.fail_over()
+    cluster.kill(3)
+    cluster.delete("u")
+    assert cluster.context.deletions_halted == {"u"}
+    cluster.take()
+    cluster.run(procedures.rebalance(cluster.context, 20))
+    assert not cluster.take()
+    cluster.run(procedures.rebalance(cluster.context, 19))
+    assert cluster.state("t", 3)[0] == 1
+
+
 def test_no_leader_returns_who_is_not_in_sync() -> None:
     cluster = unbalanced()
     cluster.alter(("t", 3), 2)
