@@ -106,11 +106,15 @@ async def three_brokers(directory: Path, loop: StandingLoop) -> AsyncIterator[Br
             described = await client.ask(metadata("topic"), 12)
         leader = cluster.brokers[described.topics[0].partitions[0].leader_id]
         async with await Client.connect(leader.port) as client:
-            await client.append("topic", BATCH)
+            await until(lambda: leads(client), "the leader knows that it leads")
         yield leader
     finally:
         await cluster.stop()
         runtime.close()
+
+
+async def leads(client: Client) -> bool:
+    return (await client.produce("topic", BATCH)).error_code == 0
 
 
 async def requests_to_one(port: int) -> dict[str, Message]:

@@ -6,7 +6,6 @@ the broker before its end.
 
 import asyncio
 import json
-import tarfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,9 +16,12 @@ import pytest
 from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
+from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
 from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
 from odradek.protocol.records import Record, build_batch, read_header
+from tests.support.awaiting import until
 from tests.support.client import Client
+from tests.support.unpacking import unpack
 
 from .batches import altered
 from .golden import Picture, batches_in, picture_of
@@ -55,7 +57,9 @@ async def opened(home: Path, told: Picture) -> AsyncIterator[Client]:
     runtime.clock = RecordedClock(runtime, told["start ms"])
     try:
         await broker.start()
-        yield await broker.client()
+        client = await broker.client()
+        await until(lambda: has_loaded(client, told["groups"]), "all groups are loaded")
+        yield client
     finally:
         for client in broker.clients:
             await client.close()
@@ -63,11 +67,15 @@ async def opened(home: Path, told: Picture) -> AsyncIterator[Client]:
         runtime.close()
 
 
+async def has_loaded(client: Client, groups: Picture) -> bool:
+    listed = await client.ask(ListGroupsRequest(), 5)
+    return listed.error_code == 0 and groups.keys() <= {each.group_id for each in listed.groups}
+
+
 @pytest.fixture(params=ARCHIVES, ids=lambda path: path.name.removesuffix(".tar.xz"))
 def on_golden(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Test], None]:
     """A function that runs a test on a broker with a copy of each golden directory."""
-    with tarfile.open(request.param) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(request.param, tmp_path)
     told = json.loads(request.param.with_suffix("").with_suffix(".json").read_text())
 
     async def run(test: Test) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from odradek.protocol.records import HEADER_SIZE_BYTES, Record, build_batch
 from odradek.protocol.records.batch import crc32c
 from odradek.storage.inspect.check_partition import PartitionReport
 from odradek.storage.txn_index import AbortedTransaction, decode_aborted, encode_aborted
+from tests.support.unpacking import unpack
 
 from .log_files import CONFIG, append, fill, flip, make_directory, opened, run
 
@@ -41,8 +41,7 @@ def test_sound(directory: Path) -> None:
 
 @pytest.mark.parametrize("name", ["broker-1", "broker-2", "segments"])
 def test_what_kafka_left_is_sound(tmp_path: Path, name: str) -> None:
-    with tarfile.open(VECTORS / f"kafka-3.9.2-{name}.tgz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(VECTORS / f"kafka-3.9.2-{name}.tgz", tmp_path)
     (directory,) = tmp_path.iterdir()
     done = run("verify", directory, "--deep")
     assert done.exit_code == 0 and "is sound: nothing found" in done.output, done.output

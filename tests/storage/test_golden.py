@@ -1,7 +1,6 @@
 """What Apache Kafka 3.9.2 left after a clean stop: loaded, rebuilt, written again."""
 
 import shutil
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from odradek.storage.data_dir import DataDir
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
 from odradek.storage.producer_snapshot import decode_snapshot, encode_snapshot
+from tests.support.unpacking import unpack
 
 from .support import WALL_MS, UnsyncedFileSystem, files_of
 
@@ -36,8 +36,7 @@ def config_of(topic: str) -> LogConfig:
 
 
 def unpacked(number: int, tmp_path: Path) -> tuple[int, Path]:
-    with tarfile.open(VECTORS / f"kafka-3.9.2-broker-{number}.tgz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(VECTORS / f"kafka-3.9.2-broker-{number}.tgz", tmp_path)
     return number, tmp_path / f"b{number}"
 
 

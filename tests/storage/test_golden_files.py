@@ -2,7 +2,6 @@
 be made from its batches is what Kafka made."""
 
 import re
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from odradek.storage.producer_snapshot import decode_snapshot, encode_snapshot
 from odradek.storage.producer_state import ProducerState
 from odradek.storage.recovery import ScanStart, scan_segment
 from odradek.storage.txn_index import AbortedTransaction, decode_aborted, encode_aborted
+from tests.support.unpacking import unpack
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "storage"
 INTERVALS = {"t1": 200, "codecs": 1000, "aborts": 1000, "compacted": 1000}
@@ -34,8 +34,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All recorded directories, unpacked side by side."""
     folder = tmp_path_factory.mktemp("golden")
     for path in VECTORS.glob("*.tgz"):
-        with tarfile.open(path) as archive:
-            archive.extractall(folder, filter="data")
+        unpack(path, folder)
     return folder
 
 

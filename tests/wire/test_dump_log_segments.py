@@ -5,7 +5,6 @@ is in test_log_files.py.
 """
 
 import re
-import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +32,7 @@ from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
 from odradek.storage.swap import Swap
 from tests.kafka.java import ToolRunner
+from tests.support.unpacking import unpack
 from tests.wire.kafka_dump import in_kafkas_words
 
 pytestmark = pytest.mark.java
@@ -248,7 +248,6 @@ def test_records_of_groups(tools: ToolRunner, tmp_path: Path) -> None:
 
 def test_what_kafka_wrote(tools: ToolRunner, tmp_path: Path) -> None:
     """Several segments of every codec, aborts, a cleaned topic with empty batches."""
-    with tarfile.open(VECTORS / "kafka-3.9.2-segments.tgz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(VECTORS / "kafka-3.9.2-segments.tgz", tmp_path)
     for folder in ("codecs-0", "aborts-0", "compacted-0"):
         assert assert_same(tools, tmp_path / "segments" / folder) > 50
