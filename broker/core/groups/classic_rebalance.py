@@ -48,7 +48,6 @@ class Rebalances(ClassicBase):
         super().__init__(group_id, settings, new_member_id, wall_ms)
         self._is_initial = False  # members of an empty group gather; not closed before its time
         self._extendable_ms = 0  # how much longer they may be kept in all
-        self._extension_ms = 0
         self.is_extended = False
         """Whether another member has come since the first members of the group are kept."""
 
@@ -79,9 +78,9 @@ class Rebalances(ClassicBase):
         )
         timeout_ms = self.roster.rebalance_timeout_ms
         if self._is_initial:
-            self._extension_ms = self.settings().initial_rebalance_delay_ms
-            self._extendable_ms = max(timeout_ms - self._extension_ms, 0)
-            self.deadlines.set(Phase.JOIN, self.now_ms + self._extension_ms)
+            delay_ms = self.settings().initial_rebalance_delay_ms
+            self._extendable_ms = max(timeout_ms - delay_ms, 0)
+            self.deadlines.set(Phase.JOIN, self.now_ms + delay_ms)
         else:
             self.deadlines.set(Phase.JOIN, self.now_ms + timeout_ms)
             self.complete_if_all_joined()
@@ -101,7 +100,7 @@ class Rebalances(ClassicBase):
     def _on_join_deadline(self) -> None:
         if self._is_initial and self.is_extended and self._extendable_ms:
             self.is_extended = False
-            delay_ms = min(self._extension_ms, self._extendable_ms)
+            delay_ms = min(self.settings().initial_rebalance_delay_ms, self._extendable_ms)
             self._extendable_ms -= delay_ms
             self.deadlines.set(Phase.JOIN, self.now_ms + delay_ms)
         else:
@@ -120,7 +119,6 @@ class Rebalances(ClassicBase):
             self.deadlines.set(Phase.JOIN, self.now_ms + wait_ms)
             return
         self.generation_id += 1
-        self.roster.unsynced.clear()
         if len(self.roster):
             self._begin_generation()
         else:

@@ -60,18 +60,17 @@ def why_rebalance(before: GroupState, member_id: str) -> str:
     return f"member {member_id} {'subscribes to something else' if known else 'joined'}"
 
 
-def update_epoch(draft: Draft, terms: Terms, *, why: str | None) -> bool:
-    """Bump the group epoch if there is a reason, or if the topics have changed; whether it was."""
+def update_epoch(draft: Draft, terms: Terms, *, why: str | None) -> None:
+    """Bump the group epoch if there is a reason, or if the topics have changed."""
     state = draft.state
     found = hash_of(state.subscribed_topics(), terms.topics)
     if why is None and found != state.metadata_hash:
         why = "its topics were created, deleted or extended"
     if why is None:
-        return False
+        return
     bump_epoch(draft, found, why)
     if state.has_partition_metadata:
         draft.add(partition_metadata_tombstone(state.group_id))
-    return True
 
 
 def bump_epoch(draft: Draft, found_hash: int, why: str) -> None:

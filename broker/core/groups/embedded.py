@@ -12,7 +12,7 @@ from odradek.protocol.consumer_protocol import (
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
 )
-from odradek.protocol.errors import Truncated, UnsupportedVersion
+from odradek.protocol.errors import Truncated
 from odradek.protocol.schema import Message
 
 from .consumer_member import Partitions
@@ -56,16 +56,10 @@ def write_assignment(partitions: Partitions, version: int, topics: TopicsImage) 
             for name, numbers in sorted((name, some) for name, some in named if name is not None)
         ]
     )
-    version = _ours(ConsumerProtocolAssignment, version)
+    version = min(version, ConsumerProtocolAssignment.VERSIONS.last)
     return _VERSION.pack(version) + message.encode(version)
 
 
 def _read(message_class: type[M], data: bytes) -> M:
-    version = _ours(message_class, read_version(data))
+    version = min(read_version(data), message_class.VERSIONS.last)
     return message_class.decode(data, version, _VERSION.size)[0]
-
-
-def _ours(message_class: type[Message], version: int) -> int:
-    if version < 0:
-        raise UnsupportedVersion(f"{message_class.__name__} v{version}")
-    return min(version, message_class.VERSIONS.last)
