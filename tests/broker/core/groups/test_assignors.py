@@ -144,16 +144,40 @@ def test_uniform_gives_all_the_same_and_one_join_or_leave_moves_no_more_than_it_
     assert moves(target, left) == 0
 
 
-@pytest.mark.slow
-@given(spec=groups(mixed=True))
-@settings(max_examples=60)
-def test_uniform_leaves_no_topic_where_one_move_would_help(spec: GroupSpec) -> None:
-    target = ASSIGNORS["uniform"](spec)
+def check_no_move_would_help(spec: GroupSpec, target: Assignment) -> None:
     size = {member_id: sum(map(len, mine.values())) for member_id, mine in target.items()}
     for (topic_id, _), owner in owners(target).items():
         for other, one in spec.members.items():
             if topic_id in one.topic_ids:
                 assert size[owner] - size[other] <= 1
+
+
+@pytest.mark.slow
+@given(spec=groups(mixed=True))
+@settings(max_examples=60)
+def test_uniform_leaves_no_topic_where_one_move_would_help(spec: GroupSpec) -> None:
+    check_no_move_would_help(spec, ASSIGNORS["uniform"](spec))
+
+
+def test_uniform_comes_back_to_a_topic_when_another_one_has_moved() -> None:
+    """a takes one partition of b's topic, and can take a second once it has given c its own."""
+    spec = GroupSpec(
+        {"a": member(0, 1), "b": member(1, assigned={1: {0, 1, 2, 3}}), "c": member(0)},
+        {topic(0): 1, topic(1): 4},
+    )
+    target = ASSIGNORS["uniform"](spec)
+    check_owners(spec, target)
+    check_no_move_would_help(spec, target)
+
+
+def test_uniform_takes_from_the_next_member_if_the_fullest_owns_nothing_of_the_topic() -> None:
+    spec = GroupSpec(
+        {"a": member(0), "b": member(0, assigned={0: {0, 1}}), "c": member(0, 1)},
+        {topic(0): 2, topic(1): 2},
+    )
+    target = ASSIGNORS["uniform"](spec)
+    check_owners(spec, target)
+    check_no_move_would_help(spec, target)
 
 
 def test_uniform_revokes_what_is_no_longer_wanted_or_there() -> None:
