@@ -137,6 +137,7 @@ def test_a_full_group() -> None:
     (a,) = run.stable("a")
     refused = run.join("b")
     assert (refused.code, refused.now.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    assert run.group.journal.entries()[-1].reason == "the group is full"
     assert not run.join("a", a).is_parked  # who is in may come again
 
 

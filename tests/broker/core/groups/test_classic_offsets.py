@@ -176,6 +176,17 @@ def test_a_group_comes_back_from_its_record() -> None:
     assert back.group.tombstones()[0].value is None
 
 
+@pytest.mark.parametrize(("kept_ms", "rebalance_ms"), [(60_000, 60_000), (-1, 10_000)])
+def test_a_member_whose_record_has_no_rebalance_timeout_has_its_session_timeout(
+    kept_ms: int, rebalance_ms: int
+) -> None:
+    run = Running()
+    run.stable("a", session_ms=10_000, rebalance_ms=60_000)
+    value = run.written[-1]
+    value.members[0].rebalance_timeout = kept_ms
+    assert Running.loaded(value).group.members[0].rebalance_timeout_ms == rebalance_ms
+
+
 def test_an_empty_group_comes_back_empty() -> None:
     value = GroupMetadataValue(
         protocol_type="consumer", generation=7, current_state_timestamp=WALL_MS

@@ -116,6 +116,8 @@ def test_if_the_leader_does_not_come_back_another_one_leads() -> None:
     run.tick(60_000)
     assert join.now.leader == b
     assert a not in run.group.roster.members
+    leaders = [e.member_id for e in run.group.journal.entries() if e.event == "generation"]
+    assert leaders == [a, a, b]
 
 
 def test_a_pending_member_holds_the_generation_back_until_its_session_ends() -> None:
@@ -128,6 +130,7 @@ def test_a_pending_member_holds_the_generation_back_until_its_session_ends() -> 
     run.tick(1)
     assert join.now.generation_id == 2
     assert run.join("b", pending).code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert [e.member_id for e in run.group.journal.entries() if e.event == "timed-out"] == [pending]
 
 
 def test_a_static_member_that_does_not_come_back_stays_until_its_session_ends() -> None:
@@ -179,6 +182,8 @@ def test_the_last_one_leaves_an_empty_group_which_is_written() -> None:
     value = run.written[-1]
     assert (value.generation, value.protocol, value.leader, value.members) == (2, None, None, [])
     assert (value.protocol_type, value.current_state_timestamp) == ("consumer", run.wall_ms)
+    last = run.group.journal.entries()[-1]
+    assert (last.event, last.reason) == ("empty", "generation 2 has no members")
 
 
 def test_an_empty_group_stays_empty_if_that_is_not_written() -> None:

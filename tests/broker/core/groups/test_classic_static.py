@@ -37,6 +37,7 @@ def test_a_follower_comes_back_without_a_rebalance() -> None:
     assert kept == {a: a.encode(), joined.member_id: b.encode()}
     assert run.heartbeat(b, instance_id="j") is ErrorCode.FENCED_INSTANCE_ID
     assert run.heartbeat(b) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert run.group.deadlines.get(b) is None
     assert "fenced" in run.events()
 
 

@@ -174,6 +174,18 @@ def test_before_v3_one_leaves_and_the_code_is_the_answers_own(version: int) -> N
     assert run.state == "Empty"
 
 
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_from_v3_on_each_member_has_a_code_and_the_answer_none(version: int) -> None:
+    run = Running()
+    (a,) = run.stable("a")
+    left = run.leave("x", a, version=version)
+    assert left.error_code == ErrorCode.NONE
+    assert [(member.member_id, member.error_code) for member in left.members] == [
+        ("x", ErrorCode.UNKNOWN_MEMBER_ID),
+        (a, ErrorCode.NONE),
+    ]
+
+
 def test_several_leave_each_with_its_own_code() -> None:
     run = Running()
     a, b = run.stable("a", "b")
