@@ -139,3 +139,10 @@ def test_the_journal_tells_the_story() -> None:
         "group epoch 3: member b joined",
         "group epoch 4: member a subscribes to something else",
     ]
+    run.join("b", instance_id="j")
+    joins = [(e.member_id, e.reason) for e in run.group.journal.entries() if e.event == "joined"]
+    assert joins == [
+        ("a", "new member as instance i"),
+        ("b", "new member"),
+        ("b", "joined again as instance j"),
+    ]

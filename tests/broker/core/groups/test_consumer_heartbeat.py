@@ -116,7 +116,9 @@ def test_the_epoch_before_passes_if_the_answer_may_have_been_lost() -> None:
     run.send("a", 2, subscribed_topic_names=["t4", "u2"])  # it is in epoch 3 now
     assert run.code(run.send("a", 2)) == E.FENCED_MEMBER_EPOCH  # does not say what it owns
     assert run.code(run.send("a", 2, {"gone": [0]})) == E.FENCED_MEMBER_EPOCH
+    assert run.code(run.send("a", 2, {"t4": [0], "gone": [0]})) == E.FENCED_MEMBER_EPOCH
     assert run.send("a", 2, {"t4": [0, 1]}).member_epoch == 3
+    assert run.send("a", 2, {}).member_epoch == 3
 
 
 def test_a_full_group_takes_nobody_else() -> None:
@@ -216,6 +218,25 @@ def test_a_member_that_does_not_give_up_its_partitions_is_fenced() -> None:
     assert run.told(run.send("b", 3)) == {"t4": [0, 1, 2, 3]}
 
 
+def test_a_static_member_that_does_not_give_up_its_partitions_is_fenced_too() -> None:
+    run = Running()
+    run.join("a", timeout_ms=500, instance_id="i")
+    run.join("b")
+    run.send("a", 2)
+    run.pass_time(500)
+    assert list(run.group.state.members) == ["b"]
+
+
+def test_a_static_member_that_is_away_has_given_up_its_partitions() -> None:
+    run = Running()
+    run.join("a", timeout_ms=500, instance_id="i")
+    run.join("b")
+    run.send("a", 2)
+    run.send("a", -2, instance_id="i")
+    run.pass_time(500)
+    assert list(run.group.state.members) == ["a", "b"]
+
+
 def test_a_member_that_gave_up_in_time_is_left_alone() -> None:
     run = Running()
     run.join("a", timeout_ms=500)
@@ -273,3 +294,11 @@ def test_with_an_interval_assignments_wait_for_each_other() -> None:
     run.pass_time(1_000)
     run.send("b", 2)
     assert (run.group.state_name, run.group.state.assignment_epoch) == ("Reconciling", 3)
+
+
+def test_topics_that_a_member_leaves_are_taken_back_before_the_next_assignment() -> None:
+    run = Running(assignment_interval_ms=1_000)
+    run.join("a", "t4", "u2")
+    answer = run.send("a", 2, subscribed_topic_names=["u2"])
+    assert run.group.state_name == "Assigning"
+    assert (answer.member_epoch, run.told(answer)) == (2, {"u2": [0, 1]})

@@ -14,6 +14,11 @@ def join(run: Running, member_id: str, pattern: str) -> None:
     run.join(member_id, subscribed_topic_regex=pattern)
 
 
+def turn(run: Running, member_id: str, pattern: str) -> None:
+    epoch = run.group.state.members[member_id].member_epoch
+    assert run.send(member_id, epoch, subscribed_topic_regex=pattern).error_code == E.NONE
+
+
 def test_the_first_heartbeat_is_answered_before_the_topics_are_looked_up() -> None:
     run = Running()
     first = run.join("a", subscribed_topic_regex="t.*")
@@ -87,6 +92,16 @@ def test_a_pattern_goes_with_its_last_member() -> None:
     assert "-RegularExpression" not in run.kinds(lambda: run.send("a", -1))
     assert "-RegularExpression" in run.kinds(lambda: run.send("b", -1))
     assert not run.group.state.regexes
+
+
+def test_a_pattern_stays_when_one_of_its_members_turns_to_another() -> None:
+    run = Running()
+    assert "-RegularExpression" not in run.kinds(lambda: join(run, "a", "t.*"))
+    join(run, "b", "t.*")
+    assert "-RegularExpression" not in run.kinds(lambda: turn(run, "a", "u.*"))
+    assert "t.*" in run.group.state.regexes
+    assert "-RegularExpression" in run.kinds(lambda: turn(run, "b", "u.*"))
+    assert "t.*" not in run.group.state.regexes
 
 
 def test_a_pattern_can_be_taken_back() -> None:

@@ -18,3 +18,13 @@ def test_every_message_can_carry_it(prefix: str) -> None:
     assert len(member_id.encode()) > 32_760
     HeartbeatRequest(member_id=member_id).encode(0)
     assert IDS.classic(prefix).endswith("-00000000-0000-4000-8000-000000000000")
+
+
+def test_of_a_consumer_it_is_a_random_uuid_in_kafkas_short_form() -> None:
+    assert IDS.consumer() == "AAAAAAAAQACAAAAAAAAAAA"
+
+
+def test_of_a_consumer_it_never_begins_like_an_option() -> None:
+    drawn = iter((b"\xf8" + bytes(15), bytes(16)))
+    assert MemberIds(lambda _size: next(drawn)).consumer() == "AAAAAAAAQACAAAAAAAAAAA"
+    assert not list(drawn)
