@@ -311,6 +311,17 @@ def test_no_downgrade_of_members_that_could_not_agree() -> None:
     assert list(world.consumer.state.members) == [only]
 
 
+def test_the_sessions_of_those_who_stay_begin_with_the_downgrade() -> None:
+    world = World()
+    world.now_ms = 1_000_000
+    only, _ = mixed(world)
+    world.heartbeat(epoch=-1)
+    world.pass_time(SESSION_MS - 1)
+    assert [member.member_id for member in world.classic.members] == [only]
+    world.pass_time(1)
+    assert world.classic.is_empty
+
+
 @pytest.mark.parametrize("policy", ["disabled", "upgrade"])
 def test_no_downgrade_without_the_policy(policy: str) -> None:
     world = World()
@@ -364,6 +375,8 @@ def test_the_last_new_member_comes_back_as_a_classic_one() -> None:
     assert world.group.type_name == "classic"
     assert world.names(since)[-1] == CLASSIC
     assert world.classic.generation_id == 2
+    reasons = [entry.reason for entry in world.classic.journal.entries()]
+    assert "again as i1, in place of new" in reasons
     assert state_of_log(world).members == {}
     assert {member.instance_id for member in world.classic.members} == {"i0", "i1"}
     value = world.log[-1].value
