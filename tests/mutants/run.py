@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import coverage
 import pytest
 
+from tests.mutants.importing import fails_once_imported
 from tests.mutants.mutant import (
     ROOMS,
     ROOT,
@@ -103,7 +104,7 @@ class Tests:
         tests, left_out = self._chosen(site) if names is None else (names, 0)
         changes = exchanges(site, self._live)
         if not tests or not changes:
-            return Verdict("not run")
+            return judge_at_import(site)
         while True:
             items = [self.by_name[name] for name in tests if name not in self._unreliable]
             ended = self._run(items, lambda: self._put_into_effect(changes))
@@ -290,6 +291,15 @@ def with_tests(
     taking = TakeOver(lambda items: work(Tests(items, cache, basetemp)))
     os.chdir(ROOT)
     return int(pytest.main([*options, "-m", f"not ({ELSEWHERE})", *paths], plugins=[taking]))
+
+
+def judge_at_import(site: Site) -> Verdict:
+    """Of a mutant whose line no test runs: what it does may be done once all is imported."""
+    room = next(room for room in ROOMS if site.mutant.file.startswith(room))
+    tests = f"tests/{room}"
+    if fails_once_imported(site, ["-m", f"not ({ELSEWHERE})", tests]):
+        return Verdict("killed", f"{tests}, imported with it")
+    return Verdict("not run")
 
 
 def mirror(file: str) -> str:

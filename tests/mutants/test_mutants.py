@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.__main__ import Results, next_seed
+from tests.mutants.importing import fails_once_imported
 from tests.mutants.mutant import (
     ROOT,
     Mutant,
@@ -128,6 +129,7 @@ from tests.mutants.mutant import Mutant, all_sites
 def work(tests):
     tests.map()
     run.FIRST_S = 1.0
+    run.judge_at_import = lambda site: run.Verdict("not run")
     for function, before, after in json.loads(sys.argv[2]):
         mutant = Mutant("storage/index.py", function, before, after)
         site = next(site for site in all_sites() if site.mutant == mutant)
@@ -159,6 +161,20 @@ def test_a_killed_one_is_told_from_a_survivor(tmp_path: Path) -> None:
     assert (killed.how, killed.by[: len(TESTS)]) == ("killed", TESTS)
     assert (endless.how, endless.by[: len(TESTS)]) == ("timed out", TESTS)
     assert not_run.how == "not run"
+
+
+@pytest.mark.slow
+def test_what_runs_at_import_only_is_judged_by_another_interpreter() -> None:
+    files = ("protocol/schema.py", "storage/index.py")
+    sites = [site for file in files for site in sites_in(file, (ROOT / file).read_text())]
+    site_of = {site.mutant: site for site in sites}
+    returned = "return Field(ArrayOf(element), versions, default, **more)"
+    at_import = Mutant(
+        "protocol/schema.py", "array", returned, f"{returned[:6]} None and{returned[6:]}"
+    )
+    tests = ["tests/protocol/test_group_records.py"]
+    assert fails_once_imported(site_of[at_import], tests)
+    assert not fails_once_imported(site_of[Mutant("storage/index.py", *NOT_RUN)], tests)
 
 
 @pytest.mark.slow
