@@ -3,6 +3,8 @@
 import errno
 import fcntl
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,12 +52,9 @@ def test_a_lock_that_fails_is_not_taken(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_lock_can_be_descriptor_0(tmp_path: Path) -> None:
     """As it is in a process without standard input."""
-    stdin = os.dup(0)
-    try:
-        os.close(0)
-        lock = RealFileSystem().lock(str(tmp_path / ".lock"))
-        lock.release()
-        RealFileSystem().lock(str(tmp_path / ".lock")).release()
-    finally:
-        os.dup2(stdin, 0)
-        os.close(stdin)
+    locks = (
+        "import os, sys; os.close(0); from odradek.storage.files import RealFileSystem\n"
+        "lock = RealFileSystem().lock(sys.argv[1]); os.fstat(0); lock.release()\n"
+        "RealFileSystem().lock(sys.argv[1]).release()"
+    )
+    subprocess.run([sys.executable, "-c", locks, str(tmp_path / ".lock")], check=True)

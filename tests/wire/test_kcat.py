@@ -84,12 +84,10 @@ def test_kcat_follows_the_end(server: Server, new_topic: NewTopicName) -> None:
     """A long poll ends when a record arrives, not only by its timeout."""
     name = new_topic("follow")
     command = ["kcat", "-C", "-q", "-u", "-b", server.bootstrap_servers, "-t", name, "-p", "0"]
-    command += ["-o", "beginning", "-c", "2", "-X", "fetch.wait.max.ms=60000"]
+    command += ["-o", "beginning", "-c", "2", "-X", "fetch.wait.max.ms=300000"]
     with killed_at_the_end(subprocess.Popen(command, stdout=subprocess.PIPE)) as consumer:
         assert consumer.stdout is not None
         kcat(server, "-P", "-t", name, "-p", "0", stdin=b"one\n")
         assert consumer.stdout.readline() == b"one\n"
-        started = time.monotonic()
         kcat(server, "-P", "-t", name, "-p", "0", stdin=b"two\n")
-        assert consumer.stdout.readline() == b"two\n"
-        assert time.monotonic() - started < 40
+        assert consumer.stdout.readline() == b"two\n", "before the test's time is over"
