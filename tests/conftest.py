@@ -21,7 +21,15 @@ from tests.pipeline.chromium import find_chromium
 from tests.recordings import stale_recordings
 from tests.scheduling import FileScheduling, long_first
 from tests.seeds import REPEAT, Repeats, Seeds
-from tests.skips import NEEDS_ROOT, may_be_skipped, reason_of, require_all, summary_of, wants_root
+from tests.skips import (
+    NEEDS_ROOT,
+    fail_instead,
+    may_be_skipped,
+    reason_of,
+    require_all,
+    summary_of,
+    wants_root,
+)
 from tests.spark.releases import keep_together, leave_repeats_to_soak
 
 TARGETS: Final = ("odradek", "kafka-3.9", "kafka-4.3")
@@ -127,11 +135,16 @@ def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.skipped and require_all() and not hasattr(report, "wasxfail"):
-        reason = reason_of(report)
-        if not may_be_skipped(item.nodeid, reason):
-            report.outcome = "failed"
-            report.longrepr = f"{item.nodeid}: skipped with ODRADEK_REQUIRE=all: {reason}"
+    if report.skipped and require_all() and not may_be_skipped(item, reason_of(report)):
+        fail_instead(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if report.skipped and require_all():  # a whole file
+        fail_instead(report)
     return report
 
 

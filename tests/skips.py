@@ -19,6 +19,8 @@ ALLOWED: Final = {
 }
 """Tests that a whole run may skip, and the reason that the skip must give."""
 
+Report = pytest.TestReport | pytest.CollectReport
+
 
 def require_all() -> bool:
     """Whether a skip is a failure."""
@@ -30,12 +32,22 @@ def wants_root(item: pytest.Item) -> bool:
     return os.geteuid() != 0 and any(item.get_closest_marker(name) for name in ROOT_MARKERS)
 
 
-def may_be_skipped(nodeid: str, reason: str) -> bool:
+def may_be_skipped(item: pytest.Item, reason: str) -> bool:
     """Whether a whole run may leave this test out for this reason."""
-    return reason == NEEDS_ROOT or ALLOWED.get(nodeid) == reason
+    if reason == NEEDS_ROOT:
+        return wants_root(item)
+    return ALLOWED.get(item.nodeid) == reason
 
 
-def reason_of(report: pytest.TestReport) -> str:
+def fail_instead(report: Report) -> None:
+    """Make a failure of a skip, and of an expected failure."""
+    reason = reason_of(report)
+    vars(report).pop("wasxfail", None)  # else the run counts no failure
+    report.outcome = "failed"
+    report.longrepr = f"{report.nodeid}: skipped with ODRADEK_REQUIRE=all: {reason}"
+
+
+def reason_of(report: Report) -> str:
     """Why a test was skipped."""
     text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     return text.removeprefix("Skipped: ")
@@ -48,5 +60,5 @@ def summary_of(skipped: Iterable[pytest.TestReport]) -> list[str]:
     )
     if not files:
         return []
-    total = f"{files.total()} tests that need root were left out (run as root for them):"
+    total = f"tests that need root and were left out (run as root for them): {files.total()}"
     return [total, *(f"{count:5d}  {file}" for file, count in sorted(files.items()))]
