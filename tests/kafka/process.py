@@ -6,7 +6,8 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import AnyStr, Final
 
@@ -15,7 +16,12 @@ from tests.support.connections import RawConnection
 
 POLL_S: Final = 0.02
 STOP_TIMEOUT_S: Final = 60.0
-_given_ports: set[int] = set()
+PORTS: Final = range(10_000, 31_000)
+"""Below those that a system gives to anybody: no other connection takes one before its server."""
+WORKERS_MAX: Final = 3
+PORTS_A_WORKER: Final = len(PORTS) // WORKERS_MAX
+_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_turns = count(os.getpid())  # other runs on the machine begin elsewhere
 
 
 @contextmanager
@@ -35,15 +41,16 @@ class ServerFailed(Exception):
 def free_port(host: str = "127.0.0.1") -> int:
     """A port that was free a moment ago, for servers that cannot pick one themselves.
 
-    Each is given once: who was given it may not have taken it yet, or be down for a while.
+    It comes round again after thousands of others only: who was given it may not have taken it
+    yet, or be down for a while.  The processes of `pytest -n 3` have ports of their own.
     """
-    while True:
-        with socket.socket() as probe:
-            probe.bind((host, 0))
-            port: int = probe.getsockname()[1]
-        if port not in _given_ports:
-            _given_ports.add(port)
+    first = _worker % WORKERS_MAX * PORTS_A_WORKER
+    for turn in _turns:
+        port = PORTS[first + turn % PORTS_A_WORKER]
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((host, port))
             return port
+    raise AssertionError("turns never end")
 
 
 class ServerProcess:
