@@ -9,9 +9,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import SubprocessError
 from typing import Final
 
 from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
 
 from .apache import ApacheKafka, apache_kafka
 from .jars import VERSIONS, JarsMissing, classpath
@@ -98,7 +100,7 @@ def main() -> int:
             if not all(archive(f"{k}-{version}", path).exists() for k, path in kinds.items()):
                 write_kafka(version)
             print(f"kafka {version}: JVMs start with their classes mapped")
-    except (ServerFailed, JavaFailed, OSError) as error:
+    except (ServerFailed, JavaFailed, OSError, SubprocessError, KazooTimeoutError) as error:
         print(f"classes cannot be mapped, JVMs start slowly: {error}", file=sys.stderr)
     except JarsMissing as error:
         print(error, file=sys.stderr)
