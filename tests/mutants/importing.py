@@ -17,8 +17,8 @@ from pytest import ExitCode
 from tests.mutants.mutant import ROOT, Site, compiled
 
 
-def fails_once_imported(site: Site, tests: Sequence[str]) -> bool:
-    """Whether the mutant cannot be imported, or one of these tests fails with it."""
+def fails_once_imported(site: Site | None, tests: Sequence[str]) -> bool:
+    """Whether the mutant cannot be imported, or one of these tests fails with it, or without."""
     words = [sys.executable, "-m", "tests.mutants.importing", *tests]
     done = subprocess.run(
         words, input=pickle.dumps(site), cwd=ROOT, capture_output=True, check=False
@@ -41,6 +41,7 @@ def put_into_effect(site: Site) -> None:
 
 
 if __name__ == "__main__":
-    put_into_effect(pickle.load(sys.stdin.buffer))
+    if (given := pickle.load(sys.stdin.buffer)) is not None:
+        put_into_effect(given)
     # Asserts stay as they are: for those of its plugins, pytest would load odradek by itself.
     sys.exit(pytest.main(["-q", "-x", "--assert=plain", *sys.argv[1:]]))

@@ -110,10 +110,9 @@ class Tests:
             ended = self._run(items, lambda: self._put_into_effect(changes))
             if ended.test is None:
                 return Verdict("survived", "", len(items), left_out)
-            if ended.timed_out:
-                return Verdict("timed out", ended.test.nodeid, len(items))
             if self._run([ended.test], lambda: None).test is None:
-                return Verdict("killed", ended.test.nodeid, len(items))
+                how = "timed out" if ended.timed_out else "killed"
+                return Verdict(how, ended.test.nodeid, len(items))
             self._unreliable.add(ended.test.nodeid)
             print(f"fails without a mutant, too: {ended.test.nodeid}", flush=True)
 
@@ -297,7 +296,8 @@ def judge_at_import(site: Site) -> Verdict:
     """Of a mutant whose line no test runs: what it does may be done once all is imported."""
     room = next(room for room in ROOMS if site.mutant.file.startswith(room))
     tests = f"tests/{room}"
-    if fails_once_imported(site, ["-m", f"not ({ELSEWHERE})", tests]):
+    words = ("-m", f"not ({ELSEWHERE})", tests)
+    if fails_once_imported(site, words) and not fails_once_imported(None, words):
         return Verdict("killed", f"{tests}, imported with it")
     return Verdict("not run")
 
