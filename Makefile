@@ -20,6 +20,7 @@ WORKERS     ?= 3
 PARALLEL     = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # Unit tests need no disk: in memory they take half the time.
 IN_MEMORY   := $(shell [ -w /dev/shm ] && [ "$$(df --output=avail /dev/shm | tail -1)" -gt 2000000 ] && echo TMPDIR=/dev/shm)
+KEEP_LITTLE := -o tmp_path_retention_policy=failed -o tmp_path_retention_count=1
 NEEDS_JAVA  := java or kcat or spark or chromium or wire or soak
 
 # Broker processes start in half the time if their bytecode is kept, wherever the checkout lies and
@@ -55,7 +56,7 @@ check: $(VENV)/.dev ## linters, types, the rules between the rooms
 # rooms there are none.
 unit: WORKERS = 2
 unit: $(VENV)/.dev ## unit tests: no Java, no network, nothing slow, 40 s
-	$(IN_MEMORY) $(PYTEST) -q $(PARALLEL) -m "not ($(NEEDS_JAVA) or slow)" --durations=5 \
+	$(IN_MEMORY) $(PYTEST) -q $(PARALLEL) $(KEEP_LITTLE) -m "not ($(NEEDS_JAVA) or slow)" --durations=5 \
 	--ignore=tests/wire --ignore=tests/spark
 
 # Child processes are measured too, unless they are killed.
@@ -63,7 +64,7 @@ COVERAGE    := $(BIN)/coverage
 coverage: $(VENV)/.dev ## what the tests without Java cover, the slow ones included; MARKS=... for others
 	$(COVERAGE) erase
 	mkdir -p $(CACHE)/coverage
-	$(IN_MEMORY) $(COVERAGE) run -m pytest -q $(PARALLEL) -m "$(or $(MARKS),not ($(NEEDS_JAVA) or untraced))"; \
+	$(IN_MEMORY) $(COVERAGE) run -m pytest -q $(PARALLEL) $(KEEP_LITTLE) -m "$(or $(MARKS),not ($(NEEDS_JAVA) or untraced))"; \
 	status=$$?; $(COVERAGE) combine -q && $(COVERAGE) html -q && \
 	$(COVERAGE) json -q -o - | $(BIN)/python -m tests.support.room_coverage && \
 	echo "artifacts/coverage/index.html shows it line by line" || status=1; exit $$status
