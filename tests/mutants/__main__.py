@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from tests.kafka.jars import CACHE
 from tests.lab.soak import Progress
-from tests.mutants.mutant import Mutant, Site, sample
+from tests.mutants.mutant import Mutant, Site, by_mutant, sample
 from tests.mutants.reviewed import equivalent
 from tests.mutants.run import Tests, Verdict, with_tests
 
@@ -83,11 +83,13 @@ def judge_sample(tests: Tests, seed: int, count: int) -> None:
                 progress.add(1, **{results.of[site.mutant]["how"]: 1})
 
 
-def judge_again(tests: Tests, seed: int, count: int, names: list[str]) -> None:
-    results = Results(seed)
-    for site in sample(seed, count):
-        if site.mutant in results.open():
-            results.add(site, tests.judge(site, names))
+def judge_again(tests: Tests, seed: int, names: list[str]) -> None:
+    results, site_of = Results(seed), by_mutant()
+    for mutant in results.open():
+        if mutant in site_of:
+            results.add(site_of[mutant], tests.judge(site_of[mutant], names))
+        else:
+            print(f"its code is gone: {mutant}", flush=True)
 
 
 def main(words: list[str]) -> int:
@@ -118,7 +120,7 @@ def run(seed: int, count: int, again: list[str] | None) -> None:
         if again is None:
             judge_sample(tests, seed, count)
         else:
-            judge_again(tests, seed, count, again)
+            judge_again(tests, seed, again)
 
     temporary = Path(tempfile.mkdtemp(prefix="mutants-"))
     try:

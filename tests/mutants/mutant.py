@@ -9,11 +9,11 @@ import ast
 import copy
 import gc
 import importlib
-import random
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import _lru_cache_wrapper, cache
+from hashlib import sha256
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple
@@ -67,10 +67,18 @@ def room_files() -> list[str]:
     return [str(path.relative_to(ROOT)) for path in paths]
 
 
+def by_mutant() -> dict[Mutant, Site]:
+    """Where each text of a mutant stands, the first place if there are several."""
+    return {site.mutant: site for site in reversed(all_sites())}
+
+
 def sample(seed: int, count: int) -> list[Site]:
-    """The same ones for the same seed and the same code, no text of a mutant twice."""
-    sites = list({site.mutant: site for site in reversed(all_sites())}.values())
-    return random.Random(seed).sample(sites, min(count, len(sites)))
+    """The same ones for the same seed, but for those whose code has changed meanwhile."""
+
+    def rank(site: Site) -> bytes:
+        return sha256(f"{seed} {site.mutant}".encode()).digest()
+
+    return sorted(by_mutant().values(), key=rank)[:count]
 
 
 @dataclass(frozen=True, slots=True)
