@@ -92,8 +92,8 @@ SOAK_storms  := $(addprefix tests/,broker/replication/test_hostile_leaders.py cl
 SOAK_recorded := tests/wire/test_against_kafka.py tests/wire/test_groups_against_kafka.py \
 	tests/wire/test_compaction_against_kafka.py tests/wire/test_control_fences.py
 PARTS        := $(sort $(patsubst SOAK_%,%,$(filter SOAK_%,$(.VARIABLES))))
+$(if $(filter-out $(PARTS),$(PART)),$(error PART is one of: $(PARTS)))
 soak: $(VENV)/.dev tools jars spark ## the large counts: one PART of them (README of tests), or all
-	$(if $(PART),$(if $(SOAK_$(PART)),,$(error PART is one of: $(PARTS))))
 	@ODRADEK_REQUIRE=all MINUTES=$(MINUTES) RESTART=$(RESTART) \
 	MUTANTS_SEED=$(if $(filter file,$(origin SEED)),,$(SEED)) \
 	$(PYTEST) -q -m soak --part-times --timeout=10800 $(SOAK_$(PART)); status=$$?; \
