@@ -201,7 +201,7 @@ def _free_ports(count: int) -> int:
     while True:
         first = free_port()
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError, OverflowError):
-            for port in range(first, first + count):
+            for port in range(first + 1, first + count):
                 stack.enter_context(socket.socket()).bind((HOST, port))
             return first
 

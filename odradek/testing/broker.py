@@ -22,6 +22,7 @@ from .client_configs import (
 )
 from .commands import EXPIRE, KILL, START, STOP
 from .errors import BrokerFailed
+from .ports import HeldPort
 from .ready import Address, Ready
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Broker:
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._runner: Runner | None = None
         self._ready: Ready | None = None
+        self._ports: list[HeldPort] = []
         self._down: set[int] = set()
         self._last_log = ""
 
@@ -119,9 +121,11 @@ class Broker:
             )
         if self._runner is None:
             self._runner = self._new_runner(Path(self._scratch.name))
+        if not self._ports:
+            self._ports = [HeldPort() for _ in range(self._count)]
         try:
             self._ready = self._runner.start(
-                ports=() if self._ready is None else self._ports,
+                ports=[held.port for held in self._ports],
                 data_dir=self.data_dir,
                 settings=self._settings,
             )
@@ -289,10 +293,6 @@ class Broker:
         return client_config(client, self.bootstrap_servers)
 
     @property
-    def _ports(self) -> list[int]:
-        return [port for _, port in self._told.addresses.values()]
-
-    @property
     def _told(self) -> Ready:
         if self._ready is None:
             raise RuntimeError("the broker is not started")
@@ -348,6 +348,9 @@ class Broker:
         if self._scratch is not None:
             self._scratch.cleanup()
             self._scratch = None
+        for held in self._ports:
+            held.close()
+        self._ports = []
         self._ready = None
 
 

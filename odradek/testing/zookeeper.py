@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from .errors import BrokerFailed
+from .ports import HeldPort
 
 JARS_VARIABLE: Final = "ODRADEK_ZOOKEEPER_JARS"
 DEBIAN_JARS: Final = (
@@ -35,13 +36,18 @@ class ZooKeeper:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._port = 0
+        self._held_port: HeldPort | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
         """`host:port`."""
         return f"127.0.0.1:{self._port}"
+
+    @property
+    def _port(self) -> int:
+        assert self._held_port is not None, "not started"
+        return self._held_port.port
 
     def start(self, *, timeout_s: float) -> str:
         """Return its address once it serves.  Raises: BrokerFailed."""
@@ -52,7 +58,7 @@ class ZooKeeper:
             raise BrokerFailed("zookeeper='auto' needs Java, and there is none on the PATH")
         classpath = _classpath()
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._port = self._port or _free_port()
+        self._held_port = self._held_port or HeldPort()
         config = self._directory / "zoo.cfg"
         config.write_text(
             f"dataDir={self._directory / 'data'}\nclientPort={self._port}\n"
@@ -107,10 +113,3 @@ def _classpath() -> str:
             f"zookeeper='auto' needs ZooKeeper's jars: set {JARS_VARIABLE} to their directory"
         )
     return ":".join(sorted(jars))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

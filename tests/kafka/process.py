@@ -2,26 +2,20 @@
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import count
+from contextlib import contextmanager
 from pathlib import Path
 from typing import AnyStr, Final
 
 from odradek.protocol.messages.k03_metadata import MetadataRequest
+from odradek.testing.ports import HOST, HeldPort
 from tests.support.connections import RawConnection
 
 POLL_S: Final = 0.02
 STOP_TIMEOUT_S: Final = 60.0
-PORTS: Final = range(10_000, 31_000)
-"""Below those that a system gives to anybody: no other connection takes one before its server."""
-WORKERS_MAX: Final = 3
-PORTS_A_WORKER: Final = len(PORTS) // WORKERS_MAX
-_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_turns = count(os.getpid())  # other runs on the machine begin elsewhere
+_held: Final[list[HeldPort]] = []
 
 
 @contextmanager
@@ -38,19 +32,13 @@ class ServerFailed(Exception):
     """A server did not start, or did not stop; the message ends with what it printed."""
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    """A port that was free a moment ago, for servers that cannot pick one themselves.
+def free_port(host: str = HOST) -> int:
+    """A port for a server that can't pick one itself, or that comes back on the same one.
 
-    It comes round again after thousands of others only: who was given it may not have taken it
-    yet, or be down for a while.  The processes of `pytest -n 3` have ports of their own.
+    Nobody else is given it as long as this process lives, whether the server runs or not.
     """
-    first = _worker % WORKERS_MAX * PORTS_A_WORKER
-    for turn in _turns:
-        port = PORTS[first + turn % PORTS_A_WORKER]
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind((host, port))
-            return port
-    raise AssertionError("turns never end")
+    _held.append(HeldPort(host))
+    return _held[-1].port
 
 
 class ServerProcess:

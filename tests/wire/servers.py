@@ -54,13 +54,11 @@ def serve_command(
 
 
 class OdradekServer(BrokerServer):
-    """`odradek serve` in a child process; the first start picks a port, later ones keep it."""
+    """`odradek serve` in a child process, at each start on the same port."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None):
         self.settings = dict(settings or {})
-        # The ready line names what is advertised; a test that advertises a proxy knows the port.
-        port = free_port() if "advertised.listeners" in self.settings else 0
-        super().__init__(directory, "127.0.0.1", port)
+        super().__init__(directory, "127.0.0.1", free_port())
         self.startup_ms = -1.0
 
     def start(self) -> None:
@@ -76,7 +74,6 @@ class OdradekServer(BrokerServer):
                 printed.seek(seen_bytes)
                 line = READY.search(printed.read().decode(errors="replace"))
             if line is not None:
-                self.port = self.port or int(line["port"])
                 self.startup_ms = float(line["startup_ms"])
             return line is not None
 

@@ -1,0 +1,85 @@
+"""A port that is held goes to the server that knows it, and to nobody by chance."""
+
+import errno
+import gc
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from odradek.testing import Broker
+from odradek.testing.ports import HOST, HeldPort
+
+IP_LOCAL_PORT_RANGE: Final = 51
+OLD_KERNEL: Final = "Linux before 6.3 can't choose a port for a connection out of one"
+
+
+def only_of(sock: socket.socket, port: int) -> None:
+    """Have the system choose the socket's port out of this one."""
+    try:
+        sock.setsockopt(
+            socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, struct.pack("=I", port << 16 | port)
+        )
+    except OSError:
+        pytest.skip(OLD_KERNEL)
+
+
+def connect(port: int) -> None:
+    with socket.create_server((HOST, 0)) as server, socket.socket() as client:
+        only_of(client, port)
+        client.connect(server.getsockname())
+
+
+def bind_any(port: int) -> None:
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        only_of(server, port)
+        server.bind((HOST, 0))
+
+
+@pytest.mark.parametrize("take", [connect, bind_any])
+def test_the_system_gives_it_to_nobody(take: Callable[[int], None]) -> None:
+    held = HeldPort()
+    with socket.create_server((HOST, held.port)):
+        pass  # a server has listened on it, and is down
+    with pytest.raises(OSError) as refused:
+        take(held.port)
+    assert refused.value.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
+    held.close()
+    take(held.port)
+
+
+def test_it_is_given_back_when_it_is_forgotten() -> None:
+    port = HeldPort().port
+    gc.collect()
+    with socket.socket() as mine:
+        mine.bind((HOST, port))
+
+
+def is_free(port: int) -> bool:
+    with suppress(OSError), socket.socket() as mine:
+        mine.bind((HOST, port))
+        return True
+    return False
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_broker_keeps_its_port_until_it_is_closed(in_process: bool) -> None:
+    with Broker(in_process=in_process) as broker:
+        broker.stop()
+        assert not is_free(broker.port)
+        broker.start()
+        port = broker.port
+    assert is_free(port)
+
+
+def test_a_broker_that_does_not_start_keeps_none(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    broker = Broker(data_dir=tmp_path / "file", in_process=True)
+    with pytest.raises(Exception, match="did not start"):
+        broker.start()
+    assert not broker._ports
