@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
@@ -43,6 +43,9 @@ class ApacheKafka(BrokerServer, ABC):
     """One broker of Apache Kafka, in a JVM that starts soon unless `jvm_options` are given."""
 
     version: str
+    fixed: ClassVar[Mapping[str, str]]
+    """What each has unless its settings say otherwise, but for addresses and directories: with the
+    settings, what Kafka's answers depend on."""
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class ApacheKafka(BrokerServer, ABC):
         jvm_options: Sequence[str] | None = None,
     ):
         super().__init__(directory, HOST, free_port())
-        self.settings = {**SMALL, **(settings or {})}
+        self.settings = dict(settings or {})
         self.heap_mb = heap_mb
         self._process.command = java_command(
             self.version,
@@ -94,6 +97,11 @@ class Kafka39(ApacheKafka):
     """Apache Kafka 3.9.2 in ZooKeeper mode, with a ZooKeeper of its own."""
 
     version = "3.9.2"
+    fixed: ClassVar[Mapping[str, str]] = {
+        **SMALL,
+        "broker.id": "0",
+        "zookeeper.session.timeout.ms": str(SESSION_MS),
+    }
 
     def __init__(
         self,
@@ -146,11 +154,10 @@ class Kafka39(ApacheKafka):
 
     def _properties(self) -> dict[str, str]:
         return {
-            "broker.id": "0",
+            **self.fixed,
             "listeners": f"PLAINTEXT://{self.host}:{self.port}",
             "log.dirs": str(self.data_dir),
             "zookeeper.connect": self.zookeeper,
-            "zookeeper.session.timeout.ms": str(SESSION_MS),
             **self.settings,
         }
 
@@ -159,6 +166,18 @@ class Kafka43(ApacheKafka):
     """Apache Kafka 4.3.1, broker and controller in one process."""
 
     version = "4.3.1"
+    fixed: ClassVar[Mapping[str, str]] = {
+        **SMALL,
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        # A killed broker stays fenced until its session ends.
+        "broker.session.timeout.ms": str(SESSION_MS),
+        "broker.heartbeat.interval.ms": "500",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+    }
 
     def __init__(
         self,
@@ -195,19 +214,11 @@ class Kafka43(ApacheKafka):
     def _properties(self) -> dict[str, str]:
         controller = f"{self.host}:{self.controller_port}"
         return {
-            "process.roles": "broker,controller",
-            "node.id": "1",
+            **self.fixed,
             "controller.quorum.voters": f"1@{controller}",
             "listeners": f"PLAINTEXT://{self.bootstrap_servers},CONTROLLER://{controller}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap_servers}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data_dir),
-            # A killed broker stays fenced until its session ends.
-            "broker.session.timeout.ms": str(SESSION_MS),
-            "broker.heartbeat.interval.ms": "500",
-            "share.coordinator.state.topic.replication.factor": "1",
-            "share.coordinator.state.topic.min.isr": "1",
             **self.settings,
         }
 

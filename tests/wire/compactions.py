@@ -26,12 +26,12 @@ from confluent_kafka.admin import (
 )
 
 from odradek.protocol.records import BatchHeader, iter_batches
-from tests.kafka.apache import SMALL, ApacheKafka
+from tests.kafka.apache import ApacheKafka, Kafka39
 from tests.support.waiting import until
 from tests.wire.fingerprint import fingerprint
 
 TIMEOUT_S: Final = 60.0
-VERSION: Final = "3.9.2"
+VERSION: Final = Kafka39.version
 SEGMENT_BYTES: Final = 16_384
 INDEX_INTERVAL_BYTES: Final = 1000
 SETTINGS: Final = {
@@ -102,7 +102,8 @@ class Scenario(NamedTuple):
     @property
     def hash(self) -> str:
         """Of all that determines what Kafka gets and makes of it."""
-        return fingerprint(cleanings_by_kafka, self, {**SMALL, **SETTINGS}, VERSION)
+        kafka = {**Kafka39.fixed, **SETTINGS}, VERSION
+        return fingerprint(cleanings_by_kafka, self.name, self.settings, self.fillings, kafka)
 
     @property
     def path(self) -> Path:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from tests.kafka import jars
-from tests.kafka.apache import SMALL
+from tests.kafka.apache import BY_VERSION
 from tests.recordings import mark_stale
 from tests.wire.allowed import Rule
 from tests.wire.fingerprint import fingerprint
@@ -63,8 +63,9 @@ class Suite(NamedTuple):
 
     def fingerprint(self, conversation: Callable[..., None]) -> str:
         """Of all that determines what Kafka answers."""
-        settings = {**SMALL, **self.settings, **self.kafka_settings}
-        return fingerprint(conversation, self.talk, VERSIONS[self.kafka], settings)
+        version = VERSIONS[self.kafka]
+        settings = {**BY_VERSION[version].fixed, **self.settings, **self.kafka_settings}
+        return fingerprint(conversation, self.talk, version, settings)
 
     def path(self, conversation: Callable[..., None]) -> Path:
         """The file of a recording."""

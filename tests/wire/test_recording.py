@@ -1,6 +1,5 @@
-"""Recordings: what they keep, for which source they hold, and that none is left over."""
+"""Recordings: what they keep, and that none is left over."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,25 +7,9 @@ import pytest
 from tests.wire import test_against_kafka, test_groups_against_kafka
 from tests.wire.compactions import RECORDINGS as COMPACTIONS
 from tests.wire.compactions import SCENARIOS
-from tests.wire.fingerprint import fingerprint
 from tests.wire.recording import RECORDINGS, Answers, Recording, as_recorded
 
 LONG = {"text": "x" * 100, "bytes": b"\0\xff", "list": [1, None, True, "ä"]}
-
-
-def helper() -> int:
-    return SECRET
-
-
-def unrelated() -> int:
-    return 2
-
-
-SECRET = 1
-
-
-def conversation(number: int) -> int:
-    return helper() + number
 
 
 def test_a_recording_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -41,16 +24,6 @@ def test_a_recording_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_what_is_no_number_equals_itself() -> None:
     kept = as_recorded({"a": [float("nan"), float("inf"), 1.5]})
     assert kept == {"a": ["(nan)", "(inf)", 1.5]}
-
-
-def test_the_hash_is_of_all_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = fingerprint(partial(conversation, 1))
-    assert fingerprint(partial(conversation, 1)) == before
-    assert fingerprint(partial(conversation, 2)) != before
-    monkeypatch.setitem(globals(), "unrelated", helper)
-    assert fingerprint(partial(conversation, 1)) == before
-    monkeypatch.setitem(globals(), "SECRET", 3)  # two calls away
-    assert fingerprint(partial(conversation, 1)) != before
 
 
 def test_no_recording_is_left_over() -> None:
