@@ -165,7 +165,8 @@ class PartTimes:
     ) -> None:
         for line in summary_of(terminalreporter.stats.get("skipped", [])):
             terminalreporter.line(line)
-        for line in stale_recordings(terminalreporter.stats.get("passed", [])):
+        stats = terminalreporter.stats
+        for line in stale_recordings([*stats.get("passed", []), *stats.get("failed", [])]):
             terminalreporter.line(line)
         if not config.getoption("--part-times"):
             return

@@ -1,4 +1,4 @@
-"""How it is said that Apache Kafka was asked what its recordings do not tell any more.
+"""How it is said that recordings do not tell any more what Apache Kafka answers.
 
 It stands apart from `wire/comparing.py`: the process that deals out the tests collects none.
 """
@@ -9,13 +9,21 @@ from typing import Final
 
 import pytest
 
+from tests.skips import require_all
+
 STALE: Final = "stale recording"
 NAMED_MAX: Final = 5
 
 
 def mark_stale(request: pytest.FixtureRequest) -> None:
-    """Say so of the test that is running."""
-    request.node.user_properties.append((STALE, request.node.nodeid))
+    """Say so of the test that is running; in a whole run it fails, since nothing pins our side."""
+    name: str = request.node.nodeid
+    request.node.user_properties.append((STALE, name))
+    if require_all():
+        pytest.fail(
+            f"the recording is of another source; record anew:\n    {_command([name])}",
+            pytrace=False,
+        )
 
 
 def stale_recordings(reports: Iterable[pytest.TestReport]) -> Iterator[str]:
@@ -24,6 +32,9 @@ def stale_recordings(reports: Iterable[pytest.TestReport]) -> Iterator[str]:
     stale = sorted({str(value) for name, value in properties if name == STALE})
     if stale:
         files = sorted({name.partition("::")[0] for name in stale})
-        which = " ".join(map(shlex.quote, stale if len(stale) <= NAMED_MAX else files))
-        yield f"recordings of another source, so that Kafka was asked: {len(stale)}. Record anew:"
-        yield f"    python -m pytest --record -m 'not soak' {which}"
+        yield f"recordings of another source: {len(stale)}. Record anew:"
+        yield f"    {_command(stale if len(stale) <= NAMED_MAX else files)}"
+
+
+def _command(names: Iterable[str]) -> str:
+    return f"python -m pytest --record -m 'not soak' {' '.join(map(shlex.quote, names))}"

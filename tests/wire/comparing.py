@@ -1,8 +1,8 @@
 """A conversation with our broker beside Apache Kafka's answers: recorded ones, or live.
 
-`make test` compares with the recording, as long as it is of this conversation; if not, Kafka is
-asked, and the end of the run says how to record anew. `make soak PART=recorded` always asks Kafka,
-and compares the recording with what it says now.
+A run compares with the recording, as long as it is of this conversation; if not, Kafka is asked,
+and the end of the run says how to record anew. `make test` fails then. `make soak PART=recorded`
+always asks Kafka, and compares the recording with what it says now.
 """
 
 import enum
@@ -156,7 +156,7 @@ def need_kafka(version: str) -> None:
 
 
 def report_stale(mode: Kafka, request: pytest.FixtureRequest) -> None:
-    """What is recorded is of another source: `make test` says so at its end, soak fails over it."""
+    """What is recorded is of another source: a run says so at its end, a whole one fails."""
     assert mode is Kafka.RECORDED, "the recording is of another source: make it anew (--record)"
     mark_stale(request)
 
@@ -187,9 +187,10 @@ def compare(conversation: Callable[..., None], pair: Pair, request: pytest.Fixtu
     """Hold it, and fail over each difference that no rule allows or that is not as recorded."""
     suite, mode = pair.suite, pair.mode
     path, now = suite.path(conversation), suite.fingerprint(conversation)
-    recording = Recording.read(path)
-    is_fresh = recording is not None and recording.hash == now
-    if recording is not None and is_fresh and mode is Kafka.RECORDED:
+    recording = Recording.read(path, now)
+    if recording is None and mode is not Kafka.RECORDING:
+        report_stale(mode, request)
+    if recording is not None and mode is Kafka.RECORDED:
         ours, kafka = pair.begin(conversation, "ours").result(), recording.answers
     else:
         held = [pair.begin(conversation, broker) for broker in BROKERS]
@@ -199,9 +200,7 @@ def compare(conversation: Callable[..., None], pair: Pair, request: pytest.Fixtu
     if mode is Kafka.RECORDING:
         assert pair.is_odradek, "a recording has Odradek's side, too"
         Recording(now, kafka, lines).write(path)
-    elif recording is None or not is_fresh:
-        report_stale(mode, request)
-    else:
+    elif recording is not None:
         if mode is Kafka.LIVE:
             _same("Kafka no longer answers as recorded", list(lines_of(kafka, recording.answers)))
         if pair.is_odradek:

@@ -27,18 +27,18 @@ class Recording:
     differences: list[str]
 
     @classmethod
-    def read(cls, path: Path) -> Self | None:
-        """The recording there, or None if there is none."""
-        if not path.exists():
+    def read(cls, path: Path, now: str) -> Self | None:
+        """The recording there, unless it is of another source than that whose hash is `now`."""
+        found = json.loads(path.read_text()) if path.exists() else {}
+        if found.get("hash") != now:
             return None
-        found = json.loads(path.read_text())
         written: dict[str, Any] = found["answers"]
         answers = {
             label: written[answer["as"]] if _refers(answer) else answer
             for label, answer in written.items()
         }
         plain = {label: _plain(answer) for label, answer in answers.items()}
-        return cls(found["hash"], plain, found["differences"])
+        return cls(now, plain, found["differences"])
 
     def write(self, path: Path) -> None:
         """Keep it there."""

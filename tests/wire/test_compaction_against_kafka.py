@@ -48,14 +48,14 @@ class Cleaner:
         if self.mode is Kafka.RECORDED and recorded is not None:
             yield from recorded
             return
+        if recorded is None and self.mode is not Kafka.RECORDING:
+            report_stale(self.mode, request)
         live = []
         for cleaning in cleanings_by_kafka(self._kafka(), scenario):
             yield cleaning
             live.append(cleaning)
         if self.mode is Kafka.RECORDING:
             scenario.write(live)
-        elif recorded is None:
-            report_stale(self.mode, request)
 
     def _kafka(self) -> ApacheKafka:
         if self._running is None:
