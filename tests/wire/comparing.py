@@ -202,11 +202,11 @@ def compare(conversation: Callable[..., None], pair: Pair, request: pytest.Fixtu
         Recording(now, kafka, lines).write(path)
     elif recording is not None:
         if mode is Kafka.LIVE:
-            _same("Kafka no longer answers as recorded", list(lines_of(kafka, recording.answers)))
+            same("Kafka no longer answers as recorded", list(lines_of(kafka, recording.answers)))
         if pair.is_odradek:
             new = [f"new: {line}" for line in lines if line not in recording.differences]
             gone = [f"gone: {line}" for line in recording.differences if line not in lines]
-            _same("we differ from Kafka, but no longer as recorded", new + gone)
+            same("we differ from Kafka, but no longer as recorded", new + gone)
 
 
 def lines_of(ours: Answers, kafka: Answers) -> Iterator[str]:
@@ -236,11 +236,12 @@ def _judge(lines: Sequence[str], conversation: Callable[..., None], pair: Pair) 
         used.update(matching)
         if not matching:
             unexpected.append(line)
-    _same("no rule allows this", unexpected)
+    same("no rule allows this", unexpected)
     unused = [rule.pattern for rule in rules if rule.conversation and rule not in used]
     assert not (pair.is_odradek and unused), f"nothing differs so any more: {unused}"
 
 
-def _same(complaint: str, lines: Sequence[str]) -> None:
+def same(complaint: str, lines: Sequence[str]) -> None:
+    """Fail if there are lines in which answers differ."""
     shown = [line if len(line) <= SHOWN_MAX else f"{line[:SHOWN_MAX]}…" for line in lines]
     assert not lines, "\n".join([f"{complaint}:", *shown])

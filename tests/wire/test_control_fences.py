@@ -1,17 +1,15 @@
 """The same requests of a fake controller get the same answers from Kafka and from us.
 
-`make test` sends them to us and compares with what Kafka has answered; `make soak` asks Kafka too.
-`python -m tests.wire.test_control_fences` records Kafka's answers anew.
+What Kafka answered is recorded, as that of conversations is (`comparing.py`).
 """
 
 import asyncio
-import json
 import shutil
 import socket
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from kazoo.client import KazooClient
@@ -22,8 +20,11 @@ from tests.kafka.apache import HOST, START_TIMEOUT_S, Kafka39
 from tests.support.connections import RawConnection
 from tests.support.frames import answer_in, request_bytes, response_class
 
+from .comparing import SIDES, Kafka, lines_of, mode_of, need_kafka, report_stale, same
 from .fences import OURS, Script, told
+from .fingerprint import fingerprint
 from .message_json import VECTORS
+from .recording import Answers, Recording, as_recorded
 
 VECTOR: Final = VECTORS / "control_fences.json"
 SETTINGS: Final = {
@@ -68,21 +69,21 @@ class ControlledKafka(Kafka39):
         return epoch
 
 
-def answers_of_kafka() -> list[list[Any]]:
-    """Each step's name, and what Kafka answers."""
+def answers_of_kafka() -> Answers:
+    """What Kafka answers to each step, by its name."""
     home = Path(tempfile.mkdtemp(prefix="control-fences-"))
     broker = ControlledKafka(home, SETTINGS, heap_mb=256)
     try:
         broker.start()
-        script, answers = Script(broker.broker_epoch), []
+        script, answers = Script(broker.broker_epoch), Answers()
         with RawConnection(HOST, broker.port) as connection:
             for step in script.steps():
                 connection.send_frame(request_bytes(step.request, step.version, 1))
                 response = answer_in(
                     connection.read_frame(), response_class(type(step.request)), step.version
                 )
-                answers.append([step.name, told(response, script.names())])
-        return answers
+                answers[step.name] = told(response, script.names())
+        return as_recorded(answers)
     finally:
         broker.close()
         shutil.rmtree(home, ignore_errors=True)
@@ -101,42 +102,44 @@ class NoReplicator:
         """Nothing."""
 
 
-def answers_of_ours(directory: Path) -> list[list[Any]]:
-    """Each step's name, and what we answer."""
+def answers_of_ours(directory: Path) -> Answers:
+    """What we answer to each step, by its name."""
 
-    async def main() -> list[list[Any]]:
+    async def main() -> Answers:
         settings = {"auto.create.topics.enable": "false", "controlled.shutdown.enable": "false"}
         async with running(directory, settings) as broker:
             broker.node.replicator = NoReplicator()  # type: ignore[assignment]
             broker.node.broker_epoch = 50
-            script, answers = Script(broker.node.broker_epoch), []
+            script, answers = Script(broker.node.broker_epoch), Answers()
             client = await broker.client()
             for step in script.steps():
                 response = await client.ask(step.request, step.version)
-                answers.append([step.name, told(response, script.names())])
-            return answers
+                answers[step.name] = told(response, script.names())
+            return as_recorded(answers)
 
     return asyncio.run(main())
 
 
-def written(answers: list[list[Any]]) -> str:
-    """As the vector has them: a line for each step."""
-    return "[\n" + ",\n".join(json.dumps(answer, sort_keys=True) for answer in answers) + "\n]\n"
+@pytest.fixture(params=SIDES)
+def mode(request: pytest.FixtureRequest) -> Kafka:
+    """How Kafka's answers are got."""
+    return mode_of(request)
 
 
-def test_the_same_answers_as_kafka(tmp_path: Path) -> None:
-    expected = json.loads(VECTOR.read_text())
-    found = json.loads(written(answers_of_ours(tmp_path)))
-    assert [name for name, _ in found] == [name for name, _ in expected]
-    different = [(a[0], a[1], b[1]) for a, b in zip(found, expected, strict=True) if a != b]
-    assert not different, "name, our answer, Kafka's"
-
-
-@pytest.mark.java
-@pytest.mark.soak
-def test_kafka_still_answers_so() -> None:
-    assert written(answers_of_kafka()) == VECTOR.read_text()
-
-
-if __name__ == "__main__":
-    VECTOR.write_text(written(answers_of_kafka()))
+def test_the_same_answers_as_kafka(
+    mode: Kafka, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    now = fingerprint(answers_of_kafka, Kafka39.fixed, Kafka39.version)
+    recording = Recording.read(VECTOR, now)
+    if recording is None and mode is not Kafka.RECORDING:
+        report_stale(mode, request)
+    if recording is not None and mode is Kafka.RECORDED:
+        kafka = recording.answers
+    else:
+        need_kafka(Kafka39.version)
+        kafka = answers_of_kafka()
+    same("we differ from Kafka", list(lines_of(answers_of_ours(tmp_path), kafka)))
+    if mode is Kafka.RECORDING:
+        Recording(now, kafka, []).write(VECTOR)
+    elif recording is not None:
+        same("Kafka no longer answers as recorded", list(lines_of(kafka, recording.answers)))
