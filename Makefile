@@ -116,7 +116,8 @@ clean: ## remove environments, caches and benchmark results; never the data dire
 
 # --- what the targets stand on -------------------------------------------------------------
 
-$(VENV)/bin/python:
+# bin/python is there at once: it is pip's own command that comes last, when pip is complete.
+$(VENV)/bin/pip:
 	.ci/packages venv
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -124,11 +125,11 @@ $(VENV)/bin/python:
 # setuptools warns of other projects' folders beside an editable package: nothing that is done here.
 $(VENV)/.runtime $(VENV)/.dev: export PYTHONWARNINGS := ignore
 
-$(VENV)/.runtime: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.runtime: pyproject.toml | $(VENV)/bin/pip
 	$(BIN)/python -m pip install --quiet -e .
 	touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@ $(VENV)/.runtime
 
@@ -138,10 +139,7 @@ TOOLS := java maven kcat chromium cc $(if $(filter 0,$(shell id -u)),ip nft)
 needs: ## say what `make test` needs, and what of it is not here yet
 	@echo "make test needs:"
 	@.ci/packages --list venv $(TOOLS)
-	@for it in "$(VENV)/.dev=Python packages, 270 MB" "$(CACHE)/jars=Kafka's jars, 240 MB" \
-	"$(SPARK_3_5)/.made=Spark 3.5, 770 MB" "$(SPARK_4_0)/.made=Spark 4.0, 880 MB" \
-	"$(CACHE)/spark=Spark's connectors, 280 MB"; do \
-	printf '  %-40s %s\n' "$${it#*=}" "$$([ -e "$${it%%=*}" ] && echo here || echo 'will be fetched')"; done
+	@$(PYTHON) -m tests.needs
 
 tools: ## Java, Maven, kcat, ip, nft, Chromium and a C compiler, from the distribution if missing
 	.ci/packages $(TOOLS)

@@ -40,6 +40,11 @@ class Spark:
         return ROOT / f".venv-spark-{self.name}" / "bin" / "python"
 
     @property
+    def made(self) -> Path:
+        """Is there once its environment has everything."""
+        return self.python.parents[1] / ".made"
+
+    @property
     def home(self) -> Path:
         """What SPARK_HOME is to be for Spark's own scripts."""
         (home,) = self.python.parent.parent.glob("lib/python*/site-packages/pyspark")
@@ -83,7 +88,7 @@ class Spark:
 
     def missing(self) -> str | None:
         """What is not there yet and how to get it."""
-        if not self.python.exists():
+        if not self.made.exists():
             return f"there is no PySpark {self.version} (make spark)"
         if not self.connector_jars():
             return f"Spark's connector is not there (python -m tests.spark.prepare {self.name})"
