@@ -2,7 +2,7 @@
 
 Kept below the cache; RESTART=1 begins anew.  What was counted under another commit counts on, and
 the commits are kept beside the counts.  `python -m tests.lab.soak [PART]` prints what there is, as
-lines for docs/soak.md.
+lines for docs/soak.md: none of a part that keeps no counts.
 """
 
 import json
@@ -102,4 +102,5 @@ def lines(part: str = "", folder: Path = FOLDER) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(lines("".join(sys.argv[1:2]))) or "nothing has been begun")
+    for line in lines("".join(sys.argv[1:2])):
+        print(line)

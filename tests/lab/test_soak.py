@@ -1,9 +1,12 @@
 """Long runs go on where they were ended."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.kafka.jars import ROOT
 from tests.lab.soak import Progress, lines
 
 
@@ -23,3 +26,9 @@ def test_a_run_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     Progress("cuts", 5, tmp_path).add(2)
     monkeypatch.setenv("RESTART", "1")
     assert Progress("cuts", 5, tmp_path).left == 5
+
+
+def test_of_a_part_without_counts_nothing_is_said() -> None:
+    words = [sys.executable, "-m", "tests.lab.soak", "storms"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
