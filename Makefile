@@ -75,8 +75,8 @@ sim: $(VENV)/.dev ## the broker in the simulator: make sim SEED=7, or a range SE
 test: needs $(VENV)/.dev tools jars spark ## everything: unit tests, real clients, real servers
 	ODRADEK_REQUIRE=all $(PYTEST) -q $(PARALLEL) -m "not soak" --part-times
 
-# Each part goes on where it was ended, unless RESTART=1; but storms have new seeds each time, which
-# are printed (ODRADEK_SEED=… repeats one), and steady is one process's life, of MINUTES.
+# Each part goes on where it was ended, unless RESTART=1; but storms and examples have new seeds each
+# time, which are printed (ODRADEK_SEED=… repeats one), and steady is one process's life, of MINUTES.
 SOAK_kills   := tests/lab/test_leader_kills.py
 SOAK_cuts    := tests/lab/test_cuts.py
 SOAK_zombies := tests/lab/test_zombies.py
@@ -86,6 +86,7 @@ SOAK_steady  := tests/lab/test_steady.py
 SOAK_archive := tests/pipeline tests/spark
 SOAK_tools   := tests/wire/test_java_tools.py tests/wire/test_configs.py tests/wire/test_groups_java.py
 SOAK_mutants := tests/mutants
+SOAK_examples := tests/test_examples.py
 SOAK_storms  := $(addprefix tests/,broker/replication/test_hostile_leaders.py cluster/test_kills.py \
 	$(addprefix wire/test_,kill.py kill_storage.py groups_kill.py compaction.py retention.py \
 	log_dirs.py rebalances.py directory_exchange.py))

@@ -20,7 +20,7 @@ from tests.lab import network
 from tests.pipeline.chromium import find_chromium
 from tests.recordings import stale_recordings
 from tests.scheduling import FileScheduling, long_first
-from tests.seeds import REPEAT, Repeats, Seeds
+from tests.seeds import OTHERS, REPEAT, SAME, Repeats, Seeds
 from tests.skips import (
     NEEDS_ROOT,
     fail_instead,
@@ -37,9 +37,14 @@ TARGETS: Final = ("odradek", "kafka-3.9", "kafka-4.3")
 # A machine that stops for a moment is no finding: by default an example has 200 ms, and the first
 # ten of them a second to be drawn in. Before the test modules, whose own settings build on it.
 settings.register_profile(
-    "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    SAME,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
+    database=None,
 )
-settings.load_profile("any-machine")
+settings.register_profile(OTHERS, settings.get_profile(SAME), derandomize=False)
+settings.load_profile(SAME)
 
 # They are no test modules, but their asserts shall explain themselves all the same; here, since
 # tests of other rooms import them, too.

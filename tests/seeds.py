@@ -1,7 +1,9 @@
 """Chance in tests: which seeds they run, and how often they repeat what chance decides.
 
-`make unit` and `make test` are the same each time.  `make soak` has other seeds in each run, and
-prints them; ODRADEK_SEED repeats one.
+`make unit` and `make test` have the same seeds each time, and of the same source Hypothesis draws
+the same examples: it takes them from the test, and from constants of the project.  `make soak` has
+other seeds in each run, and prints them; ODRADEK_SEED repeats one.  Hypothesis has others in its
+part `examples` (tests/test_examples.py).
 """
 
 import os
@@ -14,6 +16,9 @@ import pytest
 VARIABLE: Final = "ODRADEK_SIM_SEED"
 REPEAT: Final = "ODRADEK_SEED"
 SEED: Final = 20222
+SAME: Final = "same-each-time"
+OTHERS: Final = "others-each-time"
+"""Profiles of Hypothesis, which tests/conftest.py makes."""
 SETTING_UP_S: Final = 150
 EACH_S: Final = 15
 

@@ -266,12 +266,10 @@ class TakeOver:
     def pytest_collection(self) -> None:
         from hypothesis import Phase, settings  # not before pytest, which rewrites its asserts
 
-        # Before test modules build their settings on it. The same examples each time, and an
-        # example that fails is enough: it needn't be made small.
+        # Before test modules build their settings on it. An example that fails is enough: it
+        # needn't be made small.
         phases = (Phase.explicit, Phase.generate)
-        settings.register_profile(
-            "mutants", settings(), phases=phases, derandomize=True, database=None
-        )
+        settings.register_profile("mutants", settings(), phases=phases)
         settings.load_profile("mutants")
 
     @pytest.hookimpl(tryfirst=True)

@@ -164,6 +164,4 @@ def sorted_runs(heard: list[tuple[int, WatchEvent]]) -> list[tuple[int, WatchEve
 
 
 TestStoreMachine = pytest.mark.slow(StoreMachine.TestCase)
-StoreMachine.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=20, deadline=None, database=None
-)
+StoreMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

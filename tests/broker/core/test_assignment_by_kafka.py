@@ -99,7 +99,6 @@ def test_thousands_of_clusters() -> None:
     @settings(
         max_examples=CASES,
         phases=[Phase.generate],
-        database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
