@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
+from odradek.broker.runtime import allow_many_files
 from tests.kafka import jars
 from tests.lab import network
 from tests.pipeline.chromium import find_chromium
@@ -70,6 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    allow_many_files()  # brokers run in this process, too, or in each of xdist's
     config.pluginmanager.register(PartTimes(), "part-times")
     config.pluginmanager.register(Seeds(), "seeds")
 

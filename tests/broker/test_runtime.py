@@ -120,6 +120,12 @@ def test_log_files_leave_half_of_few_descriptors_to_others(monkeypatch: pytest.M
     runtime.close()
 
 
+def test_tests_have_as_many_descriptors_as_a_broker() -> None:
+    """tests/conftest.py has asked for them: many tests have their brokers in this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert soft == hard
+
+
 def test_as_many_descriptors_as_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (100, 200))
