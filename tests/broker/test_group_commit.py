@@ -13,7 +13,7 @@ from odradek.broker.core.partition import Partition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
-from tests.support.awaiting import until
+from tests.support.awaiting import turns, until
 from tests.support.client import Client
 from tests.support.frames import request_bytes
 from tests.support.messages import batch_of, produce_request, records_in
@@ -75,12 +75,6 @@ async def result_of(client: Client, correlation_id: int) -> tuple[int, int]:
     answer = await client.read(ProduceResponse, 11, correlation_id)
     (result,) = answer.responses[0].partition_responses
     return result.error_code, result.base_offset
-
-
-async def settle() -> None:
-    """Let everything run that is ready, and what is on its way arrive."""
-    for _ in range(20):
-        await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize("acks", [1, -1])
@@ -279,7 +273,7 @@ def test_produces_follow_each_other_and_all_else_waits_behind_them(tmp_path: Pat
             metadata = client.send(MetadataRequest(topics=[]), 12)
             behind = send(client, b"behind")
             await until(lambda: len(waiters_of(broker)) == 64)
-            await settle()
+            await turns()
             assert partition_of(broker).log.log_end_offset == 64
             disk.go_on.set()
             for offset, correlation_id in enumerate(asked):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from odradek.storage.log_file import Bytes
 from odradek.storage.moving import Copy
-from tests.support.awaiting import until
+from tests.support.awaiting import turns, until
 from tests.support.messages import batch_of, delete_records
 
 from .log_dirs import NAMES, alter, begun, broker_at, directories, log_of, others, values
@@ -29,11 +29,13 @@ class HeldCheckpoints(WatchedFiles):
 
     def __init__(self) -> None:
         super().__init__()
-        self.let_go = threading.Event()
+        self.let_go, self.held = threading.Event(), threading.Event()
         self.let_go.set()
 
     def write_atomic(self, path: str, data: Bytes, *, sync: bool = True) -> None:
         if path.endswith("-offset-checkpoint"):
+            if not self.let_go.is_set():
+                self.held.set()
             assert self.let_go.wait(10)
         super().write_atomic(path, data, sync=sync)
 
@@ -81,7 +83,8 @@ def test_a_copy_inherits_nothing_from_a_replica_that_was_there(tmp_path: Path) -
             assert await alter(client, others(broker)[0]) == [0]
             found = broker.node.replicas.log_dirs.find_future("t", 0)
             assert found is not None
-            await asyncio.sleep(0.1)
+            await until(files.held.is_set)
+            await turns()
             assert found[1].size_bytes == 0
             files.let_go.set()
             await until(lambda: log_of(broker) is found[1])

@@ -157,10 +157,7 @@ async def test_what_groups_commit_is_durable_too(broker: RunningBroker) -> None:
         answer: OffsetCommitResponse = await client.ask(request, 7)
         return answer.topics[0].partitions[0].error_code == 0
 
-    for _ in range(1000):  # as long as the group's partition is loaded
-        if await committed():
-            break
-        await asyncio.sleep(0.01)
+    await until(committed, "the group's partition is loaded")
     logs = [p.log for p in broker.node.replicas.partitions.values() if p.log.log_end_offset]
     assert logs
     assert all(kept.recovery_point == kept.log_end_offset for kept in logs)

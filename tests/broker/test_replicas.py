@@ -18,6 +18,7 @@ from tests.support.client import Client
 from tests.support.connections import HungUp
 from tests.support.messages import batch_of, creatable, fetch_request, list_offsets, records_in
 
+from .asked import Asked
 from .faults import BROKEN, FULL, FaultyFiles
 from .requests import delete_topics
 from .running import DEADLINE_S, RunningBroker, make_broker, on_broker, running
@@ -286,16 +287,14 @@ async def test_a_deletion_waits_for_who_still_renames_files(broker: RunningBroke
     def is_there() -> bool:
         return (Path(old.directory) / f"{0:020d}.log").exists()
 
-    for users in (replicas.cleaning, replicas.deleting):
-        users.add(old)
+    users = replicas.cleaning, replicas.deleting = Asked(old), Asked(old)
     deleting = asyncio.create_task(client.ask(delete_topics(6, "t"), 6))
     await until(lambda: not replicas.partitions)
-    for users in (replicas.cleaning, replicas.deleting):
-        for _ in range(5):
-            await asyncio.sleep(0.01)
-            assert is_there()
-            assert ("t", 0) not in replicas.partitions, "nobody uses it any more"
-        users.discard(old)
+    for logs in users:
+        await logs.asked()
+        assert is_there()
+        assert ("t", 0) not in replicas.partitions, "nobody uses it any more"
+        logs.discard(old)
     await deleting
     await until_deleted(broker, "t")
     assert not is_there()

@@ -32,6 +32,15 @@ async def until(
         await asyncio.sleep(PAUSE_S)
 
 
+async def turns(count: int = 100) -> None:
+    """Let everything run that is ready, and take what comes from sockets of this process.
+
+    That is for tests in which nothing more is to happen.  What threads do is not waited for.
+    """
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 async def pass_over(seconds: float) -> None:
     """Let the loop's clock jump: what is due within so many seconds is done when this returns.
 
@@ -40,5 +49,4 @@ async def pass_over(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     time = loop.time
     loop.time = lambda: time() + seconds  # type: ignore[method-assign] # until it is closed
-    for _ in range(TURNS):  # a timer wakes a task, which wakes another
-        await asyncio.sleep(0)
+    await turns(TURNS)  # a timer wakes a task, which wakes another

@@ -54,6 +54,7 @@ class FakeBroker:
         self.broker_id = broker_id
         self.requests: list[Message] = []
         self.is_reachable = True
+        self.asked_in_vain = 0
         self.codes: dict[Key, ErrorCode] = {}
         """What it says of partitions; NONE of all others."""
         self.metadata: dict[Key, int] = {}
@@ -66,6 +67,7 @@ class FakeBroker:
         """Take it in."""
         await asyncio.sleep(0)
         if not self.is_reachable:
+            self.asked_in_vain += 1
             raise PeerFailed("nobody is there")
         assert self.under_way == 0, "two requests at a time"
         self.under_way += 1

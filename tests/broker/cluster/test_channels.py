@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from odradek.broker.cluster import channels as module
 from odradek.broker.cluster.channels import Channels
 from odradek.broker.cluster.control_requests import PARTITIONS_MAX, ActiveController, Errors
 from odradek.broker.control_messages import MORE_TO_COME_TAG
@@ -116,7 +115,7 @@ async def test_who_is_not_reached_hears_it_later() -> None:
         t.send(BrokerRequests(1, [led(0)]))
         t.send(BrokerRequests(1, update_metadata=[led(0)]))
         settled = asyncio.ensure_future(t.channels.settled(1))
-        await asyncio.sleep(1.5 * module.RETRY_BACKOFF_S)
+        await until(lambda: t.broker.asked_in_vain > 1)
         assert t.channels.owes(1)
         t.broker.is_reachable = True
         await settled

@@ -388,7 +388,7 @@ async def test_a_server_that_comes_back(server: ZooKeeper) -> None:
         await at.session.create("/e", b"x", ephemeral=True)
         server.kill()
         reading = asyncio.create_task(at.session.get("/e"))
-        await asyncio.sleep(0.3)
+        await until(lambda: not at.session._pipeline._is_connected.is_set())
         server.start()
         _, stat = await reading
         assert stat.ephemeral_owner == at.session.id

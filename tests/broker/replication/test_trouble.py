@@ -16,8 +16,9 @@ from odradek.protocol.messages.k01_fetch import (
     ReplicaState,
 )
 from odradek.storage.errors import LogDirFailed
+from tests.broker.asked import Asked
 from tests.broker.faults import BROKEN, FULL
-from tests.support.awaiting import until
+from tests.support.awaiting import turns, until
 from tests.support.messages import batch_of
 
 from .cluster import TOPIC, TOPIC_ID, Cluster, state_of
@@ -116,17 +117,19 @@ async def test_nobody_leads_without_room_to_note_his_epoch(cluster: Cluster) -> 
 async def test_what_is_due_is_durable_before_the_leader_hears_of_it(cluster: Cluster) -> None:
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
     leader, follower = cluster[1].partition(), cluster[2]
-    gate = threading.Event()
+    arrived, gate = threading.Event(), threading.Event()
 
     def hold(operation: str) -> None:
         if operation == "sync":
+            arrived.set()
             gate.wait(60)
 
     follower.files.before = hold
     client = await cluster[1].client()
     produced = asyncio.ensure_future(client.produce(TOPIC, batch_of(b"v"), acks=-1))
-    await until(lambda: follower.partition().log.log_end_offset == 1)
-    await asyncio.sleep(0.1)  # two fetches
+    await until(arrived.is_set)
+    assert follower.partition().log.log_end_offset == 1
+    await turns()  # enough for another fetch
     assert leader.followers[2].log_end_offset == 0
     gate.set()
     assert (await produced).error_code == 0
@@ -148,7 +151,9 @@ async def test_nothing_is_appended_between_a_cut_and_the_checkpoints(cluster: Cl
     await produce(cluster, 1, b"d")
     log = follower.partition().log
     await until(lambda: log.log_end_offset == 1)
-    await asyncio.sleep(0.05)
+    tries: list[str] = []
+    follower.files.before = tries.append
+    await until(lambda: tries.count("write") > 2)
     assert log.log_end_offset == 1
     follower.files.faults = {}
     await cluster.until_equal()
@@ -197,11 +202,11 @@ async def test_a_swap_of_segments_is_waited_for(cluster: Cluster) -> None:
     await produce(cluster, 2, b"other")
     follower = cluster[2]
     log = follower.partition().log
-    follower.replicas.swapping.add(log)
+    follower.replicas.swapping = swapping = Asked(log)
     await cluster.take(state_of(1, 1, [1], [1, 2]))
-    await asyncio.sleep(0.05)
+    await swapping.asked()
     assert log.log_end_offset == 1
-    follower.replicas.swapping.discard(log)
+    swapping.discard(log)
     await until(lambda: log.log_end_offset == 0)
 
 
