@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -54,6 +55,7 @@ FLAVOURS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 }
 TIMEOUT_S: Final = 60.0
 Event = dict[str, Any]
+WORK: Final = ("read", "committed")
 
 
 @contextmanager
@@ -213,6 +215,36 @@ class Crew:
         """Whether all records below the ends of the partitions were read by somebody."""
         return not missing(self.events("read"), ends)
 
+    def history(self) -> list[str]:
+        """A line for all that was said, in the order it was heard."""
+        said = self._said()
+        return [_line(event, said[0]["time_s"]) for event in said]
+
+    def history_of(self, partition: str, until_s: float) -> list[str]:
+        """The same of one partition; where a member reads and commits for long, how that begins
+        and ends."""
+        said, lines = self._said(), list[str]()
+        wanted = [e for e in said if _concerns(e, partition) and e["time_s"] <= until_s]
+        for (_, is_work), events in groupby(wanted, lambda e: (e["name"], e["event"] in WORK)):
+            some = [_line(event, said[0]["time_s"]) for event in events]
+            lines += [*some[:2], "...", *some[-4:]] if is_work and len(some) > 7 else some
+        return lines
+
+    def _said(self) -> list[Event]:
+        with self.heard:
+            events = [event for member in self.members for event in member.events]
+        return sorted(events, key=lambda event: event["time_s"])
+
+    @contextmanager
+    def kept(self, path: Path) -> Iterator[None]:
+        """If what is done in the `with` fails, keep what was said; the failure names the file."""
+        try:
+            yield
+        except BaseException as error:
+            path.write_text("\n".join([*self.history(), self.server.output]))
+            error.add_note(f"all that members and broker said: {path}")
+            raise
+
     def told(self) -> str:
         """What each member said last, for the message of a failure."""
         for member in self.members:
@@ -314,6 +346,20 @@ class Writer:
         self._stopping.set()
         self._thread.join(TIMEOUT_S)
         self._producer.purge()
+
+
+def _concerns(event: Event, partition: str) -> bool:
+    """Whether it says something of the partition, or of the whole member."""
+    if "partition" in event:
+        return bool(event["partition"] == partition)
+    named: Any = event.get("partitions", event.get("offsets", [partition]))
+    return partition in named
+
+
+def _line(event: Event, begin_s: float) -> str:
+    said = {k: v for k, v in event.items() if k not in ("time_s", "name", "event")}
+    words = " ".join(f"{name}={value}" for name, value in said.items())
+    return f"{event['time_s'] - begin_s:.3f} {event['name']} {event['event']} {words}"
 
 
 def _owned_after(owned: frozenset[str], event: Event) -> frozenset[str]:
