@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from odradek.protocol.errors import ErrorCode, Refused
 
 from .endpoints import (
+    PRIVATE,
     BrokerListeners,
     Endpoint,
     check_listeners,
@@ -99,6 +100,8 @@ class Config(BrokerSettings):
     security_protocols: dict[str, str]
     """By listener name."""
     broker_listeners: BrokerListeners
+    private_endpoints: tuple[Endpoint, ...] = ()
+    """Where else to listen: `listeners` does not name it, and no client is told of it."""
     layers: Layers
     """What is set, by where it is set."""
     data_dir: str
@@ -176,6 +179,8 @@ class Config(BrokerSettings):
             advertised=self.advertised_endpoints,
             protocols=self.security_protocols,
         )
+        if self.private_endpoints:
+            self.broker_listeners = BrokerListeners(PRIVATE.name, None)
         check_broker_id(self)
         self.data_dirs = self._all_data_dirs()
         self.data_dir = self.data_dirs[0]
@@ -201,6 +206,11 @@ class Config(BrokerSettings):
         check_upkeep_settings(self)
         check_replication_settings(self)
         check_zookeeper_settings(self)
+
+    def share_process(self) -> None:
+        """Other brokers are in this process: they speak to each other where no client comes."""
+        self.private_endpoints = (PRIVATE,)
+        self._check()
 
     def _all_data_dirs(self) -> tuple[str, ...]:
         name = "log.dir" if self.log_dirs is None else "log.dirs"

@@ -1,9 +1,10 @@
 """Requests of one connection in order, answers in the same order.
 
-A frame is decoded, handed to its API's handler and, if the handler knows the answer at once,
-answered before the next frame is looked at. An answer that has to wait is *parked*: further frames
-stay unread, as in Kafka; only a Produce may follow Produces that wait for a flush or for the high
-watermark, so many and no more. A connection that closes cancels what it has parked.
+A frame is decoded, passes the gate (`access.py`), is handed to its API's handler and, if the
+handler knows the answer at once, answered before the next frame is looked at. An answer that has to
+wait is *parked*: further frames stay unread, as in Kafka; only a Produce may follow Produces that
+wait for a flush or for the high watermark, so many and no more. A connection that closes cancels
+what it has parked.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from odradek.protocol.framing import (
 from odradek.protocol.primitives import Writer
 from odradek.protocol.schema import Message
 
+from .access import refusal
 from .call import Call, Client, CloseConnection
 from .eager_future import EagerFuture
 from .handlers import APIS, Api
@@ -125,8 +127,11 @@ class Dispatcher:
         else:
             client_id, position = read_client_id(frame, flexible=version >= api.flexible)
         request, _ = api.request.decode(frame, version, position)
+        client, node = self._client, self._node
         try:
-            answer = api.handle(request, Call(version, client_id, self._client), self._node)
+            answer = refusal(api, request, version, client, node)
+            if answer is None:
+                answer = api.handle(request, Call(version, client_id, client), node)
         finally:
             request.release()
         if answer is None:

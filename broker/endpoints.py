@@ -105,6 +105,11 @@ def check_listeners(
             )
 
 
+PRIVATE: Final = Endpoint("odradek-brokers", "127.0.0.1", 0)
+"""Where a broker is reached by the others of its process.  No listener that a user names is called
+so, as their names are in capitals."""
+
+
 class BrokerListeners(NamedTuple):
     """By which listeners brokers reach each other."""
 
@@ -116,6 +121,11 @@ class BrokerListeners(NamedTuple):
     def of_controller(self) -> str:
         """The listener on which the controller is asked, and asks."""
         return self.control_plane or self.inter_broker
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All that brokers may come by."""
+        return frozenset((self.inter_broker, self.of_controller))
 
 
 def choose_broker_listeners(

@@ -17,15 +17,18 @@ SESSION_VERSION_FIRST = 7
 TOPIC_ID_VERSION_FIRST = 13
 REPLICA_STATE_VERSION_FIRST = 15
 NO_EPOCH = -1
-NO_REPLICA = -1
+
+
+def replica_id_of(request: FetchRequest, version: int) -> int:
+    """The broker that asks; else it is below 0."""
+    by_state = version >= REPLICA_STATE_VERSION_FIRST
+    return request.replica_state.replica_id if by_state else request.replica_id
 
 
 def replica_of(request: FetchRequest, version: int, node: Node) -> FetchingReplica | None:
     """Who asks, if it is another broker."""
-    state = request.replica_state
-    by_state = version >= REPLICA_STATE_VERSION_FIRST
-    replica_id = state.replica_id if by_state else request.replica_id
-    if replica_id <= NO_REPLICA:
+    replica_id = replica_id_of(request, version)
+    if replica_id < 0:
         return None
     return FetchingReplica(
         replica_id,
@@ -33,11 +36,6 @@ def replica_of(request: FetchRequest, version: int, node: Node) -> FetchingRepli
         now_ms=node.clock.now_ms(),
         lag_max_ms=node.config.replica_lag_time_max_ms,
     )
-
-
-def is_among_brokers(call: Call, node: Node) -> bool:
-    """Whether it comes by the brokers' own listener."""
-    return call.client.listener_name == node.config.broker_listeners.inter_broker
 
 
 def begin_fetch(
@@ -92,21 +90,14 @@ def _forgotten(request: FetchRequest, by_id: bool) -> Sequence[Key]:
 
 
 def lookup_of(call: Call, node: Node, *, is_follower: bool) -> Lookup:
-    """How its partitions are found; for a follower only on the brokers' own listener."""
+    """How its partitions are found."""
     version = call.version
-    if is_follower and not is_among_brokers(call, node):
-        return _deny
     find = node.find_by_name if version < TOPIC_ID_VERSION_FIRST else node.find_by_id
     if version < RECORDS_V2_VERSION_FIRST:
         if is_follower:  # no follower speaks so
             return _refusing(find, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return _refusing(find, ErrorCode.UNSUPPORTED_VERSION)
     return find
-
-
-def _deny(_: PartitionFetch) -> Partition:
-    """Raises: Refused."""
-    raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _refusing(find: Lookup, code: ErrorCode) -> Lookup:

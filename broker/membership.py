@@ -121,9 +121,9 @@ def registration_of(
             endpoint.name,
             endpoint.host or own_host,
             endpoint.port or ports[endpoint.name],
-            config.security_protocols[endpoint.name],
+            config.security_protocols.get(endpoint.name, "PLAINTEXT"),
         )
-        for endpoint in config.advertised_endpoints
+        for endpoint in (*config.advertised_endpoints, *config.private_endpoints)
     )
     return znodes.BrokerRegistration(endpoints, wall_ms, rack=config.broker_rack)
 

@@ -57,6 +57,8 @@ class Node:
         self.broker_id = broker_id
         self.broker_epoch = -1
         """The czxid of its registration; -1 before."""
+        self.broker_listeners = config.broker_listeners.names
+        """By which other brokers come; none if there are no others."""
         self.metadata = metadata
         self.replicas = replicas
         self.loggers = Loggers()

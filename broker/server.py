@@ -84,10 +84,12 @@ class Broker:
         recovery_bar: ProgressBar = no_bar,
     ) -> None:
         self.config = copy(config)  # some of it may change while the broker runs
+        if store is not None:
+            self.config.share_process()
         self.broker_id: int = config.broker_id  # -1 may become another when it starts
         self.data_dir: str = config.data_dir
         self.listening: list[Endpoint] = []
-        """Where it listens, with the ports that it was given; known once started."""
+        """Where it listens for clients, with the ports that it was given; known once started."""
         self._runtime = runtime
         self._store = store
         self._has_crashed = False
@@ -152,6 +154,11 @@ class Broker:
         assert self._failed is not None
         return await asyncio.shield(self._failed)
 
+    @property
+    def _has_own_store(self) -> bool:
+        """Whether it is alone: nobody else has the embedded store."""
+        return self._store is None and self.config.zookeeper_connect is None
+
     def _fail(self, reason: str) -> None:
         if self._failed is not None and not self._failed.done():
             self._failed.set_result(reason)
@@ -163,11 +170,10 @@ class Broker:
                 f"{self.config.data_dir} is the directory of several brokers, which run in one "
                 "process: start them with --brokers"
             )
-        has_store = self._store is None and self.config.zookeeper_connect is None
         log_dirs = LogDirs.lock(
             self.config.data_dirs,
             runtime.files,
-            needs_first=has_store,
+            needs_first=self._has_own_store,
             boot_id=runtime.boot_id(),
         )
         # Until the logs are loaded there is nothing to flush, and no right to a marker.
@@ -251,6 +257,8 @@ class Broker:
         metadata = MetadataCache(cluster_id)
         node = Node(config, runtime, broker_id=self.broker_id, metadata=metadata, replicas=replicas)
         self._stack.callback(node.loggers.reset_all)
+        if self._has_own_store:
+            node.broker_listeners = frozenset()
         node.topics = Topics(node, session)
         node.dynamic_configs = DynamicConfigs(node, session)
         node.client_quotas = ClientQuotas(session)
@@ -267,7 +275,7 @@ class Broker:
         self._tasks.spawn(connections.sweep_forever(), "sweep connections")
         node.dynamic_configs.on_broker_changed.append(connections.limits_changed)
         listeners: list[Listener] = []
-        for endpoint in self.config.listener_endpoints:
+        for endpoint in (*self.config.listener_endpoints, *self.config.private_endpoints):
             kind = StreamListener if self._portable else PlainListener
             listener = kind(connections, endpoint, self.config)
             try:
@@ -284,8 +292,7 @@ class Broker:
         """Become visible, and serve."""
         config, runtime = self.config, self._runtime
         ports = {listener.name: listener.port for listener in listeners}
-        bound = zip(config.listener_endpoints, listeners, strict=True)
-        self.listening = [endpoint._replace(port=listener.port) for endpoint, listener in bound]
+        self.listening = [end._replace(port=ports[end.name]) for end in config.listener_endpoints]
         registration = registration_of(
             config, ports, own_host=socket.gethostname(), wall_ms=runtime.clock.wall_ms()
         )

@@ -5,20 +5,32 @@ of an API, its messages and its handler, are imported at its first request.
 
 A handler is `handle(request, call, node)`. It returns the response, or an awaitable of it if the
 answer has to wait (then everything it still needs from `request` must be its own: record views are
-released when `handle` returns), or None if there is nothing to answer (Produce with acks=0).
+released when `handle` returns), or None if there is nothing to answer (Produce with acks=0). What a
+client has no right to ask does not come to it: see `access.py`.
 """
 
 from collections.abc import Awaitable, Callable
+from enum import Enum, auto
 from importlib import import_module
 from typing import Any, Final
 
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
 Answer = Message | Awaitable[Message] | None
 
 
+class Need(Enum):
+    """What it takes to be answered."""
+
+    NOTHING = auto()
+    BROKER = auto()
+    """To be a broker of the cluster.  The module has `refuse(request, version, code)` for all
+    others: the answer as Kafka has it, or None if this request is one that clients send, too."""
+
+
 class Api:
-    """One API key: the versions served and where its code lives."""
+    """One API key: the versions served, who may ask, and where its code lives."""
 
     __slots__ = (
         "first",
@@ -29,10 +41,13 @@ class Api:
         "last",
         "module",
         "name",
+        "need",
+        "refuse",
         "request",
     )
     request: type[Message]
     handle: Callable[..., Any]
+    refuse: Callable[[Any, int, ErrorCode], Message | None]
 
     def __init__(
         self,
@@ -42,6 +57,7 @@ class Api:
         first: int = 0,
         last: int,
         flexible: int,
+        need: Need = Need.NOTHING,
         is_advertised: bool = True,
     ) -> None:
         self.key = key
@@ -50,6 +66,7 @@ class Api:
         self.last = last
         self.flexible = flexible
         """The first version with compact types, tagged fields and the longer headers."""
+        self.need = need
         self.is_advertised = is_advertised
         """Whether ApiVersions names it: what is our own would only confuse clients."""
         snake = "".join("_" + c.lower() if c.isupper() else c for c in name)
@@ -60,8 +77,8 @@ class Api:
         if name == "request":
             messages = import_module(f"odradek.protocol.messages.{self.module}")
             self.request = getattr(messages, f"{self.name}Request")
-        elif name == "handle":
-            self.handle = import_module(f"{__name__}.{self.module}").handle
+        elif name in ("handle", "refuse"):
+            setattr(self, name, getattr(import_module(f"{__name__}.{self.module}"), name))
         else:
             raise AttributeError(name)
         return object.__getattribute__(self, name)
@@ -71,13 +88,13 @@ APIS: Final[dict[int, Api]] = {
     api.key: api
     for api in (
         Api(0, "Produce", last=11, flexible=9),
-        Api(1, "Fetch", last=17, flexible=12),
+        Api(1, "Fetch", last=17, flexible=12, need=Need.BROKER),
         Api(2, "ListOffsets", last=9, flexible=6),
         Api(3, "Metadata", last=12, flexible=9),
-        Api(4, "LeaderAndIsr", last=7, flexible=4),
-        Api(5, "StopReplica", last=4, flexible=2),
-        Api(6, "UpdateMetadata", last=8, flexible=6),
-        Api(7, "ControlledShutdown", last=3, flexible=3),
+        Api(4, "LeaderAndIsr", last=7, flexible=4, need=Need.BROKER),
+        Api(5, "StopReplica", last=4, flexible=2, need=Need.BROKER),
+        Api(6, "UpdateMetadata", last=8, flexible=6, need=Need.BROKER),
+        Api(7, "ControlledShutdown", last=3, flexible=3, need=Need.BROKER),
         Api(8, "OffsetCommit", last=9, flexible=8),
         Api(9, "OffsetFetch", last=9, flexible=6),
         Api(10, "FindCoordinator", last=6, flexible=3),
@@ -106,14 +123,14 @@ APIS: Final[dict[int, Api]] = {
         Api(47, "OffsetDelete", last=0, flexible=1),
         Api(48, "DescribeClientQuotas", last=1, flexible=1),
         Api(49, "AlterClientQuotas", last=1, flexible=1),
-        Api(56, "AlterPartition", last=3, flexible=0),
+        Api(56, "AlterPartition", last=3, flexible=0, need=Need.BROKER),
         Api(60, "DescribeCluster", last=1, flexible=0),
         Api(61, "DescribeProducers", last=0, flexible=0),
-        Api(67, "AllocateProducerIds", last=0, flexible=0),
+        Api(67, "AllocateProducerIds", last=0, flexible=0, need=Need.BROKER),
         Api(68, "ConsumerGroupHeartbeat", last=1, flexible=0),
         Api(69, "ConsumerGroupDescribe", last=1, flexible=0),
         Api(75, "DescribeTopicPartitions", last=0, flexible=0),
         Api(20001, "DescribeGroupJournal", last=0, flexible=0, is_advertised=False),
-        Api(20002, "DescribeLogEnds", last=0, flexible=0, is_advertised=False),
+        Api(20002, "DescribeLogEnds", last=0, flexible=0, need=Need.BROKER, is_advertised=False),
     )
 }

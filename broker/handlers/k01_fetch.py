@@ -47,7 +47,7 @@ from ..core.followers import FetchingReplica
 from ..core.news import News
 from ..core.partition import Partition
 from ..core.waiters import Waiter
-from ..fetch_requests import begin_fetch, is_among_brokers, lookup_of, replica_of
+from ..fetch_requests import begin_fetch, lookup_of, replica_id_of, replica_of
 from ..fetch_topics import part_of
 from ..leader_hints import current_leader, endpoints
 from ..node import Node
@@ -55,10 +55,10 @@ from ..parked_fetch import ParkedFetch
 
 ANY_REPLICA_VERSION_FIRST = 11
 LEADERS_VERSION_FIRST = 16
+NO_OFFSET = -1
 _NOT_LOOKED_AT = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 )
 _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
@@ -68,8 +68,7 @@ def handle(
 ) -> FetchResponse | Awaitable[FetchResponse]:
     """Read now; wait if that is too little."""
     replica = replica_of(request, call.version, node)
-    is_follower = replica is not None and is_among_brokers(call, node)
-    fetch = begin_fetch(request, call.version, node, is_follower=is_follower)
+    fetch = begin_fetch(request, call.version, node, is_follower=replica is not None)
     if fetch.error:
         return FetchResponse(error_code=fetch.error, responses=[])
     answer = _Answering(request, call, node, fetch, replica)
@@ -81,6 +80,32 @@ def handle(
     release_all(reads)
     node.settled_answers.send()  # first who waited for this follower
     return answer.wait(reads)
+
+
+def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse | None:
+    """Consumers may fetch; a follower is refused each partition, with the code that Kafka has."""
+    if replica_id_of(request, version) < 0:
+        return None
+    if request.session_epoch > 0:  # goes on with what no follower has begun here
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=asked.partition,
+                        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                        high_watermark=NO_OFFSET,
+                        records=b"",
+                    )
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 class _Answering:

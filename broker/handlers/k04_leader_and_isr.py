@@ -10,13 +10,18 @@ from ..node import Node
 
 
 async def handle(request: LeaderAndIsrRequest, call: Call, node: Node) -> LeaderAndIsrResponse:
-    """Take the roles on; a request that is refused as a whole says so of every partition too."""
+    """Take the roles on."""
     states = leader_and_isr_states(request)
     try:
         codes = await node.control.leader_and_isr(sender_of(request), states)
     except Refused as refused:
-        refusals = dict.fromkeys((state.key for state in states), refused.code)
-        return leader_and_isr_response(states, refusals, refused.code)
+        return refuse(request, call.version, refused.code)
     except CoordinationError as error:  # the controller says it again
         raise CloseConnection(f"the store can't be asked for topic settings: {error}") from error
     return leader_and_isr_response(states, codes, ErrorCode.NONE)
+
+
+def refuse(request: LeaderAndIsrRequest, version: int, code: ErrorCode) -> LeaderAndIsrResponse:
+    """Refused as a whole, of every partition too."""
+    states = leader_and_isr_states(request)
+    return leader_and_isr_response(states, dict.fromkeys((s.key for s in states), code), code)

@@ -10,11 +10,16 @@ from ..node import Node
 
 async def handle(request: StopReplicaRequest, call: Call, node: Node) -> StopReplicaResponse:
     """Stop them; a request that is refused for an old epoch says nothing of its replicas."""
-    stopped = stopped_replicas(request)
     try:
-        codes = await node.control.stop_replicas(sender_of(request), stopped)
+        codes = await node.control.stop_replicas(sender_of(request), stopped_replicas(request))
     except Refused as refused:
-        stale = refused.code in (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.STALE_BROKER_EPOCH)
-        codes = {} if stale else dict.fromkeys((one.key for one in stopped), refused.code)
-        return stop_replica_response(codes, refused.code)
+        if refused.code in (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.STALE_BROKER_EPOCH):
+            return stop_replica_response({}, refused.code)
+        return refuse(request, call.version, refused.code)
     return stop_replica_response(codes)
+
+
+def refuse(request: StopReplicaRequest, version: int, code: ErrorCode) -> StopReplicaResponse:
+    """Refused as a whole, of every replica too."""
+    keys = (one.key for one in stopped_replicas(request))
+    return stop_replica_response(dict.fromkeys(keys, code), code)

@@ -3,7 +3,7 @@
 Whoever leads, and also where nobody does: that is what it is for.
 """
 
-from odradek.protocol.errors import Refused
+from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k20002_describe_log_ends import (
     DescribeLogEndsRequest,
     DescribeLogEndsResponse,
@@ -22,6 +22,24 @@ def handle(request: DescribeLogEndsRequest, call: Call, node: Node) -> DescribeL
             LogEndsTopicResult(
                 name=topic.name,
                 partitions=[_look_up(topic.name, index, node) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def refuse(
+    request: DescribeLogEndsRequest, version: int, code: ErrorCode
+) -> DescribeLogEndsResponse:
+    """Refused, of each replica."""
+    return DescribeLogEndsResponse(
+        topics=[
+            LogEndsTopicResult(
+                name=topic.name,
+                partitions=[
+                    ReplicaLogEnd(partition_index=index, error_code=code)
+                    for index in topic.partition_indexes
+                ],
             )
             for topic in request.topics
         ]

@@ -91,6 +91,11 @@ class RunningBroker(Broker):
         self.clients.append(await Client.connect(self.port, **options))
         return self.clients[-1]
 
+    async def peer(self) -> Client:
+        """The same of another broker: they share their listener with clients from now on."""
+        self.node.broker_listeners = self.config.broker_listeners.names
+        return await self.client()
+
 
 def make_broker(
     directory: Path,

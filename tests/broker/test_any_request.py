@@ -120,7 +120,7 @@ async def say(client: Client, requests: Requests, api: Api, version: int) -> boo
 @pytest.mark.slow
 @on_broker(SETTINGS)
 async def test_any_request(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
-    client = await broker.client()
+    client = await broker.peer()
     ids = [(await client.create_topic(name, 2)).topic_id for name in ("t", "u")]
     await client.ask(SENSIBLE[10](4, ids[0]), 4)  # so that there is a coordinator
     caplog.set_level(logging.ERROR)
@@ -138,7 +138,7 @@ async def test_any_request(broker: RunningBroker, caplog: pytest.LogCaptureFixtu
 @pytest.mark.slow
 @on_broker({**SETTINGS, "controlled.shutdown.enable": "false"}, both=False)
 async def test_any_control_request(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
-    client = await broker.client()
+    client = await broker.peer()
     ids = [(await client.create_topic(name, 2)).topic_id for name in ("t", "u")]
     caplog.set_level(logging.ERROR)
     for number in range(10 * COUNT):
@@ -147,7 +147,7 @@ async def test_any_control_request(broker: RunningBroker, caplog: pytest.LogCapt
                 requests = Requests(SEED * 1000 + number, ids)
                 broker.node.control.controller_epoch = 0
                 if not await say(client, requests, APIS[key], version):
-                    client = await broker.client()
+                    client = await broker.peer()
         bugs = [record.getMessage() for record in caplog.records if record.exc_info]
         assert not bugs, (number, caplog.text)
     assert not broker.node.replicas.is_offline
@@ -157,7 +157,7 @@ async def test_any_control_request(broker: RunningBroker, caplog: pytest.LogCapt
 @on_broker({"odradek.topic.partitions.max": "50"}, both=False)
 async def test_any_bytes(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
     """A good request in which some bytes are changed."""
-    client = await broker.client()
+    client = await broker.peer()
     topic = await client.create_topic(TOPIC)
     await client.ask(SENSIBLE[10](4, topic.topic_id), 4)  # so that there is a coordinator
     random = Random(SEED)

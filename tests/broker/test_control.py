@@ -396,7 +396,7 @@ async def test_a_controller_dies_while_its_request_is_handled(
 
     monkeypatch.setattr(runtime, "offload", offload_slowly)
     states = [state(number, topic="__consumer_offsets") for number in range(MADE_AT_ONCE + 8)]
-    client, controller = await broker.client(), await broker.client()
+    client, controller = await broker.client(), await broker.peer()
     sender = ActiveController(SENDER.controller_id, SENDER.controller_epoch, "PLAINTEXT")
     asked = BrokerRequests(0, states)
     (request,) = build_requests(asked, sender, broker.node.broker_epoch, [])

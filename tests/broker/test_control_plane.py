@@ -1,4 +1,6 @@
-"""A listener of its own for the controller: seen on 3.9.2, it serves what all listeners serve."""
+"""A listener of its own for the controller: seen on 3.9.2, it serves what all listeners serve.
+
+Ours serves there, and where brokers speak to each other, what it takes from brokers only."""
 
 from odradek.broker.peers.peer import Peer
 from odradek.protocol.errors import ErrorCode
@@ -19,8 +21,9 @@ PLANE = {
 
 
 @on_broker(PLANE, both=False)
-async def test_every_listener_serves_everything(broker: RunningBroker) -> None:
+async def test_both_serve_everything(broker: RunningBroker) -> None:
     """With its own address for every broker; an old controller is refused on each."""
+    broker.node.broker_listeners = broker.config.broker_listeners.names  # as beside others
     stale = UpdateMetadataRequest(controller_id=0, controller_epoch=0, broker_epoch=-1)
     for listener in broker.listeners:
         peer = Peer(HOST, listener.port, client_id="1", timeout_ms=10_000)

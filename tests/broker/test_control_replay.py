@@ -54,7 +54,7 @@ def test_the_recorded_answers(tmp_path: Path, broker_id: int) -> None:
             broker.node.replicator = Told()  # type: ignore[assignment]
             broker.node.control.controller_epoch = 0  # it has been its own controller
             broker.node.broker_epoch = requests[0].request["brokerEpoch"]
-            client = await broker.client()
+            client = await broker.peer()
             for one in requests:
                 request = from_json(request_class(one.api_key), one.request)
                 expected = from_json(response_class(one.api_key), one.response)

@@ -36,7 +36,7 @@ EXPECTED: dict[str, Callable[[int], int]] = {
 
 @on_broker({"group.initial.rebalance.delay.ms": "0"})
 async def test_every_version_is_answered(broker: RunningBroker) -> None:
-    client = await broker.client()
+    client = await broker.peer()
     topic = await client.create_topic(TOPIC)
     await client.ask(SENSIBLE[10](4, topic.topic_id), 4)  # so that there is a coordinator
     for api in APIS.values():

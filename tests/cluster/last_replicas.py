@@ -9,11 +9,6 @@ from click.testing import CliRunner
 from odradek.cli import main
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceRequest
-from odradek.protocol.messages.k20002_describe_log_ends import (
-    DescribeLogEndsRequest,
-    LogEndsTopic,
-    ReplicaLogEnd,
-)
 from odradek.protocol.records import iter_batches
 from odradek.storage.suspicion import BOOT_NOTE, BootNote
 from tests.cli.conftest import PATIENTLY
@@ -75,17 +70,21 @@ def check(cluster: Cluster, topic: str, partition: int, expected: Sequence[bytes
         raise
 
 
-def log_end(cluster: Cluster, broker: int, topic: str, partition: int) -> ReplicaLogEnd:
-    """Where a replica ends, as its broker says."""
-    topics = [LogEndsTopic(name=topic, partition_indexes=[partition])]
-    answer = ask(cluster.addresses[broker], DescribeLogEndsRequest(topics=topics), 0)
-    found: ReplicaLogEnd = answer.topics[0].partitions[0]
-    return found
+def segment(cluster: Cluster, broker: int, topic: str, partition: int) -> Path:
+    """The only one of a log."""
+    return data_dir(cluster, broker) / f"{topic}-{partition}" / SEGMENT
+
+
+def log_end(cluster: Cluster, broker: int, topic: str, partition: int) -> int:
+    """Where a replica ends, whoever leads: as the disk has it."""
+    data = segment(cluster, broker, topic, partition).read_bytes()
+    ends = [header.next_offset for _, header in iter_batches(memoryview(data))]
+    return ends[-1] if ends else 0
 
 
 def cut(cluster: Cluster, broker: int, topic: str, partition: int, offset: int) -> None:
     """Take the end of a log away, from a batch on; nobody has it open."""
-    path = data_dir(cluster, broker) / f"{topic}-{partition}" / SEGMENT
+    path = segment(cluster, broker, topic, partition)
     data = path.read_bytes()
     starts = [at for at, header in iter_batches(memoryview(data)) if header.base_offset == offset]
     with path.open("r+b") as file:

@@ -392,6 +392,8 @@ LEFT_OUT: Final = ("cluster_id", "throttle_time_ms")
 
 
 def _plain(value: Any, names: Mapping[bytes, str]) -> Any:
+    if isinstance(value, memoryview):
+        return value.hex()
     if isinstance(value, bytes):
         return names.get(value, "" if value == ZERO_UUID else "?")
     if isinstance(value, list):

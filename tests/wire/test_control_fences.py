@@ -111,7 +111,7 @@ def answers_of_ours(directory: Path) -> Answers:
             broker.node.replicator = NoReplicator()  # type: ignore[assignment]
             broker.node.broker_epoch = 50
             script, answers = Script(broker.node.broker_epoch), Answers()
-            client = await broker.client()
+            client = await broker.peer()
             for step in script.steps():
                 response = await client.ask(step.request, step.version)
                 answers[step.name] = told(response, script.names())

@@ -26,7 +26,7 @@ def lead(*partitions: int, controller_epoch: int = SENDER.controller_epoch) -> L
 @on_broker(SETTINGS, both=False)
 async def test_every_partition_has_a_code(broker: RunningBroker) -> None:
     await take_control(broker)
-    client = await broker.client()
+    client = await broker.peer()
     answer = await client.ask(lead(1, 0), 7)
     (topic,) = answer.topics
     assert (answer.error_code, topic.topic_id) == (0, TOPIC_ID)
@@ -49,10 +49,10 @@ async def test_the_controller_asks_again_if_the_store_does_not_answer(
     async def get(path: str, watch: object = None) -> None:
         raise SessionExpired(path)
 
-    client = await broker.client()
+    client = await broker.peer()
     with monkeypatch.context() as patch:
         patch.setattr(broker.node.control._session, "get", get)
         with pytest.raises(HungUp):
             await client.ask(lead(0), 7)
-    answer = await (await broker.client()).ask(lead(0), 7)
+    answer = await (await broker.peer()).ask(lead(0), 7)
     assert answer.topics[0].partition_errors[0].error_code == 0

@@ -23,7 +23,7 @@ def stop(leader_epoch: int, **more: int) -> StopReplicaRequest:
 async def test_codes(broker: RunningBroker) -> None:
     await take_control(broker)
     await lead(broker, state(leader_epoch=3))
-    client = await broker.client()
+    client = await broker.peer()
     broker.node.broker_epoch = 20
     for request, code in (
         (stop(3, broker_epoch=19), ErrorCode.STALE_BROKER_EPOCH),

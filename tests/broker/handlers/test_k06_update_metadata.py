@@ -43,7 +43,7 @@ def update(controller_epoch: int = SENDER.controller_epoch) -> UpdateMetadataReq
 @on_broker(SETTINGS, both=False)
 async def test_what_clients_see(broker: RunningBroker) -> None:
     await take_control(broker)
-    client = await broker.client()
+    client = await broker.peer()
     assert (await client.ask(update(5), 8)).error_code == ErrorCode.STALE_CONTROLLER_EPOCH
     assert broker.node.metadata.topics == {}
     assert (await client.ask(update(), 8)).error_code == 0

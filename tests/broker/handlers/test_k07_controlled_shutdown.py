@@ -12,7 +12,7 @@ NOBODY = 77
 @pytest.mark.parametrize("version", [0, 3])
 @on_broker(both=False)
 async def test_the_only_broker_leads_on(broker: RunningBroker, version: int) -> None:
-    client = await broker.client()
+    client = await broker.peer()
     await client.create_topic("t", 2)
     request = ControlledShutdownRequest(broker_id=broker.broker_id)
     if version:
@@ -24,7 +24,7 @@ async def test_the_only_broker_leads_on(broker: RunningBroker, version: int) -> 
 
 @on_broker(both=False)
 async def test_who_is_refused(broker: RunningBroker) -> None:
-    client = await broker.client()
+    client = await broker.peer()
 
     async def code(broker_id: int, broker_epoch: int) -> int:
         request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=broker_epoch)

@@ -49,7 +49,7 @@ def code_of(answer: AlterPartitionResponse) -> int:
 @pytest.mark.parametrize("version", range(4))
 @on_broker(both=False)
 async def test_every_version(broker: RunningBroker, version: int) -> None:
-    client, node = await broker.client(), broker.node
+    client, node = await broker.peer(), broker.node
     topic = await client.create_topic("t")
     answer = await client.ask(alter(node, version, [node.broker_id]), version)
     (told,) = answer.topics
@@ -67,7 +67,7 @@ async def test_every_version(broker: RunningBroker, version: int) -> None:
 
 @on_broker(both=False)
 async def test_what_is_refused(broker: RunningBroker) -> None:
-    client, node = await broker.client(), broker.node
+    client, node = await broker.peer(), broker.node
     await client.create_topic("t")
     own = [node.broker_id]
     answer = await client.ask(alter(node, 3, own, topic_id=bytes(15) + b"x"), 3)

@@ -9,7 +9,7 @@ NOBODY = 77
 
 @on_broker(both=False)
 async def test_blocks_of_a_thousand(broker: RunningBroker) -> None:
-    client, node = await broker.client(), broker.node
+    client, node = await broker.peer(), broker.node
     request = AllocateProducerIdsRequest(broker_id=broker.broker_id, broker_epoch=node.broker_epoch)
     starts = []
     for _ in range(3):
@@ -21,7 +21,7 @@ async def test_blocks_of_a_thousand(broker: RunningBroker) -> None:
 
 @on_broker(both=False)
 async def test_who_gets_none(broker: RunningBroker) -> None:
-    client = await broker.client()
+    client = await broker.peer()
 
     async def code(broker_id: int, broker_epoch: int) -> int:
         request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=broker_epoch)

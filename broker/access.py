@@ -1,0 +1,26 @@
+"""The gate that every request passes before its handler: may who asks ask for this at all?
+
+What brokers say to each other is taken from brokers only. A broker is who comes by the listener
+that is meant for brokers; as long as clients share it they can't be told from brokers, as in Kafka
+without an authorizer. Kafka, which knows principals, asks them for ClusterAction.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.schema import Message
+
+from .call import Client
+from .handlers import Api, Need
+
+if TYPE_CHECKING:
+    from .node import Node
+
+
+def refusal(
+    api: Api, request: Message, version: int, client: Client, node: "Node"
+) -> Message | None:
+    """The answer to a request that is not for its client to send; None: it is handled."""
+    if api.need is Need.NOTHING or client.listener_name in node.broker_listeners:
+        return None
+    return api.refuse(request, version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
