@@ -44,7 +44,10 @@ Found = tuple[int, int, int]
 
 
 def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsResponse:
-    """Look up every partition that is named once."""
+    """Look up every partition that is named once.
+
+    What a version does not know is refused first, whatever there is to be said of the partition.
+    """
     named = Counter(
         (topic.name, partition.partition_index)
         for topic in request.topics
@@ -57,6 +60,7 @@ def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsRe
             try:
                 if named[topic.name, asked.partition_index] > 1:
                     raise Refused(ErrorCode.INVALID_REQUEST)
+                _check_known(asked.timestamp, call.version)
                 partition = node.find(topic.name, asked.partition_index)
                 _check(partition, asked.current_leader_epoch, request.replica_id)
                 found = _look_up(partition, asked.timestamp, call.version, request)
@@ -70,6 +74,12 @@ def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsRe
                 partitions.append(_refused(asked, ErrorCode.CORRUPT_MESSAGE))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
+
+
+def _check_known(timestamp: int, version: int) -> None:
+    """Raises: Refused (UNSUPPORTED_VERSION)."""
+    if version < VERSION_FIRST.get(timestamp, 0) or timestamp < LATEST_TIERED:
+        raise Refused(ErrorCode.UNSUPPORTED_VERSION)
 
 
 def _check(partition: Partition, current_leader_epoch: int, replica_id: int) -> None:
@@ -86,8 +96,6 @@ def _look_up(
 ) -> Found:
     """Raises: Refused, StorageError, MalformedMessage."""
     log = partition.log
-    if version < VERSION_FIRST.get(timestamp, 0) or timestamp < LATEST_TIERED:
-        raise Refused(ErrorCode.UNSUPPORTED_VERSION)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epochs.epoch_of(log.log_start_offset)
     if timestamp == LATEST_TIERED:

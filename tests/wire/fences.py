@@ -82,6 +82,7 @@ class Script:
         yield from self._kraft()
         yield from self._metadata()
         yield from self._offsets()
+        yield from self._timestamps()
 
     def topic_id(self, topic: str) -> bytes:
         """The id of a topic of this script."""
@@ -329,6 +330,26 @@ class Script:
                 topics=[OffsetForLeaderTopic(topic="offsets", partitions=[wanted])],
             )
             yield Step(f"{name}: {asker} in {current} asks for the end of {epoch}", 4, ends)
+
+    def _timestamps(self) -> Iterator[Step]:
+        """Those that a version may not know yet, of partitions that have something else to say."""
+        asked_of = {
+            "what is absent": ("absent", -1),
+            "a follower": ("offsets", -1),
+            "a follower in an old epoch": ("offsets", EPOCH),
+            "a leader": ("v-0", -1),
+            "a leader in an old epoch": ("v-0", EPOCH - 1),
+        }
+        yield Step("led, and known to clients", 7, self.lead("v-0", leader_epoch=EPOCH + 1))
+        for name, (topic, epoch) in asked_of.items():
+            for timestamp, version in product((-3, -4, -5, -6), (0, 6, 7, 8, 9)):
+                asked = ListOffsetsPartition(
+                    partition_index=0, current_leader_epoch=epoch, timestamp=timestamp
+                )
+                request = ListOffsetsRequest(
+                    replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])]
+                )
+                yield Step(f"{timestamp} in v{version} of {name}", version, request)
 
     # What clients see.
 
