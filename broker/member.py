@@ -103,6 +103,11 @@ class Member:
         await self._node.dynamic_configs.load()
         self._tasks.spawn(self._node.dynamic_configs.run(), "config changes")
         self._tasks.spawn(self._node.replicator.run(), "look for lagging followers")
+        if self._node.config.zookeeper_connect is not None:
+            from .beside_kafka import warn_beside_kafka  # not paid for by the start of one alone
+
+            warning = warn_beside_kafka(self._node.metadata, self._peers, self._node.broker_id)
+            self._tasks.spawn(warning, "look for Apache Kafka's brokers")
         await self._node.controller.start()
         await self._node.controller.settled()
         await self._until_known()

@@ -41,6 +41,7 @@ from .member import Member
 from .membership import (
     agree_on_cluster_id,
     make_startup_paths,
+    refuse_acls,
     registration_of,
     settle_broker_id,
 )
@@ -179,6 +180,8 @@ class Broker:
         # Until the logs are loaded there is nothing to flush, and no right to a marker.
         stack.push_async_callback(self._close_log_dirs, log_dirs)
         session = self._session = await self._open_session(log_dirs)
+        if self.config.zookeeper_connect is not None:
+            await refuse_acls(session)
         await make_startup_paths(session)
         owner = log_dirs.stored_owner()
         self.broker_id = await settle_broker_id(self.config, owner, session)

@@ -31,7 +31,6 @@ from .plain_tree import (
     with_parents,
 )
 
-ACLS: Final = ("/kafka-acl", "/kafka-acl-extended")
 TOKENS: Final = "/delegation_token/tokens"
 MIGRATION: Final = "/migration"
 OWN_SETTINGS: Final = "odradek."
@@ -50,7 +49,7 @@ KEPT: Final = frozenset(
         "/config/users",
         "/config/clients",
         "/config/ips",
-        *ACLS,
+        *znodes.ACLS,
         TOKENS,
     }
 )
@@ -236,7 +235,7 @@ def _lead_alone(
 
 def _without_effect(taken: Nodes) -> list[str]:
     """Kept for the way back, but of no use to Odradek."""
-    acls = sum(is_below(path, ACLS) and bool(data) for path, data in taken.items())
+    acls = sum(is_below(path, znodes.ACLS) and bool(data) for path, data in taken.items())
     tokens = len(children_of(taken, TOKENS))
     users = [name for name in children_of(taken, "/config/users") if _has_scram(taken, name)]
     sentences = []

@@ -17,7 +17,9 @@ from odradek.broker.membership import (
     CannotJoin,
     Membership,
     agree_on_cluster_id,
+    make_path,
     make_startup_paths,
+    refuse_acls,
     registration_of,
     settle_broker_id,
 )
@@ -70,6 +72,28 @@ def run(test: Callable[[World], Awaitable[None]]) -> float:
 def at(port: int, *, rack: str | None = None) -> znodes.BrokerRegistration:
     endpoint = znodes.RegisteredEndpoint("PLAINTEXT", "h", port, "PLAINTEXT")
     return znodes.BrokerRegistration((endpoint,), 77, rack=rack)
+
+
+# ACLs.
+
+ACL = b'{"acls":[{"principal":"User:a","permissionType":"Allow","operation":"Read","host":"*"}]}'
+
+
+@pytest.mark.parametrize("data", [ACL, b'{"version":9,"acls":[{}]}', b"?", b'{"acls":1}'])
+@pytest.mark.parametrize("path", ["/kafka-acl/Topic/t", "/kafka-acl-extended/prefixed/Group/a/b"])
+def test_acls_are_refused(path: str, data: bytes) -> None:
+    async def test(w: World) -> None:
+        await refuse_acls(w.session)
+        await make_path(w.session, "/kafka-acl/Cluster")
+        await make_path(w.session, path)
+        await refuse_acls(w.session)  # those that Kafka's authorizer makes when it starts
+        await w.session.set(path, b'{"version":1,"acls":[]}')
+        await refuse_acls(w.session)
+        await w.session.set(path, data)
+        with pytest.raises(CannotJoin, match=f"{path} is the first"):
+            await refuse_acls(w.session)
+
+    run(test)
 
 
 # The entry.

@@ -1,0 +1,55 @@
+"""Beside Apache Kafka's brokers: what of theirs this broker does not do is said once.
+
+Their registrations look like ours, but they advertise Envelope, which no broker of ours does.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from .metadata import MetadataCache
+from .peers.addresses import Peers
+from .peers.negotiation import negotiate
+from .peers.peer import PeerFailed
+
+log = logging.getLogger(__name__)
+
+ENVELOPE_KEY: Final = 58
+ASK_TIMEOUT_MS: Final = 10_000
+RETRY_S: Final = 10.0
+NOT_DONE: Final = (
+    "transactions are refused where it leads; compression.type other than producer has no effect; "
+    "client quotas are not enforced"
+)
+
+
+async def warn_beside_kafka(metadata: MetadataCache, peers: Peers, broker_id: int) -> None:
+    """Ask every other broker until one is Kafka's; return then."""
+    asked = {broker_id}
+
+    def unasked() -> set[int]:
+        asked.intersection_update({broker_id, *metadata.brokers})
+        return metadata.brokers.keys() - asked
+
+    while True:
+        await metadata.wait_until(lambda: bool(unasked()))
+        for other in unasked():
+            try:
+                found = await is_kafka(peers, other, broker_id)
+            except PeerFailed:
+                await asyncio.sleep(RETRY_S)
+                continue
+            if found:
+                log.warning("broker=%d is Apache Kafka's, this one does less: %s", other, NOT_DONE)
+                return
+            asked.add(other)
+
+
+async def is_kafka(peers: Peers, other: int, broker_id: int) -> bool:
+    """Whether another broker is Apache Kafka's.  Raises: PeerFailed."""
+    address = peers.address(other)
+    peer = peers.open(address, client_id=str(broker_id), timeout_ms=ASK_TIMEOUT_MS)
+    try:
+        return ENVELOPE_KEY in (await negotiate(peer.ask)).ranges
+    finally:
+        peer.close()
