@@ -12,6 +12,7 @@ from collections.abc import Collection
 from typing import Final
 
 from .cluster.controller import ClusterController
+from .cluster.election import read_holder
 from .cluster.links import BrokerLinks
 from .control import ControlRequests
 from .coordination import znodes
@@ -59,6 +60,7 @@ class Member:
         node.controller = ClusterController(
             session, node.broker_id, config, node.runtime, BrokerLinks(node), tasks
         )
+        node.controller.on_kraft = session.give_up
         node.replicator = Replicator(
             node, tasks, self._peers, self._client, broker_epoch=self._broker_epoch
         )
@@ -77,7 +79,7 @@ class Member:
     async def register(self, registration: znodes.BrokerRegistration) -> None:
         """Become visible, and again after every end of the session.
 
-        Raises: CannotJoin.
+        Raises: CannotJoin, KRaftControls.
         """
         self._registration = registration
         await self._enter(registration)
@@ -85,11 +87,12 @@ class Member:
         self._session.on_renewed.append(self._renew)
 
     async def _enter(self, registration: znodes.BrokerRegistration) -> None:
-        """Be seen, and refuse whoever was controller before.
+        """Be seen, unless a KRaft controller leads; and refuse whoever was controller before.
 
         A controller that has not heard of its end yet would see a broker come that knows of no
-        other, and have it lead as it did in its earlier life.  Raises: CannotJoin.
+        other, and have it lead as it did in its earlier life.  Raises: CannotJoin, KRaftControls.
         """
+        await read_holder(self._session)
         with contextlib.suppress(NoNode, MalformedZnode):  # who stands for controller names it
             data, _ = await self._session.get(znodes.CONTROLLER_EPOCH)
             self._node.control.heard_of(znodes.decode_controller_epoch(data))

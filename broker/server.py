@@ -26,6 +26,7 @@ from odradek.storage.log_dirs import LogDirs
 from . import maintenance
 from .client_quotas import ClientQuotas
 from .closing import close_log_dirs
+from .cluster.election import KRaftControls
 from .cluster_directory import brokers_in
 from .config import Config, ConfigError
 from .connections import Connections
@@ -237,7 +238,8 @@ class Broker:
         return self._failed is not None and self._failed.done()
 
     def _on_session_end(self, error: CoordinationError) -> None:
-        self._fail(f"the coordination store is lost: {error}")
+        is_gone = not isinstance(error, KRaftControls)
+        self._fail(f"the coordination store is lost: {error}" if is_gone else str(error))
 
     async def _log_configs(self, session: Session) -> Callable[[str], LogConfig]:
         """The log settings of each topic."""

@@ -77,6 +77,8 @@ class ClusterController:
         self._may_stand_s = -BACKOFF_MAX_S
         self.controller_id = NOBODY
         """As /controller says; -1: nobody."""
+        self.on_kraft: Callable[[KRaftControls], None] = lambda error: None
+        """Called when /controller is taken by who leads no brokers like this one."""
 
     # For the broker.
 
@@ -221,6 +223,8 @@ class ClusterController:
         except (KRaftControls, MalformedZnode) as error:
             log.error("no election reason=%s", error)
             self.lost()
+            if isinstance(error, KRaftControls):
+                self.on_kraft(error)
 
     async def _contend(self) -> None:
         """Learn who is the controller; become it if nobody is.

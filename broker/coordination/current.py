@@ -116,6 +116,12 @@ class CurrentSession:
         if session is not None:
             await session.close()
 
+    def give_up(self, error: CoordinationError) -> None:
+        """Go on no more, as if the session were lost for good; `close` ends it."""
+        for drop in self.on_lost:
+            drop()
+        self._fail(error)
+
     def _live(self) -> Session:
         if self._session is None:
             raise SessionExpired(f"session {self._id:#x} has ended, and there is no new one yet")

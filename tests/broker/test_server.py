@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from odradek.broker import roles
+from odradek.broker.config import load_config
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from odradek.broker.coordination.journal import SqliteJournal
 from odradek.broker.runtime import Runtime
-from odradek.broker.server import STORE_FILE, StartupError
+from odradek.broker.server import STORE_FILE, Broker, StartupError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.storage.checkpoint import CLEAN_SHUTDOWN
@@ -206,6 +207,56 @@ async def test_a_store_that_fails(broker: RunningBroker, monkeypatch: pytest.Mon
     reason = await asyncio.wait_for(broker.failed(), DEADLINE_S)
     assert "store" in reason
     assert "disk I/O error" in reason
+
+
+# A cluster that is being migrated to KRaft.
+
+KRAFT = znodes.ControllerNode(3000, 0, kraft_controller_epoch=4).encode()
+
+
+@on_broker(both=False)
+async def test_a_kraft_controller_takes_over(broker: RunningBroker) -> None:
+    """It elects leaders whom this broker hears nothing of: nobody may write here any more."""
+    await (await broker.client()).create_topic("t")
+    await broker.session.set(znodes.CONTROLLER, KRAFT)
+    reason = await asyncio.wait_for(broker.failed(), DEADLINE_S)
+    assert reason.startswith("/controller is held by a KRaft controller (epoch 4)")
+    assert broker.node.broker_epoch == -1
+    assert not broker.node.controller.is_active
+
+
+@pytest.mark.parametrize("is_renewed", [False, True])
+def test_nobody_registers_where_a_kraft_controller_leads(tmp_path: Path, is_renewed: bool) -> None:
+    async def main() -> None:
+        runtime = Runtime.system()
+        store = EmbeddedStore(tmp_path / "store", runtime=runtime)
+        await store.start()
+        other = await store.open_session(60_000)
+        config = load_config(
+            overrides={"listeners": f"PLAINTEXT://{HOST}:0", "log.dirs": str(tmp_path / "data")}
+        )
+        broker = Broker(config, runtime, store=store)
+        try:
+            if is_renewed:
+                await broker.start()
+                await broker.retire()  # it would only resign
+                await other.create(znodes.CONTROLLER, KRAFT)
+                await store.expire_session(broker._session.id)
+                assert "KRaft" in await asyncio.wait_for(broker.failed(), DEADLINE_S)
+            else:
+                await other.create(znodes.CONTROLLER, KRAFT)
+                with pytest.raises(StartupError, match="KRaft"):
+                    await broker.start()
+            registrations = await other.exists(znodes.BROKER_IDS)
+            assert registrations is not None
+            # A session's node comes and goes.
+            assert (registrations.cversion, registrations.num_children) == (2 * is_renewed, 0)
+        finally:
+            await broker.stop()
+            await store.close()
+            runtime.close()
+
+    asyncio.run(main())
 
 
 # Directories that the store does not know.
