@@ -27,7 +27,7 @@ HEADER_TAGS_MAX: Final = 1000  # none is defined yet
 
 
 class RequestHeader(Message, api_key=-1, versions="0-2", flexible="2+"):
-    """The header as declared by Kafka; `read_request_header` is the reader that is used."""
+    """The header as declared by Kafka; read by `read_request_start` and `read_client_id`."""
 
     request_api_key: int = int16("0+")
     request_api_version: int = int16("0+")

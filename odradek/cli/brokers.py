@@ -3,7 +3,7 @@
 kafka-python's admin client lacks what the commands need: ConsumerGroupDescribe, the error of each
 config resource, the configs of all brokers together.  So its connections (bootstrap, TLS, SASL,
 choice of version) carry messages of `odradek.protocol` here.  This is the only place that touches
-what kafka-python keeps to itself.
+what kafka-python keeps to itself, for which pyproject.toml takes the tested versions only.
 """
 
 import time
