@@ -83,4 +83,5 @@ def checkpoint_plan(
         },
     }
     rendered = [(f"{directory}/{name}", render_offsets(o)) for name, o in contents.items()]
-    return CheckpointPlan(files, rendered, recovery_points)
+    starts = {log: log.log_start_offset for log in logs.values()}
+    return CheckpointPlan(files, rendered, recovery_points, starts)

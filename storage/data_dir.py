@@ -366,12 +366,14 @@ class DataDir:
         return plan
 
     def checkpointed(self, plan: CheckpointPlan) -> None:
-        """The plan was run without an error: producer snapshots that it outdates may go."""
+        """The plan was run without an error: log starts are safe, older snapshots may go."""
         self.remembered = set(plan.recovery_points)
+        for log, start_offset in plan.log_starts.items():
+            log.flushing.start_offset = start_offset
         for key, recovery_point in plan.recovery_points.items():
-            log = self.logs.get(key) or self.futures.get(key)
-            if log is not None:
-                log.flushing.prune_snapshots(recovery_point)
+            known = self.logs.get(key) or self.futures.get(key)
+            if known is not None:
+                known.flushing.prune_snapshots(recovery_point)
 
     def checkpoint(self) -> None:
         """Write all checkpoints now, with fsync.  Raises: DiskFull, LogDirFailed."""

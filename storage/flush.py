@@ -40,11 +40,14 @@ class Flushing:
         "id_unsynced",
         "recovery_point",
         "snapshot_offset",
+        "start_offset",
         "start_unsynced",
         "unflushed_bytes",
     )
 
-    def __init__(self, files: FileSystem, directory: str, recovery_point: int) -> None:
+    def __init__(
+        self, files: FileSystem, directory: str, recovery_point: int, start_offset: int
+    ) -> None:
         self._files = files
         self._directory = directory
         self._cut_unsynced = False
@@ -59,6 +62,8 @@ class Flushing:
         """Whether partition.metadata was written and is not synced."""
         self.recovery_point = recovery_point
         self.snapshot_offset = -1
+        self.start_offset = start_offset
+        """Where the log starts after a crash, as a checkpoint on disk says."""
         self.start_unsynced = False
         """Whether segments below the log start may come back in a power cut: their names are not
         safely gone, so that only the checkpoint says where the log starts."""

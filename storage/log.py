@@ -92,7 +92,7 @@ class Log:
         self.epochs = epochs
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
-        self.flushing = Flushing(files, directory, recovery_point)
+        self.flushing = Flushing(files, directory, recovery_point, log_start_offset)
         self.cleaner_offset: int | None = None
         """First offset that was never compacted, as in cleaner-offset-checkpoint."""
         self.generation = 0
@@ -128,6 +128,11 @@ class Log:
     def recovery_point(self) -> int:
         """Offset below which everything is safe on disk."""
         return self.flushing.recovery_point
+
+    @property
+    def safe_start_offset(self) -> int:
+        """Where the log starts, as far as a crash does not take that back."""
+        return min(self.log_start_offset, self.flushing.start_offset)
 
     @property
     def unflushed_bytes(self) -> int:

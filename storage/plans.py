@@ -5,7 +5,7 @@ broker may give it to its offload. A plan is run once. The descriptors that it n
 until `release`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .checkpoint import PARTITION_METADATA
@@ -145,17 +145,19 @@ class DeletePlan:
 class CheckpointPlan:
     """Write checkpoint files; only one plan of a directory may run at a time."""
 
-    __slots__ = ("_contents", "_files", "recovery_points")
+    __slots__ = ("_contents", "_files", "log_starts", "recovery_points")
 
     def __init__(
         self,
         files: FileSystem,
         contents: Sequence[tuple[str, Bytes]],
         recovery_points: dict[tuple[str, int], int],
+        log_starts: "Mapping[Log, int]",
     ) -> None:
         self._files = files
         self._contents = contents
         self.recovery_points = recovery_points
+        self.log_starts = log_starts
 
     def run(self) -> None:
         """Replace each file atomically, with fsync.  Raises: DiskFull, LogDirFailed."""

@@ -56,7 +56,12 @@ class Taking:
         try:
             if data.records and not await self._append(following, data):
                 return True  # it has another role now
+            start_before = partition.log.log_start_offset
             partition.take_offsets(data.high_watermark, data.log_start_offset)
+            if partition.log.log_start_offset != start_before:
+                # The leader may have promised that no crash takes it back (DeleteRecords), and is
+                # not told before that is so.
+                self._replicas.must_checkpoint.set()
             self._replicas.suspects.followed(partition, data.high_watermark)
         except UnexpectedOffset as error:
             kept = partition.log

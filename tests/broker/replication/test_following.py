@@ -16,6 +16,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k21_delete_records import DeleteRecordsResponse
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.records import Codec
+from odradek.storage.checkpoint import LOG_START, parse_offsets
 from odradek.storage.errors import CorruptLog, DiskFull
 from odradek.storage.following import Appended
 from odradek.storage.load_report import LoadReport
@@ -330,6 +331,39 @@ async def test_deleted_records_are_deleted_on_followers(cluster: Cluster) -> Non
     cluster[1].metadata.update_brokers(1, [cluster[1].info])
     assert await delete(2, 0) == (2, 0), "the other one is dead"
     assert not cluster[1].partition().waiters
+
+
+@on_cluster(3)
+async def test_a_deletion_that_is_answered_survives_the_death_of_all(cluster: Cluster) -> None:
+    await cluster.take(state_of(1, 0, [1, 2, 3], [1, 2, 3]))
+    await produce(cluster, 1, b"a", b"b", b"c", acks=-1)
+    await cluster.until_equal()
+    client = await cluster[1].client()
+    answer: DeleteRecordsResponse = await client.ask(delete_records((*KEY, 2)), 2)
+    (result,) = answer.topics[0].partitions
+    assert (result.low_watermark, result.error_code) == (2, 0)
+    for broker in cluster.brokers.values():
+        data_dir = broker.log_dirs.of(broker.partition().log.directory)
+        assert data_dir is not None
+        assert parse_offsets(read(f"{data_dir.path}/{LOG_START}")) == {KEY: 2}
+
+
+@on_cluster(replica_high_watermark_checkpoint_interval_ms="20")
+async def test_a_follower_with_a_full_disk_promises_no_start(cluster: Cluster) -> None:
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", b"b", acks=-1)
+    await cluster.until_equal()
+    client, follower = await cluster[1].client(), cluster[2].partition().log
+    cluster[2].files.where = LOG_START
+    cluster[2].files.faults["write"] = FULL
+    deleting = asyncio.ensure_future(client.ask(delete_records((*KEY, 1)), 2))
+    await until(lambda: follower.log_start_offset == 1)
+    await produce(cluster, 1, b"c", acks=-1)
+    assert cluster[1].partition().followers[2].log_start_offset == 0, "it has fetched since"
+    assert not deleting.done()
+    cluster[2].files.faults.clear()
+    answer: DeleteRecordsResponse = await asyncio.wait_for(deleting, 10)
+    assert answer.topics[0].partitions[0].low_watermark == 1
 
 
 @on_cluster(3)
