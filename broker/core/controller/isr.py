@@ -113,10 +113,14 @@ def _check(
 
 
 def _is_sound(change: IsrChange, broker_id: int, state: PartitionState) -> bool:
-    """Kafka 3.9 believes what brokers say here; no broker that is well says anything else."""
+    """Kafka 3.9 believes what brokers say here; no broker that is well says anything else.
+
+    Who was given up by a reassignment stays in sync until the controller takes it out, and the
+    leader, who lets another one join meanwhile, goes on naming it.
+    """
     return (
         broker_id == state.leader
         and broker_id in change.isr
         and len(set(change.isr)) == len(change.isr)
-        and set(change.isr) <= set(state.replicas)
+        and set(change.isr) <= {*state.replicas, *state.isr}
     )

@@ -72,6 +72,18 @@ def test_checks(isr: tuple[int, ...], values: dict[str, Any], code: ErrorCode | 
     assert cluster.take(), "metadata is told also then"
 
 
+def test_who_was_given_up_stays_in_sync_while_others_come_and_go() -> None:
+    """As when a reassignment ends; Kafka 3.9.2 takes this, too."""
+    cluster = started()
+    cluster.set_state(KEY, isr=(1, 2, 4))
+    cluster.run(procedures.isr_changes_noticed(cluster.context, [KEY]))
+    for isr in ((1, 2, 4, 3), (1, 4), (1,)):
+        changed = cluster.alter(KEY, *isr)
+        assert isinstance(changed, PartitionState)
+        assert changed.isr == isr
+    assert cluster.alter(KEY, 1, 4) == ErrorCode.INVALID_REQUEST, "it does not come back"
+
+
 def test_a_broker_that_shuts_down_joins_no_isr() -> None:
     cluster = started()
     cluster.run(procedures.shut_down(cluster.context, 3, cluster.brokers[3].epoch))
