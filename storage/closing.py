@@ -16,7 +16,7 @@ from .plans import FlushPlan
 if TYPE_CHECKING:
     from .data_dir import DataDir
 
-LOGS_AT_ONCE: Final = 256  # each holds a few descriptors until its plan has run
+LOGS_AT_ONCE: Final = 256  # each holds a descriptor until its plan has run
 
 
 def close_steps(data_dir: "DataDir", files: FileSystem) -> Generator[list[FlushPlan]]:

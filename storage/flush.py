@@ -195,11 +195,13 @@ class Flushing:
     def _plan(self, log: "Log", *, with_active_index: bool) -> FlushPlan:
         active = log.segments.active
         log_files: list[LogFile] = [active.file]
-        for segment in (*self._rolled, active) if with_active_index else self._rolled:
-            log_files += segment.all_files()
         if not (with_active_index or active.txn_index.is_empty):
             log_files.append(active.txn_index.file)
-        paths = [snapshot_path(self._directory, offset) for offset in self._unsynced_snapshots]
+        # By name, since there may be more of them than the process has descriptors. What has taken
+        # such a name meanwhile, in compaction, is synced; what is gone is not of the log any more.
+        finished = (*self._rolled, active) if with_active_index else self._rolled
+        paths = [file.path for segment in finished for file in segment.all_files()]
+        paths += [snapshot_path(self._directory, offset) for offset in self._unsynced_snapshots]
         if log.epochs.unsynced:
             paths.append(log.epochs.path)
         if self.id_unsynced:

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class FlushPlan:
-    """fsync of everything that a recovery point of `offset_end` relies on."""
+    """fsync of everything that a recovery point of `offset_end` relies on.
+
+    `log_files` are those that may be appended to meanwhile; all else is opened in its turn.
+    """
 
     __slots__ = (
         "_directories",

@@ -6,8 +6,11 @@ takes everything else away, in the harshest way that POSIX allows without reorde
 
 import os
 import random
+import resource
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -282,4 +285,34 @@ def test_a_segment_that_was_compacted_is_not_synced_any_more(tmp_path: Path) -> 
     replaced.close()
     flush(log)
     assert log.recovery_point == 100
+    data_dir.abandon()
+
+
+@contextmanager
+def descriptors_left(count: int) -> Iterator[None]:
+    """Let this process open only so many files more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = {int(name) for name in os.listdir("/proc/self/fd")}
+    left = (number for number in range(soft) if number not in used)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(left, count, None)), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_more_segments_than_descriptors_are_made_safe(tmp_path: Path, *, stops: bool) -> None:
+    files = RealFileSystem(open_files_max=8)
+    data_dir = opened(tmp_path, files)
+    log = data_dir.create_log("t", 0, topic_id=None, config=LogConfig(segment_bytes=100))
+    with descriptors_left(20):
+        for number in range(40):
+            append(log, batch_of([b"%d" % number]))
+        assert len(log.segments) == 40
+        if stops:
+            data_dir.close()
+        else:
+            flush(log)
+    assert log.recovery_point == 40
     data_dir.abandon()
