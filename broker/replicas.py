@@ -63,6 +63,9 @@ class Replicas:
         self.refused: set[TopicPartition] = set()
         """Replicas that are served, but were to lead while their disk was full; `Unmade` has the
         controller, who takes them for offline, say again who leads."""
+        self.undeleted: set[TopicPartition] = set()
+        """Replicas whose directory a full disk kept from being renamed; the controller, whose
+        deletion waits, is asked by `Unmade`, too."""
         self.offline: set[TopicPartition] = set()
         """Replicas in a log directory that has failed, or that may be in one."""
         self.on_log_dir_failed: Callable[[Collection[TopicPartition]], None] = lambda offline: None

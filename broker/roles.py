@@ -311,8 +311,11 @@ async def stop(
         await slices.step()
         await replicas.logs.delete(key)
         replicas.unmade.discard(key)
+        replicas.undeleted.discard(key)
         is_offline = key in replicas.offline or replicas.is_offline  # by now
-        if is_offline or _is_in_the_way(replicas, key):
+        if not is_offline and _is_in_the_way(replicas, key):
+            replicas.undeleted.add(key)
+        if is_offline or key in replicas.undeleted:
             codes[key] = ErrorCode.KAFKA_STORAGE_ERROR
     replicas.forget_overrides({topic for topic, _ in doomed})
     return codes
@@ -320,4 +323,4 @@ async def stop(
 
 def _is_in_the_way(replicas: Replicas, key: TopicPartition) -> bool:
     """Whether a log has the name that can't be used, and could not be renamed on a full disk."""
-    return replicas.log_dirs.is_unserved(key) or replicas.log_dirs.find(*key) is not None
+    return any(data_dir.holds(key) for data_dir in replicas.log_dirs.online)

@@ -252,6 +252,10 @@ class DataDir:
         """How many replicas lie here, with those that are being made or are on their way here."""
         return len(self.logs) + len(self.futures) + self._creating_count
 
+    def holds(self, key: TopicPartition) -> bool:
+        """Whether a partition lies here, be it that it could not be loaded."""
+        return key in self.logs or key in self.unserved
+
     def space(self) -> tuple[int, int]:
         """Size of the file system and what is left of it, in bytes.  Raises: LogDirFailed."""
         return self._files.space(self.path)

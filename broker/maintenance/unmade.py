@@ -1,5 +1,5 @@
 """Replicas that a full disk had no room for are made once it has some; those that it kept from
-leading may lead then.
+leading may lead then, and those that it kept from being deleted are deleted.
 
 The controller is asked to say again who leads what, as after a log directory has failed.
 """
@@ -18,7 +18,7 @@ ROOM_BYTES_MIN: Final = 1 << 20
 
 
 class Unmade:
-    """Looks after the replicas of one broker that could not be made."""
+    """Looks after the replicas of one broker that could not be made, or deleted."""
 
     def __init__(self, replicas: Replicas, runtime: Runtime) -> None:
         self._replicas = replicas
@@ -35,7 +35,7 @@ class Unmade:
         replicas, log_dirs = self._replicas, self._replicas.log_dirs
         # Those whose files are damaged would not come about by being made.
         wanted = [key for key in replicas.unmade if not log_dirs.is_unserved(key)]
-        if not (wanted or replicas.refused):
+        if not (wanted or replicas.refused or replicas.undeleted):
             return False
         with_room = [d for d in list(log_dirs.online) if await self._has_room(d)]
         replicas.refused &= replicas.partitions.keys()
@@ -45,7 +45,9 @@ class Unmade:
             if log_dirs.of(replicas.partitions[key].log.directory) in with_room
         }
         replicas.refused -= ready  # once: if they are refused again they are here again
-        return bool(ready or (wanted and with_room))
+        deletable = {key for key in replicas.undeleted if any(d.holds(key) for d in with_room)}
+        replicas.undeleted -= deletable
+        return bool(ready or deletable or (wanted and with_room))
 
     async def _has_room(self, data_dir: DataDir) -> bool:
         try:

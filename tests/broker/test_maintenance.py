@@ -197,6 +197,26 @@ def test_what_had_no_room_is_made_when_there_is_some(
     asyncio.run(main())
 
 
+def test_what_a_full_disk_did_not_delete_is_deleted_when_it_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        monkeypatch.setattr("odradek.broker.maintenance.unmade.RETRY_MS", 20)
+        files = FaultyFiles()
+        async with running(tmp_path, NEVER, files=files) as broker:
+            client = await broker.client()
+            await client.create_topic("t")
+            files.where, files.faults = "t-0", {"rename": errno.ENOSPC}
+            await client.ask(delete_topics(6, "t"), 6)
+            assert broker.node.replicas.log_dirs.find("t", 0) is not None
+            files.faults = {}
+            await until(lambda: broker.node.replicas.log_dirs.find("t", 0) is None)
+            await client.create_topic("t")
+            assert await client.append("t", batch_of(b"a")) == 0
+
+    asyncio.run(main())
+
+
 class Gate:
     """Holds the threads that sync until it is opened."""
 

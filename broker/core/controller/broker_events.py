@@ -48,9 +48,15 @@ def brokers_changed(context: Context, registered: Mapping[int, LiveBroker]) -> P
 
 
 def log_dirs_failed(context: Context, broker_ids: Collection[int]) -> Procedure[None]:
-    """Brokers have lost log directories: their answers to LeaderAndIsr tell which replicas."""
+    """Brokers have lost log directories: their answers to LeaderAndIsr tell which replicas.
+
+    Or, if they are Odradek's, have got room again for what a full disk did not let them do. So
+    deletions that failed are tried again; in Kafka they wait until the broker comes anew.
+    """
     replicas = context.replicas_on(broker_ids)
     yield from change_replicas(context, replicas, ReplicaStatus.ONLINE)
+    topics = sorted({topic for keys in replicas.values() for topic, _ in keys})
+    yield from retry_deletions(context, topics)
 
 
 def leader_and_isr_answered(

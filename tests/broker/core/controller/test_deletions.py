@@ -229,6 +229,22 @@ def test_a_log_dir_event_disturbs_no_deletion() -> None:
     assert is_gone(cluster)
 
 
+def test_a_deletion_that_failed_goes_on_once_its_disk_has_room() -> None:
+    cluster = started(1, 2)
+    cluster.delete("t")
+    full = {("t", 0): ErrorCode.KAFKA_STORAGE_ERROR}
+    cluster.run(procedures.stop_replica_answered(cluster.context, 1, full))
+    assert cluster.context.deletions_halted == {"t"}
+    cluster.take()
+    done = {("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.NONE}
+    for broker_id in (1, 2):
+        cluster.run(procedures.stop_replica_answered(cluster.context, broker_id, done))
+    assert not is_gone(cluster)
+    cluster.run(procedures.log_dirs_failed(cluster.context, [1]))
+    cluster.deliver()
+    assert is_gone(cluster)
+
+
 def test_who_was_away_hears_of_a_deletion_that_goes_on() -> None:
     cluster = started(1, 2, 3)
     cluster.brokers.pop(3)
