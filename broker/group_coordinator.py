@@ -14,12 +14,13 @@ from odradek.protocol.schema import Message
 from odradek.storage.errors import LogDirFailed
 
 from .call import Call
+from .coordination.interface import Session
 from .core.groups.effects import Caller
 from .core.groups.group import TopicImage
 from .core.groups.member_ids import MemberIds
-from .core.groups.partitioner import partition_of
 from .core.partition import Partition
 from .core.topic_names import GROUP_OFFSETS_TOPIC
+from .group_partitions import GroupPartitions
 from .metadata import BrokerInfo, MetadataCache
 from .tasks import TaskSupervisor
 
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 
 CREATE_TIMEOUT_MS: Final = 10_000
 SHORTAGE_SILENCE_MS: Final = 60_000
+RETRY_S: Final = 1.0
 
 
 def caller_of(call: Call) -> Caller:
@@ -68,16 +70,14 @@ class MetadataTopics:
 class GroupCoordinator:
     """All groups of this broker."""
 
-    def __init__(self, node: "Node", tasks: TaskSupervisor) -> None:
+    def __init__(self, node: "Node", session: Session, tasks: TaskSupervisor) -> None:
         self._node = node
         self._tasks = tasks
         self._topics = MetadataTopics(node.metadata)
         self._member_ids = MemberIds(node.runtime.random.randbytes)
         self._led: dict[int, LedShard] = {}
         self._shortage_silent_until_ms = 0
-        # Counted once, as in Kafka: with more partitions the groups would be looked for elsewhere.
-        self._counted_id = b""
-        self._partition_count = 1
+        self._partitions = GroupPartitions(node.metadata, session)
 
     # Where a group is.
 
@@ -88,22 +88,19 @@ class GroupCoordinator:
         """
         metadata = self._node.metadata
         if GROUP_OFFSETS_TOPIC not in metadata.topics:
+            self._partitions.forget()
             await self._create_topic()
-        state = metadata.partition(GROUP_OFFSETS_TOPIC, self._partition_of(group_id))
+        if (number := self._partitions.of(group_id)) is None:
+            await self._partitions.learn()
+            number = self._partitions.of(group_id)
+            assert number is not None
+        state = metadata.partition(GROUP_OFFSETS_TOPIC, number)
         broker = metadata.brokers.get(-1 if state is None else state.leader)
         if broker is None:
             raise Refused(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUP_OFFSETS_TOPIC} has no leader"
             )
         return broker
-
-    def _partition_of(self, group_id: str) -> int:
-        info = self._node.metadata.topics.get(GROUP_OFFSETS_TOPIC)
-        if info is not None and info.topic_id != self._counted_id:
-            self._partition_count = len(info.partitions)
-            if self._node.metadata.is_told:  # else more of them may be to come
-                self._counted_id = info.topic_id
-        return partition_of(group_id, self._partition_count)
 
     async def _create_topic(self) -> None:
         """Raises: Refused."""
@@ -154,7 +151,10 @@ class GroupCoordinator:
         return self._led_of(group_id).shard
 
     def _led_of(self, group_id: str) -> "LedShard":
-        led = self._led.get(self._partition_of(group_id))
+        number = self._partitions.of(group_id)
+        if number is None and self.is_loading:
+            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        led = None if number is None else self._led.get(number)
         if led is None:
             raise Refused(ErrorCode.NOT_COORDINATOR)
         if led.is_loading:
@@ -204,10 +204,17 @@ class GroupCoordinator:
             note_failure=node.replicas.note_failure,
         )
         led = self._led[number] = LedShard(shard, group_log, node.clock)
-        self._tasks.spawn(self._load(led), f"load {GROUP_OFFSETS_TOPIC}-{number}")
+        self._tasks.spawn(self._load(number, led), f"load {GROUP_OFFSETS_TOPIC}-{number}")
 
-    async def _load(self, led: "LedShard") -> None:
+    async def _load(self, number: int, led: "LedShard") -> None:
         node = self._node
+        while self._led.get(number) is led:
+            try:
+                await self._partitions.learn()
+                break
+            except Refused as refused:
+                log.info("groups wait partition=%d reason=%s", number, refused.message)
+                await asyncio.sleep(RETRY_S)
         try:
             await led.load(
                 node.runtime.offload,

@@ -267,7 +267,7 @@ class Broker:
         node.topics = Topics(node, session)
         node.dynamic_configs = DynamicConfigs(node, session)
         node.client_quotas = ClientQuotas(session)
-        node.groups = GroupCoordinator(node, tasks)
+        node.groups = GroupCoordinator(node, session, tasks)
         self._stack.callback(node.groups.close)
         for data_dir in log_dirs.online:
             for plan in data_dir.deleted_plans():

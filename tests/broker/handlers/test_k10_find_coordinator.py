@@ -1,7 +1,7 @@
 import pytest
 
 from odradek.broker.core.groups.partitioner import partition_of
-from odradek.broker.group_coordinator import GroupCoordinator
+from odradek.broker.group_partitions import GroupPartitions
 from odradek.broker.metadata import TopicInfo
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import MetadataRequest
@@ -36,20 +36,17 @@ async def test_the_first_question_makes_the_topic(broker: RunningBroker) -> None
 
 
 @on_broker({"offsets.topic.num.partitions": "3"}, both=False)
-async def test_groups_are_not_found_by_a_part_of_the_partitions_for_good(
-    broker: RunningBroker,
-) -> None:
-    """As a broker that starts may hear of them: who asks to join does not wait."""
-    client, node = await broker.client(), broker.node
+async def test_groups_are_not_found_by_a_part_of_the_partitions(broker: RunningBroker) -> None:
+    """As a broker that starts may hear of them."""
+    client, cache = await broker.client(), broker.node.metadata
     await client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
-    starting, cache = GroupCoordinator(node, node.groups._tasks), node.metadata
     ((name, whole),) = cache.topics.items()
-    part = TopicInfo(name, whole.topic_id)
+    cache.topics[name] = part = TopicInfo(name, whole.topic_id)
     part.put(whole.partitions[0])
-    cache.is_told, cache.topics[name] = False, part
-    assert starting._partition_of("g") == 0
-    cache.is_told, cache.topics[name] = True, whole
-    assert starting._partition_of("g") == partition_of("g", 3) != 0
+    partitions = GroupPartitions(cache, broker.session)
+    assert partitions.of("g") is None
+    await partitions.learn()
+    assert partitions.of("g") == partition_of("g", 3) != 0
 
 
 @on_broker({"offsets.topic.replication.factor": "3"}, both=False)
