@@ -1,17 +1,14 @@
 """Who is no broker gets the same refusals from Kafka and from us.
 
 Kafka refuses what brokers say to each other if it has an authorizer that allows nothing; ours where
-clients have a listener of their own. `python -m tests.wire.test_cluster_actions` records Kafka's
-answers anew.
+clients have a listener of their own.
 """
 
 import asyncio
-import json
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -30,13 +27,12 @@ from odradek.protocol.messages.k56_alter_partition import (
 from odradek.protocol.messages.k67_allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.protocol.schema import Message
 from tests.broker.running import running
-from tests.kafka.apache import HOST
-from tests.support.connections import RawConnection
-from tests.support.frames import answer_in, request_bytes, response_class
 
-from .fences import EPOCH, OTHER, OURS, Script, Step, told
+from .comparing import SIDES, Kafka, mode_of
+from .controlled import answers_of_kafka, answers_to, compare_with_kafka
+from .fences import EPOCH, OTHER, OURS, Script, Step
 from .message_json import VECTORS
-from .test_control_fences import ControlledKafka, written
+from .recording import Answers
 
 VECTOR: Final = VECTORS / "cluster_actions.json"
 SETTINGS: Final = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
@@ -46,8 +42,8 @@ TOPIC: Final = "t"
 class Refused:
     """Every request that only a broker may send, in every version."""
 
-    def __init__(self) -> None:
-        self._script = Script(-1)
+    def __init__(self, broker_epoch: int) -> None:
+        self._script = Script(broker_epoch)
 
     def names(self) -> Mapping[bytes, str]:
         """The topics by their ids."""
@@ -92,53 +88,24 @@ def _step(request: Message, version: int) -> Step:
     return Step(f"{type(request).__name__} v{version}", version, request)
 
 
-def answers_of_kafka() -> list[list[Any]]:
-    """Each step's name, and what Kafka answers."""
-    home = Path(tempfile.mkdtemp(prefix="cluster-actions-"))
-    broker = ControlledKafka(home, SETTINGS, heap_mb=256)
-    try:
-        broker.start()
-        refused, answers = Refused(), []
-        with RawConnection(HOST, broker.port) as connection:
-            for step in refused.steps():
-                connection.send_frame(request_bytes(step.request, step.version, 1))
-                response = answer_in(
-                    connection.read_frame(), response_class(type(step.request)), step.version
-                )
-                answers.append([step.name, told(response, refused.names())])
-        return answers
-    finally:
-        broker.close()
-        shutil.rmtree(home, ignore_errors=True)
+def answers_of_ours(directory: Path) -> Answers:
+    """What we answer to each step, by its name."""
 
-
-def answers_of_ours(directory: Path) -> list[list[Any]]:
-    """Each step's name, and what we answer."""
-
-    async def main() -> list[list[Any]]:
+    async def main() -> Answers:
         async with running(directory) as broker:
-            refused, answers, client = Refused(), [], await broker.client()
-            for step in refused.steps():
-                response = await client.ask(step.request, step.version)
-                answers.append([step.name, told(response, refused.names())])
-            return answers
+            return await answers_to(await broker.client(), Refused(-1))
 
     return asyncio.run(main())
 
 
-def test_the_same_answers_as_kafka(tmp_path: Path) -> None:
-    expected = json.loads(VECTOR.read_text())
-    found = json.loads(written(answers_of_ours(tmp_path)))
-    assert [name for name, _ in found] == [name for name, _ in expected]
-    different = [(a[0], a[1], b[1]) for a, b in zip(found, expected, strict=True) if a != b]
-    assert not different, "name, our answer, Kafka's"
+@pytest.fixture(params=SIDES)
+def mode(request: pytest.FixtureRequest) -> Kafka:
+    """How Kafka's answers are got."""
+    return mode_of(request)
 
 
-@pytest.mark.java
-@pytest.mark.soak
-def test_kafka_still_answers_so() -> None:
-    assert written(answers_of_kafka()) == VECTOR.read_text()
-
-
-if __name__ == "__main__":
-    VECTOR.write_text(written(answers_of_kafka()))
+def test_the_same_answers_as_kafka(
+    mode: Kafka, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    ours, kafka = partial(answers_of_ours, tmp_path), partial(answers_of_kafka, SETTINGS, Refused)
+    compare_with_kafka(ours, kafka, VECTOR, mode, request)
