@@ -1,8 +1,9 @@
 """Metadata 0-12: the brokers, and where each partition lives.
 
-A topic that does not exist is created if both the client and auto.create.topics.enable allow it;
-the answer then waits for its leaders, where Kafka would let the client ask again. It waits, too,
-until a broker that has just started has been told of everything.
+A topic that does not exist is created if both the client and auto.create.topics.enable allow it.
+The answer says LEADER_NOT_AVAILABLE of it, as Kafka's does: who looks at a topic that he has just
+deleted must see that it is gone, and others ask again. It waits until a broker that has just
+started has been told of everything.
 """
 
 import asyncio
@@ -35,13 +36,12 @@ LISTENER_NOT_FOUND_VERSION_FIRST: Final = 6
 OFFLINE_REPLICAS_NAMED_VERSION_FIRST: Final = 1
 """Before, replicas that can't be reached are left out, and that is an error."""
 NULL_MEANS_ALL_VERSION_FIRST: Final = 1
-AUTO_CREATE_TIMEOUT_MS: Final = 5000
 
 
 def handle(
     request: MetadataRequest, call: Call, node: Node
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    """Answer from the cache, or after the topics to create have been created."""
+    """Answer from the cache, or after the nodes of the topics to create have been written."""
     if call.version < TOPIC_ID_VERSION_FIRST and any(map(_is_by_id, request.topics or ())):
         return _refuse_topic_ids(request)
     if not node.metadata.is_told:
@@ -79,13 +79,16 @@ async def _create_then_respond(
 
 
 async def _create(node: Node, topic: str) -> ErrorCode:
+    """What clients are told of it: to ask again, or why not."""
     try:
-        await node.topics.create_if_absent(topic, timeout_ms=AUTO_CREATE_TIMEOUT_MS)
+        await node.topics.create_if_absent(topic, timeout_ms=0)
     except Refused as refused:
-        log.warning("topic not created topic=%r reason=%s", topic, refused.message or refused.code)
-        timed_out = refused.code == ErrorCode.REQUEST_TIMED_OUT
-        return ErrorCode.LEADER_NOT_AVAILABLE if timed_out else refused.code
-    return ErrorCode.NONE
+        if refused.code != ErrorCode.REQUEST_TIMED_OUT:
+            log.warning(
+                "topic not created topic=%r reason=%s", topic, refused.message or refused.code
+            )
+            return refused.code
+    return ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def _missing(request: MetadataRequest, node: Node) -> list[str]:
@@ -107,7 +110,7 @@ def _missing(request: MetadataRequest, node: Node) -> list[str]:
 def _respond(
     request: MetadataRequest, call: Call, node: Node, refusals: Mapping[str, ErrorCode]
 ) -> MetadataResponse:
-    """`refusals`: why topics were not created."""
+    """`refusals`: why topics that were to be created can't be told of."""
     operations = request.include_topic_authorized_operations
     metadata = node.metadata
     response = MetadataResponse(
@@ -160,7 +163,7 @@ def _topics(
                 responses.append(_topic(known[name], operations, call, node))
         elif asked.name is None:
             responses.append(_refused(None, ErrorCode.INVALID_REQUEST))
-        elif asked.name in known:
+        elif asked.name in known and asked.name not in refusals:
             responses.append(_topic(known[asked.name], operations, call, node))
         else:
             responses.append(_refused(asked.name, _why_missing(asked.name, node, refusals)))

@@ -167,10 +167,9 @@ async def test_who_makes_topics(cluster: Cluster) -> None:
 
 @on_cluster(default_replication_factor="3", num_partitions="2")
 async def test_a_topic_that_is_made_by_itself_anywhere(cluster: Cluster) -> None:
-    answer = await cluster.other.ask(metadata("auto", create=True), 8)
-    (topic,) = answer.topics
-    if topic.error_code == ErrorCode.LEADER_NOT_AVAILABLE:
-        await until(lambda: "auto" in cluster.brokers[cluster.other_id].node.metadata.topics)
+    (topic,) = (await cluster.other.ask(metadata("auto", create=True), 8)).topics
+    assert topic.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    await until(lambda: "auto" in cluster.brokers[cluster.other_id].node.metadata.topics)
     replicas = cluster.replicas("auto", cluster.other_id)
     assert [set(some) for some in replicas] == [{0, 1, 2}] * 2
     # What this broker has not been told of collides all the same.

@@ -87,13 +87,19 @@ def _is_made(talk: Talk, request: MetadataRequest, version: int) -> bool:
 
 def auto_create(talk: Talk) -> None:
     """Topics that a Metadata request makes; asked again until they are there."""
+    taken = talk.create("auto_taken")
     for version in versions(METADATA):
-        name = talk.topic(f"auto_{version}")
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+        names = [talk.topic(f"auto_{version}"), taken, talk.topic(f"auto_{version}_b"), "a b"]
+        several = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
+        talk.ask(f"v{version} at first", several, version)
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=names[0])])
         eventually(partial(_is_made, talk, request, version))
         talk.ask(f"v{version}", request, version)
+        delete = DeleteTopicsRequest(topic_names=[names[0]], timeout_ms=TIMEOUT_MS)
+        talk.ask(f"v{version} deleted", delete, 5)
+        talk.ask(f"v{version} when deleted", request, version)
     collides = MetadataRequest(
-        topics=[MetadataRequestTopic(name=talk.topic("auto.1"))], allow_auto_topic_creation=True
+        topics=[MetadataRequestTopic(name=talk.topic("auto.1.b"))], allow_auto_topic_creation=True
     )
     talk.ask("collides", collides, 12)
 

@@ -24,8 +24,9 @@ from odradek.protocol.messages.k75_describe_topic_partitions import (
 )
 from odradek.protocol.schema import Message
 from tests.broker.coordination.asynchronous import asynchronous
-from tests.broker.requests import metadata
+from tests.broker.requests import delete_topics, metadata
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.awaiting import until
 from tests.support.client import Client
 
 NOT_ASKED_FOR = -(1 << 31)
@@ -98,9 +99,29 @@ async def test_what_is_missing_is_created(broker: RunningBroker) -> None:
     client = await broker.client()
     for version in (0, 3, 12):  # before v4 there is no way to forbid it
         name = f"made-{version}"
-        found = (await topics_of(client, metadata(name, create=version > 3), version))[name]
-        assert found.error_code == 0
+        request = metadata(name, create=version > 3)
+        found = (await topics_of(client, request, version))[name]
+        assert (found.error_code, found.partitions) == (ErrorCode.LEADER_NOT_AVAILABLE, [])
+        await until(lambda: is_led(client, request, version))  # noqa: B023
+        found = (await topics_of(client, request, version))[name]
         assert [p.leader_id for p in found.partitions] == [0, 0, 0]
+
+
+async def is_led(client: Client, request: MetadataRequest, version: int = 12) -> bool:
+    """Whether the topic that it names has leaders."""
+    (found,) = (await topics_of(client, request, version)).values()
+    return not found.error_code and all(p.leader_id >= 0 for p in found.partitions)
+
+
+@on_broker()
+async def test_who_looks_at_what_he_has_deleted_sees_that_it_is_gone(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    deleted = await client.ask(delete_topics(6, "t"), 6)
+    assert deleted.responses[0].error_code == 0
+    found = (await topics_of(client, metadata("t", create=True)))["t"]
+    assert (found.error_code, found.partitions) == (ErrorCode.LEADER_NOT_AVAILABLE, [])
+    await until(lambda: is_led(client, metadata("t")))  # as in Kafka, looking has made it anew
 
 
 @on_broker(both=False)
@@ -145,7 +166,7 @@ async def test_the_answer_waits_for_the_first_word_of_a_controller(broker: Runni
     cache.update_partitions([])
     answer = await asked
     assert (answer.controller_id, [b.node_id for b in answer.brokers]) == (0, [0])
-    assert answer.topics[0].error_code == ErrorCode.NONE
+    assert answer.topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
     assert [b.broker_id for b in (await described).brokers] == [0]
 
 
@@ -221,10 +242,13 @@ async def test_without_a_word_it_is_asked_again(
 @on_broker()
 async def test_many_clients_name_one_new_topic(broker: RunningBroker) -> None:
     clients = [await broker.client() for _ in range(10)]
-    answers = await asyncio.gather(
-        *(topics_of(client, metadata("new", create=True)) for client in clients)
-    )
-    assert {answer["new"].error_code for answer in answers} == {0}
+    request = metadata("new", create=True)
+    answers = await asyncio.gather(*(topics_of(client, request) for client in clients))
+    codes = {answer["new"].error_code for answer in answers}
+    assert ErrorCode.LEADER_NOT_AVAILABLE in codes
+    assert codes <= {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE}, "it may be there by then"
+    await until(lambda: is_led(clients[0], request))
+    answers = await asyncio.gather(*(topics_of(client, request) for client in clients))
     assert len({answer["new"].topic_id for answer in answers}) == 1
 
 
