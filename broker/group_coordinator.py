@@ -89,7 +89,13 @@ class GroupCoordinator:
         metadata = self._node.metadata
         if GROUP_OFFSETS_TOPIC not in metadata.topics:
             self._partitions.forget()
-            await self._create_topic()
+            try:
+                await self.create_topic(timeout_ms=CREATE_TIMEOUT_MS)
+            except Refused as refused:
+                self._say_shortage(refused)
+                raise Refused(
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUP_OFFSETS_TOPIC}: {refused.message}"
+                ) from None
         if (number := self._partitions.of(group_id)) is None:
             await self._partitions.learn()
             number = self._partitions.of(group_id)
@@ -102,26 +108,20 @@ class GroupCoordinator:
             )
         return broker
 
-    async def _create_topic(self) -> None:
-        """Raises: Refused."""
+    async def create_topic(self, *, timeout_ms: int) -> None:
+        """Make the topic of the groups, unless it is there.  Raises: Refused."""
         config = self._node.config
-        try:
-            await self._node.topics.create_if_absent(
-                GROUP_OFFSETS_TOPIC,
-                partitions=config.offsets_topic_num_partitions,
-                replication_factor=config.offsets_topic_replication_factor,
-                configs={
-                    "cleanup.policy": "compact",
-                    "compression.type": "producer",
-                    "segment.bytes": str(config.offsets_topic_segment_bytes),
-                },
-                timeout_ms=CREATE_TIMEOUT_MS,
-            )
-        except Refused as refused:
-            self._say_shortage(refused)
-            raise Refused(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUP_OFFSETS_TOPIC}: {refused.message}"
-            ) from None
+        await self._node.topics.create_if_absent(
+            GROUP_OFFSETS_TOPIC,
+            partitions=config.offsets_topic_num_partitions,
+            replication_factor=config.offsets_topic_replication_factor,
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+            },
+            timeout_ms=timeout_ms,
+        )
 
     def _say_shortage(self, refused: Refused) -> None:
         now_ms = self._node.clock.now_ms()

@@ -25,7 +25,7 @@ from odradek.protocol.primitives import ZERO_UUID
 from ..call import Call
 from ..core.authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_ASKED_FOR
 from ..core.partition_state import NO_LEADER, PartitionState
-from ..core.topic_names import is_internal, is_topic_name
+from ..core.topic_names import GROUP_OFFSETS_TOPIC, is_internal, is_topic_name
 from ..metadata import TopicInfo
 from ..node import Node
 
@@ -81,7 +81,10 @@ async def _create_then_respond(
 async def _create(node: Node, topic: str) -> ErrorCode:
     """What clients are told of it: to ask again, or why not."""
     try:
-        await node.topics.create_if_absent(topic, timeout_ms=0)
+        if topic == GROUP_OFFSETS_TOPIC:
+            await node.groups.create_topic(timeout_ms=0)
+        else:
+            await node.topics.create_if_absent(topic, timeout_ms=0)
     except Refused as refused:
         if refused.code != ErrorCode.REQUEST_TIMED_OUT:
             log.warning(

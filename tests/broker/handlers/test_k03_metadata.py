@@ -113,6 +113,19 @@ async def is_led(client: Client, request: MetadataRequest, version: int = 12) ->
     return not found.error_code and all(p.leader_id >= 0 for p in found.partitions)
 
 
+@on_broker({"offsets.topic.num.partitions": "3"}, both=False)
+async def test_the_topic_of_the_groups_is_made_as_a_group_would_make_it(
+    broker: RunningBroker,
+) -> None:
+    client = await broker.client()
+    request = metadata("__consumer_offsets", create=True)
+    await client.ask(request, 12)
+    await until(lambda: is_led(client, request))
+    assert len(broker.node.metadata.topics["__consumer_offsets"].partitions) == 3
+    configs = await broker.node.topics.overrides("__consumer_offsets")
+    assert configs["cleanup.policy"] == "compact"
+
+
 @on_broker()
 async def test_who_looks_at_what_he_has_deleted_sees_that_it_is_gone(broker: RunningBroker) -> None:
     client = await broker.client()
