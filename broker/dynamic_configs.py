@@ -80,6 +80,7 @@ class DynamicConfigs:
         self._changed = asyncio.Event()
         self._changed.set()
         self._is_stale = False
+        self._allowed_unclean = node.config.unclean_leader_election_enable
         self._handled = -1  # the number of the last notification
         self._waiters: set[tuple[int, asyncio.Future[None]]] = set()
         self.on_broker_changed: list[Callable[[], None]] = []
@@ -100,6 +101,7 @@ class DynamicConfigs:
         with contextlib.suppress(NoNode):  # no group has any
             for name in await self._session.children(znodes.CONFIG_GROUPS):
                 await self._apply(f"groups/{name}")
+        await self._hold_elections()
 
     async def renew(self) -> None:
         """There is a new session: `run` reads everything again, and watches anew.
@@ -154,9 +156,9 @@ class DynamicConfigs:
             data, _ = await self._session.get(path)
             entity_path = znodes.decode_config_change(data)
             if entity_path not in applied:
-                was_allowed = self._node.config.unclean_leader_election_enable
                 texts = await self._apply(entity_path)
-                await self._hold_elections(entity_path, texts, was_allowed=was_allowed)
+                await self._hold_elections_of(entity_path, texts)
+                await self._hold_elections()
             applied.add(entity_path)
         except NoNode:  # purged: it was left long before this broker watched
             pass
@@ -175,14 +177,23 @@ class DynamicConfigs:
             with contextlib.suppress(NoNode):
                 await self._session.delete(path)
 
-    async def _hold_elections(self, entity_path: str, texts: Texts, *, was_allowed: bool) -> None:
-        """If unclean elections are allowed by now the controller holds those that wait for it."""
+    async def _hold_elections_of(self, entity_path: str, texts: Texts) -> None:
+        """If a topic allows unclean elections the controller holds those that wait for it."""
         kind, _, name = entity_path.partition("/")
-        with contextlib.suppress(Refused):  # the controller no more
-            if kind == "topics" and texts.get(UNCLEAN_ELECTION, "").lower() == "true":
+        if kind == "topics" and texts.get(UNCLEAN_ELECTION, "").lower() == "true":
+            with contextlib.suppress(Refused):  # the controller no more
                 await self._node.controller.unclean_election_enabled(name)
-            elif self._node.config.unclean_leader_election_enable and not was_allowed:
+
+    async def _hold_elections(self) -> None:
+        """The same if brokers do by now.
+
+        It may have become the controller before it had read that, in a session that is new.
+        """
+        allows = self._node.config.unclean_leader_election_enable
+        if allows and not self._allowed_unclean:
+            with contextlib.suppress(Refused):
                 await self._node.controller.unclean_election_enabled(None)
+        self._allowed_unclean = allows
 
     async def _apply(self, entity_path: str) -> Texts:
         """Read a resource's settings again and use them; they are returned."""

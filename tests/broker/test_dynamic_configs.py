@@ -282,6 +282,28 @@ async def test_the_answer_waits_until_the_change_counts(
     assert partition(broker, "t").config.max_message_bytes == 500
 
 
+def test_unclean_elections_that_are_allowed_unnoticed_are_held(tmp_path: Path) -> None:
+    """The change is read with a new session, maybe by who is the controller already."""
+    path = znodes.partition_state_path("t", 0)
+
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            await (await broker.client()).create_topic("t")
+            lost = znodes.PartitionStateNode(-1, 5, isr=(9,), controller_epoch=1)
+            await broker.session.set(path, lost.encode())
+        async with running(tmp_path) as broker:
+            state = broker.node.metadata.partition("t", 0)
+            assert state is not None
+            assert state.leader == -1
+            allowed = znodes.encode_config({"unclean.leader.election.enable": "true"})
+            await broker.session.create(znodes.broker_config_path(None), allowed)
+            await broker.node.dynamic_configs.renew()
+            served = broker.node.replicas.partitions
+            await until(lambda: ("t", 0) in served and served["t", 0].is_leader)
+
+    asyncio.run(main())
+
+
 @on_broker(both=False)
 async def test_changes_at_the_same_time_lose_nothing(broker: RunningBroker) -> None:
     clients = [await broker.client() for _ in range(4)]
