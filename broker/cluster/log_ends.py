@@ -57,7 +57,7 @@ async def _ask(
             for start in range(0, len(keys), PARTITIONS_MAX):
                 answer = await link.ask(_request(keys[start : start + PARTITIONS_MAX]), VERSION)
                 assert isinstance(answer, DescribeLogEndsResponse)
-                ends |= _ends(answer)
+                ends |= _ends(answer, broker.epoch)
     except (PeerFailed, TimeoutError) as error:
         reason = str(error) or "did not answer in time"
         log.warning("log ends not told broker=%d error=%s", broker.broker_id, reason)
@@ -73,10 +73,10 @@ def _request(keys: Iterable[TopicPartition]) -> DescribeLogEndsRequest:
     return DescribeLogEndsRequest(topics=list(topics.values()))
 
 
-def _ends(answer: DescribeLogEndsResponse) -> dict[TopicPartition, LogEnd]:
+def _ends(answer: DescribeLogEndsResponse, epoch: int) -> dict[TopicPartition, LogEnd]:
     return {
         (topic.name, told.partition_index): LogEnd(
-            told.last_epoch, told.log_end_offset, told.is_suspect
+            told.last_epoch, told.log_end_offset, epoch, told.is_suspect
         )
         for topic in answer.topics
         for told in topic.partitions

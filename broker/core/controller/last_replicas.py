@@ -27,6 +27,8 @@ class LogEnd(NamedTuple):
 
     last_epoch: int
     log_end_offset: int
+    broker_epoch: int
+    """Of the registration in which the broker told it: its next life may begin with less."""
     is_suspect: bool = False
 
 
@@ -71,7 +73,11 @@ def elect_greatest(
     """
     still = waiting(context)
     told = {
-        key: {r: end for r, end in ends[key].items() if r in live}
+        key: {
+            r: end
+            for r, end in ends[key].items()
+            if r in live and context.brokers[r].epoch == end.broker_epoch
+        }
         for key, live in still.items()
         if key in ends and any(end.is_suspect for end in ends[key].values())
     }

@@ -40,9 +40,15 @@ def declining(*, all_back: bool = True, partition_count: int = 1) -> Cluster:
     return cluster
 
 
-def ends(**by_broker: tuple[int, int]) -> LogEnds:
-    """Of brokers b1, b2, b3; the first is suspect."""
-    return {T: {int(b[1:]): LogEnd(*end, is_suspect=b == "b1") for b, end in by_broker.items()}}
+def ends(cluster: Cluster, **by_broker: tuple[int, int]) -> LogEnds:
+    """Of brokers b1, b2, b3, who tell it now; the first is suspect."""
+    return {T: {int(b[1:]): told(cluster, int(b[1:]), *end) for b, end in by_broker.items()}}
+
+
+def told(cluster: Cluster, broker_id: int, last_epoch: int, log_end_offset: int) -> LogEnd:
+    broker = cluster.brokers.get(broker_id)
+    epoch = -1 if broker is None else broker.epoch
+    return LogEnd(last_epoch, log_end_offset, epoch, is_suspect=broker_id == 1)
 
 
 def elect(cluster: Cluster, found: LogEnds) -> int:
@@ -75,7 +81,7 @@ def test_the_greatest_leads_once_all_are_there(
 ) -> None:
     cluster = declining()
     before = cluster.state("t")
-    assert elect(cluster, ends(b1=b1, b2=b2, b3=b3)) == leader
+    assert elect(cluster, ends(cluster, b1=b1, b2=b2, b3=b3)) == leader
     assert cluster.state("t") == (leader, before[1] + 1, (leader,), before[3] + 1)
     assert cluster.store.states[T].is_recovering
     assert cluster.context.partition_status[T] is PartitionStatus.ONLINE
@@ -84,28 +90,42 @@ def test_the_greatest_leads_once_all_are_there(
     assert all(request.leader_and_isr[0].is_loss_accepted for request in sent)
     assert not cluster.context.states[T].is_loss_accepted, "that was said once"
     assert waiting(cluster.context) == {}
-    assert elect(cluster, ends(b1=b1, b2=b2, b3=b3)) == leader, "it has one by now"
+    assert elect(cluster, ends(cluster, b1=b1, b2=b2, b3=b3)) == leader, "it has one by now"
 
 
 def test_nobody_leads_before_all_have_told() -> None:
     cluster = declining()
-    assert elect(cluster, ends(b1=(4, 30), b2=(4, 20))) == -1
+    assert elect(cluster, ends(cluster, b1=(4, 30), b2=(4, 20))) == -1
     assert elect(cluster, {}) == -1
     cluster = declining(all_back=False)
-    assert elect(cluster, ends(b1=(4, 30), b2=(4, 20), b3=(3, 10))) == -1
+    assert elect(cluster, ends(cluster, b1=(4, 30), b2=(4, 20), b3=(3, 10))) == -1
     assert cluster.take() == []
+
+
+def test_what_was_told_in_an_earlier_life_counts_for_nothing() -> None:
+    """The broker may have lost its records with its machine since."""
+    cluster = declining()
+    earlier = ends(cluster, b1=(4, 15), b2=(4, 20), b3=(3, 10))
+    cluster.told[1].failed.add(T)
+    cluster.bounce(2)
+    cluster.deliver()
+    cluster.take()
+    assert elect(cluster, earlier) == -1
+    cluster.told[1].failed.clear()
+    assert cluster.take() == []
+    assert elect(cluster, ends(cluster, b1=(4, 15), b2=(3, 5), b3=(3, 10))) == 1
 
 
 def test_a_disk_that_has_failed_is_no_suspect_replica() -> None:
     cluster = declining()
-    found = {T: {b: LogEnd(4, 20) for b in (1, 2, 3)}}
+    found = {T: {b: told(cluster, b, 4, 20)._replace(is_suspect=False) for b in (1, 2, 3)}}
     assert elect(cluster, found) == -1
 
 
 def test_a_topic_that_allows_unclean_elections_waits_for_nobody() -> None:
     cluster = declining(all_back=False)
     cluster.store.unclean_topics.add("t")
-    assert elect(cluster, ends(b1=(4, 30), b2=(4, 20))) == 1
+    assert elect(cluster, ends(cluster, b1=(4, 30), b2=(4, 20))) == 1
 
 
 def accept(cluster: Cluster, found: LogEnds) -> PartitionState | Refused:
@@ -115,10 +135,10 @@ def accept(cluster: Cluster, found: LogEnds) -> PartitionState | Refused:
 
 def test_the_loss_is_accepted() -> None:
     cluster = declining(all_back=False)
-    accepted = accept(cluster, ends(b1=(4, 15), b2=(4, 20)))
+    accepted = accept(cluster, ends(cluster, b1=(4, 15), b2=(4, 20)))
     assert isinstance(accepted, PartitionState)
     assert cluster.state("t")[0] == accepted.leader == 2
-    again = accept(cluster, ends(b1=(4, 15), b2=(4, 20)))
+    again = accept(cluster, ends(cluster, b1=(4, 15), b2=(4, 20)))
     assert isinstance(again, Refused)
     assert again.code == ErrorCode.ELECTION_NOT_NEEDED
 
@@ -130,7 +150,7 @@ def test_the_loss_is_accepted_with_only_the_suspect_one_there() -> None:
     cluster.deliver()
     cluster.kill(2)
     assert waiting(cluster.context) == {T: (1,)}
-    accepted = accept(cluster, ends(b1=(4, 15)))
+    accepted = accept(cluster, ends(cluster, b1=(4, 15)))
     assert isinstance(accepted, PartitionState)
     assert accepted.leader == 1
 
@@ -149,7 +169,7 @@ def test_one_that_has_declined_for_others_leads_once_they_are_gone() -> None:
     cluster.deliver()
     assert (cluster.state("t")[0], cluster.state("t")[2]) == (-1, (2,))
     assert waiting(cluster.context) == {T: (1,)}
-    accepted = accept(cluster, ends(b1=(4, 15)))
+    accepted = accept(cluster, ends(cluster, b1=(4, 15)))
     assert isinstance(accepted, PartitionState)
     assert accepted.leader == 1
 
@@ -170,9 +190,9 @@ def test_somebody_else_has_changed_the_state() -> None:
             cluster.set_state(T, leader=3)
 
     cluster.store.before = meddle
-    assert elect(cluster, ends(b1=(4, 30), b2=(4, 20), b3=(4, 10))) == 3
+    assert elect(cluster, ends(cluster, b1=(4, 30), b2=(4, 20), b3=(4, 10))) == 3
     assert cluster.take() == []
-    assert elect(cluster, ends(b1=(4, 30), b2=(4, 20), b3=(4, 10))) == 3
+    assert elect(cluster, ends(cluster, b1=(4, 30), b2=(4, 20), b3=(4, 10))) == 3
 
 
 def test_loss_of_many_partitions_is_accepted_in_linear_time() -> None:
@@ -189,7 +209,7 @@ def test_loss_of_many_partitions_is_accepted_in_linear_time() -> None:
 
     cluster = declining(partition_count=60)
     keys = list(cluster.context.partitions())
-    found = {key: {1: LogEnd(4, 30, is_suspect=True), 2: LogEnd(4, 20)} for key in keys}
+    found = {key: {1: told(cluster, 1, 4, 30), 2: told(cluster, 2, 4, 20)} for key in keys}
     asked = [(topic, Number(partition)) for topic, partition in keys]
     compared = 0
     cluster.run(procedures.elect(cluster.context, asked, ElectionType.UNCLEAN, found))
