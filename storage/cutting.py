@@ -43,11 +43,19 @@ def truncate(log: "Log", offset: int) -> int:
 
 
 def restart_at(log: "Log", offset: int) -> int:
-    """Remove everything; the log is empty and begins at `offset`.  Raises: LogDirFailed."""
+    """Remove everything; the log is empty and begins at `offset`.
+
+    Raises: DiskFull (then nothing has changed, or only the epochs' file is not written),
+    LogDirFailed.
+    """
+    first = log.segments.floor(offset)
+    if first.base_offset == offset:
+        first.truncate(0, offset)
+    else:
+        first = create_segment(log.files, log.directory, offset)
     log.reader.forget()
-    gone = list(log.segments)
-    discard(log, gone)
-    log.segments.replace_all(create_segment(log.files, log.directory, offset))
+    gone = log.segments.replace_all(first)
+    discard(log, [segment for segment in gone if segment is not first])
     log.restarts_at(offset, gone)
     infos = log.files.list_directory(log.directory)
     remove_snapshots_above(log.files, log.directory, infos, -1)

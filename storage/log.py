@@ -325,7 +325,11 @@ class Log:
         return truncate(self, offset)
 
     def restart_at(self, offset: int) -> int:
-        """Remove everything; the log is empty and begins at `offset`.  Raises: LogDirFailed."""
+        """Remove everything; the log is empty and begins at `offset`.
+
+        Raises: DiskFull (then nothing has changed, or only the epochs' file is not written),
+        LogDirFailed.
+        """
         return restart_at(self, offset)
 
     def ends_at(self, offset: int, gone: list[Segment]) -> None:

@@ -19,11 +19,13 @@ from .support import (
     append_values,
     batch_of,
     contents,
+    flush,
     new_log,
     reload,
 )
 
 Write = Callable[[int, Bytes, int], int]
+OpenFile = Callable[[str, int, int], int]
 
 
 def no_space(descriptor: int, data: Bytes, position: int) -> int:
@@ -215,6 +217,54 @@ def test_a_failed_roll_leaves_the_log_as_it_was(
     append_values(log, b"y" * 200)
     assert len(log.segments) == 2
     assert contents(log) == contents(reload(log))
+
+
+def no_new_file(path: str, flags: int, mode: int = 0o777, *, open_file: OpenFile = os.open) -> int:
+    """`os.open` on a disk that has no room for another name."""
+    if flags & os.O_CREAT and not os.path.exists(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return open_file(path, flags, mode)
+
+
+def test_a_log_that_can_not_begin_anew_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = new_log(tmp_path)
+    for number in range(30):
+        append_values(log, b"%d" % number * 30)
+    before = contents(log)
+    assert len(log.segments) > 2
+    for offset in (7, 100):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", no_new_file)
+            with pytest.raises(DiskFull):
+                log.restart_at(offset)
+        assert contents(log) == before
+    flush(log)
+    append_values(log, b"goes on")
+    assert contents(reload(log)) == contents(log)
+    log.restart_at(100)
+    append_values(log, b"anew")
+    assert contents(log) == contents(reload(log)) == [(100, b"anew")]
+
+
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_a_log_begins_anew_in_a_segment_that_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Which needs no room."""
+    log = new_log(tmp_path)
+    for value in range(30):
+        append_values(log, b"%d" % value * 30)
+    offset = log.segments[number].base_offset
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", no_new_file)
+        log.epochs.truncate_end(0, write=False)  # its file would need room
+        log.restart_at(offset)
+    names = {path.name for path in Path(log.directory).glob("*.log")}
+    assert names == {f"{offset:020d}.log"}
+    append_values(log, b"anew")
+    assert contents(log) == contents(reload(log)) == [(offset, b"anew")]
 
 
 def test_an_empty_segment_inside_another_one_is_removed(tmp_path: Path) -> None:
