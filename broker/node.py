@@ -58,7 +58,9 @@ class Node:
         self.broker_epoch = -1
         """The czxid of its registration; -1 before."""
         self.broker_listeners = config.broker_listeners.names
-        """By which other brokers come; none if there are no others."""
+        """By which other brokers come."""
+        self.is_alone = False
+        """Whether there are no others, now or later."""
         self.metadata = metadata
         self.replicas = replicas
         self.loggers = Loggers()

@@ -262,8 +262,7 @@ class Broker:
         metadata = MetadataCache(cluster_id)
         node = Node(config, runtime, broker_id=self.broker_id, metadata=metadata, replicas=replicas)
         self._stack.callback(node.loggers.reset_all)
-        if self._has_own_store:
-            node.broker_listeners = frozenset()
+        node.is_alone = self._has_own_store
         node.topics = Topics(node, session)
         node.dynamic_configs = DynamicConfigs(node, session)
         node.client_quotas = ClientQuotas(session)

@@ -25,8 +25,10 @@ class Need(Enum):
 
     NOTHING = auto()
     BROKER = auto()
-    """To be a broker of the cluster.  The module has `refuse(request, version, code)` for all
-    others: the answer as Kafka has it, or None if this request is one that clients send, too."""
+    """To be another broker of the cluster.  The module of this API, and of the next, has
+    `refuse(request, version, code)` for everybody else: the answer as Kafka has it."""
+    BROKER_TO_FOLLOW = auto()
+    """To come where brokers come, if it says that it is one; `refuse` is None if it does not."""
 
 
 class Api:
@@ -88,7 +90,7 @@ APIS: Final[dict[int, Api]] = {
     api.key: api
     for api in (
         Api(0, "Produce", last=11, flexible=9),
-        Api(1, "Fetch", last=17, flexible=12, need=Need.BROKER),
+        Api(1, "Fetch", last=17, flexible=12, need=Need.BROKER_TO_FOLLOW),
         Api(2, "ListOffsets", last=9, flexible=6),
         Api(3, "Metadata", last=12, flexible=9),
         Api(4, "LeaderAndIsr", last=7, flexible=4, need=Need.BROKER),

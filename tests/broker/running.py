@@ -93,7 +93,7 @@ class RunningBroker(Broker):
 
     async def peer(self) -> Client:
         """The same of another broker: they share their listener with clients from now on."""
-        self.node.broker_listeners = self.config.broker_listeners.names
+        self.node.is_alone = False
         return await self.client()
 
 

@@ -29,6 +29,7 @@ from .running import HOST, RunningBroker, WatchedFiles, on_broker
 from .test_every_version import codes_in
 
 OF_BROKERS = [api for api in APIS.values() if api.need is Need.BROKER]
+OF_SOME = [api for api in APIS.values() if api.need is not Need.NOTHING]
 REFUSED = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
 HOSTILE: tuple[tuple[Message, int], ...] = (
     (
@@ -51,10 +52,10 @@ SEVERAL = {
 
 
 def test_what_is_for_brokers() -> None:
-    assert [api.key for api in OF_BROKERS] == [1, 4, 5, 6, 7, 56, 67, 20002]
+    assert [api.key for api in OF_BROKERS] == [4, 5, 6, 7, 56, 67, 20002]
 
 
-@pytest.mark.parametrize("api", OF_BROKERS, ids=lambda api: api.name)
+@pytest.mark.parametrize("api", OF_SOME, ids=lambda api: api.name)
 def test_it_can_be_refused(api: Api) -> None:
     assert callable(api.refuse)
 
@@ -64,8 +65,6 @@ def test_it_can_be_refused(api: Api) -> None:
 async def test_alone_a_broker_hears_none(broker: RunningBroker) -> None:
     client = await broker.client()
     for api in OF_BROKERS:
-        if api.name == "Fetch":
-            continue
         for version in range(api.first, api.last + 1):
             answer = await client.ask(SENSIBLE[api.key](version, bytes(16)), version)
             assert set(codes_in(answer)) == REFUSED, (api.name, version)
@@ -101,7 +100,7 @@ def test_listeners_of_their_own(settings: Mapping[str, str], taken: set[str]) ->
 
 @on_broker({**SEVERAL, "control.plane.listener.name": "PLANE"}, both=False)
 async def test_brokers_come_by_theirs(broker: RunningBroker) -> None:
-    broker.node.broker_listeners = broker.config.broker_listeners.names  # as beside others
+    broker.node.is_alone = False
     stale = LeaderAndIsrRequest(controller_epoch=0, broker_epoch=-1)
     for listener in broker.listeners[1:]:
         async with await Client.connect(listener.port) as peer:

@@ -26,7 +26,7 @@ from odradek.protocol.messages.k56_alter_partition import (
 )
 from odradek.protocol.messages.k67_allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.protocol.schema import Message
-from tests.broker.running import running
+from tests.broker.running import HOST, running
 
 from .comparing import SIDES, Kafka, mode_of
 from .controlled import answers_of_kafka, answers_to, compare_with_kafka
@@ -36,6 +36,11 @@ from .recording import Answers
 
 VECTOR: Final = VECTORS / "cluster_actions.json"
 SETTINGS: Final = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+OUR_SETTINGS: Final = {
+    "listeners": f"CLIENTS://{HOST}:0,BROKERS://{HOST}:0",
+    "listener.security.protocol.map": "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT",
+    "inter.broker.listener.name": "BROKERS",
+}
 TOPIC: Final = "t"
 
 
@@ -92,7 +97,8 @@ def answers_of_ours(directory: Path) -> Answers:
     """What we answer to each step, by its name."""
 
     async def main() -> Answers:
-        async with running(directory) as broker:
+        async with running(directory, OUR_SETTINGS) as broker:
+            broker.node.is_alone = False
             return await answers_to(await broker.client(), Refused(-1))
 
     return asyncio.run(main())

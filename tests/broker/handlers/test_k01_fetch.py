@@ -175,7 +175,7 @@ async def test_one_error_does_not_spoil_the_others(broker: RunningBroker) -> Non
 
 @on_broker(both=False)
 async def test_replicas_are_refused(broker: RunningBroker) -> None:
-    client = await broker.peer()
+    client = await broker.client()
     topic = await client.create_topic("t")
     requests = [(of((0, 0), replica_id=2), 12), (fetch_request(topic.topic_id), 15)]
     requests[1][0].replica_state = ReplicaState(replica_id=2, replica_epoch=1)
