@@ -100,8 +100,7 @@ class Config(BrokerSettings):
     security_protocols: dict[str, str]
     """By listener name."""
     broker_listeners: BrokerListeners
-    private_endpoints: tuple[Endpoint, ...] = ()
-    """Where else to listen: `listeners` does not name it, and no client is told of it."""
+    private_endpoints: tuple[Endpoint, ...] = ()  # where to listen, too; no client is told of them
     layers: Layers
     """What is set, by where it is set."""
     data_dir: str
@@ -197,7 +196,6 @@ class Config(BrokerSettings):
                 f"socket.request.max.bytes={self.socket_request_max_bytes}, or the largest request "
                 "could never be received"
             )
-
         if broker_value(TOPIC_SETTINGS[RETENTION_MS], self._given) == 0:
             raise ConfigError(
                 "log.retention.ms, or what takes its place, must be -1 for never, or at least 1"

@@ -323,4 +323,4 @@ async def stop(
 
 def _is_in_the_way(replicas: Replicas, key: TopicPartition) -> bool:
     """Whether a log has the name that can't be used, and could not be renamed on a full disk."""
-    return any(data_dir.holds(key) for data_dir in replicas.log_dirs.online)
+    return replicas.log_dirs.is_unserved(key) or replicas.log_dirs.find(*key) is not None

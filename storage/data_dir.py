@@ -252,10 +252,6 @@ class DataDir:
         """How many replicas lie here, with those that are being made or are on their way here."""
         return len(self.logs) + len(self.futures) + self._creating_count
 
-    def holds(self, key: TopicPartition) -> bool:
-        """Whether a partition lies here, be it that it could not be loaded."""
-        return key in self.logs or key in self.unserved
-
     def space(self) -> tuple[int, int]:
         """Size of the file system and what is left of it, in bytes.  Raises: LogDirFailed."""
         return self._files.space(self.path)
@@ -372,12 +368,10 @@ class DataDir:
     def checkpointed(self, plan: CheckpointPlan) -> None:
         """The plan was run without an error: log starts are safe, older snapshots may go."""
         self.remembered = set(plan.recovery_points)
-        for log, start_offset in plan.log_starts.items():
-            log.flushing.start_offset = start_offset
         for key, recovery_point in plan.recovery_points.items():
-            known = self.logs.get(key) or self.futures.get(key)
-            if known is not None:
-                known.flushing.prune_snapshots(recovery_point)
+            log = self.logs.get(key) or self.futures.get(key)
+            if log is not None:
+                log.flushing.checkpointed(recovery_point, plan.log_starts.get(log))
 
     def checkpoint(self) -> None:
         """Write all checkpoints now, with fsync.  Raises: DiskFull, LogDirFailed."""

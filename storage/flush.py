@@ -248,8 +248,14 @@ class Flushing:
         replaced = set(gone)
         self._rolled = tuple(segment for segment in self._rolled if segment not in replaced)
 
-    def prune_snapshots(self, recovery_point: int) -> None:
-        """A checkpoint with this recovery point is on disk: older snapshots of flushes may go."""
+    def safe_start_offset(self, log: "Log") -> int:
+        """Where the log starts, as far as a crash does not take that back."""
+        return min(log.log_start_offset, self.start_offset)
+
+    def checkpointed(self, recovery_point: int, start_offset: int | None) -> None:
+        """A checkpoint with these is on disk: older snapshots of flushes may go."""
+        if start_offset is not None:  # else the log is younger
+            self.start_offset = start_offset
         if not self._flush_snapshots:
             return
         below = [offset for offset in self._flush_snapshots if offset <= recovery_point]

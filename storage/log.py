@@ -130,11 +130,6 @@ class Log:
         return self.flushing.recovery_point
 
     @property
-    def safe_start_offset(self) -> int:
-        """Where the log starts, as far as a crash does not take that back."""
-        return min(self.log_start_offset, self.flushing.start_offset)
-
-    @property
     def unflushed_bytes(self) -> int:
         """Bytes appended since the last flush plan."""
         return self.flushing.unflushed_bytes
@@ -325,11 +320,7 @@ class Log:
         return truncate(self, offset)
 
     def restart_at(self, offset: int) -> int:
-        """Remove everything; the log is empty and begins at `offset`.
-
-        Raises: DiskFull (then nothing has changed, or only the epochs' file is not written),
-        LogDirFailed.
-        """
+        """Remove everything and begin, empty, at `offset`.  Raises: DiskFull, LogDirFailed."""
         return restart_at(self, offset)
 
     def ends_at(self, offset: int, gone: list[Segment]) -> None:

@@ -45,7 +45,11 @@ class Unmade:
             if log_dirs.of(replicas.partitions[key].log.directory) in with_room
         }
         replicas.refused -= ready  # once: if they are refused again they are here again
-        deletable = {key for key in replicas.undeleted if any(d.holds(key) for d in with_room)}
+        deletable = {
+            key
+            for key in replicas.undeleted
+            if any(key in d.logs or key in d.unserved for d in with_room)
+        }
         replicas.undeleted -= deletable
         return bool(ready or deletable or (wanted and with_room))
 

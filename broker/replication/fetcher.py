@@ -317,7 +317,7 @@ class Fetcher:
             following.leader_epoch,
             kept.log_end_offset,
             kept.epochs.latest,
-            kept.safe_start_offset,
+            kept.flushing.safe_start_offset(kept),
             self._config.replica_fetch_max_bytes,
         )
 
