@@ -27,7 +27,7 @@ from .log_config import LogConfig
 from .plans import DeletePlan, FlushPlan
 from .producer_state import ProducerState
 from .reader import Reader
-from .rolling import roll
+from .rolling import roll, roll_for
 from .segment import Segment
 from .segments import Segments
 from .span import Span
@@ -212,7 +212,7 @@ class Log:
         if not segment.prepared:
             segment.prepare(wall_ms, config)
         if segment.must_roll(size_bytes, offset_last, timestamp, wall_ms, config):
-            segment = self.roll(base_offset, wall_ms)
+            segment = roll_for(self, base_offset, offset_last, wall_ms)
         aborted = self.producers.aborted_by(header, batch, base_offset)
         if aborted is not None:
             segment.note_aborted(aborted, self.producers)

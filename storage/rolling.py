@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from odradek.protocol.primitives import INT32_MAX
+
 from .cutting import discard
 from .segment import Segment, create_segment
 
@@ -27,3 +29,14 @@ def roll(log: "Log", base_offset: int, wall_ms: int) -> Segment:
         log.flushing.rolled(old)
         log.segments.add(new)
     return new
+
+
+def roll_for(log: "Log", base_offset: int, offset_last: int, wall_ms: int) -> Segment:
+    """The same for a batch, which compaction may have left a gap before.
+
+    The segment begins where the log ends, if the batch can be in it: a full disk may keep the batch
+    out, and the next one may be of a leader that has what is missing.  Raises: DiskFull,
+    LogDirFailed.
+    """
+    is_near = offset_last - log.log_end_offset <= INT32_MAX
+    return roll(log, log.log_end_offset if is_near else base_offset, wall_ms)

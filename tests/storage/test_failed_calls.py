@@ -11,6 +11,7 @@ from odradek.storage.errors import DiskFull, LogDirFailed
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
 from odradek.storage.log_file import Bytes
+from tests.broker.batches import altered
 
 from .support import (
     WALL_MS,
@@ -217,6 +218,38 @@ def test_a_failed_roll_leaves_the_log_as_it_was(
     append_values(log, b"y" * 200)
     assert len(log.segments) == 2
     assert contents(log) == contents(reload(log))
+
+
+def test_a_roll_before_a_gap_leaves_no_hole_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another leader may still have what compaction has taken from the first one."""
+    log = new_log(tmp_path, LogConfig(segment_bytes=1000, compacts=True))
+    while log.segments.active.size_bytes < 850:
+        append_values(log, b"x" * 20)
+    offset = log.log_end_offset
+    behind_gap = altered(bytes(batch_of([b"y" * 200])), base_offset=offset + 50)
+    before = contents(log)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", no_space_for_batches)
+        with pytest.raises(DiskFull):
+            log.append_as_follower(memoryview(behind_gap), wall_ms=WALL_MS)
+    assert len(log.segments) == 2
+    for kept in (log, reload(log)):
+        assert kept.log_end_offset == offset
+        assert contents(kept) == before
+    within = [altered(bytes(batch_of([b"v"])), base_offset=offset + more) for more in (0, 9)]
+    log.append_as_follower(memoryview(b"".join((*within, behind_gap))), wall_ms=WALL_MS)
+    added = [(offset, b"v"), (offset + 9, b"v"), (offset + 50, b"y" * 200)]
+    assert contents(log) == contents(reload(log)) == before + added
+
+
+def no_space_for_batches(
+    descriptor: int, data: Bytes, position: int, *, pwrite: Callable[..., int] = os.pwrite
+) -> int:
+    if len(data) > 100:
+        no_space(descriptor, data, position)
+    return pwrite(descriptor, data, position)
 
 
 def no_new_file(path: str, flags: int, mode: int = 0o777, *, open_file: OpenFile = os.open) -> int:
