@@ -105,11 +105,11 @@ class Flushing:
         if offset == self.snapshot_offset:
             return
         path = snapshot_path(self._directory, offset)
-        try:
-            self._files.write_bytes(path, encode_snapshot(log.producers))
+        try:  # in the place of another one a restart may rely on, so it is not written over that
+            self._files.write_atomic(path, encode_snapshot(log.producers), sync=False)
         except DiskFull:
             with contextlib.suppress(LogDirFailed):
-                self._files.unlink(path)  # or half of one
+                self._files.unlink(f"{path}.tmp")
             raise
         self.snapshot_offset = offset
         self._snapshot_bytes = 0

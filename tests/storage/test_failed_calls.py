@@ -20,6 +20,7 @@ from .support import (
     append_values,
     batch_of,
     contents,
+    files_of,
     flush,
     new_log,
     reload,
@@ -218,6 +219,23 @@ def test_a_failed_roll_leaves_the_log_as_it_was(
     append_values(log, b"y" * 200)
     assert len(log.segments) == 2
     assert contents(log) == contents(reload(log))
+
+
+def test_a_full_disk_spoils_no_snapshot_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be all that is left of a producer."""
+    log = new_log(tmp_path)
+    append(log, batch_of([b"v"], producer_id=9))
+    log.roll(1, WALL_MS)
+    append_values(log, b"cut")
+    log.truncate(1)
+    before = files_of(log.directory)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda descriptor, data: no_space(descriptor, data, 0))
+        with pytest.raises(DiskFull):
+            log.flushing.snapshot(log)
+    assert files_of(log.directory) == before
 
 
 def test_a_roll_before_a_gap_leaves_no_hole_on_a_full_disk(
