@@ -291,6 +291,8 @@ class _Move:
                 span.release()
             if not is_last:
                 self._check()
+            if span.dropped:  # the log was cut meanwhile: that is not of it any more, or not whole
+                continue
             self._append(copy, data)
             if is_last and copy.lag == 0:
                 return

@@ -23,6 +23,7 @@ from .log_dirs import (
     GROUPS,
     NAMES,
     SET,
+    HeldOffload,
     alter,
     begun,
     broker_at,
@@ -329,6 +330,35 @@ def test_a_copy_of_what_was_cut_meanwhile_is_begun_anew(tmp_path: Path) -> None:
             let_go.set()
             await until(lambda: dir_of(broker) == "b")
             assert await values(client) == [*before[:-1], b"other"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("count", [0, 40])
+def test_what_was_read_of_a_log_that_is_cut_is_not_copied(tmp_path: Path, count: int) -> None:
+    """It is short, or begins within another batch."""
+
+    async def main() -> None:
+        async with broker_at(tmp_path, settings={"log.segment.bytes": "10000000"}) as broker:
+            client = await broker.client()
+            let_go = await begun(broker, client, 100)
+            held = broker.node.runtime.offload
+            assert isinstance(held, HeldOffload)
+            await until(lambda: held.is_holding)
+            if count:
+                held.is_holding = False
+                let_go.set()
+                let_go.clear()
+                await until(lambda: held.is_holding, "the second slice is")
+            to = Path(others(broker)[0]).name
+            log_of(broker).truncate(0)
+            for _ in range(count):
+                await client.append("t", batch_of(b"w" * 11_000))
+            let_go.set()
+            await until(lambda: dir_of(broker) == to)
+            assert await values(client) == [b"w" * 11_000] * count
+            assert broker._failed is not None
+            assert not broker._failed.done()
 
     asyncio.run(main())
 
