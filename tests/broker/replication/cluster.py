@@ -297,7 +297,7 @@ async def replicating(
     finally:
         for broker in brokers.values():
             await broker.stop()
-    await until(  # a thread may still have one
+    await until(  # `Connections.warm_up` gives one back when the loop hears of its thread's end
         lambda: not any(broker.files.references for broker in brokers.values()),
         "references are left over",
     )
