@@ -39,8 +39,12 @@ class Told:
 
 
 async def take_control(broker: RunningBroker) -> Told:
-    """Be the controller of a broker, which knows OTHER to be alive, and replicates nothing."""
-    told = Told()
+    """Be the controller of a broker, which knows OTHER to be alive, and replicates nothing.
+
+    The store knows of no topics; the broker believes that group offsets have one partition.
+    """
+    told, groups = Told(), broker.node.groups
+    groups._partitions._count, groups._partitions._counted_id = 1, TOPIC_ID
     broker.node.replicator = told  # type: ignore[assignment]
     await update(broker)
     return told
