@@ -78,6 +78,7 @@ class GroupCoordinator:
         self._led: dict[int, LedShard] = {}
         self._shortage_silent_until_ms = 0
         self._partitions = GroupPartitions(node.metadata, session)
+        self._counting: asyncio.Task[None] | None = None
 
     # Where a group is.
 
@@ -152,7 +153,8 @@ class GroupCoordinator:
 
     def _led_of(self, group_id: str) -> "LedShard":
         number = self._partitions.of(group_id)
-        if number is None and self.is_loading:
+        if number is None and self._led:  # it may be one of these
+            self._begin_to_count()
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         led = None if number is None else self._led.get(number)
         if led is None:
@@ -206,15 +208,24 @@ class GroupCoordinator:
         led = self._led[number] = LedShard(shard, group_log, node.clock)
         self._tasks.spawn(self._load(number, led), f"load {GROUP_OFFSETS_TOPIC}-{number}")
 
-    async def _load(self, number: int, led: "LedShard") -> None:
-        node = self._node
-        while self._led.get(number) is led:
+    def _begin_to_count(self) -> asyncio.Task[None]:
+        """Learn how many partitions there are, once for all that wait for it."""
+        if self._counting is None or self._counting.done():
+            self._counting = self._tasks.spawn(self._count(), f"count {GROUP_OFFSETS_TOPIC}")
+        return self._counting
+
+    async def _count(self) -> None:
+        while self._led:
             try:
                 await self._partitions.learn()
-                break
+                return
             except Refused as refused:
-                log.info("groups wait partition=%d reason=%s", number, refused.message)
+                self._say_shortage(refused)
                 await asyncio.sleep(RETRY_S)
+
+    async def _load(self, number: int, led: "LedShard") -> None:
+        node = self._node
+        await asyncio.wait([self._begin_to_count()])
         try:
             await led.load(
                 node.runtime.offload,
@@ -249,6 +260,8 @@ class GroupCoordinator:
 
     def forget_topic(self, topic: str) -> None:
         """A topic was deleted: nobody needs its offsets."""
+        if topic == GROUP_OFFSETS_TOPIC:
+            self._partitions.forget()
         for led in self._loaded():
             led.run(None, led.shard.forget_topic(topic))
 

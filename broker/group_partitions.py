@@ -11,7 +11,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.primitives import ZERO_UUID
 
 from .coordination import znodes
-from .coordination.interface import CoordinationLost, NoNode, Session, SessionExpired
+from .coordination.interface import CoordinationError, Session
 from .coordination.json_fields import MalformedZnode
 from .core.groups.partitioner import partition_of
 from .core.topic_names import GROUP_OFFSETS_TOPIC
@@ -50,7 +50,7 @@ class GroupPartitions:
             try:
                 data, _ = await self._session.get(znodes.topic_path(GROUP_OFFSETS_TOPIC))
                 assignment = znodes.TopicAssignment.decode(data)
-            except (NoNode, SessionExpired, CoordinationLost, MalformedZnode) as error:
+            except (CoordinationError, MalformedZnode) as error:
                 raise _unknown(str(error)) from None
             self._count = len(assignment.partitions)
             self._counted_id = assignment.topic_id or ZERO_UUID

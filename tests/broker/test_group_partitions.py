@@ -1,10 +1,13 @@
 """Which partition of `__consumer_offsets` a group belongs to, when there come to be more."""
 
+from functools import partial
+
 from odradek.broker.coordination.znodes import TopicAssignment, topic_path
 from odradek.broker.core.groups.partitioner import partition_of
 from odradek.broker.core.topic_names import GROUP_OFFSETS_TOPIC
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.k37_create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -73,3 +76,23 @@ async def test_another_topic_of_the_name_is_counted_anew(broker: RunningBroker) 
             await until(lambda: not broker.node.groups.is_loading)
             await client.ask(commit(group_id, "orders", {0: 7}), 8)
             assert group_id in broker.node.groups._led[partition_of(group_id, count)].shard.groups
+
+
+@on_broker({"offsets.topic.num.partitions": "3"}, both=False)
+async def test_a_topic_made_again_is_counted_though_nobody_looks_for_groups(
+    broker: RunningBroker,
+) -> None:
+    """Its leaders are told before clients are; other brokers may be asked where the groups are."""
+    client = await broker.client()
+    await client.ask(FindCoordinatorRequest(key="a"), 3)
+    await until(lambda: not broker.node.groups.is_loading)
+    await client.ask(delete_topics(6, GROUP_OFFSETS_TOPIC), 6)
+    await client.create_topic(GROUP_OFFSETS_TOPIC, 5)
+
+    async def is_coordinated(group_id: str) -> bool:
+        beat = HeartbeatRequest(group_id=group_id, generation_id=1, member_id="m")
+        code = (await client.ask(beat, 1)).error_code
+        return bool(code == ErrorCode.UNKNOWN_MEMBER_ID)
+
+    for group_id in GROUPS:
+        await until(partial(is_coordinated, group_id))
