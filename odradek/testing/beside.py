@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 
 
 async def beside_the_loop(
@@ -9,18 +10,25 @@ async def beside_the_loop(
 ) -> None:
     """Run a blocking call in a thread; under another library than asyncio, right here.
 
-    A cancelled wait does not stop the thread: `undo` then follows once it is through.
+    A cancelled wait does not stop the thread: `undo` then follows in it, once the call is through.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         call()
         return
-    task = asyncio.ensure_future(asyncio.to_thread(call))
+    through = Future[None]()  # of the call: the task that waits for it may be cancelled, too
+
+    def call_through() -> None:
+        try:
+            call()
+        finally:
+            through.set_result(None)
+
     try:
-        await asyncio.shield(task)
+        await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(call_through)))
     except asyncio.CancelledError:
         if undo is not None:
             then = undo
-            task.add_done_callback(lambda _: then())
+            through.add_done_callback(lambda _: then())
         raise
