@@ -176,6 +176,8 @@ def _used(module: str, definition: Definition) -> Iterator[tuple[str, object]]:
             value = vars(value)[rest.pop(0)]
         if not isinstance(value, ModuleType):
             yield ".".join(path), value
+        elif value.__name__.startswith("tests."):
+            raise TypeError(f"{module}: what is used of {first} can't be seen")
 
 
 @cache
@@ -209,7 +211,7 @@ def _path(node: ast.AST) -> tuple[str, ...]:
 @cache
 def _foreign(module: str) -> frozenset[str]:
     """The names that a module has from outside `tests`."""
-    imports = [node for node in ast.walk(_tree(module)) if isinstance(node, ast.ImportFrom)]
+    imports = [node for node in _tree(module).body if isinstance(node, ast.ImportFrom)]
     return frozenset(
         alias.asname or alias.name
         for node in imports

@@ -111,6 +111,17 @@ def imports() -> int:
     return int(DEADLINE_S)
 
 
+def passes_a_module_on() -> object:
+    return getattr(talk, "DEADLINE" + "_S")
+
+
+def hides_nothing() -> int:
+    """It has its helper from elsewhere, and only it."""
+    from random import randint as helper
+
+    return helper(1, 2)
+
+
 def test_the_hash_is_of_all_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     before = fingerprint(partial(conversation, 1))
     assert fingerprint(partial(conversation, 1)) == before
@@ -150,8 +161,8 @@ def test_what_cannot_be_looked_into_is_refused() -> None:
     class Local:
         """Its methods may use variables of this function."""
 
-    for thing in (Local, imports, object(), Path("/data")):
-        with pytest.raises(TypeError, match=r"not followed|not found|not the same"):
+    for thing in (Local, imports, passes_a_module_on, object(), Path("/data")):
+        with pytest.raises(TypeError, match=r"not followed|not found|can't be seen|not the same"):
             fingerprint(thing)
 
 
