@@ -21,7 +21,7 @@ from .coordination.interface import CoordinationError, NoNode
 from .coordination.json_fields import MalformedZnode
 from .core.partition_state import TopicPartition
 from .core.topic_names import GROUP_OFFSETS_TOPIC
-from .membership import Membership
+from .membership import Membership, refuse_authorizer
 from .node import Node
 from .peers.addresses import Peers
 from .peers.controller_client import ControllerClient
@@ -87,11 +87,14 @@ class Member:
         self._session.on_renewed.append(self._renew)
 
     async def _enter(self, registration: znodes.BrokerRegistration) -> None:
-        """Be seen, unless a KRaft controller leads; and refuse whoever was controller before.
+        """Be seen, unless a KRaft controller leads or there is an authorizer; and refuse whoever
+        was controller before.
 
         A controller that has not heard of its end yet would see a broker come that knows of no
         other, and have it lead as it did in its earlier life.  Raises: CannotJoin, KRaftControls.
         """
+        if self._node.config.zookeeper_connect is not None:
+            await refuse_authorizer(self._session)
         await read_holder(self._session)
         with contextlib.suppress(NoNode, MalformedZnode):  # who stands for controller names it
             data, _ = await self._session.get(znodes.CONTROLLER_EPOCH)

@@ -42,30 +42,19 @@ class CannotJoin(CoordinationError):
     """The cluster is another one, or has somebody who is who we want to be: one sentence."""
 
 
-async def refuse_acls(session: Session) -> None:
-    """Let a cluster pass in which nobody is kept from anything.  Raises: CannotJoin."""
-    for root in znodes.ACLS:
-        path = await _first_acl(session, root)
-        if path is not None:
+async def refuse_authorizer(session: Session) -> None:
+    """Let a cluster pass whose brokers have no authorizer.  Raises: CannotJoin.
+
+    Only Kafka's authorizer makes its nodes, at its start. Without any ACL below them it may still
+    refuse everybody.
+    """
+    for path in znodes.ACLS:
+        if await session.exists(path) is not None:
             raise CannotJoin(
-                f"ZooKeeper holds ACLs ({path} is the first): authorizers are not served yet, and "
-                "this broker would let everybody do everything"
+                f"ZooKeeper has the nodes of an authorizer ({path}): authorizers are not served "
+                "yet, and this broker would let everybody do everything; delete them if no broker "
+                "has an authorizer any more"
             )
-
-
-async def _first_acl(session: Session, path: str) -> str | None:
-    """The first node here or below that holds an ACL."""
-    try:
-        data, stat = await session.get(path)
-        if znodes.holds_acls(data):
-            return path
-        for name in await session.children(path) if stat.num_children else ():
-            found = await _first_acl(session, f"{path}/{name}")
-            if found is not None:
-                return found
-    except NoNode:  # it is gone
-        pass
-    return None
 
 
 async def make_startup_paths(session: Session) -> None:

@@ -40,9 +40,10 @@ from .listener import Listener, PlainListener, StreamListener
 from .maintenance.loop_watch import watch_loop
 from .member import Member
 from .membership import (
+    CannotJoin,
     agree_on_cluster_id,
     make_startup_paths,
-    refuse_acls,
+    refuse_authorizer,
     registration_of,
     settle_broker_id,
 )
@@ -182,7 +183,7 @@ class Broker:
         stack.push_async_callback(self._close_log_dirs, log_dirs)
         session = self._session = await self._open_session(log_dirs)
         if self.config.zookeeper_connect is not None:
-            await refuse_acls(session)
+            await refuse_authorizer(session)
         await make_startup_paths(session)
         owner = log_dirs.stored_owner()
         self.broker_id = await settle_broker_id(self.config, owner, session)
@@ -238,7 +239,7 @@ class Broker:
         return self._failed is not None and self._failed.done()
 
     def _on_session_end(self, error: CoordinationError) -> None:
-        is_gone = not isinstance(error, KRaftControls)
+        is_gone = not isinstance(error, CannotJoin | KRaftControls)
         self._fail(f"the coordination store is lost: {error}" if is_gone else str(error))
 
     async def _log_configs(self, session: Session) -> Callable[[str], LogConfig]:

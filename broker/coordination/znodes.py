@@ -21,7 +21,7 @@ from .broker_registration import VersionRange as VersionRange
 from .json_fields import Fields, MalformedZnode, decode_object, encode_object, number
 
 ACLS: Final = ("/kafka-acl", "/kafka-acl-extended")
-"""Kafka's authorizer makes nodes below them at its start; only those of resources have data."""
+"""Only Kafka's authorizer makes them, at its start; the ACLs are in nodes below them."""
 BROKER_IDS: Final = "/brokers/ids"
 BROKER_SEQUENCE: Final = "/brokers/seqid"
 BROKER_TOPICS: Final = "/brokers/topics"
@@ -131,16 +131,6 @@ def sequence_number(name: str) -> int:
     if match is None:
         raise MalformedZnode(f"{name[:200]!r} is not the name of a sequential node")
     return int(match[1])
-
-
-def holds_acls(data: bytes) -> bool:
-    """Whether a node below one of ACLS names anybody; what can't be read may."""
-    if not data:
-        return False
-    try:
-        return bool(decode_object("ACLs", data).mappings("acls"))
-    except MalformedZnode:
-        return True
 
 
 # --- cluster and controller

@@ -20,19 +20,15 @@ from tests.support.awaiting import until
 from .running import HOST, RunningBroker, make_broker, on_broker, running
 
 OUR_ID: Final = "7"
-SETTINGS: Final = {
+AUTHORIZER: Final = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:ANONYMOUS",
 }
-ACL: Final = (
-    b'{"version":1,"acls":[{"principal":"User:alice","permissionType":"Allow","operation":"Read",'
-    b'"host":"*"}]}'
-)
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[Kafka39]:
-    with apache_kafka("3.9.2", settings=SETTINGS, heap_mb=384) as running:
+@pytest.fixture
+def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka39]:
+    with apache_kafka("3.9.2", settings=request.param, heap_mb=384) as running:
         assert isinstance(running, Kafka39)
         yield running
 
@@ -61,13 +57,11 @@ async def test_a_broker_of_ours_is_not_taken_for_one(broker: RunningBroker) -> N
 
 
 @pytest.mark.java
+@pytest.mark.parametrize("kafka", [{}], indirect=True, ids=["no authorizer"])
 @asynchronous
 async def test_what_it_does_not_do_is_said_once(
     kafka: Kafka39, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nodes of Kafka's authorizer that hold no ACL keep nobody out."""
-    with zookeeper_of(kafka) as zookeeper:
-        assert "Topic" in zookeeper.get_children("/kafka-acl")
     caplog.set_level(logging.WARNING)
 
     def said() -> list[str]:
@@ -82,19 +76,21 @@ async def test_what_it_does_not_do_is_said_once(
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("path", ["/kafka-acl/Topic/t", "/kafka-acl-extended/prefixed/Topic/t"])
+@pytest.mark.parametrize("kafka", [AUTHORIZER], indirect=True, ids=["authorizer"])
 @asynchronous
-async def test_where_there_are_acls_it_does_not_come(
-    kafka: Kafka39, tmp_path: Path, path: str
+async def test_where_there_is_an_authorizer_it_does_not_come(
+    kafka: Kafka39, tmp_path: Path
 ) -> None:
+    """It has no ACL yet, and lets nobody in but its super user."""
     broker, runtime = make_broker(tmp_path, settings_of(kafka))
     with zookeeper_of(kafka) as zookeeper:
-        zookeeper.create(path, ACL)
         try:
-            with pytest.raises(StartupError, match=rf"holds ACLs \({path} .*not served yet"):
+            with pytest.raises(StartupError, match=r"an authorizer \(/kafka-acl\).*delete them"):
                 await broker.start()
             assert zookeeper.get_children("/brokers/ids") == ["0"]
+            zookeeper.delete("/kafka-acl", recursive=True)
+            with pytest.raises(StartupError, match=r"an authorizer \(/kafka-acl-extended\)"):
+                await broker.start()
         finally:
-            zookeeper.delete(path)
             await broker.stop()
             runtime.close()

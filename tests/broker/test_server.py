@@ -259,6 +259,38 @@ def test_nobody_registers_where_a_kraft_controller_leads(tmp_path: Path, is_rene
     asyncio.run(main())
 
 
+# An authorizer.
+
+
+def test_an_authorizer_that_comes_while_the_broker_runs(tmp_path: Path) -> None:
+    """It does not register again when its session has ended."""
+
+    async def main() -> None:
+        runtime = Runtime.system()
+        store = EmbeddedStore(tmp_path / "store", runtime=runtime)
+        await store.start()
+        other = await store.open_session(60_000)
+        settings = {
+            "listeners": f"PLAINTEXT://{HOST}:0",
+            "log.dirs": str(tmp_path / "data"),
+            "zookeeper.connect": "instead.of.one:2181",
+        }
+        broker = Broker(load_config(overrides=settings), runtime, store=store)
+        try:
+            await broker.start()
+            await other.create("/kafka-acl")
+            await store.expire_session(broker._session.id)
+            reason = await asyncio.wait_for(broker.failed(), DEADLINE_S)
+            assert reason.startswith("ZooKeeper has the nodes of an authorizer (/kafka-acl)")
+            assert await other.children(znodes.BROKER_IDS) == []
+        finally:
+            await broker.stop()
+            await store.close()
+            runtime.close()
+
+    asyncio.run(main())
+
+
 # Directories that the store does not know.
 
 
