@@ -96,6 +96,7 @@ class Broker:
         self._runtime = runtime
         self._store = store
         self._has_crashed = False
+        self._is_broken = False
         self._has_retired = False
         self._portable = portable
         self._recovery_bar = recovery_bar
@@ -163,6 +164,12 @@ class Broker:
         return self._store is None and self.config.zookeeper_connect is None
 
     def _fail(self, reason: str) -> None:
+        """Something here is broken: nothing more is written, and nothing is marked as clean."""
+        self._is_broken = True
+        self._end(reason)
+
+    def _end(self, reason: str) -> None:
+        """The broker can't go on; its log directories may be fine, and are then closed cleanly."""
         if self._failed is not None and not self._failed.done():
             self._failed.set_result(reason)
 
@@ -230,7 +237,7 @@ class Broker:
 
     async def _close_log_dirs(self, log_dirs: LogDirs) -> None:
         """Flush and mark as clean, unless something went wrong before or with it."""
-        if log_dirs.is_loaded and not (self._has_failed() or self._has_crashed):
+        if log_dirs.is_loaded and not (self._is_broken or self._has_crashed):
             await close_log_dirs(log_dirs, self._runtime.offload)
         else:
             log_dirs.abandon()
@@ -239,8 +246,10 @@ class Broker:
         return self._failed is not None and self._failed.done()
 
     def _on_session_end(self, error: CoordinationError) -> None:
-        is_gone = not isinstance(error, CannotJoin | KRaftControls)
-        self._fail(f"the coordination store is lost: {error}" if is_gone else str(error))
+        if isinstance(error, CannotJoin | KRaftControls):
+            self._end(str(error))
+        else:
+            self._fail(f"the coordination store is lost: {error}")
 
     async def _log_configs(self, session: Session) -> Callable[[str], LogConfig]:
         """The log settings of each topic."""

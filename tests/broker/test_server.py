@@ -193,7 +193,9 @@ def test_configs_of_a_topic_that_nobody_can_read(
 
 
 @on_broker(both=False)
-async def test_a_store_that_fails(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_fails(
+    broker: RunningBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*arguments: object) -> None:
         raise OSError("disk I/O error")
 
@@ -207,6 +209,8 @@ async def test_a_store_that_fails(broker: RunningBroker, monkeypatch: pytest.Mon
     reason = await asyncio.wait_for(broker.failed(), DEADLINE_S)
     assert "store" in reason
     assert "disk I/O error" in reason
+    await broker.stop()
+    assert not (tmp_path / "data" / CLEAN_SHUTDOWN).exists()
 
 
 # A cluster that is being migrated to KRaft.
@@ -215,14 +219,19 @@ KRAFT = znodes.ControllerNode(3000, 0, kraft_controller_epoch=4).encode()
 
 
 @on_broker(both=False)
-async def test_a_kraft_controller_takes_over(broker: RunningBroker) -> None:
-    """It elects leaders whom this broker hears nothing of: nobody may write here any more."""
+async def test_a_kraft_controller_takes_over(broker: RunningBroker, tmp_path: Path) -> None:
+    """It elects leaders whom this broker hears nothing of: nobody may write here any more.
+
+    Its disk is as good as ever: the next start has nothing to recover.
+    """
     await (await broker.client()).create_topic("t")
     await broker.session.set(znodes.CONTROLLER, KRAFT)
     reason = await asyncio.wait_for(broker.failed(), DEADLINE_S)
     assert reason.startswith("/controller is held by a KRaft controller (epoch 4)")
     assert broker.node.broker_epoch == -1
     assert not broker.node.controller.is_active
+    await broker.stop()
+    assert (tmp_path / "data" / CLEAN_SHUTDOWN).exists()
 
 
 @pytest.mark.parametrize("is_renewed", [False, True])
