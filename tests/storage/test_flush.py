@@ -4,13 +4,11 @@
 takes everything else away, in the harshest way that POSIX allows without reordering inside a file.
 """
 
+import contextlib
 import os
 import random
-import resource
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from odradek.storage.data_dir import DataDir
 from odradek.storage.files import RealFileSystem
 from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
+from odradek.storage.log_file import LogFile
 from odradek.storage.producer_snapshot import snapshot_offsets
 from odradek.storage.retention import start_plan
 
@@ -288,31 +287,42 @@ def test_a_segment_that_was_compacted_is_not_synced_any_more(tmp_path: Path) -> 
     data_dir.abandon()
 
 
-@contextmanager
-def descriptors_left(count: int) -> Iterator[None]:
-    """Let this process open only so many files more."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = {int(name) for name in os.listdir("/proc/self/fd")}
-    left = (number for number in range(soft) if number not in used)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(left, count, None)), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+class CountedFiles(RealFileSystem):
+    """Looks how many files below `root` this process has open."""
+
+    def __init__(self, root: Path, *, open_files_max: int) -> None:
+        super().__init__(open_files_max=open_files_max)
+        self.count_max = 0
+        self._root = f"{root}/"
+
+    def open_descriptor(self, file: LogFile) -> int:
+        descriptor = super().open_descriptor(file)
+        self._count()
+        return descriptor
+
+    def fsync(self, descriptor: int) -> None:
+        self._count()
+
+    def _count(self) -> None:
+        count = 0
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):  # another thread has closed it
+                count += os.readlink(f"/proc/self/fd/{name}").startswith(self._root)
+        self.count_max = max(self.count_max, count)
 
 
 @pytest.mark.parametrize("stops", [False, True])
 def test_more_segments_than_descriptors_are_made_safe(tmp_path: Path, *, stops: bool) -> None:
-    files = RealFileSystem(open_files_max=8)
+    files = CountedFiles(tmp_path, open_files_max=8)
     data_dir = opened(tmp_path, files)
     log = data_dir.create_log("t", 0, topic_id=None, config=LogConfig(segment_bytes=100))
-    with descriptors_left(20):
-        for number in range(40):
-            append(log, batch_of([b"%d" % number]))
-        assert len(log.segments) == 40
-        if stops:
-            data_dir.close()
-        else:
-            flush(log)
+    for number in range(40):
+        append(log, batch_of([b"%d" % number]))
+    assert len(log.segments) == 40
+    if stops:
+        data_dir.close()
+    else:
+        flush(log)
     assert log.recovery_point == 40
+    assert 8 <= files.count_max <= 12  # the lock's, and those of what is synced by name, as well
     data_dir.abandon()
