@@ -206,7 +206,7 @@ class GroupCoordinator:
             note_failure=node.replicas.note_failure,
         )
         led = self._led[number] = LedShard(shard, group_log, node.clock)
-        self._tasks.spawn(self._load(number, led), f"load {GROUP_OFFSETS_TOPIC}-{number}")
+        self._tasks.spawn(self._load(led), f"load {GROUP_OFFSETS_TOPIC}-{number}")
 
     def _begin_to_count(self) -> asyncio.Task[None]:
         """Learn how many partitions there are, once for all that wait for it."""
@@ -223,7 +223,7 @@ class GroupCoordinator:
                 self._say_shortage(refused)
                 await asyncio.sleep(RETRY_S)
 
-    async def _load(self, number: int, led: "LedShard") -> None:
+    async def _load(self, led: "LedShard") -> None:
         node = self._node
         await asyncio.wait([self._begin_to_count()])
         try:
