@@ -1,4 +1,4 @@
-"""Fixtures of the wire tests: the broker they share, topics on it, and how patient they are."""
+"""Fixtures of the wire tests: the broker they share, topics on it, Kafka's side, and patience."""
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -6,6 +6,7 @@ from confluent_kafka.admin import AdminClient
 from tests.marks import FORGOTTEN_BY_KAFKA_PYTHON, collect_in_room, mark_room
 from tests.support.brokers import NewTopicName, SharedServer, UniqueName, topics_on
 from tests.wire.clients import librdkafka
+from tests.wire.comparing import SIDES, Kafka, mode_of
 from tests.wire.servers import Server
 
 # Many start clients in Java, kill brokers or wait several times, and bound each step by itself.
@@ -45,3 +46,9 @@ def admin(server: Server) -> AdminClient:
 @pytest.fixture(scope="session")
 def new_topic(server: Server, unique_name: UniqueName) -> NewTopicName:
     return topics_on(server, unique_name)
+
+
+@pytest.fixture(params=SIDES)
+def mode(request: pytest.FixtureRequest) -> Kafka:
+    """How Kafka's answers are got, for tests that have no pair of brokers."""
+    return mode_of(request)

@@ -28,7 +28,7 @@ from odradek.protocol.messages.k67_allocate_producer_ids import AllocateProducer
 from odradek.protocol.schema import Message
 from tests.broker.running import HOST, running
 
-from .comparing import SIDES, Kafka, mode_of
+from .comparing import Kafka
 from .controlled import answers_of_kafka, answers_to, compare_with_kafka
 from .fences import EPOCH, OTHER, OURS, Script, Step
 from .message_json import VECTORS
@@ -102,12 +102,6 @@ def answers_of_ours(directory: Path) -> Answers:
             return await answers_to(await broker.client(), Refused(-1))
 
     return asyncio.run(main())
-
-
-@pytest.fixture(params=SIDES)
-def mode(request: pytest.FixtureRequest) -> Kafka:
-    """How Kafka's answers are got."""
-    return mode_of(request)
 
 
 def test_the_same_answers_as_kafka(

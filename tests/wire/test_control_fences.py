@@ -11,7 +11,7 @@ import pytest
 from odradek.broker.core.partition_state import TopicPartition
 from tests.broker.running import running
 
-from .comparing import SIDES, Kafka, mode_of
+from .comparing import Kafka
 from .controlled import answers_of_kafka, answers_to, compare_with_kafka
 from .fences import Script
 from .message_json import VECTORS
@@ -48,12 +48,6 @@ def answers_of_ours(directory: Path) -> Answers:
             return await answers_to(await broker.peer(), Script(broker.node.broker_epoch))
 
     return asyncio.run(main())
-
-
-@pytest.fixture(params=SIDES)
-def mode(request: pytest.FixtureRequest) -> Kafka:
-    """How Kafka's answers are got."""
-    return mode_of(request)
 
 
 def test_the_same_answers_as_kafka(
