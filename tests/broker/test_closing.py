@@ -14,6 +14,7 @@ from odradek.storage.files import RealFileSystem
 from odradek.storage.log_config import LogConfig
 from odradek.storage.log_dirs import LogDirs
 from tests.storage.support import WALL_MS, append, batch_of
+from tests.support.descriptors import open_below
 
 MARKER = ".kafka_cleanshutdown"
 PARTITIONS = 300  # more than are closed at once
@@ -87,8 +88,7 @@ def test_one_failed_fsync_leaves_no_marker_and_no_descriptor(tmp_path: Path) -> 
     with pytest.raises(LogDirFailed, match="t-77"):
         closed(dirs)
     assert not (tmp_path / MARKER).exists()
-    held = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
-    assert not [path for path in held if path.startswith(f"{tmp_path}/")]
+    assert open_below(tmp_path) == []
     again = opened(tmp_path, RealFileSystem())  # the lock was given back
     assert not again.first.was_clean
     again.abandon()

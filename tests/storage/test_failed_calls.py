@@ -12,6 +12,7 @@ from odradek.storage.log import Log
 from odradek.storage.log_config import LogConfig
 from odradek.storage.log_file import Bytes
 from tests.broker.batches import altered
+from tests.support.descriptors import open_below
 
 from .support import (
     WALL_MS,
@@ -333,13 +334,12 @@ def test_an_empty_segment_inside_another_one_is_removed(tmp_path: Path) -> None:
 def test_few_descriptors_serve_many_logs(tmp_path: Path) -> None:
     files = UnsyncedFileSystem(open_files_max=8)
     logs = [new_log(tmp_path / str(number), files=files) for number in range(30)]
-    before = len(os.listdir("/proc/self/fd"))
     for round_number in range(3):
         for log in logs:
             append_values(log, b"%d" % round_number)
-    assert len(os.listdir("/proc/self/fd")) - before <= 8
+    assert len(open_below(tmp_path)) <= 8
     spans = [log.read(0, size_bytes_max=1000, offset_end=3) for log in logs]
-    assert len(os.listdir("/proc/self/fd")) - before >= 30  # what is on its way stays open
+    assert len(open_below(tmp_path)) >= 30  # what is on its way stays open
     for log, span in zip(logs, spans, strict=True):
         assert span is not None
         assert span.read() == Path(log.segments.active.file.path).read_bytes()
@@ -348,4 +348,4 @@ def test_few_descriptors_serve_many_logs(tmp_path: Path) -> None:
         append_values(log, b"again")
         assert len(contents(log)) == 4
         log.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_below(tmp_path) == []

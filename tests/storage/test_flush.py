@@ -4,7 +4,6 @@
 takes everything else away, in the harshest way that POSIX allows without reordering inside a file.
 """
 
-import contextlib
 import os
 import random
 import shutil
@@ -22,6 +21,7 @@ from odradek.storage.log_config import LogConfig
 from odradek.storage.log_file import LogFile
 from odradek.storage.producer_snapshot import snapshot_offsets
 from odradek.storage.retention import start_plan
+from tests.support.descriptors import open_below
 
 from .support import WALL_MS, append, batch_of, contents, flush
 
@@ -293,7 +293,7 @@ class CountedFiles(RealFileSystem):
     def __init__(self, root: Path, *, open_files_max: int) -> None:
         super().__init__(open_files_max=open_files_max)
         self.count_max = 0
-        self._root = f"{root}/"
+        self._root = root
 
     def open_descriptor(self, file: LogFile) -> int:
         descriptor = super().open_descriptor(file)
@@ -304,11 +304,7 @@ class CountedFiles(RealFileSystem):
         self._count()
 
     def _count(self) -> None:
-        count = 0
-        for name in os.listdir("/proc/self/fd"):
-            with contextlib.suppress(OSError):  # another thread has closed it
-                count += os.readlink(f"/proc/self/fd/{name}").startswith(self._root)
-        self.count_max = max(self.count_max, count)
+        self.count_max = max(self.count_max, len(open_below(self._root)))
 
 
 @pytest.mark.parametrize("stops", [False, True])

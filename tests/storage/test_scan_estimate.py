@@ -1,10 +1,10 @@
 """How much a start would have to scan, by names, sizes and the index."""
 
-import os
 from pathlib import Path
 
 from odradek.storage.index import OffsetIndex
 from odradek.storage.scan_estimate import bytes_to_scan
+from tests.support.descriptors import open_below
 
 from .support import WALL_MS, UnsyncedFileSystem, append_values, batch_of, new_log
 
@@ -43,5 +43,4 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     Path(index).write_bytes(OffsetIndex.ENTRY.pack(1, 2 * SIZE_BYTES))
     files = UnsyncedFileSystem()
     bytes_to_scan(files, directory, 7)
-    descriptors = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
-    assert index not in [os.readlink(path) for path in descriptors if os.path.lexists(path)]
+    assert open_below(tmp_path) == []

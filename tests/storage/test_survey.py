@@ -1,9 +1,9 @@
 """A look at a data directory leaves nothing open."""
 
-import os
 from pathlib import Path
 
 from odradek.storage.survey import batches
+from tests.support.descriptors import open_below
 
 from .support import SMALL, append_values, new_log
 
@@ -13,7 +13,6 @@ def test_segments_are_closed_behind_the_look(tmp_path: Path) -> None:
     for _ in range(30):
         append_values(log, b"x" * 100)
     log.close()
-    before = os.listdir("/proc/self/fd")
     assert len(list(batches(log.files, log.directory))) == 30
     assert len(log.segments) > 1
-    assert os.listdir("/proc/self/fd") == before
+    assert open_below(tmp_path) == []
