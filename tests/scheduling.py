@@ -11,7 +11,10 @@ from typing import Final
 import pytest
 from xdist.scheduler import LoadGroupScheduling
 
-LONG_FIRST: Final = ("spark", "pipeline", "lab", "wire", "cluster")
+LONG_FIRST: Final = (
+    *("tests/spark/", "tests/pipeline/", "tests/lab/", "tests/wire/", "tests/cluster/"),
+    "tests/protocol/test_messages.py",
+)
 
 
 class FileScheduling(LoadGroupScheduling):  # type: ignore[misc] # xdist has no types
@@ -22,7 +25,11 @@ class FileScheduling(LoadGroupScheduling):  # type: ignore[misc] # xdist has no 
         return scope.partition("::")[0]
 
 
-def long_first(items: list[pytest.Item], rooms: Sequence[str] = LONG_FIRST) -> None:
-    """Bring the tests of these rooms to the front, in the order of the rooms."""
-    ranks = {room: rank for rank, room in enumerate(rooms)}
-    items.sort(key=lambda item: ranks.get(item.nodeid.split("/")[1], len(ranks)))
+def long_first(items: list[pytest.Item], places: Sequence[str] = LONG_FIRST) -> None:
+    """Bring the tests of these rooms and files to the front, in the order of `places`."""
+
+    def rank(item: pytest.Item) -> int:
+        ranks = (rank for rank, place in enumerate(places) if item.nodeid.startswith(place))
+        return next(ranks, len(places))
+
+    items.sort(key=rank)

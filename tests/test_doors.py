@@ -21,6 +21,7 @@ def _calls(room: str) -> Iterator[tuple[str, str]]:
                 yield path.relative_to(ROOT).as_posix(), ast.unparse(node.func)
 
 
+@pytest.mark.slow
 def test_only_the_runtime_hands_work_to_threads() -> None:
     doors = {file for file, function in _calls("broker") if function.endswith("run_in_executor")}
     assert doors == {"broker/runtime.py"}

@@ -35,14 +35,14 @@ def test_a_file_stays_together_unless_it_is_in_a_group(nodeid: str, scope: str) 
     assert scheduling._split_scope(nodeid) == scope
 
 
-def test_long_rooms_come_first_and_nothing_else_changes_its_place() -> None:
+def test_long_rooms_and_files_come_first_and_nothing_else_changes_its_place() -> None:
     names = ("tests/broker/b.py", "tests/test_z.py", "tests/wire/a.py", "tests/broker/a.py")
     items: list[Any] = [SimpleNamespace(nodeid=f"{name}::test") for name in names]
-    long_first(items, ("spark", "wire"))
+    long_first(items, ("tests/spark/", "tests/wire/", "tests/test_z.py"))
     assert [item.nodeid.partition("::")[0] for item in items] == [
         "tests/wire/a.py",
-        "tests/broker/b.py",
         "tests/test_z.py",
+        "tests/broker/b.py",
         "tests/broker/a.py",
     ]
 

@@ -20,6 +20,7 @@ def test_files_stay_short(room: str) -> None:
     assert {str(path): count for path, count in counts.items() if count > lines_max} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ROOMS)
 def test_functions_stay_short(room: str) -> None:
     functions = [

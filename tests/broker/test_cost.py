@@ -206,6 +206,7 @@ def differences(stored: dict[str, Any], seen: dict[str, Any], python: str) -> li
     return lines
 
 
+@pytest.mark.slow
 @pytest.mark.untraced
 @pytest.mark.parametrize(
     ("name", "brokers", "requests"),

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from odradek.broker.handlers import APIS, Api
 from odradek.protocol.errors import ErrorCode
 from tests.support.client import Client
@@ -34,6 +36,7 @@ EXPECTED: dict[str, Callable[[int], int]] = {
 }
 
 
+@pytest.mark.slow
 @on_broker({"group.initial.rebalance.delay.ms": "0"})
 async def test_every_version_is_answered(broker: RunningBroker) -> None:
     client = await broker.peer()

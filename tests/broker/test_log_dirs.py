@@ -193,6 +193,7 @@ def test_a_move_is_seen_and_can_be_cancelled(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_moves_are_no_faster_than_they_may_be(tmp_path: Path) -> None:
     rate = "replica.alter.log.dirs.io.max.bytes.per.second"
 

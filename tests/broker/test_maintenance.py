@@ -56,6 +56,7 @@ def checkpointer_of(broker: RunningBroker) -> Checkpointer:
     return Checkpointer(broker.node.replicas, broker.config, broker._runtime)
 
 
+@pytest.mark.slow
 @on_broker({**NEVER, "odradek.flush.ms": "1"}, both=False)
 async def test_after_some_time_all_is_flushed_and_written_down(broker: RunningBroker) -> None:
     client = await broker.client()
@@ -81,6 +82,7 @@ async def test_with_very_many_partitions_looks_are_rarer(
     assert flusher._look_ms() == 1
 
 
+@pytest.mark.slow
 @on_broker({**NEVER, "odradek.flush.bytes": "1000"}, both=False)
 async def test_after_so_many_bytes_a_partition_is_flushed(broker: RunningBroker) -> None:
     client = await broker.client()
@@ -108,6 +110,7 @@ async def test_the_time_runs_from_the_first_append(broker: RunningBroker) -> Non
     assert flusher._due() == [partition_of(broker)]
 
 
+@pytest.mark.slow
 @on_broker(NEVER, both=False)
 async def test_flush_ms_counts_from_the_last_flush(broker: RunningBroker) -> None:
     client = await broker.client()

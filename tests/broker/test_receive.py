@@ -39,6 +39,7 @@ def take(frames: FrameBuffer) -> list[bytes]:
     return got
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=300), max_size=20), st.data())
 def test_frames_come_out_as_they_went_in(sent: list[bytes], data: st.DataObject) -> None:
     budget = ReceiveBudget(1 << 20)

@@ -67,6 +67,7 @@ def test_a_full_disk_refuses_and_goes_on(
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["append", "pread", "sync"])
 def test_a_broken_disk_takes_everything_offline(tmp_path: Path, operation: str) -> None:
     async def main() -> None:

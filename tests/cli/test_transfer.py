@@ -34,6 +34,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zookeeper_tree, "CONNECT_TIMEOUT_S", 0.2)
 
 
+@pytest.mark.slow
 def test_zookeeper_out_of_reach(tmp_path: Path, closed_port: str) -> None:
     store = make_store(tmp_path / "d", cluster(HERE))
     expected = f"ZooKeeper cannot be reached at {closed_port}\n"

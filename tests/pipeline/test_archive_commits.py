@@ -169,6 +169,7 @@ def test_a_power_cut_at_any_step_takes_no_commit_back() -> None:
     pytest.fail("it never ended")
 
 
+@pytest.mark.slow
 def test_a_power_cut_during_a_compaction() -> None:
     for cut in range(STEP_LIMIT):
         for seed in range(8):

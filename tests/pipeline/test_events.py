@@ -55,6 +55,7 @@ def test_fewer_are_the_first_of_more() -> None:
     assert list(events("clicks", 5, 0)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_faults_come_as_often_as_asked(kind: str) -> None:
     shape = Shape(late=0.1, duplicate=0.05, malformed=0.2)

@@ -130,6 +130,7 @@ def test_nobody_at_the_address_is_one_sentence(
     assert said.startswith("Error: no broker answers at 127.0.0.1:1: check --bootstrap-servers")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

@@ -55,6 +55,30 @@ def message_versions() -> list[Any]:
     ]
 
 
+def layout(cls: type[Message], version: int) -> Any:
+    """Return what the bytes of a version depend on."""
+    return _layout_of_struct(cls, version, version in cls.FLEXIBLE)
+
+
+def _layout_of_struct(cls: type[Struct], version: int, flexible: bool) -> Any:
+    fields = [field for field in cls.FIELDS if version in field.versions]
+    return flexible, [
+        (
+            field.name,
+            version in field.nullable,
+            field.is_tagged(version),
+            _layout_of_type(field.type, version, flexible),
+        )
+        for field in fields
+    ]
+
+
+def _layout_of_type(type: FieldType, version: int, flexible: bool) -> Any:
+    if isinstance(type, ArrayOf):
+        return _layout_of_type(type.element, version, flexible)
+    return type if isinstance(type, str) else _layout_of_struct(type, version, flexible)
+
+
 def values(cls: type[Message], version: int) -> st.SearchStrategy[Any]:
     """Messages that `version` can carry whole: fields that it lacks have their default."""
     return _structs(cls, version, version in cls.FLEXIBLE)

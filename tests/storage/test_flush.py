@@ -307,6 +307,7 @@ class CountedFiles(RealFileSystem):
         self.count_max = max(self.count_max, len(open_below(self._root)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [False, True])
 def test_more_segments_than_descriptors_are_made_safe(tmp_path: Path, *, stops: bool) -> None:
     files = CountedFiles(tmp_path, open_files_max=8)

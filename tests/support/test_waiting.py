@@ -24,6 +24,7 @@ def test_a_deadline_that_passes_says_what_is_missing() -> None:
         until(partial(int, "0"), timeout_s=0)
 
 
+@pytest.mark.slow
 def test_the_clock_may_be_another() -> None:
     ticks = iter(range(10))
     with pytest.raises(NotYet):

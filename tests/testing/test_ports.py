@@ -53,6 +53,7 @@ def test_the_system_gives_it_to_nobody(take: Callable[[int], None]) -> None:
     take(held.port)
 
 
+@pytest.mark.slow
 def test_it_is_given_back_when_it_is_forgotten() -> None:
     port = HeldPort().port
     gc.collect()
@@ -67,6 +68,7 @@ def is_free(port: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_process", [False, True])
 def test_a_broker_keeps_its_port_until_it_is_closed(in_process: bool) -> None:
     with Broker(in_process=in_process) as broker:

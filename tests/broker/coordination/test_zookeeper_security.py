@@ -153,6 +153,7 @@ async def test_tls(server: ZooKeeper, pem: Path) -> None:
         await stranger.open_session(TIMEOUT_MS)
 
 
+@pytest.mark.slow
 @asynchronous
 async def test_answers_that_came_in_one_tls_record(pem: Path) -> None:
     """Once the first is read, TLS holds the others: the wire is silent until the next ping."""

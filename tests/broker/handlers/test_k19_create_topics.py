@@ -134,6 +134,7 @@ async def test_only_validating(broker: RunningBroker) -> None:
     assert await broker.session.children("/brokers/topics") == []
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_too_many_topics_in_one_request(broker: RunningBroker) -> None:
     client = await broker.client()
@@ -177,6 +178,7 @@ async def test_a_client_that_hangs_up_has_created_its_topic(broker: RunningBroke
     assert broker.node.replicas.partitions.keys() >= {("u", 0)}
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_others_have_their_turn_while_many_are_checked(broker: RunningBroker) -> None:
     topics = broker.node.topics

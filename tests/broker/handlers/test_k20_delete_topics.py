@@ -1,6 +1,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k20_delete_topics import (
     DeletableTopicResult,
@@ -117,6 +119,7 @@ async def test_many_clients_delete_one_topic(broker: RunningBroker) -> None:
     assert codes <= {0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_a_thousand_partitions(broker: RunningBroker) -> None:
     client = await broker.client()

@@ -84,6 +84,7 @@ def test_all_codecs(tmp_path: Path, codec: Codec) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @on_cluster(count=3)
 async def test_leaders_take_turns(cluster: Cluster) -> None:
     """Each leaves records that no other has; the next leader's count."""
@@ -412,6 +413,7 @@ async def test_compaction_leaves_gaps(cluster: Cluster) -> None:
     assert cluster[2].partition().log.log_end_offset == 4_001
 
 
+@pytest.mark.slow
 @on_cluster(min_insync_replicas="2")
 async def test_a_gap_beyond_the_high_watermark_is_taken_in_the_end(cluster: Cluster) -> None:
     """Of a topic that was compacted once, and whose high watermark waits for this very follower."""

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k01_fetch import (
     FetchPartition,
@@ -101,6 +103,7 @@ async def test_followers_that_have_nothing_new_to_hear_wait(cluster: Cluster) ->
     assert cluster[1].partition().end_waiters == parked
 
 
+@pytest.mark.slow
 @on_cluster(3, replica_fetch_wait_max_ms="300")
 async def test_without_a_selector_followers_are_not_hurried(cluster: Cluster) -> None:
     assert await seconds_until_read(cluster) > 0.1

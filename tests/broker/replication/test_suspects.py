@@ -114,6 +114,7 @@ def test_one_that_leads_all_the_same_is_loud(
     assert f"topic={TOPIC} partition=0 log_end_offset=1 high_watermark=1 last_epoch=0 " in said
 
 
+@pytest.mark.slow
 @on_cluster(odradek_unclean_last_replica=WAIT)
 async def test_others_in_sync_lead_first(cluster: Cluster) -> None:
     """They may have what was lost; and whom to follow then has to be asked for."""
@@ -147,6 +148,7 @@ async def restarted(cluster: Cluster) -> Replicating:
 BOTH = state_of(**{**ALONE, "isr": [1, 2]})  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_nobody_leads_twice_in_an_epoch(cluster: Cluster) -> None:
     """A later controller has not seen that it was gone; others may have more of that epoch."""
@@ -195,6 +197,7 @@ async def test_one_that_was_told_something_since_has_not_led(cluster: Cluster) -
     assert broker.partition().is_leader
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_one_that_is_to_be_deleted_has_to_be_there(cluster: Cluster) -> None:
     """The controller elects nobody for it, and deletes only what is online."""
@@ -208,6 +211,7 @@ async def test_one_that_is_to_be_deleted_has_to_be_there(cluster: Cluster) -> No
     assert await told(broker, BOTH, controller_epoch=2) == ErrorCode.NONE
 
 
+@pytest.mark.slow
 @on_cluster(odradek_unclean_last_replica=WAIT)
 async def test_one_that_waits_does_so_no_more_if_it_is_to_be_deleted(cluster: Cluster) -> None:
     broker = await restarted(cluster)

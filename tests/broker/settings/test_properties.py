@@ -46,6 +46,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert all("\r" not in key or "\\r" in text for key in properties)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text("a.b= :#\\", min_size=1), st.text("a =:#\\\n\t")))
 def test_what_is_escaped_comes_back(properties: dict[str, str]) -> None:
     def escape(text: str) -> str:

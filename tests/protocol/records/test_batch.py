@@ -108,6 +108,7 @@ def test_an_unknown_magic_is_refused(byte: int, magic: int) -> None:
 FLIPS = st.tuples(st.integers(0, HEADER_SIZE_BYTES), st.integers(1, 255))
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200), st.lists(FLIPS, max_size=4))
 def test_random_bytes_raise_nothing_else(rest: bytes, flips: list[tuple[int, int]]) -> None:
     """As they are, and after a batch of which some bytes are flipped."""

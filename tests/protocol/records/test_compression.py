@@ -129,6 +129,7 @@ def zstd_bomb() -> bytes:
     return b"\x28\xb5\x2f\xfd\x00" + window_1_mib + run_of_128_kib * 8191 + b"\x03\x00\x10\0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("codec", "make"),
     [

@@ -91,6 +91,7 @@ def test_every_prefix_of_the_records_is_refused(codec: Codec) -> None:
             validate_records(batch, read_header(batch), size_bytes_max=SIZE_BYTES_MAX)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 def test_flipped_bytes_raise_nothing_else(codec: Codec) -> None:
     batch = bytes(build_batch(example_records(12), codec=codec))

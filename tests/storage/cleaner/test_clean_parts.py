@@ -39,6 +39,7 @@ def batch_of(rows: list[tuple[bytes | None, bytes | None, int, int]], gaps: bool
     return bytes(build_batch(records, base_offset=5))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(ROWS, st.booleans())
 def test_every_walk_sees_what_is_there(

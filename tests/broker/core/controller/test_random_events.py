@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -225,6 +226,7 @@ def _settle(cluster: Cluster) -> None:
         cluster.deliver()
 
 
+@pytest.mark.slow
 @settings(max_examples=len(seeds(60, 600)), deadline=None)
 @given(
     st.lists(

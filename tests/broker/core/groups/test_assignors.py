@@ -126,6 +126,7 @@ def test_a_target_is_stable(name: str, spec: GroupSpec) -> None:
         assert ASSIGNORS[name](again(spec, target)) == target
 
 
+@pytest.mark.slow
 @given(spec=groups(mixed=False))
 @settings(max_examples=60)
 def test_uniform_gives_all_the_same_and_one_join_or_leave_moves_no_more_than_it_must(
