@@ -14,13 +14,19 @@ from .session import Key, Telling, Wanted
 
 
 def fetch_request(
-    telling: Telling, told: Wanted, config: Config, *, broker_id: int, broker_epoch: int
+    telling: Telling,
+    told: Wanted,
+    config: Config,
+    *,
+    max_wait_ms: int,
+    broker_id: int,
+    broker_epoch: int,
 ) -> FetchRequest:
     """What `telling` names, with what is `told` of each."""
     return FetchRequest(
         replica_id=broker_id,
         replica_state=ReplicaState(replica_id=broker_id, replica_epoch=broker_epoch),
-        max_wait_ms=config.replica_fetch_wait_max_ms,
+        max_wait_ms=max_wait_ms,
         min_bytes=config.replica_fetch_min_bytes,
         max_bytes=config.replica_fetch_response_max_bytes,
         session_id=telling.session_id,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import ErrorCode, error_name
-from odradek.protocol.messages.k01_fetch import FetchResponse, PartitionData
+from odradek.protocol.messages.k01_fetch import FetchRequest, FetchResponse, PartitionData
 from odradek.protocol.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 from ..core.partition_state import TopicPartition
@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 
 LOOK_MS: Final = 100
 """So often all that is followed is looked at; in between only what the last answer was about."""
+UNTOLD_START_WAIT_MS: Final = 50
+"""A leader shall wait no longer than this for records while it is to be told of a log start once
+that is in a checkpoint: a DeleteRecords may wait for it."""
 HASTY_MAX: Final = 20
 """So many empty answers in a row may come at once."""
 _UNTOLD: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER})
@@ -71,7 +74,8 @@ class Fetcher:
         self._sent: dict[Key, Following] = {}
         """What is asked for."""
         self._answered: list[Key] = []
-        """What the last answer was about; of the others there is nothing new to say."""
+        """What the last answer was about, and whose start is still to be told; of the others there
+        is nothing new to say."""
         self._look_at_ms = 0
         """When all that is followed is looked at again."""
         self._is_by_id = False
@@ -191,6 +195,7 @@ class Fetcher:
             telling,
             self._session.told,
             self._config,
+            max_wait_ms=self._max_wait_ms(),
             broker_id=self._node.broker_id,
             broker_epoch=self._broker_epoch(),
         )
@@ -201,18 +206,17 @@ class Fetcher:
             self._refused(response.error_code, telling)
             return
         self._session.answered(response.session_id)
-        is_hasty = self._is_hasty(response, self._clock.now_ms() - asked_ms)
+        is_hasty = self._is_hasty(request, response, self._clock.now_ms() - asked_ms)
         self._note("it does not wait before it answers nothing" if is_hasty else "")
         await self._take(response)
         if is_hasty:
             await self._pause(self._config.replica_fetch_backoff_ms)
 
-    def _is_hasty(self, response: FetchResponse, took_ms: int) -> bool:
+    def _is_hasty(self, request: FetchRequest, response: FetchResponse, took_ms: int) -> bool:
         """Whether the leader says again and again, at once, that it has nothing to say."""
-        config = self._config
-        is_early = not response.responses and 2 * took_ms < config.replica_fetch_wait_max_ms
+        is_early = not response.responses and 2 * took_ms < request.max_wait_ms
         self._hasty_count = self._hasty_count + 1 if is_early else 0
-        return self._hasty_count > HASTY_MAX and config.replica_fetch_min_bytes > 0
+        return self._hasty_count > HASTY_MAX and request.min_bytes > 0
 
     # Taking what comes.
 
@@ -232,7 +236,7 @@ class Fetcher:
         """
         taking, repair = Taking(self._node, self.follows), self._repair
         repair.begin()
-        self._answered = []
+        self._answered = [key for key in self._answered if self._has_untold_start(key)]
         failed: dict[tuple[int, bool], list[TopicPartition]] = {}
         for topic in response.responses:
             for data in topic.partitions:
@@ -320,6 +324,18 @@ class Fetcher:
             kept.flushing.safe_start_offset(kept),
             self._config.replica_fetch_max_bytes,
         )
+
+    def _has_untold_start(self, key: Key) -> bool:
+        """Whether its log starts behind what the leader was told: no checkpoint said so yet."""
+        *_, told, _ = self._session.told[key]
+        return told < self._sent[key].partition.log.log_start_offset
+
+    def _max_wait_ms(self) -> int:
+        """How long the leader may wait for news, as it was told of the logs."""
+        wait_ms = self._config.replica_fetch_wait_max_ms
+        if any(self._has_untold_start(key) for key in self._answered):
+            return min(wait_ms, UNTOLD_START_WAIT_MS)
+        return wait_ms
 
     def _open_peer(self) -> Peer:
         """Raises: PeerFailed."""

@@ -11,6 +11,8 @@ from unittest import mock
 
 import pytest
 
+from odradek.broker.replication import fetcher
+from odradek.broker.replication.asking import fetch_request
 from odradek.broker.runtime import OFFLOAD_THREADS_MAX
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k21_delete_records import DeleteRecordsResponse
@@ -365,6 +367,38 @@ async def test_a_follower_with_a_full_disk_promises_no_start(cluster: Cluster) -
     cluster[2].files.faults.clear()
     answer: DeleteRecordsResponse = await asyncio.wait_for(deleting, 10)
     assert answer.topics[0].partitions[0].low_watermark == 1
+
+
+@on_cluster(replica_fetch_wait_max_ms="20000")
+async def test_a_start_is_told_soon_after_its_checkpoint(cluster: Cluster) -> None:
+    """The Fetch that leaves before the checkpoint is written does not wait for records."""
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", b"b", acks=-1)
+    client, leader = await cluster[1].client(), cluster[1].partition()
+    deleting = asyncio.ensure_future(client.ask(delete_records((*KEY, 1)), 2))
+    await until(lambda: leader.log.log_start_offset == 1)
+    await produce(cluster, 1, b"c", acks=-1)  # lets go the Fetch that waits
+    answer: DeleteRecordsResponse = await asyncio.wait_for(deleting, 10)
+    assert answer.topics[0].partitions[0].low_watermark == 1
+
+
+@on_cluster(replica_fetch_wait_max_ms="200")
+async def test_a_start_that_a_full_disk_keeps_untold_makes_no_haste(cluster: Cluster) -> None:
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", b"b", acks=-1)
+    await cluster.until_equal()
+    client, follower = await cluster[1].client(), cluster[2].partition().log
+    cluster[2].files.where = LOG_START
+    cluster[2].files.faults["write"] = FULL
+    with mock.patch(f"{fetcher.__name__}.fetch_request", wraps=fetch_request) as asking:
+        deleting = asyncio.ensure_future(client.ask(delete_records((*KEY, 1)), 2))
+        await until(lambda: follower.log_start_offset == 1)
+        asking.reset_mock()
+        await until(lambda: asking.call_count > 3)
+        waits_ms = {call.kwargs["max_wait_ms"] for call in asking.call_args_list}
+    assert waits_ms == {fetcher.UNTOLD_START_WAIT_MS}
+    cluster[2].files.faults.clear()
+    deleting.cancel()
 
 
 @on_cluster(3)

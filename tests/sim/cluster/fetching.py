@@ -88,7 +88,7 @@ class SimFetcher(Fetcher):
 
         return cast(Peer, SimpleNamespace(ask=ask))
 
-    def _is_hasty(self, response: FetchResponse, took_ms: int) -> bool:
+    def _is_hasty(self, request: FetchRequest, response: FetchResponse, took_ms: int) -> bool:
         """All leaders here are: nobody waits there for news."""
         return False
 
