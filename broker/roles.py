@@ -150,7 +150,7 @@ class Roles:
                     self._become(partition, state)
             elif (kept := replicas.logs.find(state)) is not None:
                 self._serve(kept, state)
-            elif _is_in_the_way(replicas, state.key):
+            elif self._replicas.log_dirs.holds(state.key):
                 replicas.unmade.add(state.key)
             elif state.is_new or state.key in self._renewed or replicas.log_dirs.is_complete:
                 missing.append(state if self._may_lead(state, None) else without_role(state))
@@ -313,14 +313,9 @@ async def stop(
         replicas.unmade.discard(key)
         replicas.undeleted.discard(key)
         is_offline = key in replicas.offline or replicas.is_offline  # by now
-        if not is_offline and _is_in_the_way(replicas, key):
+        if not is_offline and replicas.log_dirs.holds(key):  # it could not be renamed: a full disk
             replicas.undeleted.add(key)
         if is_offline or key in replicas.undeleted:
             codes[key] = ErrorCode.KAFKA_STORAGE_ERROR
     replicas.forget_overrides({topic for topic, _ in doomed})
     return codes
-
-
-def _is_in_the_way(replicas: Replicas, key: TopicPartition) -> bool:
-    """Whether a log has the name that can't be used, and could not be renamed on a full disk."""
-    return replicas.log_dirs.is_unserved(key) or replicas.log_dirs.find(*key) is not None

@@ -145,6 +145,10 @@ class LogDirs:
         """Whether the partition lies here, but could not be loaded."""
         return any(key in data_dir.unserved for data_dir in self.online)
 
+    def holds(self, key: TopicPartition) -> bool:
+        """Whether the partition lies here, served or not."""
+        return self.is_unserved(key) or self.find(*key) is not None
+
     def all_logs(self) -> Iterator[Log]:
         """Those of all partitions, with the copies that are on their way."""
         for data_dir in self.online:

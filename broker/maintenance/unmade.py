@@ -35,6 +35,8 @@ class Unmade:
         replicas, log_dirs = self._replicas, self._replicas.log_dirs
         # Those whose files are damaged would not come about by being made.
         wanted = [key for key in replicas.unmade if not log_dirs.is_unserved(key)]
+        # A directory that has failed took away what was to be deleted in it.
+        replicas.undeleted = {key for key in replicas.undeleted if log_dirs.holds(key)}
         if not (wanted or replicas.refused or replicas.undeleted):
             return False
         with_room = [d for d in list(log_dirs.online) if await self._has_room(d)]

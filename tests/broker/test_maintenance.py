@@ -11,6 +11,7 @@ from odradek.broker.core.partition import Partition
 from odradek.broker.maintenance.checkpointer import Checkpointer
 from odradek.broker.maintenance.flusher import Flusher
 from odradek.broker.maintenance.producer_expiry import ProducerExpiry
+from odradek.broker.maintenance.unmade import Unmade
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k08_offset_commit import (
     OffsetCommitRequest,
@@ -20,6 +21,7 @@ from odradek.protocol.messages.k08_offset_commit import (
 )
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.storage.checkpoint import RECOVERY_POINT, read_offsets
+from odradek.storage.errors import LogDirFailed
 from odradek.storage.found_partition import FoundPartition, Unserved
 from odradek.storage.load import LoadHints
 from odradek.storage.log import Log
@@ -216,6 +218,22 @@ def test_what_a_full_disk_did_not_delete_is_deleted_when_it_has_room(
             await until(lambda: broker.node.replicas.log_dirs.find("t", 0) is None)
             await client.create_topic("t")
             assert await client.append("t", batch_of(b"a")) == 0
+
+    asyncio.run(main())
+
+
+def test_what_lay_in_a_directory_that_failed_is_to_be_deleted_no_more(tmp_path: Path) -> None:
+    async def main() -> None:
+        files, dirs = FaultyFiles(), {"log.dirs": f"{tmp_path}/first,{tmp_path}/second"}
+        async with running(tmp_path, {**NEVER, **dirs}, files=files) as broker:
+            client, replicas = await broker.client(), broker.node.replicas
+            await client.create_topic("t", 2)
+            files.where, files.faults = f"{tmp_path}/second/t-", {"rename": errno.ENOSPC}
+            await client.ask(delete_topics(6, "t"), 6)
+            await until(lambda: replicas.undeleted)
+            replicas.take_offline(LogDirFailed("lost", f"{tmp_path}/second"))
+            assert not await Unmade(replicas, broker._runtime)._must_ask()
+            assert not replicas.undeleted
 
     asyncio.run(main())
 
