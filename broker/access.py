@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
-from .call import Client
 from .handlers import Api, Need
+from .net.call import Client
 
 if TYPE_CHECKING:
     from .node import Node

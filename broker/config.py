@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode, Refused
 
-from .endpoints import (
+from .net.endpoints import (
     PRIVATE,
     BrokerListeners,
     Endpoint,

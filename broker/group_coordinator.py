@@ -13,7 +13,6 @@ from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.schema import Message
 from odradek.storage.errors import LogDirFailed
 
-from .call import Call
 from .coordination.interface import Session
 from .core.groups.effects import Caller
 from .core.groups.group import TopicImage
@@ -22,6 +21,7 @@ from .core.partition import Partition
 from .core.topic_names import GROUP_OFFSETS_TOPIC
 from .group_partitions import GroupPartitions
 from .metadata import BrokerInfo, MetadataCache
+from .net.call import Call
 from .tasks import TaskSupervisor
 
 if TYPE_CHECKING:

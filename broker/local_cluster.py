@@ -16,8 +16,8 @@ from .cluster_directory import brokers_in, is_of_one_broker
 from .config import Config, ConfigError
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import StoreError
-from .endpoints import Endpoint
 from .internal_topics import internal_topic_settings
+from .net.endpoints import Endpoint
 from .recovery import ProgressBar, no_bar
 from .runtime import Runtime
 from .server import IS_NOT_LINUX, STORE_FILE, Broker, StartupError

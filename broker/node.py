@@ -9,11 +9,11 @@ from .config import Config
 from .core.fetch_session import FetchSessions, PartitionFetch
 from .core.partition import Partition
 from .dynamic_configs import DynamicConfigs
-from .eager_future import SettledAnswers
 from .group_coordinator import GroupCoordinator
 from .loggers import Loggers
 from .metadata import MetadataCache
 from .nearest_replica import NearestReplica
+from .net.eager_future import SettledAnswers
 from .producer_ids import ProducerIds
 from .replicas import Replicas
 from .runtime import Runtime

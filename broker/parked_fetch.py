@@ -8,7 +8,7 @@ from odradek.protocol.messages.k01_fetch import FetchResponse
 from .core.fetch_reads import Read, release_all
 from .core.fetch_session import Key
 from .core.news import News
-from .eager_future import EagerFuture
+from .net.eager_future import EagerFuture
 
 
 class Reading(Protocol):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import PartitionProduceResponse, ProduceResponse
 
-from .eager_future import EagerFuture, SettledAnswers
+from .net.eager_future import EagerFuture, SettledAnswers
 
 if TYPE_CHECKING:
     from .core.partition import Partition

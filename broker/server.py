@@ -29,14 +29,11 @@ from .closing import close_log_dirs
 from .cluster.election import KRaftControls
 from .cluster_directory import brokers_in
 from .config import Config, ConfigError
-from .connections import Connections
 from .coordination.current import CurrentSession
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import CoordinationError, Session, Store
 from .dynamic_configs import DynamicConfigs, load_broker_configs
-from .endpoints import Endpoint
 from .group_coordinator import GroupCoordinator
-from .listener import Listener, PlainListener, StreamListener
 from .maintenance.loop_watch import watch_loop
 from .member import Member
 from .membership import (
@@ -48,6 +45,9 @@ from .membership import (
     settle_broker_id,
 )
 from .metadata import MetadataCache
+from .net.connections import Connections
+from .net.endpoints import Endpoint
+from .net.listener import Listener, PlainListener, StreamListener
 from .node import Node
 from .recovery import ProgressBar, Recovery, no_bar
 from .replicas import Replicas, read_overrides

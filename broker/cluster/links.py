@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.schema import Message
 
-from ..call import CloseConnection
 from ..coordination.interface import CoordinationError
 from ..core.controller.context import LiveBroker
+from ..net.call import CloseConnection
 from ..peers.own import ask_self
 from ..peers.peer import Peer, PeerFailed, Setup
 from .channels import ControlLink

@@ -24,12 +24,12 @@ from odradek.protocol.messages.k00_produce import (
 from odradek.protocol.records import BatchHeader
 from odradek.storage.errors import StorageError
 
-from ..call import Call, CloseConnection
 from ..core.incoming_batch import RefusedRecords, check_batch, read_only_batch
 from ..core.partition import Partition
 from ..core.storage_errors import code_of
 from ..core.topic_names import INTERNAL_TOPICS
 from ..leader_hints import current_leader, endpoints
+from ..net.call import Call, CloseConnection
 from ..node import Node
 from ..promise import Promise, Unkept
 

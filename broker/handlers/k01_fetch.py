@@ -31,7 +31,6 @@ from odradek.protocol.messages.k01_fetch import (
 )
 from odradek.storage.errors import CorruptLog, DamagedRecords, StorageError
 
-from ..call import Call
 from ..core.fetch_reads import (
     HoldsBack,
     Nearest,
@@ -50,6 +49,7 @@ from ..core.waiters import Waiter
 from ..fetch_requests import begin_fetch, lookup_of, replica_id_of, replica_of
 from ..fetch_topics import part_of
 from ..leader_hints import current_leader, endpoints
+from ..net.call import Call
 from ..node import Node
 from ..parked_fetch import ParkedFetch
 

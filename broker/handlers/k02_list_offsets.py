@@ -23,9 +23,9 @@ from odradek.protocol.messages.k02_list_offsets import (
 )
 from odradek.storage.errors import StorageError
 
-from ..call import Call
 from ..core.partition import Partition
 from ..core.storage_errors import code_of
+from ..net.call import Call
 from ..node import Node
 
 LATEST: Final = -1

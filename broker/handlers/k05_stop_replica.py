@@ -3,8 +3,8 @@
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k05_stop_replica import StopReplicaRequest, StopReplicaResponse
 
-from ..call import Call
 from ..control_messages import sender_of, stop_replica_response, stopped_replicas
+from ..net.call import Call
 from ..node import Node
 
 

@@ -6,13 +6,13 @@ from odradek.protocol.messages.k06_update_metadata import (
     UpdateMetadataResponse,
 )
 
-from ..call import Call
 from ..control_messages import (
     MORE_TO_COME_TAG,
     live_brokers,
     sender_of,
     update_metadata_states,
 )
+from ..net.call import Call
 from ..node import Node
 
 

@@ -12,8 +12,8 @@ from odradek.protocol.messages.k07_controlled_shutdown import (
     RemainingPartition,
 )
 
-from ..call import Call
 from ..core.controller import procedures
+from ..net.call import Call
 from ..node import Node
 
 EPOCH_UNKNOWN = -1

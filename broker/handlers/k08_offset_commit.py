@@ -6,9 +6,9 @@ Kafka keeps what v0 commits in ZooKeeper; here all versions mean the same.
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k08_offset_commit import OffsetCommitRequest
 
-from ..call import Call
 from ..core.groups.offsets_answers import refuse_commit, there_in
 from ..group_coordinator import caller_of
+from ..net.call import Call
 from ..node import Node
 from . import Answer
 

@@ -15,9 +15,9 @@ from odradek.protocol.messages.k09_offset_fetch import (
     OffsetFetchResponseGroup,
 )
 
-from ..call import Call
 from ..core.groups.offsets_answers import older_shape, refuse_fetch
 from ..group_coordinator import caller_of
+from ..net.call import Call
 from ..node import Node
 
 GROUPS_VERSION_FIRST: Final = 8

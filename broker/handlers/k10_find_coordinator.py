@@ -14,7 +14,7 @@ from odradek.protocol.messages.k10_find_coordinator import (
     FindCoordinatorResponse,
 )
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 
 BATCHED_VERSION_FIRST: Final = 4

@@ -3,8 +3,8 @@
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 
-from ..call import Call
 from ..group_coordinator import caller_of
+from ..net.call import Call
 from ..node import Node
 from . import Answer
 

@@ -10,8 +10,8 @@ from odradek.protocol.messages.k15_describe_groups import (
     DescribeGroupsResponse,
 )
 
-from ..call import Call
 from ..core.authorized_operations import ALL_ON_GROUP
+from ..net.call import Call
 from ..node import Node
 
 

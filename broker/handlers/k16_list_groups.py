@@ -7,7 +7,7 @@ from odradek.protocol.messages.k16_list_groups import (
     ListGroupsResponse,
 )
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 
 

@@ -16,7 +16,7 @@ from odradek.protocol.messages.k18_api_versions import (
     ApiVersionsResponse,
 )
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 from . import APIS, Api
 

@@ -16,7 +16,7 @@ from odradek.protocol.messages.k19_create_topics import (
     CreateTopicsResponse,
 )
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 from ..slices import Slices
 from ..topics import NewTopic

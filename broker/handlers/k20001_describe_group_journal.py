@@ -14,7 +14,7 @@ from odradek.protocol.messages.k20001_describe_group_journal import (
     JournalEntry,
 )
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 
 GROUPS_MAX: Final = 20

@@ -11,7 +11,7 @@ from odradek.protocol.messages.k20002_describe_log_ends import (
     ReplicaLogEnd,
 )
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 
 

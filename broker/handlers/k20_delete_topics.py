@@ -12,7 +12,7 @@ from odradek.protocol.messages.k20_delete_topics import (
 )
 from odradek.protocol.primitives import ZERO_UUID
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 
 STATES_VERSION_FIRST = 6

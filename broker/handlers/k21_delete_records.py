@@ -18,10 +18,10 @@ from odradek.protocol.messages.k21_delete_records import (
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed, StorageError
 
-from ..call import Call
 from ..core.partition import Partition
 from ..core.storage_errors import code_of
 from ..core.topic_names import INTERNAL_TOPICS
+from ..net.call import Call
 from ..node import Node
 
 HIGH_WATERMARK: Final = -1

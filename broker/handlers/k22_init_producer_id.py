@@ -11,7 +11,7 @@ from odradek.protocol.messages.k22_init_producer_id import (
     InitProducerIdResponse,
 )
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 
 NONE: Final = -1

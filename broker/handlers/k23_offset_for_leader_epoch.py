@@ -9,7 +9,7 @@ from odradek.protocol.messages.k23_offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 
 

@@ -10,11 +10,11 @@ from odradek.protocol.messages.k32_describe_configs import (
     DescribeConfigsSynonym,
 )
 
-from ..call import Call
 from ..config import Described
 from ..config_resources import check_broker_id
 from ..core.topic_names import check_topic_name
 from ..loggers import logger_levels
+from ..net.call import Call
 from ..node import Node
 from ..settings.described import describe_logger
 from ..settings.resources import ResourceType

@@ -15,7 +15,7 @@ from odradek.protocol.messages.k34_alter_replica_log_dirs import (
 )
 from odradek.storage.errors import LogDirFailed
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 
 ALTERED_AT_ONCE: Final = 16  # before others have their turn: each makes the files of a copy

@@ -18,7 +18,7 @@ from odradek.protocol.messages.k35_describe_log_dirs import (
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 
 INVALID_OFFSET_LAG: Final = -1

@@ -11,7 +11,7 @@ from odradek.protocol.messages.k37_create_partitions import (
     CreatePartitionsTopicResult,
 )
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 
 

@@ -10,7 +10,7 @@ from odradek.protocol.messages.k42_delete_groups import (
 )
 from odradek.protocol.schema import Message
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 
 TURN_GROUPS_MAX: Final = 100  # asked before others get their turn

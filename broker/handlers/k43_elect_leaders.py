@@ -15,9 +15,9 @@ from odradek.protocol.messages.k43_elect_leaders import (
     ReplicaElectionResult,
 )
 
-from ..call import Call
 from ..core.elections import ElectionType
 from ..core.partition_state import PartitionState, TopicPartition
+from ..net.call import Call
 from ..node import Node
 
 

@@ -13,9 +13,9 @@ from odradek.protocol.messages.k45_alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 
-from ..call import Call
 from ..core.controller import procedures
 from ..core.partition_state import TopicPartition
+from ..net.call import Call
 from ..node import Node
 
 Wanted = tuple[int, ...] | None

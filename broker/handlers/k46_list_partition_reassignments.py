@@ -8,7 +8,7 @@ from odradek.protocol.messages.k46_list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 
 

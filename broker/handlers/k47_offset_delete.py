@@ -3,8 +3,8 @@
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k47_offset_delete import OffsetDeleteRequest
 
-from ..call import Call
 from ..core.groups.offsets_answers import refuse_delete
+from ..net.call import Call
 from ..node import Node
 from . import Answer
 

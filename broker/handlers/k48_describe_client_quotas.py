@@ -9,8 +9,8 @@ from odradek.protocol.messages.k48_describe_client_quotas import (
     ValueData,
 )
 
-from ..call import Call
 from ..core.client_quotas import Entity, matches, parse_components
+from ..net.call import Call
 from ..node import Node
 from ..store_failures import refused_without_store
 

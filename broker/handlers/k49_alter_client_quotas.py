@@ -13,8 +13,8 @@ from odradek.protocol.messages.k49_alter_client_quotas import (
     EntryData,
 )
 
-from ..call import Call
 from ..core.client_quotas import Change
+from ..net.call import Call
 from ..node import Node
 
 

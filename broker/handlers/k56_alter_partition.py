@@ -17,12 +17,12 @@ from odradek.protocol.messages.k56_alter_partition import (
 )
 from odradek.protocol.primitives import ZERO_UUID
 
-from ..call import Call
 from ..core.controller import procedures
 from ..core.controller.context import Context
 from ..core.controller.effects import Procedure
 from ..core.controller.procedures import IsrChange, IsrResults
 from ..core.partition_state import PartitionState, TopicPartition
+from ..net.call import Call
 from ..node import Node
 
 FIRST_BY_ID: Final = 2

@@ -9,8 +9,8 @@ from odradek.protocol.messages.k60_describe_cluster import (
     DescribeClusterResponse,
 )
 
-from ..call import Call
 from ..core.authorized_operations import ALL_ON_CLUSTER
+from ..net.call import Call
 from ..node import Node
 
 BROKERS: Final = 1

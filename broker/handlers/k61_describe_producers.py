@@ -11,8 +11,8 @@ from odradek.protocol.messages.k61_describe_producers import (
 )
 from odradek.storage.producer_state import ProducerEntry
 
-from ..call import Call
 from ..core.topic_names import check_topic_name
+from ..net.call import Call
 from ..node import Node
 
 

@@ -6,7 +6,7 @@ from odradek.protocol.messages.k67_allocate_producer_ids import (
     AllocateProducerIdsResponse,
 )
 
-from ..call import Call
+from ..net.call import Call
 from ..node import Node
 
 

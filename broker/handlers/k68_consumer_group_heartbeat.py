@@ -5,9 +5,9 @@ from typing import Final
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
-from ..call import Call
 from ..core.groups.consumer_request import refusal
 from ..group_coordinator import caller_of
+from ..net.call import Call
 from ..node import Node
 from . import Answer
 

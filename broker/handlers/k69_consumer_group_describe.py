@@ -10,8 +10,8 @@ from odradek.protocol.messages.k69_consumer_group_describe import (
     DescribedGroup,
 )
 
-from ..call import Call
 from ..core.authorized_operations import ALL_ON_GROUP
+from ..net.call import Call
 from ..node import Node
 
 

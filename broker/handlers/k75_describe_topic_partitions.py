@@ -11,10 +11,10 @@ from odradek.protocol.messages.k75_describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-from ..call import Call
 from ..core.authorized_operations import ALL_ON_TOPIC
 from ..core.partition_state import NO_LEADER, PartitionState
 from ..core.topic_names import is_internal, is_topic_name
+from ..net.call import Call
 from ..node import Node
 
 

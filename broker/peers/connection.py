@@ -15,7 +15,7 @@ from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import FRAME_SIZE, frame_size
 from odradek.protocol.primitives import Writer
 
-from ..sockets import reset_on_close
+from ..net.sockets import reset_on_close
 
 BUFFER_BYTES_MIN: Final = 1 << 16
 BUFFER_BYTES_KEPT: Final = 1 << 20

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.protocol.schema import Message
 
-from ..call import Call
 from ..handlers import APIS
+from ..net.call import Call
 
 if TYPE_CHECKING:
     from ..node import Node

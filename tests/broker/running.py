@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker.config import load_config
-from odradek.broker.connections import Connections
 from odradek.broker.coordination.interface import Session
-from odradek.broker.listener import Listener
+from odradek.broker.net.connections import Connections
+from odradek.broker.net.listener import Listener
 from odradek.broker.node import Node
 from odradek.broker.runtime import Runtime
 from odradek.broker.server import Broker

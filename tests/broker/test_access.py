@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.config import Config, load_config
-from odradek.broker.endpoints import PRIVATE
 from odradek.broker.handlers import APIS, Api, Need
 from odradek.broker.local_cluster import LocalCluster
+from odradek.broker.net.endpoints import PRIVATE
 from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k04_leader_and_isr import LeaderAndIsrRequest

@@ -18,7 +18,7 @@ import pytest
 
 from odradek.broker.config import load_config
 from odradek.broker.local_cluster import LocalCluster
-from odradek.broker.plain_socket import PlainConnection
+from odradek.broker.net.plain_socket import PlainConnection
 from odradek.broker.runtime import Runtime
 from odradek.broker.server import Broker
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.dispatcher import Dispatcher
+from odradek.broker.net.dispatcher import Dispatcher
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k01_fetch import (
     FetchPartition,
@@ -17,9 +17,9 @@ from odradek.protocol.messages.k01_fetch import (
     ReplicaState,
 )
 from odradek.protocol.records import HEADER_SIZE_BYTES, read_header
+from tests.broker.net.test_dispatcher import FakeClient
 from tests.broker.requests import delete_topics
 from tests.broker.running import RunningBroker, on_broker, waiters_of
-from tests.broker.test_dispatcher import FakeClient
 from tests.support.awaiting import until
 from tests.support.client import Client
 from tests.support.frames import framed, request_bytes

@@ -4,10 +4,10 @@ from typing import cast
 
 import pytest
 
-from odradek.broker.call import Call
 from odradek.broker.config import Config
 from odradek.broker.handlers import APIS
 from odradek.broker.handlers.k18_api_versions import handle
+from odradek.broker.net.call import Call
 from odradek.broker.node import Node
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from odradek.broker import dispatcher as module
-from odradek.broker.call import Call, CloseConnection
-from odradek.broker.dispatcher import CONTROL_FRAME_BYTES_MAX, PARKED_PRODUCES_MAX, Dispatcher
 from odradek.broker.handlers import Answer, Api
+from odradek.broker.net import dispatcher as module
+from odradek.broker.net.call import Call, CloseConnection
+from odradek.broker.net.dispatcher import CONTROL_FRAME_BYTES_MAX, PARKED_PRODUCES_MAX, Dispatcher
 from odradek.broker.node import Node
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Truncated, UnsupportedVersion
 from odradek.protocol.messages.k00_produce import ProduceRequest, ProduceResponse

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.broker.receive import SCRATCH_BYTES, FrameBuffer, ReceiveBudget
+from odradek.broker.net.receive import SCRATCH_BYTES, FrameBuffer, ReceiveBudget
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import FRAME_SIZE
 from tests.support.frames import framed

@@ -7,13 +7,13 @@ import socket
 
 import pytest
 
-from odradek.broker import listener as module
-from odradek.broker.listener import PlainListener
+from odradek.broker.net import listener as module
+from odradek.broker.net.listener import PlainListener
 from tests.support.awaiting import until
 from tests.support.client import Client
 
-from .requests import metadata
-from .running import HOST, RunningBroker, on_broker
+from ..requests import metadata
+from ..running import HOST, RunningBroker, on_broker
 
 TWO = {
     "listeners": f"PLAINTEXT://{HOST}:0,INSIDE://{HOST}:0",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from .settings.declaration import ConfigError
+from ..settings.declaration import ConfigError
 
 _LISTENER: Final = re.compile(
     r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/]*)):(\d{1,5})"

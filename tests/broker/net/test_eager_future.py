@@ -2,7 +2,7 @@
 
 import asyncio
 
-from odradek.broker.eager_future import EagerFuture, SettledAnswers
+from odradek.broker.net.eager_future import EagerFuture, SettledAnswers
 
 
 def test_settled_answers_are_known_at_once_and_sent_when_somebody_says_so() -> None:

@@ -23,13 +23,13 @@ from odradek.protocol.framing import (
 from odradek.protocol.primitives import Writer
 from odradek.protocol.schema import Message
 
-from .access import refusal
+from ..access import refusal
+from ..handlers import APIS, Api
 from .call import Call, Client, CloseConnection
 from .eager_future import EagerFuture
-from .handlers import APIS, Api
 
 if TYPE_CHECKING:
-    from .node import Node
+    from ..node import Node
 
 log = logging.getLogger(__name__)
 

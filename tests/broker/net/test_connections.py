@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker import connections as module
+from odradek.broker.net import connections as module
 from odradek.storage.span import Span
 from tests.support.awaiting import until
 from tests.support.connections import HungUp
 from tests.support.frames import framed, request_bytes
 from tests.support.messages import batch_of, fetch_request, records_in
 
-from .requests import metadata
-from .running import RunningBroker, on_broker
+from ..requests import metadata
+from ..running import RunningBroker, on_broker
 from .test_connection import deaf_client
 
 DATA = bytes(range(256)) * 2000

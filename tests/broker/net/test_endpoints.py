@@ -1,7 +1,7 @@
 import pytest
 
 from odradek.broker.config import Config
-from odradek.broker.endpoints import (
+from odradek.broker.net.endpoints import (
     Endpoint,
     parse_connection_limits,
     parse_endpoints,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from odradek.broker.receive import SCRATCH_BYTES
+from odradek.broker.net.receive import SCRATCH_BYTES
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.framing import FRAME_SIZE
 from odradek.protocol.messages.k00_produce import ProduceResponse
@@ -20,8 +20,8 @@ from tests.support.connections import HungUp
 from tests.support.frames import framed, request_bytes
 from tests.support.messages import batch_of, fetch_request, produce_request, records_in
 
-from .requests import SENSIBLE, TOPIC, metadata
-from .running import RunningBroker, on_broker, waiters_of
+from ..requests import SENSIBLE, TOPIC, metadata
+from ..running import RunningBroker, on_broker, waiters_of
 
 LONG_MS = 60_000
 KIB = 1 << 10

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.storage.span import Span
 
-from .config import Config
+from ..config import Config
+from ..runtime import Clock, Runtime
 from .connection import Connection
 from .receive import ReceiveBudget
-from .runtime import Clock, Runtime
 
 if TYPE_CHECKING:
-    from .node import Node
+    from ..node import Node
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
-from .config import Config
+from ..config import Config
 from .connections import Connections
 from .endpoints import Endpoint
 from .plain_socket import PlainConnection
