@@ -18,7 +18,7 @@ from .coordination.embedded import EmbeddedStore
 from .coordination.interface import StoreError
 from .internal_topics import internal_topic_settings
 from .net.endpoints import Endpoint
-from .recovery import ProgressBar, no_bar
+from .partitions.startup import ProgressBar, no_bar
 from .runtime import Runtime
 from .server import IS_NOT_LINUX, STORE_FILE, Broker, StartupError
 

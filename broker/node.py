@@ -14,8 +14,8 @@ from .loggers import Loggers
 from .metadata import MetadataCache
 from .nearest_replica import NearestReplica
 from .net.eager_future import SettledAnswers
+from .partitions.replicas import Replicas
 from .producer_ids import ProducerIds
-from .replicas import Replicas
 from .runtime import Runtime
 from .throttles import Throttles
 from .topics import Topics

@@ -25,7 +25,6 @@ from odradek.storage.log_dirs import LogDirs
 
 from . import maintenance
 from .client_quotas import ClientQuotas
-from .closing import close_log_dirs
 from .cluster.election import KRaftControls
 from .cluster_directory import brokers_in
 from .config import Config, ConfigError
@@ -49,8 +48,9 @@ from .net.connections import Connections
 from .net.endpoints import Endpoint
 from .net.listener import Listener, PlainListener, StreamListener
 from .node import Node
-from .recovery import ProgressBar, Recovery, no_bar
-from .replicas import Replicas, read_overrides
+from .partitions.closing import close_log_dirs
+from .partitions.replicas import Replicas, read_overrides
+from .partitions.startup import ProgressBar, Recovery, no_bar
 from .runtime import Runtime
 from .tasks import TaskSupervisor
 from .topics import Topics

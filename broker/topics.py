@@ -45,7 +45,7 @@ from .core.topic_names import (
     is_topic_name,
     may_collide,
 )
-from .replicas import read_overrides
+from .partitions.replicas import read_overrides
 from .store_failures import needs_store
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Coroutine
 
 from ..config import Config
-from ..replicas import Replicas
+from ..partitions.replicas import Replicas
 from ..runtime import Runtime
 from .checkpointer import Checkpointer
 from .cleaner import Cleaner

@@ -12,7 +12,7 @@ from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
 
 from ..config import Config
-from ..replicas import Replicas
+from ..partitions.replicas import Replicas
 from ..runtime import Runtime
 from ..tasks import to_the_end
 

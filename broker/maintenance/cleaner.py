@@ -25,7 +25,7 @@ from odradek.storage.swap import Swap, remove_cleaned
 
 from ..config import Config
 from ..jobs import JobFailed
-from ..replicas import Replicas
+from ..partitions.replicas import Replicas
 from ..runtime import Runtime
 from ..tasks import to_the_end
 
@@ -193,7 +193,7 @@ class Cleaner:
         """
         replicas = self._replicas
         if kept.recovery_point < offset:
-            await replicas.group_commit.flush(replicas.partitions[kept.topic, kept.partition])
+            await replicas.flushes.flush(replicas.partitions[kept.topic, kept.partition])
         with contextlib.suppress(DiskFull):  # it is a compaction that makes room
             await replicas.checkpoint(replicas.log_dirs.of(kept.directory))
 

@@ -14,7 +14,7 @@ from odradek.storage.log import Log
 
 from ..config import Config
 from ..core.partition import Partition
-from ..replicas import Replicas
+from ..partitions.replicas import Replicas
 from ..runtime import Runtime
 
 CHECK_MS: Final = 250
@@ -34,14 +34,14 @@ class Flusher:
 
     async def run(self) -> None:
         """Look after all logs for ever."""
-        flush, must_checkpoint = self._replicas.group_commit.flush, self._replicas.must_checkpoint
+        flush, must_checkpoint = self._replicas.flushes.flush, self._replicas.must_checkpoint
         while True:
             await asyncio.sleep(min(self._check_ms(), self._look_ms()) / 1000)
             due = self._due()
             for start in range(0, len(due), FLUSHES_AT_ONCE_MAX):
                 await asyncio.gather(*map(flush, due[start : start + FLUSHES_AT_ONCE_MAX]))
-            if due or self._replicas.group_commit.flushed_bytes >= self._config.odradek_flush_bytes:
-                self._replicas.group_commit.flushed_bytes = 0
+            if due or self._replicas.flushes.flushed_bytes >= self._config.odradek_flush_bytes:
+                self._replicas.flushes.flushed_bytes = 0
                 must_checkpoint.set()
 
     def _check_ms(self) -> int:

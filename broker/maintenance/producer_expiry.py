@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from ..config import Config
-from ..replicas import Replicas
+from ..partitions.replicas import Replicas
 from ..runtime import Runtime
 
 CHECK_MS: Final = 600_000

@@ -22,7 +22,7 @@ from odradek.storage.retention import (
 
 from ..config import Config
 from ..core.partition import Partition
-from ..replicas import Replicas
+from ..partitions.replicas import Replicas
 from ..runtime import Runtime
 from ..tasks import to_the_end
 
@@ -91,7 +91,7 @@ class Retention:
         self._replicas.deleting.add(kept)
         try:
             if not knows_producers_from(kept, offset):
-                await self._replicas.group_commit.flush(partition)
+                await self._replicas.flushes.flush(partition)
                 if not self._is_served(partition) or not knows_producers_from(kept, offset):
                     return False
             plan = start_plan(kept, offset)

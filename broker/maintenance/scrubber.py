@@ -21,7 +21,7 @@ from odradek.storage.segment import Segment
 
 from ..config import Config
 from ..counters import BATCHES_CORRUPT, SEGMENTS_SCRUBBED, SEGMENTS_UNREADABLE
-from ..replicas import Replicas
+from ..partitions.replicas import Replicas
 from ..runtime import Runtime
 from ..tasks import to_the_end
 from .scrub_state import RUBBISH, STATE_FILE, Pass, State, decode, encode

@@ -10,7 +10,7 @@ from typing import Final
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed
 
-from ..replicas import Replicas
+from ..partitions.replicas import Replicas
 from ..runtime import Runtime
 
 RETRY_MS = 10_000

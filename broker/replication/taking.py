@@ -126,7 +126,7 @@ class Taking:
         """Make durable what is due: the next question tells the leader that it is there."""
         due = [partition for partition in self._due if partition.awaits_flush]
         if due:
-            await self._replicas.group_commit.flush_all(due)
+            await self._replicas.flushes.flush_all(due)
 
     def _report(self, following: Following, error: Exception) -> None:
         following.refusal_count += 1

@@ -22,7 +22,7 @@ from odradek.broker.core.partition_state import (
 )
 from odradek.broker.membership import Membership
 from odradek.broker.node import Node
-from odradek.broker.replica_logs import MADE_AT_ONCE, Serve
+from odradek.broker.partitions.replica_logs import MADE_AT_ONCE, Serve
 from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest

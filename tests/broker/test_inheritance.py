@@ -10,7 +10,7 @@ from odradek.storage.moving import Copy
 from tests.support.awaiting import turns, until
 from tests.support.messages import batch_of, delete_records
 
-from .log_dirs import NAMES, alter, begun, broker_at, directories, log_of, others, values
+from .partitions.log_dirs import NAMES, alter, begun, broker_at, directories, log_of, others, values
 from .requests import delete_topics
 from .running import WatchedFiles
 

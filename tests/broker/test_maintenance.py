@@ -118,7 +118,7 @@ async def test_flush_ms_counts_from_the_last_flush(broker: RunningBroker) -> Non
     client = await broker.client()
     await client.create_topic("t", configs={"flush.ms": "5000"})
     await client.append("t", batch_of(b"a"))
-    await broker.node.replicas.group_commit.flush(partition_of(broker))
+    await broker.node.replicas.flushes.flush(partition_of(broker))
     flusher = flusher_of(broker)
     await client.append("t", batch_of(b"a"))
     assert flusher._due() == []
@@ -175,7 +175,7 @@ async def test_a_log_that_was_deleted_meanwhile_is_no_broken_disk(broker: Runnin
     await client.append("t", batch_of(b"a"))
     kept = partition_of(broker)
     await client.ask(delete_topics(6, "t"), 6)
-    assert not await broker.node.replicas.group_commit.flush(kept)
+    assert not await broker.node.replicas.flushes.flush(kept)
     assert not broker.node.replicas.is_offline
 
 
@@ -261,7 +261,7 @@ def test_a_topic_may_be_deleted_while_it_is_flushed(tmp_path: Path) -> None:
             await client.append("t", batch_of(b"a"))
             kept = partition_of(broker)
             gate = Gate(files)
-            flushing = asyncio.ensure_future(broker.node.replicas.group_commit.flush(kept))
+            flushing = asyncio.ensure_future(broker.node.replicas.flushes.flush(kept))
             await until(gate.arrived.is_set)
             await client.ask(delete_topics(6, "t"), 6)
             gate.go_on.set()
@@ -285,7 +285,7 @@ def test_a_stop_waits_for_what_a_thread_writes(tmp_path: Path, what: str) -> Non
             await client.append("t", batch_of(b"a"))
             gate, checkpointer = Gate(files), checkpointer_of(broker)
             flushing = what == "flush"
-            flush, kept = broker.node.replicas.group_commit.flush, partition_of(broker)
+            flush, kept = broker.node.replicas.flushes.flush, partition_of(broker)
             task: asyncio.Task[object] = asyncio.create_task(
                 flush(kept) if flushing else checkpointer._checkpoint()
             )
@@ -312,7 +312,7 @@ def test_a_checkpoint_of_which_a_full_disk_took_a_part(tmp_path: Path) -> None:
             client, checkpointer = await broker.client(), checkpointer_of(broker)
             await client.create_topic("t")
             await client.append("t", batch_of(b"a"))
-            flush = broker.node.replicas.group_commit.flush
+            flush = broker.node.replicas.flushes.flush
             await flush(partition_of(broker))
             assert not await checkpointer._checkpoint()
             await client.append("t", batch_of(b"b"))

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import roles
 from odradek.broker.config import load_config
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from odradek.broker.coordination.journal import SqliteJournal
+from odradek.broker.partitions import roles
 from odradek.broker.runtime import Runtime
 from odradek.broker.server import STORE_FILE, Broker, StartupError
 from odradek.protocol.errors import ErrorCode

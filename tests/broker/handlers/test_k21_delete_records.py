@@ -14,7 +14,7 @@ from odradek.protocol.messages.k21_delete_records import (
 )
 from odradek.storage.checkpoint import LOG_START, read_offsets
 from tests.broker.faults import BROKEN, FULL, FaultyFiles
-from tests.broker.log_dirs import broker_at, dir_of
+from tests.broker.partitions.log_dirs import broker_at, dir_of
 from tests.broker.running import RunningBroker, on_broker, running
 from tests.support.awaiting import until
 from tests.support.client import Client

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import roles
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.interface import BadVersion
+from odradek.broker.partitions import roles
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k37_create_partitions import (
     CreatePartitionsAssignment,

@@ -14,10 +14,10 @@ from odradek.broker.metadata import Address, BrokerInfo, MetadataCache
 from odradek.broker.net.connections import Connections
 from odradek.broker.net.listener import PlainListener, StreamListener
 from odradek.broker.node import Node
+from odradek.broker.partitions.replicas import Replicas
+from odradek.broker.partitions.roles import Roles
 from odradek.broker.peers.addresses import Peers
-from odradek.broker.replicas import Replicas
 from odradek.broker.replication.replicator import Replicator
-from odradek.broker.roles import Roles
 from odradek.broker.runtime import Runtime
 from odradek.broker.tasks import TaskSupervisor
 from odradek.protocol.errors import ErrorCode

@@ -8,10 +8,10 @@ import pytest
 
 from odradek.broker.core.partition_state import PartitionState
 from odradek.broker.counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
-from odradek.broker.doubts import SILENCE_MAX_MS, SILENCE_MS, Doubts
 from odradek.broker.maintenance.scrubber import Scrubber
-from odradek.broker.renewals import ROOM_BYTES_MIN, Verdict
-from odradek.broker.roles import Codes, Roles
+from odradek.broker.partitions.doubts import SILENCE_MAX_MS, SILENCE_MS, Doubts
+from odradek.broker.partitions.renewals import ROOM_BYTES_MIN, Verdict
+from odradek.broker.partitions.roles import Codes, Roles
 from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.jobs import run_job

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.broker.core.partition_state import LEADER_IS_DELETED, PartitionState
 from odradek.broker.counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED
-from odradek.broker.roles import Roles
+from odradek.broker.partitions.roles import Roles
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.suspicion import BOOT_NOTE, BootNote
 from tests.support.awaiting import until

@@ -145,7 +145,7 @@ async def test_nothing_is_appended_between_a_cut_and_the_checkpoints(cluster: Cl
     follower.replicator.stopped([KEY])
     await cluster[2].take(state_of(2, 1, [2], [1, 2]))
     await produce(cluster, 2, b"b", b"c")
-    await follower.replicas.group_commit.flush(follower.partition())
+    await follower.replicas.flushes.flush(follower.partition())
     follower.files.where, follower.files.faults = "checkpoint", {"write": FULL}
     await cluster.take(state_of(1, 2, [1], [1, 2]))
     await produce(cluster, 1, b"d")
@@ -187,7 +187,7 @@ async def test_a_flush_that_fails_when_nobody_waits_any_more(cluster: Cluster) -
 
     replica.files.before = hold
     replica.files.where, replica.files.faults = "/second/", {"sync": BROKEN}
-    flush = asyncio.create_task(replica.replicas.group_commit.flush(replica.partition(OTHER)))
+    flush = asyncio.create_task(replica.replicas.flushes.flush(replica.partition(OTHER)))
     await until(arrived.is_set)
     flush.cancel()
     go_on.set()

@@ -22,8 +22,8 @@ from odradek.broker.core.isr import PendingExpand, PendingShrink
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState
 from odradek.broker.core.replica import Replica
+from odradek.broker.partitions.replica_logs import ReplicaLogs
 from odradek.broker.promise import Unkept
-from odradek.broker.replica_logs import ReplicaLogs
 from odradek.broker.replication import repair
 from odradek.broker.replication.fetcher import Fetcher
 from odradek.broker.replication.following import Following

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from odradek.broker.config import Config
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState, TopicPartition
-from odradek.broker.deletions import Deletions, Plan
-from odradek.broker.group_commit import GroupCommit
-from odradek.broker.replica_logs import ReplicaLogs, Serve
-from odradek.broker.replicas import Replicas
+from odradek.broker.partitions.deletions import Deletions, Plan
+from odradek.broker.partitions.replica_logs import ReplicaLogs, Serve
+from odradek.broker.partitions.replicas import Replicas
+from odradek.broker.partitions.shared_flushes import SharedFlushes
+from odradek.broker.partitions.suspects import Suspects
 from odradek.broker.replication.taking import Taking
 from odradek.broker.runtime import Runtime
 from odradek.broker.settings.topic_config import TopicConfig
-from odradek.broker.suspects import Suspects
 from odradek.broker.tasks import TaskSupervisor
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed
@@ -80,7 +80,7 @@ class SimReplicas(Replicas):
         )
         self._broker = broker
         self.logs = SimReplicaLogs(broker, self, runtime)
-        commit = self.group_commit = SimCommit(broker)
+        commit = self.flushes = SimCommit(broker)
         self.deletions = cast(Deletions, SimDeletions(broker, self))
         self.suspects = SimSuspects(broker, self, runtime)
         self.upkeep = Upkeep(broker, self, commit)
@@ -175,7 +175,7 @@ class SimDeletions:
         self._broker.soon(self._broker.world.random.randrange(200), unlink)
 
 
-class SimCommit(GroupCommit):
+class SimCommit(SharedFlushes):
     """Flushes; each fsync takes its time."""
 
     def __init__(self, broker: "SimBroker") -> None:

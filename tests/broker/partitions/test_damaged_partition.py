@@ -14,8 +14,8 @@ from odradek.protocol.errors import ErrorCode
 from tests.support.awaiting import until
 from tests.support.messages import batch_of, records_in
 
-from .requests import delete_topics
-from .running import RunningBroker, running
+from ..requests import delete_topics
+from ..running import RunningBroker, running
 
 pytestmark = pytest.mark.wire
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker import roles
 from odradek.broker.core.controller.requests import StoppedReplica
 from odradek.broker.core.partition_state import TopicPartition
+from odradek.broker.partitions import roles
 from odradek.broker.server import StartupError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
@@ -18,10 +18,10 @@ from tests.support.client import Client
 from tests.support.connections import HungUp
 from tests.support.messages import batch_of, creatable, fetch_request, list_offsets, records_in
 
-from .asked import Asked
-from .faults import BROKEN, FULL, FaultyFiles
-from .requests import delete_topics
-from .running import DEADLINE_S, RunningBroker, make_broker, on_broker, running
+from ..asked import Asked
+from ..faults import BROKEN, FULL, FaultyFiles
+from ..requests import delete_topics
+from ..running import DEADLINE_S, RunningBroker, make_broker, on_broker, running
 
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 

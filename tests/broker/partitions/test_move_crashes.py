@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import moves
 from odradek.broker.core.replication_quota import ReplicationQuota, SampledRate
+from odradek.broker.partitions import moves
 from odradek.protocol.records import read_header
 from odradek.storage.data_dir import DataDir
 from odradek.storage.files import FileSystem
@@ -68,7 +68,7 @@ class Replicas:
         self.is_offline = False
         self.must_checkpoint = asyncio.Event()
         self.deletions = SimpleNamespace(add=lambda plan, delay_ms: plan.run())
-        self.group_commit = self
+        self.flushes = self
         self.logs = self
         self.partition: Any = SimpleNamespace(log=log, go_on_in=self.go_on_in, wake=lambda: None)
         self.partitions = {("t", 0): self.partition}

@@ -22,7 +22,7 @@ from odradek.storage.load_report import report_from_json
 from odradek.storage.log_config import LogConfig
 from odradek.storage.scan_estimate import bytes_to_scan
 
-from .runtime import Runtime
+from ..runtime import Runtime
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from tests.support.awaiting import until
 from tests.support.client import Client
 from tests.support.messages import batch_of, error_codes, records_in
 
-from .group_requests import commit, fetch_offsets
-from .requests import alter_log_dirs
-from .running import RunningBroker, WatchedFiles, running
+from ..group_requests import commit, fetch_offsets
+from ..requests import alter_log_dirs
+from ..running import RunningBroker, WatchedFiles, running
 
 GROUPS: Final = "__consumer_offsets"
 NAMES: Final = ("a", "b", "c")

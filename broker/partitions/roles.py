@@ -11,15 +11,15 @@ from odradek.protocol.primitives import ZERO_UUID
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
 
-from .coordination.interface import Session
-from .core.control_rules import judge_role, judge_stop, without_role
-from .core.controller.requests import StoppedReplica
-from .core.partition import Partition
-from .core.partition_state import NO_LEADER, PartitionState, TopicPartition
+from ..coordination.interface import Session
+from ..core.control_rules import judge_role, judge_stop, without_role
+from ..core.controller.requests import StoppedReplica
+from ..core.partition import Partition
+from ..core.partition_state import NO_LEADER, PartitionState, TopicPartition
+from ..runtime import Clock
+from ..slices import Slices
 from .renewals import Verdict
 from .replicas import Replicas
-from .runtime import Clock
-from .slices import Slices
 
 log = logging.getLogger(__name__)
 

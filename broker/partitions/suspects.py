@@ -25,13 +25,13 @@ from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
 from odradek.storage.suspicion import NotePlan, Suspicion
 
-from .config import Config
-from .core.control_rules import UNKNOWN_EPOCH
-from .core.partition import Partition
-from .core.partition_state import LEADER_IS_DELETED, NO_LEADER, PartitionState, TopicPartition
-from .counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED
-from .runtime import Runtime
-from .tasks import TaskSupervisor, to_the_end
+from ..config import Config
+from ..core.control_rules import UNKNOWN_EPOCH
+from ..core.partition import Partition
+from ..core.partition_state import LEADER_IS_DELETED, NO_LEADER, PartitionState, TopicPartition
+from ..counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED
+from ..runtime import Runtime
+from ..tasks import TaskSupervisor, to_the_end
 
 if TYPE_CHECKING:
     from .replicas import Replicas

@@ -21,11 +21,11 @@ from odradek.storage.log import STRAY_SUFFIX, Log
 from odradek.storage.moving import Copy, future_directory, give_final_name, retire
 from odradek.storage.plans import DeletePlan
 
-from .config import Config
-from .core.partition import Partition
-from .core.replication_quota import ReplicationQuota, SampledRate
-from .runtime import Runtime
-from .tasks import TaskSupervisor, to_the_end
+from ..config import Config
+from ..core.partition import Partition
+from ..core.replication_quota import ReplicationQuota, SampledRate
+from ..runtime import Runtime
+from ..tasks import TaskSupervisor, to_the_end
 
 if TYPE_CHECKING:
     from .replicas import Replicas
@@ -237,7 +237,7 @@ class _Move:
         await self._flush()
         self._check()
         await self._mark(copy)
-        async with self._replicas.group_commit.hold(self._source):
+        async with self._replicas.flushes.hold(self._source):
             self._check()
             await self._catch_up(copy)
             copy.skip_to_end(self._runtime.clock.wall_ms())

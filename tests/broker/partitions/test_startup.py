@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import recovery
 from odradek.broker.counters import PARTITIONS_RECOVERED
 from odradek.broker.jobs import ChildJobs, InlineJobs, JobFailed, OnProgress
+from odradek.broker.partitions import startup
 from odradek.storage.data_dir import DataDir
 from odradek.storage.jobs import Result
 from odradek.storage.log_config import LogConfig
 from tests.storage.support import UnsyncedFileSystem, append_values, contents
 
-from .running import make_broker, running
+from ..running import make_broker, running
 
 pytestmark = pytest.mark.wire
 
@@ -26,9 +26,9 @@ CLUSTER_ID = "abcdefghijklmnopqrstuv"
 
 @pytest.fixture(autouse=True)
 def everything_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "WORTH_BYTES", 1)
-    monkeypatch.setattr(recovery, "PARTITION_BYTES_MIN", 1)
-    monkeypatch.setattr(recovery, "JOB_BYTES", 30_000)  # two partitions
+    monkeypatch.setattr(startup, "WORTH_BYTES", 1)
+    monkeypatch.setattr(startup, "PARTITION_BYTES_MIN", 1)
+    monkeypatch.setattr(startup, "JOB_BYTES", 30_000)  # two partitions
 
 
 def opened(path: Path) -> DataDir:
@@ -87,7 +87,7 @@ def recover(path: Path, jobs: CountedJobs) -> DataDir:
     def config_of(topic: str) -> LogConfig:
         return LogConfig(segment_bytes=4000)
 
-    work = recovery.Recovery(config_of, runtime, jobs_max=2)
+    work = startup.Recovery(config_of, runtime, jobs_max=2)
     asyncio.run(work.run([data_dir]))
     data_dir.load(config_of, 0)
     runtime.close()
@@ -144,7 +144,7 @@ def test_inline_jobs_do_the_same(tmp_path: Path) -> None:
     _, runtime = make_broker(tmp_path)
     runtime.jobs = InlineJobs(runtime.files, runtime.offload)
     data_dir = opened(tmp_path)
-    work = recovery.Recovery(lambda topic: LogConfig(), runtime, jobs_max=1)
+    work = startup.Recovery(lambda topic: LogConfig(), runtime, jobs_max=1)
     asyncio.run(work.run([data_dir]))
     assert len(data_dir.recovered) == PARTITIONS
     data_dir.load(lambda topic: LogConfig(), 0)

@@ -15,10 +15,10 @@ from odradek.storage.errors import LogDirFailed, StorageError
 from odradek.storage.log import Log
 from odradek.storage.plans import CreatePlan, FlushPlan, create_together
 
-from .config import Config
-from .core.control_rules import UNKNOWN_EPOCH
-from .core.partition_state import PartitionState, TopicPartition
-from .runtime import Runtime
+from ..config import Config
+from ..core.control_rules import UNKNOWN_EPOCH
+from ..core.partition_state import PartitionState, TopicPartition
+from ..runtime import Runtime
 
 if TYPE_CHECKING:
     from .replicas import Replicas

@@ -18,9 +18,9 @@ from tests.support.client import Client
 from tests.support.frames import request_bytes
 from tests.support.messages import batch_of, produce_request, records_in
 
-from .faults import FaultyFiles
-from .requests import delete_topics
-from .running import RunningBroker, running, waiters_of
+from ..faults import FaultyFiles
+from ..requests import delete_topics
+from ..running import RunningBroker, running, waiters_of
 
 NEVER = {"odradek.flush.ms": str(1 << 40), "odradek.flush.bytes": str(1 << 40)}
 EACH = {**NEVER, "log.flush.interval.messages": "1"}

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from odradek.storage.errors import LogDirFailed
 
-from .runtime import Runtime
-from .tasks import to_the_end
+from ..runtime import Runtime
+from ..tasks import to_the_end
 
 
 class Plan(Protocol):

@@ -12,8 +12,8 @@ from typing import Final
 
 from odradek.storage.log import Log
 
-from .core.partition_state import TopicPartition
-from .runtime import Clock
+from ..core.partition_state import TopicPartition
+from ..runtime import Clock
 
 log = logging.getLogger(__name__)
 

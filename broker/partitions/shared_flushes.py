@@ -15,15 +15,15 @@ from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
 from odradek.storage.plans import FlushPlan
 
-from .core.partition import Partition
-from .runtime import Runtime
-from .tasks import TaskSupervisor, to_the_end
+from ..core.partition import Partition
+from ..runtime import Runtime
+from ..tasks import TaskSupervisor, to_the_end
 
 if TYPE_CHECKING:
     from .replicas import Replicas
 
 
-class GroupCommit:
+class SharedFlushes:
     """Flushes one broker's logs."""
 
     def __init__(self, replicas: "Replicas", runtime: Runtime, tasks: TaskSupervisor) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.handlers.k34_alter_replica_log_dirs import ALTERED_AT_ONCE
-from odradek.broker.moves import SLICE_BYTES
+from odradek.broker.partitions.moves import SLICE_BYTES
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
@@ -16,7 +16,8 @@ from odradek.storage.moving import MARKER, future_directory
 from tests.support.awaiting import until
 from tests.support.messages import batch_of
 
-from .faults import FULL, FaultyFiles
+from ..faults import FULL, FaultyFiles
+from ..requests import change_configs, delete_topics
 from .log_dirs import (
     BROKER,
     DELETE,
@@ -37,7 +38,6 @@ from .log_dirs import (
     paths_of,
     values,
 )
-from .requests import change_configs, delete_topics
 
 
 def test_a_new_partition_goes_where_the_fewest_are(tmp_path: Path) -> None:

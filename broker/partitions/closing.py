@@ -8,8 +8,8 @@ from odradek.storage.errors import LogDirFailed
 from odradek.storage.log_dirs import LogDirs
 from odradek.storage.plans import FlushPlan
 
-from .runtime import OFFLOAD_THREADS_MAX, Offload
-from .tasks import to_the_end
+from ..runtime import OFFLOAD_THREADS_MAX, Offload
+from ..tasks import to_the_end
 
 
 async def close_log_dirs(log_dirs: LogDirs, offload: Offload) -> None:

@@ -17,23 +17,23 @@ from odradek.storage.errors import CorruptLog, DamagedRecords, DiskFull, LogDirF
 from odradek.storage.log import Log
 from odradek.storage.log_dirs import LogDirs
 
-from .config import Config
-from .coordination import znodes
-from .coordination.interface import NoNode, Session
-from .coordination.json_fields import MalformedZnode
-from .core.partition import Partition
-from .core.partition_state import PartitionState, TopicPartition
-from .counters import Counters
+from ..config import Config
+from ..coordination import znodes
+from ..coordination.interface import NoNode, Session
+from ..coordination.json_fields import MalformedZnode
+from ..core.partition import Partition
+from ..core.partition_state import PartitionState, TopicPartition
+from ..counters import Counters
+from ..runtime import Runtime
+from ..settings.topic_config import TopicConfig
+from ..tasks import TaskSupervisor
 from .deletions import Deletions
 from .doubts import Doubts
-from .group_commit import GroupCommit
 from .moves import Moves
 from .renewals import Renewals
 from .replica_logs import ReplicaLogs
-from .runtime import Runtime
-from .settings.topic_config import TopicConfig
+from .shared_flushes import SharedFlushes
 from .suspects import Suspects
-from .tasks import TaskSupervisor
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class Replicas:
         self.is_offline = False
         """Whether the broker has to stop: nothing is served any more."""
         self._full_silent_until_ms = 0
-        self.group_commit = GroupCommit(self, runtime, tasks)
+        self.flushes = SharedFlushes(self, runtime, tasks)
         self.deletions = Deletions(runtime, self.take_offline)
         self.logs = ReplicaLogs(self, config, runtime, broker_id)
         self.moves = Moves(self, config, runtime, tasks)
@@ -169,7 +169,7 @@ class Replicas:
     def serve(self, kept: Log, state: PartitionState) -> bool:
         """Serve a log in a role; False if its disk has failed, or is full."""
         try:
-            config, begin_flush = self.topic_config(state.topic), self.group_commit.begin
+            config, begin_flush = self.topic_config(state.topic), self.flushes.begin
             now_ms = self._runtime.clock.now_ms()
             partition = Partition(kept, config, state, self._broker_id, begin_flush, now_ms=now_ms)
         except LogDirFailed as error:
@@ -219,7 +219,7 @@ class Replicas:
         cut = [(p, p.log, p.log.generation) for p in partitions if p.log in self.cut_logs]
         if not cut:
             return
-        flushed = await self.group_commit.flush_all(partition for partition, *_ in cut)
+        flushed = await self.flushes.flush_all(partition for partition, *_ in cut)
         done = [one for one, is_safe in zip(cut, flushed, strict=True) if is_safe]
         failure = None
         for data_dir in dict.fromkeys(self.log_dirs.of(kept.directory) for _, kept, _ in done):

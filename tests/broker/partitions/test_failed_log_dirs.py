@@ -21,8 +21,10 @@ from tests.support.awaiting import until
 from tests.support.client import Client
 from tests.support.messages import batch_of, creatable, error_codes, list_offsets
 
-from .faults import BROKEN, FULL, FaultyFiles
-from .group_requests import commit
+from ..faults import BROKEN, FULL, FaultyFiles
+from ..group_requests import commit
+from ..requests import delete_topics
+from ..running import DEADLINE_S, make_broker
 from .log_dirs import (
     GROUPS,
     STORAGE_ERROR,
@@ -34,8 +36,6 @@ from .log_dirs import (
     paths_of,
     values,
 )
-from .requests import delete_topics
-from .running import DEADLINE_S, make_broker
 
 
 async def codes_of(client: Client, topic: str) -> list[int]:

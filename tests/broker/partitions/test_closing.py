@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.closing import close_log_dirs
+from odradek.broker.partitions.closing import close_log_dirs
 from odradek.broker.runtime import ThreadOffload
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.files import RealFileSystem

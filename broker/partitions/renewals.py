@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Final
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log
 
-from .core.partition import Partition
-from .core.partition_state import NO_LEADER, PartitionState, TopicPartition
-from .counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
-from .runtime import Runtime
+from ..core.partition import Partition
+from ..core.partition_state import NO_LEADER, PartitionState, TopicPartition
+from ..counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
+from ..runtime import Runtime
 
 if TYPE_CHECKING:
     from .replicas import Replicas
