@@ -225,7 +225,7 @@ class Config(BrokerSettings):
     @cached_property
     def group_settings(self) -> "GroupSettings":
         """What the group machines ask for."""
-        from .group_settings import group_settings  # not needed to start
+        from .groups.settings import group_settings  # not needed to start
 
         return group_settings(self)
 
@@ -286,7 +286,7 @@ class Config(BrokerSettings):
 
     def check_group_change(self, wanted: Mapping[str, str]) -> None:
         """Let other settings of a group pass.  Raises: Refused with INVALID_CONFIG."""
-        from .group_settings import check_group_configs
+        from .groups.settings import check_group_configs
 
         try:
             check_group_configs(wanted, self)

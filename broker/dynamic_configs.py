@@ -31,7 +31,7 @@ from .coordination.interface import (
     WatchEvent,
 )
 from .coordination.json_fields import MalformedZnode
-from .group_settings import usable_group_configs
+from .groups.settings import usable_group_configs
 from .membership import make_path
 
 if TYPE_CHECKING:

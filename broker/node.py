@@ -9,7 +9,7 @@ from .config import Config
 from .core.fetch_session import FetchSessions, PartitionFetch
 from .core.partition import Partition
 from .dynamic_configs import DynamicConfigs
-from .group_coordinator import GroupCoordinator
+from .groups.coordinator import GroupCoordinator
 from .loggers import Loggers
 from .metadata import MetadataCache
 from .nearest_replica import NearestReplica

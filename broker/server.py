@@ -32,7 +32,7 @@ from .coordination.current import CurrentSession
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import CoordinationError, Session, Store
 from .dynamic_configs import DynamicConfigs, load_broker_configs
-from .group_coordinator import GroupCoordinator
+from .groups.coordinator import GroupCoordinator
 from .maintenance.loop_watch import watch_loop
 from .member import Member
 from .membership import (

@@ -7,7 +7,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k08_offset_commit import OffsetCommitRequest
 
 from ..core.groups.offsets_answers import refuse_commit, there_in
-from ..group_coordinator import caller_of
+from ..groups.coordinator import caller_of
 from ..net.call import Call
 from ..node import Node
 from . import Answer

@@ -4,7 +4,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
 
 from ..core.groups.classic_answers import join_refused
-from ..group_coordinator import caller_of
+from ..groups.coordinator import caller_of
 from ..net.call import Call
 from ..node import Node
 from . import Answer

@@ -3,7 +3,7 @@
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 
-from ..group_coordinator import caller_of
+from ..groups.coordinator import caller_of
 from ..net.call import Call
 from ..node import Node
 from . import Answer

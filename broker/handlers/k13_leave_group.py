@@ -4,7 +4,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest
 
 from ..core.groups.classic_answers import leave_refused
-from ..group_coordinator import caller_of
+from ..groups.coordinator import caller_of
 from ..net.call import Call
 from ..node import Node
 from . import Answer

@@ -4,7 +4,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 
 from ..core.groups.classic_answers import sync_refused
-from ..group_coordinator import caller_of
+from ..groups.coordinator import caller_of
 from ..net.call import Call
 from ..node import Node
 from . import Answer

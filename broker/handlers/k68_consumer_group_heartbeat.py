@@ -6,7 +6,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 from ..core.groups.consumer_request import refusal
-from ..group_coordinator import caller_of
+from ..groups.coordinator import caller_of
 from ..net.call import Call
 from ..node import Node
 from . import Answer

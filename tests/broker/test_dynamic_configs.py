@@ -10,7 +10,7 @@ from odradek.broker.config import BUILT
 from odradek.broker.coordination import znodes
 from odradek.broker.core.partition import Partition
 from odradek.broker.dynamic_configs import NOTIFICATION_AGE_MS
-from odradek.broker.group_settings import group_settings
+from odradek.broker.groups.settings import group_settings
 from odradek.broker.maintenance.producer_expiry import ProducerExpiry
 from odradek.broker.settings.known import DYNAMIC
 from odradek.broker.settings.topic_config import TOPIC_SETTINGS

@@ -1,7 +1,7 @@
 import pytest
 
 from odradek.broker.core.groups.partitioner import partition_of
-from odradek.broker.group_partitions import GroupPartitions
+from odradek.broker.groups.partitions import GroupPartitions
 from odradek.broker.metadata import TopicInfo
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import MetadataRequest

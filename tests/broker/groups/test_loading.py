@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.core.partition import Partition
-from odradek.broker.group_loading import GroupLoader
+from odradek.broker.groups.loading import GroupLoader
 from odradek.protocol.group_records import GroupRecord, classic, encode_record
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.records import (

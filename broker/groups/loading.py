@@ -27,8 +27,8 @@ from odradek.protocol.records import (
 from odradek.storage.errors import CorruptLog
 from odradek.storage.log import Log
 
-from .core.partition import Partition
-from .runtime import Offload
+from ..core.partition import Partition
+from ..runtime import Offload
 
 log = logging.getLogger(__name__)
 

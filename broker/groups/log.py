@@ -16,9 +16,9 @@ from odradek.protocol.group_records import GroupRecord, encode_record
 from odradek.protocol.records import Record, build_batch, read_header
 from odradek.storage.errors import StorageError
 
-from .core.partition import Partition
-from .core.storage_errors import code_of
-from .runtime import Clock
+from ..core.partition import Partition
+from ..core.storage_errors import code_of
+from ..runtime import Clock
 
 log = logging.getLogger(__name__)
 

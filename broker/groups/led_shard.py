@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
+from ..core.groups.effects import AppendGroupRecords, Effect, Reply
+from ..core.groups.moment import Moment
+from ..core.groups.shard import Shard
+from ..runtime import Clock, Offload
 from .alarms import Alarms
-from .core.groups.effects import AppendGroupRecords, Effect, Reply
-from .core.groups.moment import Moment
-from .core.groups.shard import Shard
-from .group_loading import GroupLoader
-from .group_log import GroupLog
-from .runtime import Clock, Offload
+from .loading import GroupLoader
+from .log import GroupLog
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.core.partition import Partition
-from odradek.broker.group_loading import GroupLoader
+from odradek.broker.groups.loading import GroupLoader
 from odradek.broker.runtime import Offload
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k09_offset_fetch import OffsetFetchRequest

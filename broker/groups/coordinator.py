@@ -13,22 +13,22 @@ from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.schema import Message
 from odradek.storage.errors import LogDirFailed
 
-from .coordination.interface import Session
-from .core.groups.effects import Caller
-from .core.groups.group import TopicImage
-from .core.groups.member_ids import MemberIds
-from .core.partition import Partition
-from .core.topic_names import GROUP_OFFSETS_TOPIC
-from .group_partitions import GroupPartitions
-from .metadata import BrokerInfo, MetadataCache
-from .net.call import Call
-from .tasks import TaskSupervisor
+from ..coordination.interface import Session
+from ..core.groups.effects import Caller
+from ..core.groups.group import TopicImage
+from ..core.groups.member_ids import MemberIds
+from ..core.partition import Partition
+from ..core.topic_names import GROUP_OFFSETS_TOPIC
+from ..metadata import BrokerInfo, MetadataCache
+from ..net.call import Call
+from ..tasks import TaskSupervisor
+from .partitions import GroupPartitions
 
 if TYPE_CHECKING:
-    from .core.groups.settings import GroupSettings
-    from .core.groups.shard import Shard
+    from ..core.groups.settings import GroupSettings
+    from ..core.groups.shard import Shard
+    from ..node import Node
     from .led_shard import Ask, LedShard
-    from .node import Node
 
 log = logging.getLogger(__name__)
 
@@ -188,9 +188,9 @@ class GroupCoordinator:
 
     def lead(self, partition: Partition) -> None:
         """This broker has become the leader of a partition of `__consumer_offsets`."""
-        from .core.groups.shard import Shard
-        from .group_log import GroupLog
+        from ..core.groups.shard import Shard
         from .led_shard import LedShard
+        from .log import GroupLog
 
         number = partition.log.partition
         if number in self._led or not partition.is_leader:
@@ -236,7 +236,7 @@ class GroupCoordinator:
             node.replicas.take_offline(error)
 
     def _settings(self, group_id: str) -> "GroupSettings":
-        from .group_settings import group_settings
+        from .settings import group_settings
 
         config, overrides = self._node.config, self._node.dynamic_configs.group_overrides(group_id)
         return group_settings(config, overrides) if overrides else config.group_settings

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from .core.groups.settings import ClassicSettings, ConsumerSettings, GroupSettings, OffsetSettings
-from .settings.declaration import ConfigError
-from .settings.groups import ASSIGNORS, GROUP_CONFIGS
+from ..core.groups.settings import ClassicSettings, ConsumerSettings, GroupSettings, OffsetSettings
+from ..settings.declaration import ConfigError
+from ..settings.groups import ASSIGNORS, GROUP_CONFIGS
 
 if TYPE_CHECKING:
-    from .config import Config
+    from ..config import Config
 
 log = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ import asyncio
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.primitives import ZERO_UUID
 
-from .coordination import znodes
-from .coordination.interface import CoordinationError, Session
-from .coordination.json_fields import MalformedZnode
-from .core.groups.partitioner import partition_of
-from .core.topic_names import GROUP_OFFSETS_TOPIC
-from .metadata import MetadataCache
+from ..coordination import znodes
+from ..coordination.interface import CoordinationError, Session
+from ..coordination.json_fields import MalformedZnode
+from ..core.groups.partitioner import partition_of
+from ..core.topic_names import GROUP_OFFSETS_TOPIC
+from ..metadata import MetadataCache
 
 
 class GroupPartitions:

@@ -5,7 +5,7 @@ import errno
 from pathlib import Path
 
 from odradek.broker.core.partition import Partition
-from odradek.broker.group_log import GroupLog
+from odradek.broker.groups.log import GroupLog
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.group_records import GroupRecord, classic
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest

@@ -5,7 +5,7 @@ import heapq
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from .runtime import Clock
+from ..runtime import Clock
 
 K = TypeVar("K", bound=Hashable)
 
