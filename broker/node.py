@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING
 
 from odradek.protocol.errors import ErrorCode, Refused
 
-from .client_quotas import ClientQuotas
+from .administration.client_quotas import ClientQuotas
+from .administration.dynamic_configs import DynamicConfigs
+from .administration.loggers import Loggers
+from .administration.topics import Topics
 from .config import Config
 from .core.fetch_session import FetchSessions, PartitionFetch
 from .core.partition import Partition
-from .dynamic_configs import DynamicConfigs
 from .groups.coordinator import GroupCoordinator
-from .loggers import Loggers
 from .metadata import MetadataCache
 from .nearest_replica import NearestReplica
 from .net.eager_future import SettledAnswers
@@ -18,7 +19,6 @@ from .partitions.replicas import Replicas
 from .producer_ids import ProducerIds
 from .runtime import Runtime
 from .throttles import Throttles
-from .topics import Topics
 
 if TYPE_CHECKING:
     from .cluster.controller import ClusterController

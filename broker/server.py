@@ -24,14 +24,15 @@ from odradek.storage.log_config import LogConfig
 from odradek.storage.log_dirs import LogDirs
 
 from . import maintenance
-from .client_quotas import ClientQuotas
+from .administration.client_quotas import ClientQuotas
+from .administration.dynamic_configs import DynamicConfigs, load_broker_configs
+from .administration.topics import Topics
 from .cluster.election import KRaftControls
 from .cluster_directory import brokers_in
 from .config import Config, ConfigError
 from .coordination.current import CurrentSession
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import CoordinationError, Session, Store
-from .dynamic_configs import DynamicConfigs, load_broker_configs
 from .groups.coordinator import GroupCoordinator
 from .maintenance.loop_watch import watch_loop
 from .member import Member
@@ -53,7 +54,6 @@ from .partitions.replicas import Replicas, read_overrides
 from .partitions.startup import ProgressBar, Recovery, no_bar
 from .runtime import Runtime
 from .tasks import TaskSupervisor
-from .topics import Topics
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from odradek.protocol.messages.k19_create_topics import (
     CreateTopicsResponse,
 )
 
+from ..administration.topics import NewTopic
 from ..net.call import Call
 from ..node import Node
 from ..slices import Slices
-from ..topics import NewTopic
 
 TOPICS_PER_REQUEST_MAX: Final = 10_000  # as Kafka in KRaft mode limits what one request may change
 

@@ -10,10 +10,10 @@ from odradek.protocol.messages.k32_describe_configs import (
     DescribeConfigsSynonym,
 )
 
+from ..administration.config_resources import check_broker_id
+from ..administration.loggers import logger_levels
 from ..config import Described
-from ..config_resources import check_broker_id
 from ..core.topic_names import check_topic_name
-from ..loggers import logger_levels
 from ..net.call import Call
 from ..node import Node
 from ..settings.described import describe_logger

@@ -9,7 +9,7 @@ from odradek.protocol.messages.k33_alter_configs import (
     AlterConfigsResponse,
 )
 
-from ..config_resources import ResourceChange, change_resources
+from ..administration.config_resources import ResourceChange, change_resources
 from ..net.call import Call
 from ..node import Node
 from ..settings.changes import ConfigChange, Operation

@@ -9,7 +9,7 @@ from odradek.protocol.messages.k44_incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-from ..config_resources import ResourceChange, change_resources
+from ..administration.config_resources import ResourceChange, change_resources
 from ..net.call import Call
 from ..node import Node
 from ..settings.changes import ConfigChange

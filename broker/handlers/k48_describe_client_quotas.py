@@ -9,10 +9,10 @@ from odradek.protocol.messages.k48_describe_client_quotas import (
     ValueData,
 )
 
+from ..administration.store_failures import refused_without_store
 from ..core.client_quotas import Entity, matches, parse_components
 from ..net.call import Call
 from ..node import Node
-from ..store_failures import refused_without_store
 
 
 async def handle(

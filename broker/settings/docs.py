@@ -52,7 +52,7 @@ of them. A setting of Kafka's without an effect here is taken only at its defaul
 that it has anyway; otherwise INVALID_CONFIG names it.
 
 The levels of loggers can be changed too, with Kafka's names of levels (FATAL, ERROR, WARN, INFO,
-DEBUG, TRACE) and Odradek's names of loggers (`odradek.broker.topics`; `odradek` is above them all).
+DEBUG, TRACE) and Odradek's names of loggers (`odradek.broker.administration.topics`; `odradek` is above them all).
 As in Kafka they do not survive a restart.
 """
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from odradek.broker.internal_topics import internal_topic_settings
+from odradek.broker.administration.internal_topics import internal_topic_settings
 
 from .child import ChildBroker
 from .commands import KILL, START, STOP

@@ -105,7 +105,7 @@ def test_a_broker_and_all_brokers(broker: Server, tools: ToolRunner) -> None:
 @pytest.mark.java
 def test_loggers(broker: Server, odradek_only: None, tools: ToolRunner) -> None:
     loggers = ("--entity-type", "broker-loggers", "--entity-name", broker_id(broker))
-    name = "odradek.broker.topics"
+    name = "odradek.broker.administration.topics"
     before = described(broker, tools, loggers)[name]
     alter(broker, tools, loggers, "--add-config", f"{name}=DEBUG")
     assert described(broker, tools, loggers)[name].startswith("DEBUG ")

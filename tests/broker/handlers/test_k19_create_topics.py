@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.topics import NewTopic
+from odradek.broker.administration.topics import NewTopic
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k19_create_topics import (
     CreatableReplicaAssignment,

@@ -1,7 +1,7 @@
 import logging
 from pathlib import Path
 
-from odradek.broker.loggers import logger_levels
+from odradek.broker.administration.loggers import logger_levels
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k32_describe_configs import DescribeConfigsResourceResult
 from odradek.protocol.messages.k44_incremental_alter_configs import AlterConfigsResourceResponse
@@ -74,7 +74,7 @@ async def test_layers_of_a_broker(broker: RunningBroker) -> None:
 @on_broker(both=False)
 async def test_loggers(broker: RunningBroker) -> None:
     client = await broker.client()
-    name = "odradek.broker.topics"
+    name = "odradek.broker.administration.topics"
     before = logger_levels()[name]
     assert (await change(client, BROKER_LOGGER, "0", (name, SET, "TRACE"))).error_code == 0
     assert logging.getLogger(name).isEnabledFor(logging.DEBUG)

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from odradek.broker.loggers import LEVELS, Loggers, level_name, logger_levels
+from odradek.broker.administration.loggers import LEVELS, Loggers, level_name, logger_levels
 from odradek.protocol.errors import ErrorCode, Refused
 
 NAME = "odradek.broker.test_loggers"
@@ -45,7 +45,7 @@ def test_only_our_own_are_there() -> None:
     logging.getLogger("odradek_of_mine")
     names = set(logger_levels())
     assert "odradek" in names
-    assert "odradek.broker.loggers" not in names  # it logs nothing
+    assert "odradek.broker.administration.loggers" not in names  # it logs nothing
     assert not names & {"root", "somebody.else", "odradek_of_mine", ""}
     for name in ("root", "", "somebody.else", "odradek.absent", "odradek_of_mine"):
         with pytest.raises(Refused) as refused:

@@ -8,11 +8,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from odradek.protocol.errors import ErrorCode
 
-from .config_writes import ABSENT, NOTHING_TO_WRITE, change_config
-from .coordination import znodes
-from .coordination.interface import Create, Delete, NoNode, Op, Session, Set
-from .coordination.json_fields import MalformedZnode
-from .core.client_quotas import (
+from ..coordination import znodes
+from ..coordination.interface import Create, Delete, NoNode, Op, Session, Set
+from ..coordination.json_fields import MalformedZnode
+from ..core.client_quotas import (
     CLIENT_ID,
     FOLDERS,
     USER,
@@ -23,6 +22,7 @@ from .core.client_quotas import (
     entity_path,
     quotas_in,
 )
+from .config_writes import ABSENT, NOTHING_TO_WRITE, change_config
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
 
-from .coordination import znodes
-from .coordination.interface import (
+from ..coordination import znodes
+from ..coordination.interface import (
     BadVersion,
     Check,
     Create,
@@ -22,7 +22,7 @@ from .coordination.interface import (
     RequestTooLarge,
     Session,
 )
-from .coordination.json_fields import MalformedZnode
+from ..coordination.json_fields import MalformedZnode
 from .store_failures import needs_store
 
 ABSENT: Final = -1

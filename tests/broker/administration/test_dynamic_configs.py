@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.administration.dynamic_configs import NOTIFICATION_AGE_MS
 from odradek.broker.config import BUILT
 from odradek.broker.coordination import znodes
 from odradek.broker.core.partition import Partition
-from odradek.broker.dynamic_configs import NOTIFICATION_AGE_MS
 from odradek.broker.groups.settings import group_settings
 from odradek.broker.maintenance.producer_expiry import ProducerExpiry
 from odradek.broker.settings.known import DYNAMIC
@@ -20,8 +20,8 @@ from tests.support.client import Client
 from tests.support.connections import HungUp
 from tests.support.messages import batch_of
 
-from .requests import alter_configs, change_configs, delete_topics, describe_configs, metadata
-from .running import RunningBroker, on_broker, running
+from ..requests import alter_configs, change_configs, delete_topics, describe_configs, metadata
+from ..running import RunningBroker, on_broker, running
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE = 0, 1

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from odradek.broker.client_quotas import ClientQuotas
+from odradek.broker.administration.client_quotas import ClientQuotas
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from odradek.broker.coordination.interface import Op, Result

@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from odradek.protocol.errors import ErrorCode, Refused
 
-from .coordination.interface import CoordinationLost, SessionExpired
+from ..coordination.interface import CoordinationLost, SessionExpired
 
 P = ParamSpec("P")
 T = TypeVar("T")

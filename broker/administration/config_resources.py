@@ -10,14 +10,14 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from odradek.protocol.errors import ErrorCode, Refused
 
-from .config import BUILT
+from ..config import BUILT
+from ..node import Node
+from ..settings.changes import ConfigChange, Operation, changed, check_form
+from ..settings.described import Declared, all_declared
+from ..settings.groups import GROUP_CONFIGS
+from ..settings.resources import ResourceType
+from ..settings.topic_config import TOPIC_SETTINGS
 from .dynamic_configs import Texts
-from .node import Node
-from .settings.changes import ConfigChange, Operation, changed, check_form
-from .settings.described import Declared, all_declared
-from .settings.groups import GROUP_CONFIGS
-from .settings.resources import ResourceType
-from .settings.topic_config import TOPIC_SETTINGS
 
 
 class _Answer(Protocol):

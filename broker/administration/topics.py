@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.primitives import ZERO_UUID, uuid_text
 
-from .config_writes import controller_check
-from .coordination import znodes
-from .coordination.interface import (
+from ..coordination import znodes
+from ..coordination.interface import (
     BadVersion,
     Create,
     MultiFailed,
@@ -26,8 +25,8 @@ from .coordination.interface import (
     Session,
     Set,
 )
-from .coordination.json_fields import MalformedZnode
-from .core.assignment import (
+from ..coordination.json_fields import MalformedZnode
+from ..core.assignment import (
     BrokerRack,
     assign_added,
     assign_replicas,
@@ -36,8 +35,8 @@ from .core.assignment import (
     check_manual_assignment,
     check_racks,
 )
-from .core.partition_state import NO_LEADER
-from .core.topic_names import (
+from ..core.partition_state import NO_LEADER
+from ..core.topic_names import (
     INTERNAL_TOPICS,
     TOPIC_NAME_LENGTH_MAX,
     check_collision,
@@ -45,11 +44,12 @@ from .core.topic_names import (
     is_topic_name,
     may_collide,
 )
-from .partitions.replicas import read_overrides
+from ..partitions.replicas import read_overrides
+from .config_writes import controller_check
 from .store_failures import needs_store
 
 if TYPE_CHECKING:
-    from .node import Node
+    from ..node import Node
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import ErrorCode, Refused
 
-from .config import Config, ConfigError
-from .config_writes import ABSENT, change_config
-from .coordination import znodes
-from .coordination.interface import (
+from ..config import Config, ConfigError
+from ..coordination import znodes
+from ..coordination.interface import (
     BadArguments,
     Check,
     CoordinationLost,
@@ -30,12 +29,13 @@ from .coordination.interface import (
     Set,
     WatchEvent,
 )
-from .coordination.json_fields import MalformedZnode
-from .groups.settings import usable_group_configs
-from .membership import make_path
+from ..coordination.json_fields import MalformedZnode
+from ..groups.settings import usable_group_configs
+from ..membership import make_path
+from .config_writes import ABSENT, change_config
 
 if TYPE_CHECKING:
-    from .node import Node
+    from ..node import Node
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""What admin clients change: topics, configs, client quotas, the levels of loggers."""
