@@ -13,10 +13,10 @@ from typing import Final
 from odradek.storage.errors import StorageError
 
 from .administration.internal_topics import internal_topic_settings
-from .cluster_directory import brokers_in, is_of_one_broker
 from .config import Config, ConfigError
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import StoreError
+from .member.cluster_directory import brokers_in, is_of_one_broker
 from .net.endpoints import Endpoint
 from .partitions.startup import ProgressBar, no_bar
 from .runtime import Runtime

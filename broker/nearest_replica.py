@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from .core.partition import Partition
 from .core.replica_selector import SELECTORS, Racks, Selector, preferred_replica
-from .metadata import MetadataCache
+from .member.metadata import MetadataCache
 from .runtime import Clock
 
 if TYPE_CHECKING:

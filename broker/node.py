@@ -12,17 +12,17 @@ from .config import Config
 from .core.fetch_session import FetchSessions, PartitionFetch
 from .core.partition import Partition
 from .groups.coordinator import GroupCoordinator
-from .metadata import MetadataCache
+from .member.metadata import MetadataCache
+from .member.producer_ids import ProducerIds
 from .nearest_replica import NearestReplica
 from .net.eager_future import SettledAnswers
 from .partitions.replicas import Replicas
-from .producer_ids import ProducerIds
 from .runtime import Runtime
 from .throttles import Throttles
 
 if TYPE_CHECKING:
     from .cluster.controller import ClusterController
-    from .control import ControlRequests
+    from .member.control import ControlRequests
     from .replication.replicator import Replicator
 
 

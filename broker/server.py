@@ -28,15 +28,15 @@ from .administration.client_quotas import ClientQuotas
 from .administration.dynamic_configs import DynamicConfigs, load_broker_configs
 from .administration.topics import Topics
 from .cluster.election import KRaftControls
-from .cluster_directory import brokers_in
 from .config import Config, ConfigError
 from .coordination.current import CurrentSession
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import CoordinationError, Session, Store
 from .groups.coordinator import GroupCoordinator
 from .maintenance.loop_watch import watch_loop
-from .member import Member
-from .membership import (
+from .member.cluster_directory import brokers_in
+from .member.member import Member
+from .member.membership import (
     CannotJoin,
     agree_on_cluster_id,
     make_startup_paths,
@@ -44,7 +44,7 @@ from .membership import (
     registration_of,
     settle_broker_id,
 )
-from .metadata import MetadataCache
+from .member.metadata import MetadataCache
 from .net.connections import Connections
 from .net.endpoints import Endpoint
 from .net.listener import Listener, PlainListener, StreamListener

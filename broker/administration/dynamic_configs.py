@@ -31,7 +31,7 @@ from ..coordination.interface import (
 )
 from ..coordination.json_fields import MalformedZnode
 from ..groups.settings import usable_group_configs
-from ..membership import make_path
+from ..member.membership import make_path
 from .config_writes import ABSENT, change_config
 
 if TYPE_CHECKING:

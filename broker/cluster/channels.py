@@ -16,9 +16,9 @@ from odradek.protocol.messages.k05_stop_replica import StopReplicaRequest, StopR
 from odradek.protocol.messages.k06_update_metadata import UpdateMetadataResponse
 from odradek.protocol.schema import Message
 
-from ..control_messages import ControlRequest
 from ..core.controller.context import LiveBroker
 from ..core.controller.requests import BrokerRequests
+from ..member.control_messages import ControlRequest
 from ..peers.peer import PeerFailed
 from ..peers.versions import InterBrokerVersions
 from ..tasks import TaskSupervisor

@@ -31,11 +31,11 @@ from odradek.protocol.messages.k06_update_metadata import (
     UpdateMetadataTopicState,
 )
 
-from ..control_messages import LOSS_ACCEPTED_TAG, MORE_TO_COME_TAG, ControlRequest
 from ..coordination.broker_registration import SECURITY_PROTOCOLS
 from ..core.controller.context import LiveBroker
 from ..core.controller.requests import BrokerRequests, StoppedReplica
 from ..core.partition_state import PartitionState, TopicPartition
+from ..member.control_messages import LOSS_ACCEPTED_TAG, MORE_TO_COME_TAG, ControlRequest
 
 PARTITIONS_MAX: Final = 500
 

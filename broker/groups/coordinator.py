@@ -19,7 +19,7 @@ from ..core.groups.group import TopicImage
 from ..core.groups.member_ids import MemberIds
 from ..core.partition import Partition
 from ..core.topic_names import GROUP_OFFSETS_TOPIC
-from ..metadata import BrokerInfo, MetadataCache
+from ..member.metadata import BrokerInfo, MetadataCache
 from ..net.call import Call
 from ..tasks import TaskSupervisor
 from .partitions import GroupPartitions

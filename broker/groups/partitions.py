@@ -15,7 +15,7 @@ from ..coordination.interface import CoordinationError, Session
 from ..coordination.json_fields import MalformedZnode
 from ..core.groups.partitioner import partition_of
 from ..core.topic_names import GROUP_OFFSETS_TOPIC
-from ..metadata import MetadataCache
+from ..member.metadata import MetadataCache
 
 
 class GroupPartitions:

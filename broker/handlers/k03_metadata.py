@@ -25,7 +25,7 @@ from odradek.protocol.primitives import ZERO_UUID
 from ..core.authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_ASKED_FOR
 from ..core.partition_state import NO_LEADER, PartitionState
 from ..core.topic_names import GROUP_OFFSETS_TOPIC, is_internal, is_topic_name
-from ..metadata import TopicInfo
+from ..member.metadata import TopicInfo
 from ..net.call import Call
 from ..node import Node
 

@@ -3,8 +3,8 @@
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
-from ..control_messages import leader_and_isr_response, leader_and_isr_states, sender_of
 from ..coordination.interface import CoordinationError
+from ..member.control_messages import leader_and_isr_response, leader_and_isr_states, sender_of
 from ..net.call import Call, CloseConnection
 from ..node import Node
 

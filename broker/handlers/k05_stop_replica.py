@@ -3,7 +3,7 @@
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k05_stop_replica import StopReplicaRequest, StopReplicaResponse
 
-from ..control_messages import sender_of, stop_replica_response, stopped_replicas
+from ..member.control_messages import sender_of, stop_replica_response, stopped_replicas
 from ..net.call import Call
 from ..node import Node
 

@@ -6,7 +6,7 @@ from odradek.protocol.messages.k06_update_metadata import (
     UpdateMetadataResponse,
 )
 
-from ..control_messages import (
+from ..member.control_messages import (
     MORE_TO_COME_TAG,
     live_brokers,
     sender_of,

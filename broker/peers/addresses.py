@@ -3,7 +3,7 @@
 from typing import Final
 
 from ..config import Config
-from ..metadata import Address, MetadataCache
+from ..member.metadata import Address, MetadataCache
 from .peer import Peer, PeerFailed, Setup
 from .versions import BY_PROTOCOL_VERSION
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
-from ..metadata import MetadataCache
+from ..member.metadata import MetadataCache
 from .addresses import Peers
 from .peer import Peer, PeerFailed
 from .trouble import Trouble

@@ -52,8 +52,9 @@ of them. A setting of Kafka's without an effect here is taken only at its defaul
 that it has anyway; otherwise INVALID_CONFIG names it.
 
 The levels of loggers can be changed too, with Kafka's names of levels (FATAL, ERROR, WARN, INFO,
-DEBUG, TRACE) and Odradek's names of loggers (`odradek.broker.administration.topics`; `odradek` is above them all).
-As in Kafka they do not survive a restart.
+DEBUG, TRACE) and Odradek's names of loggers, which are those of its modules
+(`odradek.broker.net.connection`; `odradek` is above them all). As in Kafka they do not survive a
+restart.
 """
 
 _TOPICS: Final = """\

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from odradek.broker.control_messages import Sender
 from odradek.broker.core.partition_state import PartitionState, TopicPartition
-from odradek.broker.metadata import Address, BrokerInfo
+from odradek.broker.member.control_messages import Sender
+from odradek.broker.member.metadata import Address, BrokerInfo
 from odradek.protocol.errors import ErrorCode
 
 from .running import RunningBroker

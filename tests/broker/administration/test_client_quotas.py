@@ -12,7 +12,7 @@ from odradek.broker.coordination import znodes
 from odradek.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from odradek.broker.coordination.interface import Op, Result
 from odradek.broker.core.client_quotas import Change, Entity
-from odradek.broker.membership import make_startup_paths
+from odradek.broker.member.membership import make_startup_paths
 from odradek.protocol.errors import ErrorCode, Refused
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.coordination.fakes import MemoryJournal, fake_runtime

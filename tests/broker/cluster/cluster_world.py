@@ -19,7 +19,7 @@ from odradek.broker.coordination.interface import (
     Watch,
 )
 from odradek.broker.core.controller.context import LiveBroker
-from odradek.broker.membership import make_startup_paths
+from odradek.broker.member.membership import make_startup_paths
 from odradek.broker.peers.peer import PeerFailed
 from odradek.broker.tasks import TaskSupervisor
 from odradek.protocol.errors import ErrorCode

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 from odradek.broker.cluster.channels import Channels
 from odradek.broker.cluster.control_requests import PARTITIONS_MAX, ActiveController, Errors
-from odradek.broker.control_messages import MORE_TO_COME_TAG
 from odradek.broker.core.controller.context import Endpoint, LiveBroker
 from odradek.broker.core.controller.requests import BrokerRequests, StoppedReplica
 from odradek.broker.core.partition_state import PartitionState
+from odradek.broker.member.control_messages import MORE_TO_COME_TAG
 from odradek.broker.peers.versions import BY_PROTOCOL_VERSION
 from odradek.broker.tasks import TaskSupervisor
 from odradek.protocol.errors import ErrorCode

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from odradek.broker.metadata import MetadataCache
+from odradek.broker.member.metadata import MetadataCache
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import (
     MetadataRequest,
@@ -228,7 +228,7 @@ async def test_who_has_waited_is_answered_in_a_turn_of_his_own() -> None:
 
 @asynchronous
 async def test_a_word_that_comes_with_the_time_out_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.broker.metadata.FIRST_WORD_WITHIN_S", 0.01)
+    monkeypatch.setattr("odradek.broker.member.metadata.FIRST_WORD_WITHIN_S", 0.01)
     cache = MetadataCache("cluster")
     waiting = asyncio.create_task(cache.wait_for_first_word())
     await asyncio.sleep(0)
@@ -243,7 +243,7 @@ async def test_without_a_word_it_is_asked_again(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither is anything created: clients ask for topics that have been there for long."""
-    monkeypatch.setattr("odradek.broker.metadata.FIRST_WORD_WITHIN_S", 0.01)
+    monkeypatch.setattr("odradek.broker.member.metadata.FIRST_WORD_WITHIN_S", 0.01)
     broker.node.metadata.is_told = False
     for request in (metadata("t", create=True), DescribeClusterRequest()):
         client = await broker.client()

@@ -2,7 +2,7 @@ import pytest
 
 from odradek.broker.core.groups.partitioner import partition_of
 from odradek.broker.groups.partitions import GroupPartitions
-from odradek.broker.metadata import TopicInfo
+from odradek.broker.member.metadata import TopicInfo
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import MetadataRequest
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from odradek.broker.config import Config
-from odradek.broker.metadata import Address, BrokerInfo, MetadataCache
+from odradek.broker.member.metadata import Address, BrokerInfo, MetadataCache
 from odradek.broker.peers.addresses import Peers
 from odradek.broker.peers.controller_client import ControllerClient
 from odradek.protocol.framing import encode_response, read_request_start

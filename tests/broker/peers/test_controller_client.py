@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from odradek.broker.metadata import Address, BrokerInfo
+from odradek.broker.member.metadata import Address, BrokerInfo
 from odradek.broker.peers.peer import PeerFailed
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k56_alter_partition import (

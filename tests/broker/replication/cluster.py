@@ -10,7 +10,7 @@ from odradek.broker import maintenance
 from odradek.broker.config import load_config
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState, TopicPartition
-from odradek.broker.metadata import Address, BrokerInfo, MetadataCache
+from odradek.broker.member.metadata import Address, BrokerInfo, MetadataCache
 from odradek.broker.net.connections import Connections
 from odradek.broker.net.listener import PlainListener, StreamListener
 from odradek.broker.node import Node

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from odradek.broker.metadata import Address, BrokerInfo
+from odradek.broker.member.metadata import Address, BrokerInfo
 from odradek.protocol.framing import (
     encode_response,
     read_client_id,

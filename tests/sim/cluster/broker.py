@@ -12,7 +12,6 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, TypeVar, cast
 
-from odradek.broker.control import ControlRequests
 from odradek.broker.coordination.interface import Session as StoreSession
 from odradek.broker.core.controller import procedures
 from odradek.broker.core.controller.context import Context
@@ -21,7 +20,8 @@ from odradek.broker.core.controller.requests import StoppedReplica
 from odradek.broker.core.fetch_session import FetchSessions
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState, TopicPartition
-from odradek.broker.metadata import BrokerInfo, MetadataCache
+from odradek.broker.member.control import ControlRequests
+from odradek.broker.member.metadata import BrokerInfo, MetadataCache
 from odradek.broker.node import Node
 from odradek.broker.throttles import Throttles
 from odradek.protocol.errors import ErrorCode, Refused

@@ -11,7 +11,6 @@ from typing import Any, Final
 from unittest import mock
 
 from odradek.broker import promise
-from odradek.broker.control import ControlRequests
 from odradek.broker.core import fetch_reads
 from odradek.broker.core.controller import choices
 from odradek.broker.core.elections import leader_if_offline
@@ -22,6 +21,7 @@ from odradek.broker.core.isr import PendingExpand, PendingShrink
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState
 from odradek.broker.core.replica import Replica
+from odradek.broker.member.control import ControlRequests
 from odradek.broker.partitions.replica_logs import ReplicaLogs
 from odradek.broker.promise import Unkept
 from odradek.broker.replication import repair

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from odradek.broker.control_messages import Sender
 from odradek.broker.core.controller import procedures
 from odradek.broker.core.controller.context import Context, LiveBroker
 from odradek.broker.core.controller.effects import (
@@ -30,6 +29,7 @@ from odradek.broker.core.controller.effects import (
 )
 from odradek.broker.core.controller.requests import BrokerRequests
 from odradek.broker.core.partition_state import PartitionState, TopicPartition
+from odradek.broker.member.control_messages import Sender
 from odradek.protocol.errors import ErrorCode, Refused
 
 from .store import ClusterStore

@@ -13,7 +13,7 @@ from odradek.broker.coordination import znodes
 from odradek.broker.coordination.current import CurrentSession
 from odradek.broker.coordination.embedded import EmbeddedStore
 from odradek.broker.coordination.interface import Session, Stat, Watch
-from odradek.broker.membership import (
+from odradek.broker.member.membership import (
     CannotJoin,
     Membership,
     agree_on_cluster_id,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from odradek.broker.control_messages import (
+from odradek.broker.core.controller.requests import StoppedReplica
+from odradek.broker.member.control_messages import (
     Sender,
     leader_and_isr_response,
     leader_and_isr_states,
@@ -12,8 +13,7 @@ from odradek.broker.control_messages import (
     stopped_replicas,
     update_metadata_states,
 )
-from odradek.broker.core.controller.requests import StoppedReplica
-from odradek.broker.metadata import Address, BrokerInfo
+from odradek.broker.member.metadata import Address, BrokerInfo
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k04_leader_and_isr import (
     LeaderAndIsrPartitionState,

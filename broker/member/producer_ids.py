@@ -16,7 +16,7 @@ from odradek.protocol.errors import ErrorCode, Refused, error_code
 from odradek.protocol.primitives import INT64_MAX
 from odradek.protocol.schema import Message
 
-from .peers.peer import PeerFailed
+from ..peers.peer import PeerFailed
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from odradek.broker.core.partition_state import LEADER_IS_DELETED, PartitionState
-from odradek.broker.metadata import Address, BrokerInfo, MetadataCache
+from odradek.broker.member.metadata import Address, BrokerInfo, MetadataCache
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.primitives import ZERO_UUID
 

@@ -22,9 +22,9 @@ from odradek.protocol.messages.k06_update_metadata import (
 )
 from odradek.protocol.primitives import ZERO_UUID
 
-from .coordination.broker_registration import SECURITY_PROTOCOLS
-from .core.controller.requests import LEADER_EPOCH_UNKNOWN, StoppedReplica
-from .core.partition_state import PartitionState, TopicPartition
+from ..coordination.broker_registration import SECURITY_PROTOCOLS
+from ..core.controller.requests import LEADER_EPOCH_UNKNOWN, StoppedReplica
+from ..core.partition_state import PartitionState, TopicPartition
 from .metadata import Address, BrokerInfo
 
 DEFAULT_LISTENER: Final = "PLAINTEXT"

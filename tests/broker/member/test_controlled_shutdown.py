@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from odradek.broker.controlled_shutdown import hand_over
+from odradek.broker.member.controlled_shutdown import hand_over
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.framing import read_client_id
 from odradek.protocol.messages.k07_controlled_shutdown import (

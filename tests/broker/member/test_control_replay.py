@@ -12,8 +12,8 @@ from odradek.protocol.messages.k05_stop_replica import StopReplicaResponse
 from odradek.protocol.schema import Message
 from tests.wire.message_json import Recorded, from_json, recorded, request_class, response_class
 
-from .controlled import SETTINGS, Told
-from .running import running
+from ..controlled import SETTINGS, Told
+from ..running import running
 
 CONTROL = (4, 5, 6)
 LAST_TOPICS = {"t1", "t2", "__consumer_offsets", "__transaction_state"}

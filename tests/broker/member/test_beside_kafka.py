@@ -9,15 +9,15 @@ from typing import Final
 import pytest
 from kazoo.client import KazooClient
 
-from odradek.broker.beside_kafka import is_kafka
-from odradek.broker.metadata import Address, BrokerInfo, MetadataCache
+from odradek.broker.member.beside_kafka import is_kafka
+from odradek.broker.member.metadata import Address, BrokerInfo, MetadataCache
 from odradek.broker.peers.addresses import Peers
 from odradek.broker.server import StartupError
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.kafka.apache import Kafka39, apache_kafka
 from tests.support.awaiting import until
 
-from .running import HOST, RunningBroker, make_broker, on_broker, running
+from ..running import HOST, RunningBroker, make_broker, on_broker, running
 
 OUR_ID: Final = "7"
 AUTHORIZER: Final = {

@@ -5,8 +5,8 @@ from collections.abc import Awaitable
 
 import pytest
 
+from odradek.broker.member.producer_ids import WAIT_S, ProducerIds, allocator
 from odradek.broker.peers.peer import PeerFailed
-from odradek.broker.producer_ids import WAIT_S, ProducerIds, allocator
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k67_allocate_producer_ids import (
     AllocateProducerIdsRequest,

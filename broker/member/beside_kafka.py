@@ -7,10 +7,10 @@ import asyncio
 import logging
 from typing import Final
 
+from ..peers.addresses import Peers
+from ..peers.negotiation import negotiate
+from ..peers.peer import PeerFailed
 from .metadata import MetadataCache
-from .peers.addresses import Peers
-from .peers.negotiation import negotiate
-from .peers.peer import PeerFailed
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.primitives import ZERO_UUID
 
-from .core.partition_state import LEADER_IS_DELETED, PartitionState
-from .net.call import CloseConnection
+from ..core.partition_state import LEADER_IS_DELETED, PartitionState
+from ..net.call import CloseConnection
 
 FIRST_WORD_WITHIN_S: Final = 3.0
 """Long for a controller that is alive, and short of what any client waits for an answer."""

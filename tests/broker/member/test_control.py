@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from odradek.broker.cluster.control_requests import ActiveController, build_requests
-from odradek.broker.control_messages import Sender
 from odradek.broker.coordination.embedded import EmbeddedStore
 from odradek.broker.coordination.interface import SessionExpired
 from odradek.broker.coordination.znodes import BrokerRegistration
@@ -20,7 +19,8 @@ from odradek.broker.core.partition_state import (
     REPLICAS_MAX,
     PartitionState,
 )
-from odradek.broker.membership import Membership
+from odradek.broker.member.control_messages import Sender
+from odradek.broker.member.membership import Membership
 from odradek.broker.node import Node
 from odradek.broker.partitions.replica_logs import MADE_AT_ONCE, Serve
 from odradek.broker.runtime import Runtime
@@ -33,9 +33,9 @@ from odradek.storage.plans import create_together
 from tests.support.awaiting import until
 from tests.support.messages import batch_of, records_in
 
-from .controlled import OTHER, SENDER, SETTINGS, TOPIC_ID, lead, state, take_control, update
-from .faults import FULL, FaultyFiles
-from .running import RunningBroker, make_broker, on_broker, running
+from ..controlled import OTHER, SENDER, SETTINGS, TOPIC_ID, lead, state, take_control, update
+from ..faults import FULL, FaultyFiles
+from ..running import RunningBroker, make_broker, on_broker, running
 
 OK, STORAGE_ERROR = ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR
 ONE_OFFSETS_PARTITION = {**SETTINGS, "offsets.topic.num.partitions": "1"}

@@ -12,9 +12,9 @@ from typing import Final
 from odradek.protocol.primitives import uuid_text
 from odradek.storage.meta_properties import MetaProperties
 
-from .config import Config
-from .coordination import znodes
-from .coordination.interface import (
+from ..config import Config
+from ..coordination import znodes
+from ..coordination.interface import (
     CoordinationError,
     Create,
     Delete,
@@ -27,8 +27,8 @@ from .coordination.interface import (
     Stat,
     WatchEvent,
 )
-from .coordination.json_fields import MalformedZnode
-from .settings.interbroker import DRAWN_BROKER_ID
+from ..coordination.json_fields import MalformedZnode
+from ..settings.interbroker import DRAWN_BROKER_ID
 
 log = logging.getLogger(__name__)
 

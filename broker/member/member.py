@@ -11,24 +11,24 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
-from .cluster.controller import ClusterController
-from .cluster.election import read_holder
-from .cluster.links import BrokerLinks
+from ..cluster.controller import ClusterController
+from ..cluster.election import read_holder
+from ..cluster.links import BrokerLinks
+from ..coordination import znodes
+from ..coordination.current import CurrentSession
+from ..coordination.interface import CoordinationError, NoNode
+from ..coordination.json_fields import MalformedZnode
+from ..core.partition_state import TopicPartition
+from ..core.topic_names import GROUP_OFFSETS_TOPIC
+from ..node import Node
+from ..peers.addresses import Peers
+from ..peers.controller_client import ControllerClient
+from ..peers.own import ask_self
+from ..replication.replicator import Replicator
+from ..tasks import TaskSupervisor
 from .control import ControlRequests
-from .coordination import znodes
-from .coordination.current import CurrentSession
-from .coordination.interface import CoordinationError, NoNode
-from .coordination.json_fields import MalformedZnode
-from .core.partition_state import TopicPartition
-from .core.topic_names import GROUP_OFFSETS_TOPIC
 from .membership import Membership, refuse_authorizer
-from .node import Node
-from .peers.addresses import Peers
-from .peers.controller_client import ControllerClient
-from .peers.own import ask_self
 from .producer_ids import ProducerIds, allocator
-from .replication.replicator import Replicator
-from .tasks import TaskSupervisor
 
 log = logging.getLogger(__name__)
 

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from odradek.broker.controlled_shutdown import hand_over
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.interface import Session
 from odradek.broker.coordination.zookeeper import ZooKeeperStore
-from odradek.broker.membership import Membership
-from odradek.broker.metadata import Address, BrokerInfo, MetadataCache
+from odradek.broker.member.controlled_shutdown import hand_over
+from odradek.broker.member.membership import Membership
+from odradek.broker.member.metadata import Address, BrokerInfo, MetadataCache
+from odradek.broker.member.producer_ids import ProducerIds, allocator
 from odradek.broker.peers.versions import BY_PROTOCOL_VERSION
-from odradek.broker.producer_ids import ProducerIds, allocator
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.framing import read_client_id
 from odradek.protocol.messages.k04_leader_and_isr import LeaderAndIsrResponse

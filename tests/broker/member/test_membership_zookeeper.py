@@ -11,7 +11,7 @@ import pytest
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.current import CurrentSession
 from odradek.broker.coordination.zookeeper import ZooKeeperStore
-from odradek.broker.membership import CannotJoin, Membership, make_startup_paths
+from odradek.broker.member.membership import CannotJoin, Membership, make_startup_paths
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.coordination.zookeepers import ZooKeeperStores
 from tests.kafka.zookeeper import ZooKeeper, zookeeper
@@ -23,8 +23,8 @@ TIMEOUT_MS = 6_000  # no session ends while something stands still for some seco
 REGISTERED = """
 import asyncio, sys
 from odradek.broker.coordination.zookeeper import ZooKeeperStore
-from tests.broker.test_membership_zookeeper import TIMEOUT_MS, at
-from odradek.broker.membership import Membership
+from tests.broker.member.test_membership_zookeeper import TIMEOUT_MS, at
+from odradek.broker.member.membership import Membership
 
 async def main() -> None:
     store = ZooKeeperStore(sys.argv[1], connection_timeout_ms=10_000)

@@ -14,10 +14,10 @@ from odradek.protocol.messages.k07_controlled_shutdown import (
     ControlledShutdownResponse,
 )
 
-from .config import Config
+from ..config import Config
+from ..peers.controller_client import ControllerClient
+from ..peers.peer import PeerFailed
 from .metadata import MetadataCache
-from .peers.controller_client import ControllerClient
-from .peers.peer import PeerFailed
 
 log = logging.getLogger(__name__)
 

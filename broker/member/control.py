@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from odradek.protocol.errors import ErrorCode, Refused
 
+from ..coordination.interface import Session
+from ..core.controller.requests import StoppedReplica
+from ..core.partition_state import PartitionState, TopicPartition
+from ..core.topic_names import GROUP_OFFSETS_TOPIC
+from ..partitions import roles
 from .control_messages import Sender
-from .coordination.interface import Session
-from .core.controller.requests import StoppedReplica
-from .core.partition_state import PartitionState, TopicPartition
-from .core.topic_names import GROUP_OFFSETS_TOPIC
 from .metadata import BrokerInfo
-from .partitions import roles
 
 if TYPE_CHECKING:
-    from .node import Node
+    from ..node import Node
 
 log = logging.getLogger(__name__)
 
