@@ -14,11 +14,11 @@ from .core.partition import Partition
 from .groups.coordinator import GroupCoordinator
 from .member.metadata import MetadataCache
 from .member.producer_ids import ProducerIds
-from .nearest_replica import NearestReplica
 from .net.eager_future import SettledAnswers
 from .partitions.replicas import Replicas
+from .replication.nearest_replica import NearestReplica
+from .replication.throttles import Throttles
 from .runtime import Runtime
-from .throttles import Throttles
 
 if TYPE_CHECKING:
     from .cluster.controller import ClusterController

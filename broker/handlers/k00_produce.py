@@ -28,10 +28,10 @@ from ..core.incoming_batch import RefusedRecords, check_batch, read_only_batch
 from ..core.partition import Partition
 from ..core.storage_errors import code_of
 from ..core.topic_names import INTERNAL_TOPICS
-from ..leader_hints import current_leader, endpoints
 from ..net.call import Call, CloseConnection
 from ..node import Node
-from ..promise import Promise, Unkept
+from .leader_hints import current_leader, endpoints
+from .promise import Promise, Unkept
 
 RECORDS_V2_VERSION_FIRST = 3
 ADMIN_CLIENT_ID = "__admin_client"

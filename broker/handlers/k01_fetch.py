@@ -42,16 +42,16 @@ from ..core.fetch_reads import (
     release_all,
 )
 from ..core.fetch_session import FetchContext, Key, PartitionFetch
+from ..core.fetch_topics import part_of
 from ..core.followers import FetchingReplica
 from ..core.news import News
 from ..core.partition import Partition
 from ..core.waiters import Waiter
-from ..fetch_requests import begin_fetch, lookup_of, replica_id_of, replica_of
-from ..fetch_topics import part_of
-from ..leader_hints import current_leader, endpoints
 from ..net.call import Call
 from ..node import Node
-from ..parked_fetch import ParkedFetch
+from .fetch_requests import begin_fetch, lookup_of, replica_id_of, replica_of
+from .leader_hints import current_leader, endpoints
+from .parked_fetch import ParkedFetch
 
 ANY_REPLICA_VERSION_FIRST = 11
 LEADERS_VERSION_FIRST = 16

@@ -9,7 +9,7 @@ from odradek.protocol.messages.k01_fetch import (
 )
 
 from ..config import Config
-from ..fetch_topics import part_of
+from ..core.fetch_topics import part_of
 from .session import Key, Telling, Wanted
 
 

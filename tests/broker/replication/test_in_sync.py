@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.core.partition_state import LEADER_IS_DELETED
-from odradek.broker.promise import LATE_S
+from odradek.broker.handlers.promise import LATE_S
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.primitives import ZERO_UUID

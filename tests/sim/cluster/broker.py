@@ -23,7 +23,7 @@ from odradek.broker.core.partition_state import PartitionState, TopicPartition
 from odradek.broker.member.control import ControlRequests
 from odradek.broker.member.metadata import BrokerInfo, MetadataCache
 from odradek.broker.node import Node
-from odradek.broker.throttles import Throttles
+from odradek.broker.replication.throttles import Throttles
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log import Log

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from odradek.broker.core.fetch_reads import read_one
 from odradek.broker.core.fetch_session import PartitionFetch
 from odradek.broker.core.partition import Partition
-from odradek.broker.promise import Promise, Unkept
+from odradek.broker.handlers.promise import Promise, Unkept
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k00_produce import PartitionProduceResponse
 from odradek.protocol.records import Record, build_batch, read_header

@@ -15,7 +15,7 @@ from odradek.broker.core.followers import FetchingReplica
 from odradek.broker.core.news import News
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import NO_LEADER, TopicPartition
-from odradek.broker.fetch_requests import begin_fetch
+from odradek.broker.handlers.fetch_requests import begin_fetch
 from odradek.broker.node import Node
 from odradek.broker.peers.addresses import Peers
 from odradek.broker.peers.peer import Peer, PeerFailed

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final
 from unittest import mock
 
-from odradek.broker import promise
 from odradek.broker.core import fetch_reads
 from odradek.broker.core.controller import choices
 from odradek.broker.core.elections import leader_if_offline
@@ -21,9 +20,10 @@ from odradek.broker.core.isr import PendingExpand, PendingShrink
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState
 from odradek.broker.core.replica import Replica
+from odradek.broker.handlers import promise
+from odradek.broker.handlers.promise import Unkept
 from odradek.broker.member.control import ControlRequests
 from odradek.broker.partitions.replica_logs import ReplicaLogs
-from odradek.broker.promise import Unkept
 from odradek.broker.replication import repair
 from odradek.broker.replication.fetcher import Fetcher
 from odradek.broker.replication.following import Following

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k01_fetch import FetchRequest
 
-from .core.fetch_reads import Lookup
-from .core.fetch_session import FetchContext, Key, PartitionFetch, is_sessionless
-from .core.followers import FetchingReplica
-from .core.partition import Partition
-from .net.call import Call
-from .node import Node
+from ..core.fetch_reads import Lookup
+from ..core.fetch_session import FetchContext, Key, PartitionFetch, is_sessionless
+from ..core.followers import FetchingReplica
+from ..core.partition import Partition
+from ..net.call import Call
+from ..node import Node
 
 RECORDS_V2_VERSION_FIRST = 4
 SESSION_VERSION_FIRST = 7

@@ -17,9 +17,9 @@ from tests.support.awaiting import until
 from tests.support.client import Client
 from tests.support.messages import batch_of, delete_records, list_offsets, records_in
 
-from .faults import BROKEN, FULL, FaultyFiles
-from .requests import change_configs, delete_topics
-from .running import RunningBroker, on_broker, running
+from ..faults import BROKEN, FULL, FaultyFiles
+from ..requests import change_configs, delete_topics
+from ..running import RunningBroker, on_broker, running
 
 TOPIC_KIND: Final = 2
 SMALL: Final = {"segment.bytes": "500", "file.delete.delay.ms": "0"}

@@ -9,7 +9,7 @@ import pytest
 from odradek.broker.counters import LOOP_STALLS
 from odradek.broker.maintenance.loop_watch import STALL_MS
 
-from .running import RunningBroker, on_broker
+from ..running import RunningBroker, on_broker
 
 CHECK_MS = 5
 TRIES = 3

@@ -5,10 +5,10 @@ from typing import Protocol
 
 from odradek.protocol.messages.k01_fetch import FetchResponse
 
-from .core.fetch_reads import Read, release_all
-from .core.fetch_session import Key
-from .core.news import News
-from .net.eager_future import EagerFuture
+from ..core.fetch_reads import Read, release_all
+from ..core.fetch_session import Key
+from ..core.news import News
+from ..net.eager_future import EagerFuture
 
 
 class Reading(Protocol):

@@ -28,9 +28,9 @@ from odradek.storage.log import Log
 from tests.support.awaiting import until
 from tests.support.messages import batch_of, records_in
 
-from .faults import FaultyFiles
-from .requests import delete_topics
-from .running import RunningBroker, on_broker, running
+from ..faults import FaultyFiles
+from ..requests import delete_topics
+from ..running import RunningBroker, on_broker, running
 
 NEVER = {"odradek.flush.ms": str(1 << 40), "odradek.flush.bytes": str(1 << 40)}
 

@@ -8,7 +8,7 @@ copy of throttled partitions counts.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .core.replication_quota import (
+from ..core.replication_quota import (
     ReplicationQuota,
     SampledRate,
     follower_is_throttled,
@@ -18,11 +18,11 @@ from .core.replication_quota import (
 if TYPE_CHECKING:
     from odradek.protocol.messages.k01_fetch import FetchResponse
 
-    from .config import Config
-    from .core.fetch_reads import Read
-    from .core.fetch_session import Key
-    from .core.partition import Partition
-    from .runtime import Clock
+    from ..config import Config
+    from ..core.fetch_reads import Read
+    from ..core.fetch_session import Key
+    from ..core.partition import Partition
+    from ..runtime import Clock
 
 LENGTH_BYTES = 4
 """Before every answer."""

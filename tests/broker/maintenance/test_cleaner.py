@@ -25,9 +25,9 @@ from tests.support.awaiting import pass_over, until
 from tests.support.client import Client
 from tests.support.messages import records_in
 
-from .partitions.test_replicas import until_deleted
-from .requests import delete_topics
-from .running import RunningBroker, on_broker
+from ..partitions.test_replicas import until_deleted
+from ..requests import delete_topics
+from ..running import RunningBroker, on_broker
 
 COMPACTED: Final = {"cleanup.policy": "compact", "segment.bytes": "1000"}
 IDLE: Final = {"log.cleaner.backoff.ms": "1000000000"}  # after the first round, before any topic

@@ -10,7 +10,7 @@ import pytest
 
 from odradek.broker.core.news import News
 from odradek.broker.core.waiters import Waiter, wake
-from odradek.broker.parked_fetch import ParkedFetch
+from odradek.broker.handlers.parked_fetch import ParkedFetch
 from odradek.protocol.messages.k01_fetch import FetchResponse
 
 LONG_S = 60.0

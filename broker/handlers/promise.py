@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import PartitionProduceResponse, ProduceResponse
 
-from .net.eager_future import EagerFuture, SettledAnswers
+from ..net.eager_future import EagerFuture, SettledAnswers
 
 if TYPE_CHECKING:
-    from .core.partition import Partition
+    from ..core.partition import Partition
 
 Lost = Callable[["Partition", PartitionProduceResponse], None]
 

@@ -16,8 +16,8 @@ from odradek.storage.log import Log
 from tests.support.awaiting import until
 from tests.support.messages import batch_of
 
-from .requests import delete_topics
-from .running import RunningBroker, on_broker, running
+from ..requests import delete_topics
+from ..running import RunningBroker, on_broker, running
 
 pytestmark = pytest.mark.wire
 

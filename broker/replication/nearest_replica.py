@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from .core.partition import Partition
-from .core.replica_selector import SELECTORS, Racks, Selector, preferred_replica
-from .member.metadata import MetadataCache
-from .runtime import Clock
+from ..core.partition import Partition
+from ..core.replica_selector import SELECTORS, Racks, Selector, preferred_replica
+from ..member.metadata import MetadataCache
+from ..runtime import Clock
 
 if TYPE_CHECKING:
-    from .core.fetch_reads import Nearest
+    from ..core.fetch_reads import Nearest
 
 
 class NearestReplica:

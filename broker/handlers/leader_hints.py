@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from .node import Node
+    from ..node import Node
 
 EndpointT = TypeVar("EndpointT")
 
