@@ -20,7 +20,7 @@ from copy import copy
 from typing import Final
 
 from odradek.storage.errors import StorageError
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log_dirs import LogDirs
 
 from . import maintenance

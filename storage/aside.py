@@ -8,7 +8,7 @@ import logging
 from typing import Final
 
 from .files import FileSystem
-from .log_file import LogFile
+from .log.log_file import LogFile
 
 logger: Final = logging.getLogger("odradek.storage")
 

@@ -14,8 +14,8 @@ from .checkpoint import (
 )
 from .files import FileSystem
 from .load import LoadHints
-from .log import Log
-from .plans import CheckpointPlan
+from .log.log import Log
+from .log.plans import CheckpointPlan
 
 
 class Checkpoints(NamedTuple):

@@ -15,9 +15,9 @@ from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.primitives import INT64_MAX
 from odradek.protocol.records import HEADER_SIZE_BYTES, read_header
 
-from .log import Log
+from .log.log import Log
+from .log.segment import Segment
 from .retention import newest_ms
-from .segment import Segment
 
 logger: Final = logging.getLogger("odradek.storage")
 

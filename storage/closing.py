@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from .checkpoint import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_TEXT
 from .files import FileSystem
-from .log import Log
-from .plans import FlushPlan
+from .log.log import Log
+from .log.plans import FlushPlan
 
 if TYPE_CHECKING:
     from .data_dir import DataDir

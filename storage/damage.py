@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 
 from odradek.protocol.primitives import INT32_MAX
 
-from .leader_epochs import UNDEFINED
-from .log_file import LogFile
+from .log.leader_epochs import UNDEFINED
+from .log.log_file import LogFile
+from .log.walk import walk_headers
 from .recovery import Report, ScanStart, SegmentScan, scan_segment
 from .resync import Doubtful, find_valid_batch
-from .walk import walk_headers
 
 RANGES_MAX: Final = 1000  # in one segment; beyond that the rest of it counts as damaged
 

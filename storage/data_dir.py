@@ -26,15 +26,15 @@ from .files import FileLock, FileSystem
 from .found_partition import FoundPartition, Unserved
 from .load import LoadHints, create_log, load_log
 from .load_report import LoadReport
-from .log import DIRECTORY_NAME_MAX, STRAY_SUFFIX, Log
-from .log_config import LogConfig
+from .log.log import DIRECTORY_NAME_MAX, STRAY_SUFFIX, Log
+from .log.log_config import LogConfig
+from .log.plans import CheckpointPlan, CreatePlan, DeletePlan, FlushPlan
 from .meta_properties import (
     META_PROPERTIES,
     MetaProperties,
     read_meta_properties,
     render_meta_properties,
 )
-from .plans import CheckpointPlan, CreatePlan, DeletePlan, FlushPlan
 from .suspicion import Suspicion
 
 logger: Final = logging.getLogger("odradek.storage")

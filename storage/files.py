@@ -16,7 +16,7 @@ import stat
 from typing import Final, NamedTuple, Protocol
 
 from .errors import DataDirError, LogDirFailed
-from .log_file import Bytes, LogFile, fail, fail_sync, guarded
+from .log.log_file import Bytes, LogFile, fail, fail_sync, guarded
 
 OPEN_FILES_MAX: Final = 4096
 WHOLE_BYTES_MAX: Final = 256 << 20  # of a file that is read as a whole: none is near that

@@ -13,12 +13,12 @@ from odradek.protocol.records import BatchHeader
 
 from .errors import CorruptLog
 from .files import FileInfo, FileSystem
-from .index import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry
 from .load_report import LoadReport
-from .log_config import LogConfig
+from .log.index import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry
+from .log.log_config import LogConfig
+from .log.segment import Segment, create_missing_indexes
+from .log.walk import walk_headers
 from .recovery import SegmentScan
-from .segment import Segment, create_missing_indexes
-from .walk import walk_headers
 
 logger: Final = logging.getLogger("odradek.storage")
 

@@ -26,17 +26,14 @@ from .epoch_rebuild import load_epochs
 from .errors import CorruptLog
 from .files import WHOLE_BYTES_MAX, FileInfo, FileSystem
 from .index_check import check_indexes
-from .leader_epochs import UNDEFINED, LeaderEpochs
 from .load_report import LoadReport
-from .log import Log
-from .log_config import LogConfig
-from .log_recovery import LogRecovery
-from .producer_rebuild import check_transaction_indexes, rebuild_producers
-from .producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from .producer_snapshot import snapshot_offsets
-from .producer_state import ProducerState
-from .recovery import Report
-from .segment import (
+from .log.leader_epochs import UNDEFINED, LeaderEpochs
+from .log.log import Log
+from .log.log_config import LogConfig
+from .log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from .log.producer_snapshot import snapshot_offsets
+from .log.producer_state import ProducerState
+from .log.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -44,7 +41,10 @@ from .segment import (
     Segment,
     create_segment,
 )
-from .segments import Segments
+from .log.segments import Segments
+from .log_recovery import LogRecovery
+from .producer_rebuild import check_transaction_indexes, rebuild_producers
+from .recovery import Report
 from .swap import SWAP_SUFFIX, complete_swaps
 
 logger: Final = logging.getLogger("odradek.storage")

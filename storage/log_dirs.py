@@ -15,8 +15,8 @@ from .checkpoint import TopicPartition
 from .data_dir import DataDir
 from .errors import DataDirError, LogDirFailed
 from .files import FileSystem
-from .log import Log
-from .log_config import LogConfig
+from .log.log import Log
+from .log.log_config import LogConfig
 from .meta_properties import MetaProperties
 from .moving import resolve
 from .suspicion import settle

@@ -10,22 +10,22 @@ from odradek.protocol.records import BatchHeader
 from .aside import set_aside_file, set_aside_tail
 from .errors import CorruptLog
 from .files import FileInfo, FileSystem
-from .index import OFFSET_ENTRY, TIME_ENTRY
 from .load_report import LoadReport
-from .log_config import LogConfig
-from .log_file import LogFile
+from .log.index import OFFSET_ENTRY, TIME_ENTRY
+from .log.log_config import LogConfig
+from .log.log_file import LogFile
+from .log.producer_state import ProducerState
+from .log.segment import Segment, create_missing_indexes
+from .log.segments import Segments
+from .log.walk import walk_headers
 from .producer_rebuild import (
     remove_snapshots_above,
     replay_producers,
     snapshot_of_log,
     transaction_index_problem,
 )
-from .producer_state import ProducerState
 from .recovery import Report, ScanStart, SegmentScan, scan_segment
 from .resync import Doubtful, find_valid_batch
-from .segment import Segment, create_missing_indexes
-from .segments import Segments
-from .walk import walk_headers
 
 logger: Final = logging.getLogger("odradek.storage")
 

@@ -21,11 +21,11 @@ from odradek.protocol.records import iter_batches
 
 from .data_dir import DataDir
 from .errors import DataDirError
-from .leader_epochs import LeaderEpochs
-from .log import DELETED_SUFFIX, Log
-from .plans import DeletePlan
-from .producer_state import ProducerState
-from .span import Span
+from .log.leader_epochs import LeaderEpochs
+from .log.log import DELETED_SUFFIX, Log
+from .log.plans import DeletePlan
+from .log.producer_state import ProducerState
+from .log.span import Span
 
 logger: Final = logging.getLogger("odradek.storage")
 

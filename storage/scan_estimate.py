@@ -5,8 +5,8 @@ from typing import Final
 
 from .errors import LogDirFailed
 from .files import FileSystem
-from .index import OffsetIndex
-from .segment import INDEX_SUFFIX, LOG_SUFFIX
+from .log.index import OffsetIndex
+from .log.segment import INDEX_SUFFIX, LOG_SUFFIX
 
 _LOG_NAME: Final = re.compile(r"([0-9]{20})\.log")
 

@@ -25,14 +25,14 @@ from odradek.protocol.records import BatchHeader
 
 from .errors import CorruptLog, LogDirFailed
 from .files import FileInfo, FileSystem
-from .log_file import LogFile
-from .producer_snapshot import snapshot_path
+from .log.log_file import LogFile
+from .log.producer_snapshot import snapshot_path
+from .log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, Segment
+from .log.txn_index import decode_aborted, encode_aborted
 from .recovery import ScanStart, scan_segment
-from .segment import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, Segment
-from .txn_index import decode_aborted, encode_aborted
 
 if TYPE_CHECKING:
-    from .log import Log
+    from .log.log import Log
 
 logger: Final = logging.getLogger("odradek.storage")
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.storage.errors import StorageError
-from odradek.storage.log import Log
-from odradek.storage.span import Span
-from odradek.storage.txn_index import AbortedTransaction
+from odradek.storage.log.log import Log
+from odradek.storage.log.span import Span
+from odradek.storage.log.txn_index import AbortedTransaction
 
 from .fetch_session import FetchContext, PartitionFetch
 from .followers import FetchingReplica

@@ -16,7 +16,7 @@ from typing import Self
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.records import BatchHeader
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 
 from ..settings.topic_config import TopicConfig
 from .followers import FetchingReplica, Follower

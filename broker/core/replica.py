@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Final, Self
 
 from odradek.protocol.primitives import INT64_MAX
-from odradek.storage.following import Appended
-from odradek.storage.log import Log
-from odradek.storage.span import Span
-from odradek.storage.staging import Staged
+from odradek.storage.log.following import Appended
+from odradek.storage.log.log import Log
+from odradek.storage.log.span import Span
+from odradek.storage.log.staging import Staged
 
 from ..settings.topic_config import TopicConfig
 from .partition_state import PartitionState

@@ -3,8 +3,8 @@
 Source: getOffsetTruncationState of Kafka 3.9's AbstractFetcherThread.
 """
 
-from odradek.storage.leader_epochs import UNDEFINED
-from odradek.storage.log import Log
+from odradek.storage.log.leader_epochs import UNDEFINED
+from odradek.storage.log.log import Log
 
 
 def truncation_offset(log: Log, epoch: int, end_offset: int) -> int:

@@ -25,7 +25,7 @@ from odradek.protocol.records import (
     read_marker,
 )
 from odradek.storage.errors import CorruptLog
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 
 from ..core.partition import Partition
 from ..runtime import Offload

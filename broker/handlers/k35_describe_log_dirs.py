@@ -16,7 +16,7 @@ from odradek.protocol.messages.k35_describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from odradek.storage.errors import LogDirFailed
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 
 from ..net.call import Call
 from ..node import Node

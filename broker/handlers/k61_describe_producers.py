@@ -9,7 +9,7 @@ from odradek.protocol.messages.k61_describe_producers import (
     TopicRequest,
     TopicResponse,
 )
-from odradek.storage.producer_state import ProducerEntry
+from odradek.storage.log.producer_state import ProducerEntry
 
 from ..core.topic_names import check_topic_name
 from ..net.call import Call

@@ -9,7 +9,7 @@ import asyncio
 from odradek.storage.checkpoint import TopicPartition
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 
 from ..config import Config
 from ..partitions.replicas import Replicas

@@ -19,7 +19,7 @@ from odradek.protocol.primitives import INT32_MAX
 from odradek.storage.cleanable import Cleanable, cleanable, filthiest
 from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed, StorageError
 from odradek.storage.jobs import Result
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 from odradek.storage.retention import UnlinkPlan
 from odradek.storage.swap import Swap, remove_cleaned
 

@@ -10,7 +10,7 @@ import asyncio
 from typing import Final
 
 from odradek.protocol.primitives import INT64_MAX
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 
 from ..config import Config
 from ..core.partition import Partition

@@ -11,7 +11,7 @@ import logging
 from typing import Final
 
 from odradek.storage.errors import DiskFull, LogDirFailed, StorageError
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 from odradek.storage.retention import (
     expire,
     knows_producers_from,

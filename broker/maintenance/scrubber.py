@@ -16,8 +16,8 @@ from odradek.storage.damage import DamagedRange
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed, StorageError
 from odradek.storage.files import FileSystem
-from odradek.storage.log import Log
-from odradek.storage.segment import Segment
+from odradek.storage.log.log import Log
+from odradek.storage.log.segment import Segment
 
 from ..config import Config
 from ..counters import BATCHES_CORRUPT, SEGMENTS_SCRUBBED, SEGMENTS_UNREADABLE

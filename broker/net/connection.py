@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.primitives import Writer
-from odradek.storage.span import Span
+from odradek.storage.log.span import Span
 
 from .call import CloseConnection
 from .dispatcher import Dispatcher

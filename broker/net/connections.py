@@ -8,7 +8,7 @@ import socket
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from odradek.storage.span import Span
+from odradek.storage.log.span import Span
 
 from ..config import Config
 from ..runtime import Clock, Runtime

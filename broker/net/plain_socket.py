@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.primitives import Writer
 from odradek.storage.errors import LogDirFailed
-from odradek.storage.span import Span
+from odradek.storage.log.span import Span
 
 from .connection import Connection
 from .sockets import reset_on_close

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from odradek.protocol.primitives import Writer
 from odradek.storage.errors import LogDirFailed
-from odradek.storage.span import Span
+from odradek.storage.log.span import Span
 
 from .connection import Connection
 

@@ -5,8 +5,8 @@ from contextlib import closing
 
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed
+from odradek.storage.log.plans import FlushPlan
 from odradek.storage.log_dirs import LogDirs
-from odradek.storage.plans import FlushPlan
 
 from ..runtime import OFFLOAD_THREADS_MAX, Offload
 from ..tasks import to_the_end

@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 
 from ..core.partition_state import TopicPartition
 from ..runtime import Clock

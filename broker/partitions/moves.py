@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed
-from odradek.storage.log import STRAY_SUFFIX, Log
+from odradek.storage.log.log import STRAY_SUFFIX, Log
+from odradek.storage.log.plans import DeletePlan
 from odradek.storage.moving import Copy, future_directory, give_final_name, retire
-from odradek.storage.plans import DeletePlan
 
 from ..config import Config
 from ..core.partition import Partition

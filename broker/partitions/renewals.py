@@ -21,7 +21,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from odradek.storage.errors import LogDirFailed
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 
 from ..core.partition import Partition
 from ..core.partition_state import NO_LEADER, PartitionState, TopicPartition

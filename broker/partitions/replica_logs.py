@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed, StorageError
-from odradek.storage.log import Log
-from odradek.storage.plans import CreatePlan, FlushPlan, create_together
+from odradek.storage.log.log import Log
+from odradek.storage.log.plans import CreatePlan, FlushPlan, create_together
 
 from ..config import Config
 from ..core.control_rules import UNKNOWN_EPOCH

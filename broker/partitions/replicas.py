@@ -14,7 +14,7 @@ from typing import Final
 
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import CorruptLog, DamagedRecords, DiskFull, LogDirFailed, StorageError
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 from odradek.storage.log_dirs import LogDirs
 
 from ..config import Config

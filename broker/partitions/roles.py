@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.storage.errors import LogDirFailed
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 
 from ..coordination.interface import Session
 from ..core.control_rules import judge_role, judge_stop, without_role

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
 from odradek.storage.errors import LogDirFailed
-from odradek.storage.log import Log
-from odradek.storage.plans import FlushPlan
+from odradek.storage.log.log import Log
+from odradek.storage.log.plans import FlushPlan
 
 from ..core.partition import Partition
 from ..runtime import Runtime

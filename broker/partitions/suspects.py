@@ -22,7 +22,7 @@ from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Final
 
 from odradek.storage.errors import LogDirFailed
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 from odradek.storage.suspicion import NotePlan, Suspicion
 
 from ..config import Config

@@ -21,8 +21,8 @@ from odradek.protocol.messages.k02_list_offsets import (
 )
 from odradek.storage.checkpoint import OFFSET_MAX
 from odradek.storage.errors import LogDirFailed, StorageError
-from odradek.storage.leader_epochs import UNDEFINED
-from odradek.storage.log import Log
+from odradek.storage.log.leader_epochs import UNDEFINED
+from odradek.storage.log.log import Log
 
 from ..core.truncation import truncation_offset
 from ..slices import Slices

@@ -9,8 +9,8 @@ from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.messages.k01_fetch import PartitionData
 from odradek.protocol.primitives import INT64_MAX
 from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed
-from odradek.storage.following import UnexpectedOffset
-from odradek.storage.staging import Staged
+from odradek.storage.log.following import UnexpectedOffset
+from odradek.storage.log.staging import Staged
 
 from ..core.partition import Partition
 from ..slices import Slices

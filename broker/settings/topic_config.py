@@ -4,7 +4,7 @@ from collections.abc import Container, Mapping
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log_config import LogConfig
 
 from .declaration import INT64_MAX, ConfigError, Value, declared_in, text_of
 from .topic import TopicSettings

@@ -17,7 +17,7 @@ from odradek.protocol.records.batch import (
     LENGTH_OVERHEAD_BYTES,
     MAGIC,
 )
-from odradek.storage.log_file import LogFile
+from odradek.storage.log.log_file import LogFile
 from odradek.storage.recovery import ScanStart, scan_segment
 from odradek.storage.resync import Doubtful, find_valid_batch
 

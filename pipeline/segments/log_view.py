@@ -14,9 +14,9 @@ from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.records import HEADER_SIZE_BYTES, BatchHeader, read_header
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.files import FileSystem
-from odradek.storage.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeEntry, TimeIndex
-from odradek.storage.log_file import LogFile
-from odradek.storage.segment import (
+from odradek.storage.log.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeEntry, TimeIndex
+from odradek.storage.log.log_file import LogFile
+from odradek.storage.log.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,

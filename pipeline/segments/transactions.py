@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from odradek.protocol.records import BatchHeader
 from odradek.storage.errors import CorruptLog
-from odradek.storage.producer_snapshot import SUFFIX, decode_snapshot, snapshot_path
-from odradek.storage.producer_state import ProducerState
-from odradek.storage.txn_index import decode_aborted
+from odradek.storage.log.producer_snapshot import SUFFIX, decode_snapshot, snapshot_path
+from odradek.storage.log.producer_state import ProducerState
+from odradek.storage.log.txn_index import decode_aborted
 
 from ..errors import PipelineError
 from .batches import pass_over, read_batches

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from odradek.protocol.records import BatchHeader
 
 from ..files import FileSystem
-from ..index import OffsetIndex
-from ..segment import INDEX_SUFFIX
+from ..log.index import OffsetIndex
+from ..log.segment import INDEX_SUFFIX
 from .offset_map import OffsetMap
 from .progress import Progress
 from .source import BatchReader, Chunk, CleanSegment, read_chunks

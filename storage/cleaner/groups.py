@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from odradek.protocol.primitives import INT32_MAX
 
-from ..segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from ..log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from .source import CleanSegment
 
 

@@ -8,10 +8,10 @@ from odradek.protocol.records import NO_TIMESTAMP, BatchHeader, read_header
 
 from ..errors import BatchTooLarge
 from ..files import FileSystem
-from ..index import OffsetIndex, TimeIndex
-from ..log_file import LogFile
-from ..segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
-from ..txn_index import AbortedTransaction, TransactionIndex
+from ..log.index import OffsetIndex, TimeIndex
+from ..log.log_file import LogFile
+from ..log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from ..log.txn_index import AbortedTransaction, TransactionIndex
 
 CLEANED_SUFFIX: Final = ".cleaned"
 

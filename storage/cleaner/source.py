@@ -17,7 +17,7 @@ from odradek.protocol.records.record import records_of
 
 from ..errors import CorruptLog, UnsupportedFormat
 from ..files import FileSystem
-from ..segment import LOG_SUFFIX
+from ..log.segment import LOG_SUFFIX
 from .scan import RecordScan, scan_ends, scan_keys, scan_records
 
 _CHUNK_BYTES_MIN: Final = 1 << 16

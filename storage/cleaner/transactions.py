@@ -10,8 +10,8 @@ from odradek.protocol.records import BatchHeader, MarkerType
 from odradek.protocol.records.record import MARKER_KEY
 
 from ..files import FileSystem
-from ..segment import TXN_INDEX_SUFFIX
-from ..txn_index import TXN_ENTRY, AbortedTransaction, TransactionIndex
+from ..log.segment import TXN_INDEX_SUFFIX
+from ..log.txn_index import TXN_ENTRY, AbortedTransaction, TransactionIndex
 from .scan import RecordScan
 
 

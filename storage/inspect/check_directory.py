@@ -21,8 +21,8 @@ from ..checkpoint import (
 )
 from ..errors import DataDirError, LogDirFailed
 from ..files import FileSystem
+from ..log.segment import LOG_SUFFIX
 from ..meta_properties import META_PROPERTIES, read_meta_properties
-from ..segment import LOG_SUFFIX
 from .check_partition import PartitionCheck, PartitionReport
 from .context import Context
 from .findings import Advance, Finding, Grade, Report

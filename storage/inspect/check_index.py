@@ -10,7 +10,7 @@ from typing import Final
 
 from odradek.protocol.records import BatchHeader
 
-from ..index import OFFSET_ENTRY, TIME_ENTRY
+from ..log.index import OFFSET_ENTRY, TIME_ENTRY
 
 _END: Final = 1 << 63
 """Greater than every offset and position."""

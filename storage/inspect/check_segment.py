@@ -9,10 +9,10 @@ from odradek.protocol.records import BatchHeader, iter_records
 
 from ..errors import CorruptLog, UnsupportedFormat
 from ..files import FileSystem
-from ..index import OFFSET_ENTRY, TIME_ENTRY
+from ..log.index import OFFSET_ENTRY, TIME_ENTRY
+from ..log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from ..log.txn_index import AbortedTransaction, decode_aborted
 from ..recovery import ScanStart, scan_segment
-from ..segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
-from ..txn_index import AbortedTransaction, decode_aborted
 from .check_index import OffsetIndexCheck, TimeIndexCheck, padding_bytes
 from .context import Context
 from .findings import Advance, Finding, Grade, Report

@@ -18,13 +18,13 @@ from ..checkpoint import (
 )
 from ..errors import DataDirError
 from ..files import FileSystem
-from ..index import OFFSET_ENTRY, TIME_ENTRY
+from ..log.index import OFFSET_ENTRY, TIME_ENTRY
+from ..log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from ..log.producer_snapshot import decode_snapshot
+from ..log.producer_state import KeptBatch
+from ..log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from ..log.txn_index import TXN_ENTRY
 from ..meta_properties import META_PROPERTIES, read_meta_properties
-from ..producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from ..producer_snapshot import decode_snapshot
-from ..producer_state import KeptBatch
-from ..segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
-from ..txn_index import TXN_ENTRY
 from .batch_lines import DumpOptions, Line, batch_lines
 from .check_directory import CHECKPOINTS
 from .check_index import padding_bytes

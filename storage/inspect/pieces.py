@@ -18,7 +18,7 @@ from odradek.protocol.primitives import INT32_MAX
 from odradek.protocol.records import HEADER_SIZE_BYTES, MAGIC, BatchHeader
 from odradek.protocol.records.batch import ATTRIBUTES_POSITION, HEADER, LENGTH_MIN, crc32c
 
-from ..log_file import LogFile
+from ..log.log_file import LogFile
 from ..recovery import is_whole
 
 _CHUNK_BYTES: Final = 4 << 20

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from ..errors import DataDirError
 from ..files import FileLock, RealFileSystem, open_regular
-from ..log_file import Bytes, LogFile, guarded
+from ..log.log_file import Bytes, LogFile, guarded
 
 
 class ReadOnlyFileSystem(RealFileSystem):

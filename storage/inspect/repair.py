@@ -21,8 +21,8 @@ from ..checkpoint import (
     render_offsets,
 )
 from ..files import FileSystem
-from ..producer_snapshot import snapshot_path
-from ..segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from ..log.producer_snapshot import snapshot_path
+from ..log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from .check_directory import (
     DirectoryReport,
     check_directory,

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..files import FileSystem
-from ..log_file import LogFile
-from ..segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from ..log.log_file import LogFile
+from ..log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from .check_partition import DAMAGED_SUFFIX, UNFINISHED_REPAIR_SUFFIX
 from .check_segment import SegmentReport
 

@@ -6,13 +6,13 @@ from odradek.protocol.records import BatchHeader
 
 from ..checkpoint import LEADER_EPOCH, PARTITION_METADATA, render_epochs, render_partition_metadata
 from ..files import FileSystem
-from ..index import TIME_ENTRY
-from ..log_config import LogConfig
-from ..producer_snapshot import decode_snapshot, encode_snapshot, snapshot_path
-from ..producer_state import ProducerState
+from ..log.index import TIME_ENTRY
+from ..log.log_config import LogConfig
+from ..log.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_path
+from ..log.producer_state import ProducerState
+from ..log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from ..log.txn_index import AbortedTransaction, encode_aborted
 from ..recovery import ScanStart, SegmentScan, scan_segment
-from ..segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
-from ..txn_index import AbortedTransaction, encode_aborted
 from .check_partition import PartitionReport
 from .check_segment import SegmentReport
 from .repair_segments import save_aside

@@ -16,7 +16,7 @@ from ..errors import StorageError
 from ..files import FileSystem
 from ..load import LoadHints, load_log
 from ..load_report import LoadReport
-from ..log_config import LogConfig
+from ..log.log_config import LogConfig
 from . import Arguments, Report, Result
 
 WARNINGS_MAX: Final = 1000

@@ -1,6 +1,6 @@
 """Who waits for a log that others work on looks again and again: so a test sees that he waits."""
 
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 from tests.support.awaiting import until
 
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from odradek.storage.log_file import Bytes, LogFile, fail
+from odradek.storage.log.log_file import Bytes, LogFile, fail
 
 from .running import WatchedFiles
 

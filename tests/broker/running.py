@@ -15,8 +15,8 @@ from odradek.broker.node import Node
 from odradek.broker.runtime import Runtime
 from odradek.broker.server import Broker
 from odradek.storage.files import RealFileSystem
+from odradek.storage.log.log_file import LogFile
 from odradek.storage.log_dirs import LogDirs
-from odradek.storage.log_file import LogFile
 from tests.support.awaiting import until
 from tests.support.client import Client
 

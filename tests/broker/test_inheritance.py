@@ -5,7 +5,7 @@ import shutil
 import threading
 from pathlib import Path
 
-from odradek.storage.log_file import Bytes
+from odradek.storage.log.log_file import Bytes
 from odradek.storage.moving import Copy
 from tests.support.awaiting import turns, until
 from tests.support.messages import batch_of, delete_records

@@ -15,8 +15,8 @@ from odradek.protocol.records import (
 )
 from odradek.storage.data_dir import DataDir
 from odradek.storage.files import RealFileSystem
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
 
 WALL_MS: Final = 1_700_000_000_000
 CONFIG: Final = LogConfig(segment_bytes=1500, index_interval_bytes=200)

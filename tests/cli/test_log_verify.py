@@ -9,7 +9,7 @@ import pytest
 from odradek.protocol.records import HEADER_SIZE_BYTES, Record, build_batch
 from odradek.protocol.records.batch import crc32c
 from odradek.storage.inspect.check_partition import PartitionReport
-from odradek.storage.txn_index import AbortedTransaction, decode_aborted, encode_aborted
+from odradek.storage.log.txn_index import AbortedTransaction, decode_aborted, encode_aborted
 from tests.support.unpacking import unpack
 
 from .log_files import CONFIG, append, fill, flip, make_directory, opened, run

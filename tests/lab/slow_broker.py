@@ -17,7 +17,7 @@ from typing import Final
 from odradek.broker.runtime import Runtime
 from odradek.cli import main as odradek
 from odradek.storage.files import RealFileSystem
-from odradek.storage.log_file import Bytes, LogFile
+from odradek.storage.log.log_file import Bytes, LogFile
 
 READ: Final = "read"
 WRITE: Final = "write"

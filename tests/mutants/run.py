@@ -301,7 +301,7 @@ def judge_at_import(site: Site) -> Verdict:
 
 
 def mirror(file: str) -> str:
-    """How the names of the tests begin that mirror a file: tests/storage/test_log.py."""
+    """How the names of the tests begin that mirror a file: tests/storage/log/test_log.py."""
     path = Path("tests") / file
     return str(path.with_name(f"test_{path.stem}.py"))
 

@@ -131,14 +131,14 @@ def work(tests):
     run.FIRST_S = 1.0
     run.judge_at_import = lambda site: run.Verdict("not run")
     for function, before, after in json.loads(sys.argv[2]):
-        mutant = Mutant("storage/index.py", function, before, after)
+        mutant = Mutant("storage/log/index.py", function, before, after)
         site = next(site for site in all_sites() if site.mutant == mutant)
         print("verdict", json.dumps(asdict(tests.judge(site, sys.argv[3:]))))
 
 folder = Path(sys.argv[1])
-run.with_tests(work, folder / "map", folder / "pytest", ["tests/storage/test_index.py"])
+run.with_tests(work, folder / "map", folder / "pytest", ["tests/storage/log/test_index.py"])
 """
-TESTS = "tests/storage/test_index.py::test_"
+TESTS = "tests/storage/log/test_index.py::test_"
 
 
 def judged(folder: Path, mutants: list[tuple[str, str, str]], *names: str) -> list[Verdict]:
@@ -165,7 +165,7 @@ def test_a_killed_one_is_told_from_a_survivor(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_runs_at_import_only_is_judged_by_another_interpreter() -> None:
-    files = ("protocol/schema.py", "storage/index.py")
+    files = ("protocol/schema.py", "storage/log/index.py")
     sites = [site for file in files for site in sites_in(file, (ROOT / file).read_text())]
     site_of = {site.mutant: site for site in sites}
     returned = "return Field(ArrayOf(element), versions, default, **more)"
@@ -174,7 +174,7 @@ def test_what_runs_at_import_only_is_judged_by_another_interpreter() -> None:
     )
     tests = ["tests/protocol/test_group_records.py"]
     assert fails_once_imported(site_of[at_import], tests)
-    assert not fails_once_imported(site_of[Mutant("storage/index.py", *NOT_RUN)], tests)
+    assert not fails_once_imported(site_of[Mutant("storage/log/index.py", *NOT_RUN)], tests)
 
 
 @pytest.mark.slow

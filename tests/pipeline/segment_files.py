@@ -15,9 +15,9 @@ from odradek.protocol.records import (
 )
 from odradek.storage.checkpoint import HIGH_WATERMARK, LOG_START, render_offsets
 from odradek.storage.files import RealFileSystem
-from odradek.storage.log_config import LogConfig
-from odradek.storage.producer_state import ProducerState
-from odradek.storage.segment import Segment, create_segment
+from odradek.storage.log.log_config import LogConfig
+from odradek.storage.log.producer_state import ProducerState
+from odradek.storage.log.segment import Segment, create_segment
 
 TIME_MS = 1_700_000_000_000
 CONFIG = LogConfig(index_interval_bytes=256)

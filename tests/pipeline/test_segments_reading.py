@@ -13,7 +13,7 @@ import pytest
 from odradek.protocol.primitives import Buffer
 from odradek.protocol.records import Codec, MarkerType, Record, build_batch
 from odradek.protocol.records.batch import seal
-from odradek.storage.index import OFFSET_ENTRY
+from odradek.storage.log.index import OFFSET_ENTRY
 from tests.pipeline.segment_files import (
     TIME_MS,
     PartitionFiles,

@@ -18,7 +18,7 @@ import pytest
 from odradek.broker.config import load_config
 from odradek.broker.server import Broker
 from odradek.storage.files import FileLock, RealFileSystem
-from odradek.storage.log_file import LogFile
+from odradek.storage.log.log_file import LogFile
 
 from .loop import SimLoop
 from .node import CURRENT_NODE, Node

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from odradek.storage.files import RealFileSystem
-from odradek.storage.log_file import LogFile
+from odradek.storage.log.log_file import LogFile
 
 
 @pytest.fixture(autouse=True)

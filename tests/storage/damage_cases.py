@@ -18,8 +18,8 @@ from odradek.protocol.records import (
 from odradek.storage.checkpoint import TopicPartition
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import CorruptLog, OffsetOutOfRange
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
 
 from .support import WALL_MS, UnsyncedFileSystem, append, batch_of, flush, read_bytes
 

@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from odradek.storage import files, log_file
+from odradek.storage import files
+from odradek.storage.log import log_file
 
 SHORT: Final = -1  # not an errno: half of the data is written, and no error
 TORN: Final = -2  # half of the data is written, and the next write has no room

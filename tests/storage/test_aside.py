@@ -4,7 +4,7 @@ from pathlib import Path
 
 from odradek.storage.aside import set_aside_tail
 
-from .test_flush import PowerCutFiles
+from .log.test_flush import PowerCutFiles
 
 
 def test_what_is_set_aside_survives_a_power_cut(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from odradek.protocol.records import MarkerType, Record, build_batch, control_batch, read_header
 from odradek.storage.cleanable import Cleanable, cleanable, filthiest
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
 
 from .support import WALL_MS, append, new_log, reload
 

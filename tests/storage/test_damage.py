@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from odradek.storage.txn_index import TXN_ENTRY
+from odradek.storage.log.txn_index import TXN_ENTRY
 from tests.seeds import seeds
 
 from .damage_cases import KEY, START, Specimen, answers_of, batches_in, damage

@@ -8,9 +8,9 @@ import pytest
 
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import DataDirError, LogDirFailed
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log_config import LogConfig
+from odradek.storage.log.plans import create_together
 from odradek.storage.meta_properties import MetaProperties
-from odradek.storage.plans import create_together
 
 from .support import WALL_MS, UnsyncedFileSystem, append_values, contents
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from odradek.storage.checkpoint import LEADER_EPOCH, render_epochs
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
 from tests.broker.batches import altered
 
 from .support import append_values, batch_of, clean_hints, new_log, reload

@@ -18,8 +18,8 @@ import pytest
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import DiskFull, LogDirFailed, StorageError
 from odradek.storage.files import RealFileSystem
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
 from odradek.storage.retention import expire, remove_plan, removed, start_plan
 
 from .faulty_os import SHORT, TORN, Fault, FaultyOs

@@ -17,9 +17,9 @@ from odradek.storage.checkpoint import (
     render_partition_metadata,
 )
 from odradek.storage.data_dir import DataDir
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
-from odradek.storage.producer_snapshot import decode_snapshot, encode_snapshot
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
+from odradek.storage.log.producer_snapshot import decode_snapshot, encode_snapshot
 from tests.support.unpacking import unpack
 
 from .support import WALL_MS, UnsyncedFileSystem, files_of

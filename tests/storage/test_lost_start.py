@@ -8,7 +8,7 @@ import pytest
 
 from odradek.storage.checkpoint import LOG_START, read_offsets
 from odradek.storage.data_dir import DataDir
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 
 from .support import SMALL, WALL_MS, UnsyncedFileSystem, append_values, contents, flush
 

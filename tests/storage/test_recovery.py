@@ -14,8 +14,8 @@ import pytest
 from odradek.storage import recovery
 from odradek.storage.errors import UnsupportedFormat
 from odradek.storage.load import LoadHints
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
 from odradek.storage.recovery import ScanStart, scan_segment
 
 from .support import (

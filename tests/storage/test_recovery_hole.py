@@ -7,7 +7,7 @@ import pytest
 
 from odradek.storage.load import LoadHints
 from odradek.storage.load_report import LoadReport
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 
 from .support import (
     SMALL,

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.protocol.records.batch import HEADER, HEADER_SIZE_BYTES, MAGIC
 from odradek.storage import resync
-from odradek.storage.log_file import LogFile
+from odradek.storage.log.log_file import LogFile
 from odradek.storage.resync import Doubtful, FoundBatch, find_valid_batch
 from tests.broker.batches import altered
 

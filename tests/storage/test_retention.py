@@ -15,10 +15,10 @@ from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import DamagedRecords, DiskFull, OffsetOutOfRange
 from odradek.storage.files import FileSystem
 from odradek.storage.load import LoadHints
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
-from odradek.storage.log_file import Bytes
-from odradek.storage.plans import FlushPlan
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
+from odradek.storage.log.log_file import Bytes
+from odradek.storage.log.plans import FlushPlan
 from odradek.storage.retention import (
     count_deletable,
     expire,

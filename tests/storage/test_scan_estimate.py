@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from odradek.storage.index import OffsetIndex
+from odradek.storage.log.index import OffsetIndex
 from odradek.storage.scan_estimate import bytes_to_scan
 from tests.support.descriptors import open_below
 

@@ -11,7 +11,7 @@ from odradek.cli import main
 from odradek.storage.checkpoint import CLEAN_SHUTDOWN
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import DiskFull
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log_dirs import LogDirs
 from odradek.storage.suspicion import BOOT_NOTE, BootNote
 

@@ -28,8 +28,8 @@ from odradek.storage.inspect import Finding, Grade, ReadOnlyFileSystem
 from odradek.storage.inspect.check_directory import check_directory
 from odradek.storage.inspect.context import Context
 from odradek.storage.jobs import run_job
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
 from odradek.storage.swap import Swap
 from tests.kafka.java import ToolRunner
 from tests.support.unpacking import unpack

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from odradek.storage.files import RealFileSystem
-from odradek.storage.log_file import LogFile
+from odradek.storage.log.log_file import LogFile
 from tests.broker.running import RunningBroker, WatchedFiles, running
 from tests.support.brokers import StartServer, create_topic
 from tests.support.client import Client

@@ -8,7 +8,7 @@ from odradek.protocol.messages.k02_list_offsets import (
 )
 from odradek.protocol.records import MarkerType
 from tests.broker.running import RunningBroker, on_broker
-from tests.storage.test_txn_index import Producers
+from tests.storage.log.test_txn_index import Producers
 from tests.support.client import Client
 
 COMMITTED = 1

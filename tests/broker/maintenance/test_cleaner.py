@@ -19,7 +19,7 @@ from odradek.storage.checkpoint import CLEANER, RECOVERY_POINT, read_offsets
 from odradek.storage.cleanable import cleanable
 from odradek.storage.errors import CorruptLog, DiskFull, StorageError
 from odradek.storage.jobs import Result
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 from odradek.storage.swap import Swap
 from tests.support.awaiting import pass_over, until
 from tests.support.client import Client

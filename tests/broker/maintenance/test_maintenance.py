@@ -24,7 +24,7 @@ from odradek.storage.checkpoint import RECOVERY_POINT, read_offsets
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.found_partition import FoundPartition, Unserved
 from odradek.storage.load import LoadHints
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 from tests.support.awaiting import until
 from tests.support.messages import batch_of, records_in
 

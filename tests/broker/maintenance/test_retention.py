@@ -12,7 +12,7 @@ from odradek.broker.maintenance.retention import LOOKED_AT_ONCE, Retention
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.checkpoint import LOG_START, read_offsets
 from odradek.storage.files import RealFileSystem
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 from tests.support.awaiting import until
 from tests.support.client import Client
 from tests.support.messages import batch_of, delete_records, list_offsets, records_in

@@ -12,7 +12,7 @@ from odradek.broker.maintenance.scrub_state import STATE_FILE
 from odradek.broker.maintenance.scrubber import Scrubber
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.jobs import Result
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 from tests.support.awaiting import until
 from tests.support.messages import batch_of
 

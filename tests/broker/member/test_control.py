@@ -29,7 +29,7 @@ from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorReques
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.records import BatchHeader, read_header
 from odradek.storage.errors import LogDirFailed
-from odradek.storage.plans import create_together
+from odradek.storage.log.plans import create_together
 from tests.support.awaiting import until
 from tests.support.messages import batch_of, records_in
 

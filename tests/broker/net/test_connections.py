@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.net import connections as module
-from odradek.storage.span import Span
+from odradek.storage.log.span import Span
 from tests.support.awaiting import until
 from tests.support.connections import HungUp
 from tests.support.frames import framed, request_bytes

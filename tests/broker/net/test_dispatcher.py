@@ -22,7 +22,7 @@ from odradek.protocol.messages.k01_fetch import (
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.primitives import Writer
 from odradek.protocol.schema import Message
-from odradek.storage.span import Span
+from odradek.storage.log.span import Span
 from tests.support.frames import request_bytes
 from tests.support.messages import batch_of, produce_request
 

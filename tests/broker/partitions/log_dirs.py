@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from odradek.broker.runtime import ThreadOffload
 from odradek.protocol.errors import ErrorCode
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 from tests.support.awaiting import until
 from tests.support.client import Client
 from tests.support.messages import batch_of, error_codes, records_in

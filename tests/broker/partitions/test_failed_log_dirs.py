@@ -16,7 +16,7 @@ from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorReques
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.storage.errors import LogDirFailed
-from odradek.storage.plans import create_together
+from odradek.storage.log.plans import create_together
 from tests.support.awaiting import until
 from tests.support.client import Client
 from tests.support.messages import batch_of, creatable, error_codes, list_offsets

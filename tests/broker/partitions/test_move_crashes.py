@@ -21,8 +21,8 @@ from odradek.broker.partitions import moves
 from odradek.protocol.records import read_header
 from odradek.storage.data_dir import DataDir
 from odradek.storage.files import FileSystem
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log_dirs import LogDirs
 from odradek.storage.moving import MARKER, future_directory
 from tests.seeds import seeds

@@ -12,7 +12,7 @@ from odradek.broker.jobs import ChildJobs, InlineJobs, JobFailed, OnProgress
 from odradek.broker.partitions import startup
 from odradek.storage.data_dir import DataDir
 from odradek.storage.jobs import Result
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log_config import LogConfig
 from tests.storage.support import UnsyncedFileSystem, append_values, contents
 
 from ..running import make_broker, running

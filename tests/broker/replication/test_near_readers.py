@@ -13,7 +13,7 @@ from odradek.protocol.messages.k01_fetch import (
     PartitionData,
 )
 from odradek.protocol.records import MarkerType
-from tests.storage.test_txn_index import Producers
+from tests.storage.log.test_txn_index import Producers
 from tests.support.awaiting import until
 from tests.support.messages import batch_of
 

@@ -26,7 +26,7 @@ from odradek.broker.node import Node
 from odradek.broker.replication.throttles import Throttles
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.storage.errors import LogDirFailed
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 from odradek.storage.log_dirs import LogDirs
 
 from .checks import Checks, Transitions

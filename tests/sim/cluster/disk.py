@@ -16,8 +16,8 @@ from typing import Any, Final, cast
 
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.files import FileInfo, FileLock, RealFileSystem
-from odradek.storage.log_file import Bytes, LogFile
-from odradek.storage.staging import Staged, StagedBatch
+from odradek.storage.log.log_file import Bytes, LogFile
+from odradek.storage.log.staging import Staged, StagedBatch
 
 from .world import Killed
 

@@ -8,7 +8,7 @@ from unittest import mock
 
 from odradek.broker.core import fetch_session_slots
 from odradek.broker.replication import fetcher
-from odradek.storage import following
+from odradek.storage.log import following
 
 from .checks import Transitions
 from .cluster import CRASHES_MIN, EVENTS_MIN, Outcome, SimCluster

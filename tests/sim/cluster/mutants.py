@@ -31,9 +31,9 @@ from odradek.broker.replication.repair import Cut, Repair
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.storage import recovery
 from odradek.storage.data_dir import DataDir
-from odradek.storage.leader_epochs import LeaderEpochs
-from odradek.storage.log import Log
-from odradek.storage.staging import Staged
+from odradek.storage.log.leader_epochs import LeaderEpochs
+from odradek.storage.log.log import Log
+from odradek.storage.log.staging import Staged
 
 from . import fetching
 from .store import ClusterStore

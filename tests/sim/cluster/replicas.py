@@ -22,10 +22,10 @@ from odradek.broker.settings.topic_config import TopicConfig
 from odradek.broker.tasks import TaskSupervisor
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
+from odradek.storage.log.plans import CheckpointPlan, FlushPlan
+from odradek.storage.log.staging import Staged
 from odradek.storage.log_dirs import LogDirs
-from odradek.storage.plans import CheckpointPlan, FlushPlan
-from odradek.storage.staging import Staged
 
 from .world import NOTHING
 

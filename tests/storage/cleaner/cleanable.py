@@ -18,7 +18,7 @@ from odradek.protocol.records import (
 from odradek.storage.cleaner.output import CLEANED_SUFFIX
 from odradek.storage.files import FileSystem
 from odradek.storage.jobs import Result, run_job
-from odradek.storage.txn_index import AbortedTransaction, encode_aborted
+from odradek.storage.log.txn_index import AbortedTransaction, encode_aborted
 from tests.storage.support import WALL_MS, UnsyncedFileSystem
 
 RETENTION_MS: Final = 1000

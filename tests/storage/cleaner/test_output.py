@@ -8,7 +8,7 @@ from odradek.protocol.primitives import INT32_MAX
 from odradek.protocol.records import Record, build_batch, read_header
 from odradek.storage.cleaner.output import CleanedSegment
 from odradek.storage.errors import BatchTooLarge
-from odradek.storage.index import TIME_ENTRY
+from odradek.storage.log.index import TIME_ENTRY
 from tests.storage.support import WALL_MS, UnsyncedFileSystem
 
 

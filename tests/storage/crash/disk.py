@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from odradek.storage.files import RealFileSystem
-from odradek.storage.log_file import Bytes, LogFile
-from odradek.storage.staging import Staged, StagedBatch
+from odradek.storage.log.log_file import Bytes, LogFile
+from odradek.storage.log.staging import Staged, StagedBatch
 
 ROOT: Final = 0
 

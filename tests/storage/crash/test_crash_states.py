@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from odradek.protocol.records import read_header
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 from tests.seeds import seeds
 from tests.storage.support import WALL_MS, UnsyncedFileSystem, batch_of, flush
 

@@ -8,11 +8,12 @@ from typing import Final
 from unittest import mock
 
 from odradek.protocol.records import iter_batches, read_header, set_offset_and_epoch
-from odradek.storage import following
 from odradek.storage.data_dir import DataDir
 from odradek.storage.files import FileSystem
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log import following
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
+from odradek.storage.log.staging import Staged
 from odradek.storage.retention import (
     expire,
     knows_producers_from,
@@ -20,7 +21,6 @@ from odradek.storage.retention import (
     removed,
     start_plan,
 )
-from odradek.storage.staging import Staged
 from tests.storage.support import WALL_MS, batch_of
 
 from .disk import RecordingFiles

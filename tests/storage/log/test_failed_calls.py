@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from odradek.storage.errors import DiskFull, LogDirFailed
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
-from odradek.storage.log_file import Bytes
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
+from odradek.storage.log.log_file import Bytes
 from tests.broker.batches import altered
 from tests.support.descriptors import open_below
 
-from .support import (
+from ..support import (
     WALL_MS,
     UnsyncedFileSystem,
     append,

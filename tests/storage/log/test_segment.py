@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from odradek.storage.damage import DamagedRange
-from odradek.storage.log_config import LogConfig
-from odradek.storage.segment import Segment, create_missing_indexes
+from odradek.storage.log.log_config import LogConfig
+from odradek.storage.log.segment import Segment, create_missing_indexes
 
-from .support import SMALL, WALL_MS, append, append_values, batch_of, new_log, reload
+from ..support import SMALL, WALL_MS, append, append_values, batch_of, new_log, reload
 
 SIZE_BYTES = len(batch_of([b"v"]))
 

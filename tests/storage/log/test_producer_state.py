@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import BatchHeader, MarkerType, control_batch, read_header
 from odradek.storage.errors import ProducerError
-from odradek.storage.producer_snapshot import decode_snapshot, encode_snapshot
-from odradek.storage.producer_state import KeptBatch, ProducerEntry, ProducerState
+from odradek.storage.log.producer_snapshot import decode_snapshot, encode_snapshot
+from odradek.storage.log.producer_state import KeptBatch, ProducerEntry, ProducerState
 
-from .support import batch_of
+from ..support import batch_of
 
 INT32_MAX = (1 << 31) - 1
 

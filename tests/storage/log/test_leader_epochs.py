@@ -6,9 +6,9 @@ import pytest
 
 from odradek.storage.checkpoint import parse_epochs
 from odradek.storage.errors import LogDirFailed
-from odradek.storage.leader_epochs import LeaderEpochs
+from odradek.storage.log.leader_epochs import LeaderEpochs
 
-from .support import UnsyncedFileSystem
+from ..support import UnsyncedFileSystem
 
 
 def epochs_of(tmp_path: Path, *entries: tuple[int, int]) -> LeaderEpochs:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from odradek.storage.errors import DamagedRecords
-from odradek.storage.log import Log
+from odradek.storage.log.log import Log
 
-from .support import append_values, clean_hints, contents, new_log, reload
+from ..support import append_values, clean_hints, contents, new_log, reload
 
 RECORDS = 40
 

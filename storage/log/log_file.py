@@ -10,11 +10,11 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from .errors import DiskFull, LogDirFailed
+from ..errors import DiskFull, LogDirFailed
 from .staging import Staged, StagedBatch
 
 if TYPE_CHECKING:
-    from .files import RealFileSystem
+    from ..files import RealFileSystem
     from .span import Span
 
 Bytes = bytes | bytearray | memoryview

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from odradek.storage.index import PENDING_BYTES_MAX, OffsetEntry, OffsetIndex, TimeIndex
+from odradek.storage.log.index import PENDING_BYTES_MAX, OffsetEntry, OffsetIndex, TimeIndex
 
-from .support import UnsyncedFileSystem
+from ..support import UnsyncedFileSystem
 
 BASE_OFFSET = 1000
 

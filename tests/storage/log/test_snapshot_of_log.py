@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from odradek.protocol.records.batch import ATTRIBUTES_POSITION, crc32c
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log_config import LogConfig
 
-from .support import append, batch_of, clean_hints, new_log, reload
+from ..support import append, batch_of, clean_hints, new_log, reload
 
 RECORDS = 20
 PRODUCER_ID_POSITION = 43

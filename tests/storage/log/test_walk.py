@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from odradek.storage.errors import CorruptLog
-from odradek.storage.walk import batch_end
+from odradek.storage.log.walk import batch_end
 
-from .support import append_values, new_log
+from ..support import append_values, new_log
 
 
 def test_no_batch_ends_where_none_begins(tmp_path: Path) -> None:

@@ -16,14 +16,14 @@ from odradek.storage.checkpoint import LEADER_EPOCH, parse_epochs
 from odradek.storage.closing import close_steps
 from odradek.storage.data_dir import DataDir
 from odradek.storage.files import RealFileSystem
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
-from odradek.storage.log_file import LogFile
-from odradek.storage.producer_snapshot import snapshot_offsets
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
+from odradek.storage.log.log_file import LogFile
+from odradek.storage.log.producer_snapshot import snapshot_offsets
 from odradek.storage.retention import start_plan
 from tests.support.descriptors import open_below
 
-from .support import WALL_MS, append, batch_of, contents, flush
+from ..support import WALL_MS, append, batch_of, contents, flush
 
 CONFIG = LogConfig(segment_bytes=3000, index_interval_bytes=200)
 

@@ -6,13 +6,13 @@ import pytest
 
 from odradek.protocol.errors import BadChecksum
 from odradek.storage.checkpoint import OFFSET_MAX
-from odradek.storage.following import UnexpectedEpoch, UnexpectedOffset
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.following import UnexpectedEpoch, UnexpectedOffset
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
 from tests.broker.batches import altered, with_records
 from tests.support.messages import batch_of
 
-from .support import new_log
+from ..support import new_log
 
 
 def fetched(*base_offsets: int, epoch: int = 3) -> memoryview:

@@ -7,17 +7,17 @@ import pytest
 from odradek.protocol.records import MarkerType, Record, build_batch, read_header
 from odradek.protocol.records.builder import control_batch
 from odradek.storage.errors import CorruptLog, DiskFull
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
-from odradek.storage.log_file import Bytes, LogFile
-from odradek.storage.txn_index import (
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
+from odradek.storage.log.log_file import Bytes, LogFile
+from odradek.storage.log.txn_index import (
     AbortedTransaction,
     TransactionIndex,
     decode_aborted,
     encode_aborted,
 )
 
-from .support import SMALL, WALL_MS, UnsyncedFileSystem, append, files_of, new_log, reload
+from ..support import SMALL, WALL_MS, UnsyncedFileSystem, append, files_of, new_log, reload
 
 ABORT, COMMIT = MarkerType.ABORT, MarkerType.COMMIT
 

@@ -8,8 +8,8 @@ if there is an entry.  Source: AbortedTxn and TransactionIndex of Kafka 3.9.
 import struct
 from typing import Final, NamedTuple, Self
 
-from .errors import CorruptLog
-from .files import FileSystem
+from ..errors import CorruptLog
+from ..files import FileSystem
 from .log_file import LogFile
 from .producer_state import EndedTransaction, ProducerState
 

@@ -16,7 +16,7 @@ from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import DataDirError
 from odradek.storage.retention import expire, remove_plan
 
-from .support import SMALL, WALL_MS, UnsyncedFileSystem, append_values, contents, files_of
+from ..support import SMALL, WALL_MS, UnsyncedFileSystem, append_values, contents, files_of
 
 CLUSTER_ID: Final = "abcdefghijklmnopqrstuv"
 FIRST: Final = f"{0:020d}"

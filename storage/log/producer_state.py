@@ -23,7 +23,7 @@ from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.primitives import INT32_MAX
 from odradek.protocol.records import BatchHeader, Marker, MarkerType, iter_records, read_marker
 
-from .errors import ProducerError
+from ..errors import ProducerError
 from .log_file import Bytes
 
 BATCHES_KEPT_MAX: Final = 10

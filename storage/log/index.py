@@ -14,8 +14,8 @@ import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from .errors import DiskFull
-from .files import FileSystem
+from ..errors import DiskFull
+from ..files import FileSystem
 from .log_file import Bytes, LogFile
 
 PENDING_BYTES_MAX: Final = 8192

@@ -8,14 +8,14 @@ from zlib import crc32
 from odradek.protocol.primitives import INT32_MAX
 from odradek.protocol.records import NO_TIMESTAMP
 
-from .damage import DamagedRange, scan_past_damage
-from .errors import CorruptLog, DamagedRecords, LogDirFailed
-from .files import FileInfo, FileSystem
+from ..damage import DamagedRange, scan_past_damage
+from ..errors import CorruptLog, DamagedRecords, LogDirFailed
+from ..files import FileInfo, FileSystem
+from ..recovery import ScanStart, SegmentScan
 from .index import OffsetIndex, TimeIndex
 from .log_config import LogConfig
 from .log_file import Bytes, LogFile
 from .producer_state import EndedTransaction, ProducerState
-from .recovery import ScanStart, SegmentScan
 from .span import drop_spans
 from .txn_index import AbortedTransaction, TransactionIndex
 from .walk import batch_end, find_batch, floor_boundary, walk_headers

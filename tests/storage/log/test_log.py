@@ -10,10 +10,10 @@ from odradek.protocol.records import Record, build_batch, iter_batches, read_hea
 from odradek.storage.errors import BatchTooLarge, CorruptLog, OffsetOutOfRange
 from odradek.storage.files import RealFileSystem
 from odradek.storage.load import create_log
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
 
-from .support import (
+from ..support import (
     SMALL,
     WALL_MS,
     append,

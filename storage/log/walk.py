@@ -11,7 +11,7 @@ from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.records import HEADER_SIZE_BYTES, BatchHeader, read_header
 from odradek.protocol.records.batch import LENGTH_MIN, LENGTH_OVERHEAD_BYTES, MAGIC
 
-from .errors import CorruptLog
+from ..errors import CorruptLog
 from .log_file import LogFile
 
 _CHUNK_BYTES: Final = 4096  # as far as one index entry is from the next, by default

@@ -14,7 +14,7 @@ from typing import Final
 
 from odradek.protocol.records.batch import crc32c
 
-from .files import FileInfo, FileSystem
+from ..files import FileInfo, FileSystem
 from .log_file import Bytes
 from .producer_state import KeptBatch, ProducerEntry, ProducerState
 

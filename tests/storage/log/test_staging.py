@@ -11,16 +11,16 @@ from unittest import mock
 import pytest
 
 from odradek.protocol.errors import BadChecksum
-from odradek.storage import staging
-from odradek.storage.following import STAGED_BATCHES_MAX, STAGED_BYTES_MIN
 from odradek.storage.load import LoadHints
-from odradek.storage.log import Log
-from odradek.storage.log_config import LogConfig
-from odradek.storage.staging import Staged
+from odradek.storage.log import staging
+from odradek.storage.log.following import STAGED_BATCHES_MAX, STAGED_BYTES_MIN
+from odradek.storage.log.log import Log
+from odradek.storage.log.log_config import LogConfig
+from odradek.storage.log.staging import Staged
 from tests.broker.batches import altered
 from tests.support.messages import batch_of
 
-from .support import append_values, contents, new_log, reload, slow_staged
+from ..support import append_values, contents, new_log, reload, slow_staged
 
 EPOCH = 3
 SIZE_BYTES = STAGED_BYTES_MIN // 3

@@ -1,0 +1,1 @@
+"""The log of one partition: segments, indexes, epochs, producers; appends, reads, cuts, flushes."""
