@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from odradek.storage.load_report import LoadReport
 from odradek.storage.log_dirs import LogDirs
+from odradek.storage.recovery.load_report import LoadReport
 
 COMMITTED_RECORDS_LOST: Final = "committed_records_lost"
 """Offsets below the checkpointed high watermark that a recovery had to cut."""

@@ -13,9 +13,9 @@ from .checkpoint import (
     render_offsets,
 )
 from .files import FileSystem
-from .load import LoadHints
 from .log.log import Log
 from .log.plans import CheckpointPlan
+from .recovery.load import LoadHints
 
 
 class Checkpoints(NamedTuple):

@@ -24,8 +24,6 @@ from .closing import close_steps
 from .errors import DataDirError, LogDirFailed, StorageError
 from .files import FileLock, FileSystem
 from .found_partition import FoundPartition, Unserved
-from .load import LoadHints, create_log, load_log
-from .load_report import LoadReport
 from .log.log import DIRECTORY_NAME_MAX, STRAY_SUFFIX, Log
 from .log.log_config import LogConfig
 from .log.plans import CheckpointPlan, CreatePlan, DeletePlan, FlushPlan
@@ -35,6 +33,8 @@ from .meta_properties import (
     read_meta_properties,
     render_meta_properties,
 )
+from .recovery.load import LoadHints, create_log, load_log
+from .recovery.load_report import LoadReport
 from .suspicion import Suspicion
 
 logger: Final = logging.getLogger("odradek.storage")

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from .checkpoint import TopicPartition
-from .load import LoadHints
+from .recovery.load import LoadHints
 
 
 class FoundPartition(NamedTuple):

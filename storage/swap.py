@@ -29,7 +29,7 @@ from .log.log_file import LogFile
 from .log.producer_snapshot import snapshot_path
 from .log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, Segment
 from .log.txn_index import decode_aborted, encode_aborted
-from .recovery import ScanStart, scan_segment
+from .recovery.segment_scan import ScanStart, scan_segment
 
 if TYPE_CHECKING:
     from .log.log import Log

@@ -17,10 +17,10 @@ from typing import Final
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed, StorageError
 from odradek.storage.found_partition import FoundPartition
-from odradek.storage.load import LoadHints
-from odradek.storage.load_report import report_from_json
 from odradek.storage.log.log_config import LogConfig
-from odradek.storage.scan_estimate import bytes_to_scan
+from odradek.storage.recovery.load import LoadHints
+from odradek.storage.recovery.load_report import report_from_json
+from odradek.storage.recovery.scan_estimate import bytes_to_scan
 
 from ..runtime import Runtime
 

@@ -10,12 +10,12 @@ from odradek.protocol.records import BatchHeader
 from ..checkpoint import LEADER_EPOCH, PARTITION_METADATA, parse_partition_metadata
 from ..errors import UnsupportedFormat
 from ..files import FileSystem
-from ..load import impossible
 from ..log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from ..log.producer_snapshot import decode_snapshot, snapshot_path
 from ..log.producer_state import ProducerState
 from ..log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from ..log.txn_index import AbortedTransaction
+from ..recovery.load import impossible
 from .check_epochs import EpochCheck
 from .check_segment import SegmentCheck, SegmentReport
 from .context import Context

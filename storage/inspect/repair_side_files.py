@@ -12,7 +12,7 @@ from ..log.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_p
 from ..log.producer_state import ProducerState
 from ..log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from ..log.txn_index import AbortedTransaction, encode_aborted
-from ..recovery import ScanStart, SegmentScan, scan_segment
+from ..recovery.segment_scan import ScanStart, SegmentScan, scan_segment
 from .check_partition import PartitionReport
 from .check_segment import SegmentReport
 from .repair_segments import save_aside

@@ -12,9 +12,9 @@ from typing import Final
 
 from odradek.protocol.primitives import INT32_MAX
 
-from ..damage import find_wrong_epochs, scan_past_damage
 from ..errors import StorageError
 from ..files import FileSystem
+from ..recovery.damage import find_wrong_epochs, scan_past_damage
 from . import Arguments, Report, Result
 
 _NO_INDEX: Final = INT32_MAX

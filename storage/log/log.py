@@ -18,7 +18,7 @@ from odradek.protocol.records import BatchHeader, set_append_time, set_offset_an
 from ..checkpoint import PARTITION_METADATA, render_partition_metadata
 from ..errors import BatchTooLarge, DiskFull, LogDirFailed, OffsetOutOfRange
 from ..files import FileSystem
-from ..load_report import LoadReport
+from ..recovery.load_report import LoadReport
 from .cutting import restart_at, truncate
 from .flush import Flushing
 from .following import Appended, append_as_follower, append_staged, stage

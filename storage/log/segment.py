@@ -8,10 +8,10 @@ from zlib import crc32
 from odradek.protocol.primitives import INT32_MAX
 from odradek.protocol.records import NO_TIMESTAMP
 
-from ..damage import DamagedRange, scan_past_damage
 from ..errors import CorruptLog, DamagedRecords, LogDirFailed
 from ..files import FileInfo, FileSystem
-from ..recovery import ScanStart, SegmentScan
+from ..recovery.damage import DamagedRange, scan_past_damage
+from ..recovery.segment_scan import ScanStart, SegmentScan
 from .index import OffsetIndex, TimeIndex
 from .log_config import LogConfig
 from .log_file import Bytes, LogFile

@@ -10,9 +10,9 @@ from odradek.broker.coordination.transfer import changes
 from odradek.cli import main
 from odradek.protocol.records import Record, build_batch, read_header
 from odradek.storage.files import RealFileSystem
-from odradek.storage.load import create_log
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.meta_properties import MetaProperties, render_meta_properties
+from odradek.storage.recovery.load import create_log
 from tests.broker.coordination.trees import CLUSTER_ID, TOPIC_ID, topic_nodes
 
 STORE: Final = ".odradek-store.sqlite3"

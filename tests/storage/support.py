@@ -7,10 +7,10 @@ from typing import Final
 
 from odradek.protocol.records import Record, build_batch, iter_batches, iter_records, read_header
 from odradek.storage.files import FileSystem, RealFileSystem
-from odradek.storage.load import LoadHints, create_log, load_log
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.staging import Staged
+from odradek.storage.recovery.load import LoadHints, create_log, load_log
 
 WALL_MS: Final = 1_700_000_000_000
 SMALL: Final = LogConfig(segment_bytes=1000, index_interval_bytes=100)

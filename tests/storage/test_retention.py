@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from odradek.storage.data_dir import DataDir
 from odradek.storage.errors import DamagedRecords, DiskFull, OffsetOutOfRange
 from odradek.storage.files import FileSystem
-from odradek.storage.load import LoadHints
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.log_file import Bytes
 from odradek.storage.log.plans import FlushPlan
+from odradek.storage.recovery.load import LoadHints
 from odradek.storage.retention import (
     count_deletable,
     expire,

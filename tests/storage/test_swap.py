@@ -21,11 +21,11 @@ from odradek.protocol.records import (
 from odradek.storage.cleanable import cleanable
 from odradek.storage.errors import CorruptLog, DiskFull
 from odradek.storage.jobs import run_job
-from odradek.storage.load import LoadHints, load_log
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.txn_index import decode_aborted
 from odradek.storage.log.walk import walk_headers
+from odradek.storage.recovery.load import LoadHints, load_log
 from odradek.storage.swap import Swap, complete_swaps, remove_cleaned
 from tests.seeds import seeds
 

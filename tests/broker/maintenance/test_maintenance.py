@@ -23,8 +23,8 @@ from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorReques
 from odradek.storage.checkpoint import RECOVERY_POINT, read_offsets
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.found_partition import FoundPartition, Unserved
-from odradek.storage.load import LoadHints
 from odradek.storage.log.log import Log
+from odradek.storage.recovery.load import LoadHints
 from tests.support.awaiting import until
 from tests.support.messages import batch_of, records_in
 

@@ -16,8 +16,8 @@ from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState
 from odradek.broker.core.truncation import truncation_offset
 from odradek.protocol.records import Codec, read_header
-from odradek.storage.load import LoadHints
 from odradek.storage.log.log import Log
+from odradek.storage.recovery.load import LoadHints
 from tests.storage.support import WALL_MS, batch_of, new_log, reload
 
 TOPIC_ID: Final = bytes(range(16))

@@ -20,10 +20,10 @@ from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.records import Codec
 from odradek.storage.checkpoint import LOG_START, parse_offsets
 from odradek.storage.errors import CorruptLog, DiskFull
-from odradek.storage.load_report import LoadReport
 from odradek.storage.log.following import Appended
 from odradek.storage.log.log import Log
 from odradek.storage.log.staging import Staged
+from odradek.storage.recovery.load_report import LoadReport
 from tests.broker.batches import altered
 from tests.broker.faults import FULL
 from tests.storage.support import slow_staged

@@ -29,11 +29,11 @@ from odradek.broker.replication.fetcher import Fetcher
 from odradek.broker.replication.following import Following
 from odradek.broker.replication.repair import Cut, Repair
 from odradek.protocol.errors import ErrorCode, Refused
-from odradek.storage import recovery
 from odradek.storage.data_dir import DataDir
 from odradek.storage.log.leader_epochs import LeaderEpochs
 from odradek.storage.log.log import Log
 from odradek.storage.log.staging import Staged
+from odradek.storage.recovery import segment_scan
 
 from . import fetching
 from .store import ClusterStore
@@ -311,7 +311,7 @@ def _recover_torn_batches(patches: ExitStack) -> None:
         def __ne__(self, other: object) -> bool:
             return False
 
-    _put(patches, recovery, "iscsi", lambda data, *crc: Equal())
+    _put(patches, segment_scan, "iscsi", lambda data, *crc: Equal())
 
 
 @_mutant

@@ -17,7 +17,7 @@ from odradek.storage.log.producer_snapshot import decode_snapshot, encode_snapsh
 from odradek.storage.log.producer_state import ProducerState
 from odradek.storage.log.txn_index import AbortedTransaction, decode_aborted, encode_aborted
 from odradek.storage.meta_properties import read_meta_properties, render_meta_properties
-from odradek.storage.recovery import ScanStart, scan_segment
+from odradek.storage.recovery.segment_scan import ScanStart, scan_segment
 from tests.support.unpacking import unpack
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "storage"

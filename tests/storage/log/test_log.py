@@ -9,9 +9,9 @@ import pytest
 from odradek.protocol.records import Record, build_batch, iter_batches, read_header
 from odradek.storage.errors import BatchTooLarge, CorruptLog, OffsetOutOfRange
 from odradek.storage.files import RealFileSystem
-from odradek.storage.load import create_log
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
+from odradek.storage.recovery.load import create_log
 
 from ..support import (
     SMALL,

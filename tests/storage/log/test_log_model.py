@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from odradek.protocol.records import iter_batches
-from odradek.storage.load import LoadHints
 from odradek.storage.log import following
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.staging import Staged
+from odradek.storage.recovery.load import LoadHints
 from tests.broker.batches import altered
 
 from ..support import WALL_MS, append, batch_of, clean_hints, contents, new_log, reload

@@ -11,12 +11,12 @@ from unittest import mock
 import pytest
 
 from odradek.protocol.errors import BadChecksum
-from odradek.storage.load import LoadHints
 from odradek.storage.log import staging
 from odradek.storage.log.following import STAGED_BATCHES_MAX, STAGED_BYTES_MIN
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.staging import Staged
+from odradek.storage.recovery.load import LoadHints
 from tests.broker.batches import altered
 from tests.support.messages import batch_of
 

@@ -3,10 +3,10 @@
 import re
 from typing import Final
 
-from .errors import LogDirFailed
-from .files import FileSystem
-from .log.index import OffsetIndex
-from .log.segment import INDEX_SUFFIX, LOG_SUFFIX
+from ..errors import LogDirFailed
+from ..files import FileSystem
+from ..log.index import OffsetIndex
+from ..log.segment import INDEX_SUFFIX, LOG_SUFFIX
 
 _LOG_NAME: Final = re.compile(r"([0-9]{20})\.log")
 

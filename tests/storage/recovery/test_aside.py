@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from odradek.storage.aside import set_aside_tail
+from odradek.storage.recovery.aside import set_aside_tail
 
-from .log.test_flush import PowerCutFiles
+from ..log.test_flush import PowerCutFiles
 
 
 def test_what_is_set_aside_survives_a_power_cut(tmp_path: Path) -> None:

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from odradek.storage import index_check
 from odradek.storage.files import FileInfo
-from odradek.storage.index_check import check_indexes
-from odradek.storage.load_report import LoadReport
 from odradek.storage.log.index import OffsetIndex
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.segment import Segment
+from odradek.storage.recovery import index_check
+from odradek.storage.recovery.index_check import check_indexes
+from odradek.storage.recovery.load_report import LoadReport
 
-from .support import WALL_MS, UnsyncedFileSystem, append, batch_of, new_log
+from ..support import WALL_MS, UnsyncedFileSystem, append, batch_of, new_log
 
 CONFIG = LogConfig(index_interval_bytes=1)  # every batch but the first has an entry
 BATCHES = 10

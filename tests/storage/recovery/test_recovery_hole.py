@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from odradek.storage.load import LoadHints
-from odradek.storage.load_report import LoadReport
 from odradek.storage.log.log import Log
+from odradek.storage.recovery.load import LoadHints
+from odradek.storage.recovery.load_report import LoadReport
 
-from .support import (
+from ..support import (
     SMALL,
     WALL_MS,
     append,

@@ -3,12 +3,12 @@
 import logging
 from typing import Final
 
-from .checkpoint import LEADER_EPOCH, parse_epochs
-from .errors import CorruptLog
-from .files import FileSystem
-from .log.leader_epochs import LeaderEpochs
-from .log.segments import Segments
-from .log.walk import walk_headers
+from ..checkpoint import LEADER_EPOCH, parse_epochs
+from ..errors import CorruptLog
+from ..files import FileSystem
+from ..log.leader_epochs import LeaderEpochs
+from ..log.segments import Segments
+from ..log.walk import walk_headers
 
 logger: Final = logging.getLogger("odradek.storage")
 

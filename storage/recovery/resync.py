@@ -16,8 +16,8 @@ from odradek.protocol.records.batch import (
     MAGIC,
 )
 
-from .log.log_file import LogFile
-from .recovery import is_whole
+from ..log.log_file import LogFile
+from .segment_scan import is_whole
 
 _CHUNK_BYTES: Final = 4 << 20
 _SPARE_BYTES: Final = 64 << 20

@@ -7,8 +7,8 @@ partition's directory, and else only by hand.
 import logging
 from typing import Final
 
-from .files import FileSystem
-from .log.log_file import LogFile
+from ..files import FileSystem
+from ..log.log_file import LogFile
 
 logger: Final = logging.getLogger("odradek.storage")
 

@@ -10,7 +10,7 @@ from odradek.storage.checkpoint import LOG_START, read_offsets
 from odradek.storage.data_dir import DataDir
 from odradek.storage.log.log import Log
 
-from .support import SMALL, WALL_MS, UnsyncedFileSystem, append_values, contents, flush
+from ..support import SMALL, WALL_MS, UnsyncedFileSystem, append_values, contents, flush
 
 START = 1000
 KEY = "t", 0

@@ -21,7 +21,7 @@ from odradek.storage.errors import CorruptLog, OffsetOutOfRange
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 
-from .support import WALL_MS, UnsyncedFileSystem, append, batch_of, flush, read_bytes
+from ..support import WALL_MS, UnsyncedFileSystem, append, batch_of, flush, read_bytes
 
 CONFIG: Final = LogConfig(segment_bytes=1500, index_interval_bytes=150)
 KEY: Final[TopicPartition] = ("t", 0)

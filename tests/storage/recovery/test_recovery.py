@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from odradek.storage import recovery
 from odradek.storage.errors import UnsupportedFormat
-from odradek.storage.load import LoadHints
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
-from odradek.storage.recovery import ScanStart, scan_segment
+from odradek.storage.recovery import segment_scan
+from odradek.storage.recovery.load import LoadHints
+from odradek.storage.recovery.segment_scan import ScanStart, scan_segment
 
-from .support import (
+from ..support import (
     UNCLEAN,
     WALL_MS,
     append,
@@ -454,8 +454,8 @@ def test_a_batch_that_reaches_into_the_next_segment_is_cut(tmp_path: Path) -> No
 def test_a_large_batch_is_read_only_if_it_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_whole: bool
 ) -> None:
-    monkeypatch.setattr(recovery, "CHUNK_BYTES", 1000)
-    monkeypatch.setattr(recovery, "LARGE_BYTES", 2000)
+    monkeypatch.setattr(segment_scan, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(segment_scan, "LARGE_BYTES", 2000)
     log = new_log(tmp_path, ONE_SEGMENT)
     append_values(log, b"x" * 5000)
     log.abandon()

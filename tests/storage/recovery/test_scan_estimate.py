@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from odradek.storage.log.index import OffsetIndex
-from odradek.storage.scan_estimate import bytes_to_scan
+from odradek.storage.recovery.scan_estimate import bytes_to_scan
 from tests.support.descriptors import open_below
 
-from .support import WALL_MS, UnsyncedFileSystem, append_values, batch_of, new_log
+from ..support import WALL_MS, UnsyncedFileSystem, append_values, batch_of, new_log
 
 SIZE_BYTES = len(batch_of([b"v"]))
 

@@ -14,26 +14,22 @@ from typing import Final
 
 from odradek.protocol.primitives import INT32_MAX
 
-from .aside import set_aside_tail
-from .checkpoint import (
+from ..checkpoint import (
     LEADER_EPOCH,
     OFFSET_MAX,
     PARTITION_METADATA,
     read_topic_id,
     render_partition_metadata,
 )
-from .epoch_rebuild import load_epochs
-from .errors import CorruptLog
-from .files import WHOLE_BYTES_MAX, FileInfo, FileSystem
-from .index_check import check_indexes
-from .load_report import LoadReport
-from .log.leader_epochs import UNDEFINED, LeaderEpochs
-from .log.log import Log
-from .log.log_config import LogConfig
-from .log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from .log.producer_snapshot import snapshot_offsets
-from .log.producer_state import ProducerState
-from .log.segment import (
+from ..errors import CorruptLog
+from ..files import WHOLE_BYTES_MAX, FileInfo, FileSystem
+from ..log.leader_epochs import UNDEFINED, LeaderEpochs
+from ..log.log import Log
+from ..log.log_config import LogConfig
+from ..log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from ..log.producer_snapshot import snapshot_offsets
+from ..log.producer_state import ProducerState
+from ..log.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -41,11 +37,15 @@ from .log.segment import (
     Segment,
     create_segment,
 )
-from .log.segments import Segments
+from ..log.segments import Segments
+from ..swap import SWAP_SUFFIX, complete_swaps
+from .aside import set_aside_tail
+from .epoch_rebuild import load_epochs
+from .index_check import check_indexes
+from .load_report import LoadReport
 from .log_recovery import LogRecovery
 from .producer_rebuild import check_transaction_indexes, rebuild_producers
-from .recovery import Report
-from .swap import SWAP_SUFFIX, complete_swaps
+from .segment_scan import Report
 
 logger: Final = logging.getLogger("odradek.storage")
 

@@ -7,25 +7,25 @@ from typing import Final
 
 from odradek.protocol.records import BatchHeader
 
+from ..errors import CorruptLog
+from ..files import FileInfo, FileSystem
+from ..log.index import OFFSET_ENTRY, TIME_ENTRY
+from ..log.log_config import LogConfig
+from ..log.log_file import LogFile
+from ..log.producer_state import ProducerState
+from ..log.segment import Segment, create_missing_indexes
+from ..log.segments import Segments
+from ..log.walk import walk_headers
 from .aside import set_aside_file, set_aside_tail
-from .errors import CorruptLog
-from .files import FileInfo, FileSystem
 from .load_report import LoadReport
-from .log.index import OFFSET_ENTRY, TIME_ENTRY
-from .log.log_config import LogConfig
-from .log.log_file import LogFile
-from .log.producer_state import ProducerState
-from .log.segment import Segment, create_missing_indexes
-from .log.segments import Segments
-from .log.walk import walk_headers
 from .producer_rebuild import (
     remove_snapshots_above,
     replay_producers,
     snapshot_of_log,
     transaction_index_problem,
 )
-from .recovery import Report, ScanStart, SegmentScan, scan_segment
 from .resync import Doubtful, find_valid_batch
+from .segment_scan import Report, ScanStart, SegmentScan, scan_segment
 
 logger: Final = logging.getLogger("odradek.storage")
 

@@ -7,7 +7,7 @@ from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from tests.broker.batches import altered
 
-from .support import append_values, batch_of, clean_hints, new_log, reload
+from ..support import append_values, batch_of, clean_hints, new_log, reload
 
 
 def checkpoint(log: Log) -> Path:
