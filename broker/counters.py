@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from odradek.storage.log_dirs import LogDirs
+from odradek.storage.directory.log_dirs import LogDirs
 from odradek.storage.recovery.load_report import LoadReport
 
 COMMITTED_RECORDS_LOST: Final = "committed_records_lost"

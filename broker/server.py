@@ -19,9 +19,9 @@ from contextlib import AsyncExitStack
 from copy import copy
 from typing import Final
 
+from odradek.storage.directory.log_dirs import LogDirs
 from odradek.storage.errors import StorageError
 from odradek.storage.log.log_config import LogConfig
-from odradek.storage.log_dirs import LogDirs
 
 from . import maintenance
 from .administration.client_quotas import ClientQuotas

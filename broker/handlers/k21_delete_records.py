@@ -15,7 +15,7 @@ from odradek.protocol.messages.k21_delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed, StorageError
 
 from ..core.partition import Partition

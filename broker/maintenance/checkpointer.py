@@ -6,8 +6,8 @@ directory runs at a time.
 
 import asyncio
 
-from odradek.storage.checkpoint import TopicPartition
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.checkpoint import TopicPartition
+from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log.log import Log
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from odradek.storage.checkpoint import TopicPartition
+from odradek.storage.directory.checkpoint import TopicPartition
 from odradek.storage.recovery.damage import DamagedRange
 
 STATE_FILE: Final = ".odradek-scrub"  # at the top of a directory Kafka passes over such files

@@ -12,7 +12,7 @@ import itertools
 import logging
 from typing import Any, Final, NamedTuple
 
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed, StorageError
 from odradek.storage.files import FileSystem
 from odradek.storage.log.log import Log

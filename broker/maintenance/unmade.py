@@ -7,7 +7,7 @@ The controller is asked to say again who leads what, as after a log directory ha
 import asyncio
 from typing import Final
 
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed
 
 from ..partitions.replicas import Replicas

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from odradek.protocol.primitives import uuid_text
-from odradek.storage.meta_properties import MetaProperties
+from odradek.storage.directory.meta_properties import MetaProperties
 
 from ..config import Config
 from ..coordination import znodes

@@ -3,10 +3,10 @@
 import asyncio
 from contextlib import closing
 
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
+from odradek.storage.directory.log_dirs import LogDirs
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log.plans import FlushPlan
-from odradek.storage.log_dirs import LogDirs
 
 from ..runtime import OFFLOAD_THREADS_MAX, Offload
 from ..tasks import to_the_end

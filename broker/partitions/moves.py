@@ -1,7 +1,7 @@
 """Moves of replicas between the log directories of this broker (AlterReplicaLogDirs).
 
-A move is a copy (`storage/moving.py`) that catches up with the log while that is served, and then
-takes its place. It is wanted as long as the copy is there: on disk, so that it goes on after a
+A move is a copy (`storage/directory/moving.py`) that catches up with the log while that is served,
+and then takes its place. It is wanted as long as the copy is there: on disk, so that it goes on after a
 restart. `num.replica.alter.log.dirs.threads` moves run at a time; each is a task that copies
 slices, between which everybody else has his turn. Together they copy no faster than
 `replica.alter.log.dirs.io.max.bytes.per.second`.
@@ -15,11 +15,11 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
+from odradek.storage.directory.moving import Copy, future_directory, give_final_name, retire
 from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed
 from odradek.storage.log.log import STRAY_SUFFIX, Log
 from odradek.storage.log.plans import DeletePlan
-from odradek.storage.moving import Copy, future_directory, give_final_name, retire
 
 from ..config import Config
 from ..core.partition import Partition

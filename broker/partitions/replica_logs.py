@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.primitives import ZERO_UUID
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed, StorageError
 from odradek.storage.log.log import Log
 from odradek.storage.log.plans import CreatePlan, FlushPlan, create_together

@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
+from odradek.storage.directory.log_dirs import LogDirs
 from odradek.storage.errors import CorruptLog, DamagedRecords, DiskFull, LogDirFailed, StorageError
 from odradek.storage.log.log import Log
-from odradek.storage.log_dirs import LogDirs
 
 from ..config import Config
 from ..coordination import znodes

@@ -14,9 +14,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from typing import Final
 
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
+from odradek.storage.directory.found_partition import FoundPartition
 from odradek.storage.errors import LogDirFailed, StorageError
-from odradek.storage.found_partition import FoundPartition
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.recovery.load import LoadHints
 from odradek.storage.recovery.load_report import report_from_json

@@ -1,7 +1,7 @@
 """The suspect replicas of this broker: whether they may lead, and what ends the suspicion.
 
-A replica is suspect (`storage/suspicion.py`) if it may lack records that were committed. As long as
-another replica in sync leads nothing is lost: a suspect one follows it and catches up. If it is to
+A replica is suspect (`storage/directory/suspicion.py`) if it may lack records that were committed.
+As long as another replica in sync leads nothing is lost: a suspect one follows it and catches up. If it is to
 lead itself, `odradek.unclean.last.replica` decides: it does, as in Kafka, or it declines. Then the
 controller elects another one in sync; and if it was the last one it waits until the loss is
 accepted, or the controller has compared all replicas.
@@ -21,9 +21,9 @@ import logging
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Final
 
+from odradek.storage.directory.suspicion import NotePlan, Suspicion
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log.log import Log
-from odradek.storage.suspicion import NotePlan, Suspicion
 
 from ..config import Config
 from ..core.control_rules import UNKNOWN_EPOCH

@@ -13,8 +13,8 @@ from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.group_records import decode_record
 from odradek.protocol.group_records.consumer import ConsumerGroupMetadataKey
 from odradek.protocol.records import iter_records
+from odradek.storage.directory.survey import batches, partition_directories
 from odradek.storage.errors import StorageError
-from odradek.storage.survey import batches, partition_directories
 
 from .errors import CommandError
 from .offline import (

@@ -12,8 +12,7 @@ from odradek.broker.coordination.rebuilt_tree import FoundPartition, rebuilt
 from odradek.broker.core.topic_names import TRANSACTION_STATE_TOPIC
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.records import iter_records
-from odradek.storage.errors import StorageError
-from odradek.storage.survey import (
+from odradek.storage.directory.survey import (
     PartitionDirectory,
     batch_headers,
     batches,
@@ -23,6 +22,7 @@ from odradek.storage.survey import (
     segment_files,
     topic_id_of,
 )
+from odradek.storage.errors import StorageError
 
 from .errors import CommandError
 from .import_zookeeper import write_store

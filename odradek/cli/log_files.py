@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from odradek.storage.directory.meta_properties import META_PROPERTIES
 from odradek.storage.errors import DataDirError, StorageError
 from odradek.storage.files import FileSystem
 from odradek.storage.inspect.check_directory import LOCK, is_data_directory, partition_of
-from odradek.storage.meta_properties import META_PROPERTIES
 
 from .errors import CommandError
 

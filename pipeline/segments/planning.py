@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from odradek.storage.checkpoint import HIGH_WATERMARK, LOG_START, read_offsets
+from odradek.storage.directory.checkpoint import HIGH_WATERMARK, LOG_START, read_offsets
 from odradek.storage.errors import StorageError
 from odradek.storage.files import FileSystem
 from odradek.storage.inspect.check_directory import partition_of

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ..checkpoint import (
+from ..directory.checkpoint import (
     CLEAN_SHUTDOWN,
     CLEANER,
     HIGH_WATERMARK,
@@ -19,10 +19,10 @@ from ..checkpoint import (
     TopicPartition,
     parse_offsets,
 )
+from ..directory.meta_properties import META_PROPERTIES, read_meta_properties
 from ..errors import DataDirError, LogDirFailed
 from ..files import FileSystem
 from ..log.segment import LOG_SUFFIX
-from ..meta_properties import META_PROPERTIES, read_meta_properties
 from .check_partition import PartitionCheck, PartitionReport
 from .context import Context
 from .findings import Advance, Finding, Grade, Report

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from odradek.protocol.records import BatchHeader
 
-from ..checkpoint import LEADER_EPOCH, parse_epochs
+from ..directory.checkpoint import LEADER_EPOCH, parse_epochs
 from ..files import FileSystem
 from .check_segment import SegmentReport
 from .context import Context

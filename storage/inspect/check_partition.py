@@ -7,7 +7,7 @@ from typing import Final
 
 from odradek.protocol.records import BatchHeader
 
-from ..checkpoint import LEADER_EPOCH, PARTITION_METADATA, parse_partition_metadata
+from ..directory.checkpoint import LEADER_EPOCH, PARTITION_METADATA, parse_partition_metadata
 from ..errors import UnsupportedFormat
 from ..files import FileSystem
 from ..log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX

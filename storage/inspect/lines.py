@@ -8,7 +8,7 @@ a piece of a file.
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from ..checkpoint import (
+from ..directory.checkpoint import (
     CLEAN_SHUTDOWN,
     LEADER_EPOCH,
     PARTITION_METADATA,
@@ -16,6 +16,7 @@ from ..checkpoint import (
     parse_offsets,
     parse_partition_metadata,
 )
+from ..directory.meta_properties import META_PROPERTIES, read_meta_properties
 from ..errors import DataDirError
 from ..files import FileSystem
 from ..log.index import OFFSET_ENTRY, TIME_ENTRY
@@ -24,7 +25,6 @@ from ..log.producer_snapshot import decode_snapshot
 from ..log.producer_state import KeptBatch
 from ..log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from ..log.txn_index import TXN_ENTRY
-from ..meta_properties import META_PROPERTIES, read_meta_properties
 from .batch_lines import DumpOptions, Line, batch_lines
 from .check_directory import CHECKPOINTS
 from .check_index import padding_bytes

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from ..checkpoint import (
+from ..directory.checkpoint import (
     CLEANER,
     HIGH_WATERMARK,
     LEADER_EPOCH,

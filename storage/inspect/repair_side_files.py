@@ -4,7 +4,12 @@ from collections.abc import Collection
 
 from odradek.protocol.records import BatchHeader
 
-from ..checkpoint import LEADER_EPOCH, PARTITION_METADATA, render_epochs, render_partition_metadata
+from ..directory.checkpoint import (
+    LEADER_EPOCH,
+    PARTITION_METADATA,
+    render_epochs,
+    render_partition_metadata,
+)
 from ..files import FileSystem
 from ..log.index import TIME_ENTRY
 from ..log.log_config import LogConfig

@@ -9,7 +9,7 @@ them.
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from ..checkpoint import PARTITION_METADATA
+from ..directory.checkpoint import PARTITION_METADATA
 from ..errors import DiskFull, LogDirFailed
 from ..files import FileSystem
 from .log_file import LogFile

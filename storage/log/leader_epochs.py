@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Final
 
-from ..checkpoint import LEADER_EPOCH, render_epochs
+from ..directory.checkpoint import LEADER_EPOCH, render_epochs
 from ..errors import LogDirFailed
 from ..files import FileSystem
 

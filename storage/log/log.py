@@ -15,7 +15,7 @@ from typing import Final
 from odradek.protocol.primitives import INT32_MAX, INT64_MAX
 from odradek.protocol.records import BatchHeader, set_append_time, set_offset_and_epoch
 
-from ..checkpoint import PARTITION_METADATA, render_partition_metadata
+from ..directory.checkpoint import PARTITION_METADATA, render_partition_metadata
 from ..errors import BatchTooLarge, DiskFull, LogDirFailed, OffsetOutOfRange
 from ..files import FileSystem
 from ..recovery.load_report import LoadReport

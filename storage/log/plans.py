@@ -8,7 +8,7 @@ until `release`.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..checkpoint import PARTITION_METADATA
+from ..directory.checkpoint import PARTITION_METADATA
 from ..errors import LogDirFailed
 from ..files import FileSystem
 from .log_file import Bytes, LogFile

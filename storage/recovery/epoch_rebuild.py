@@ -3,7 +3,7 @@
 import logging
 from typing import Final
 
-from ..checkpoint import LEADER_EPOCH, parse_epochs
+from ..directory.checkpoint import LEADER_EPOCH, parse_epochs
 from ..errors import CorruptLog
 from ..files import FileSystem
 from ..log.leader_epochs import LeaderEpochs

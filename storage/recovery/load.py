@@ -14,7 +14,7 @@ from typing import Final
 
 from odradek.protocol.primitives import INT32_MAX
 
-from ..checkpoint import (
+from ..directory.checkpoint import (
     LEADER_EPOCH,
     OFFSET_MAX,
     PARTITION_METADATA,

@@ -14,9 +14,9 @@ from odradek.broker.net.listener import Listener
 from odradek.broker.node import Node
 from odradek.broker.runtime import Runtime
 from odradek.broker.server import Broker
+from odradek.storage.directory.log_dirs import LogDirs
 from odradek.storage.files import RealFileSystem
 from odradek.storage.log.log_file import LogFile
-from odradek.storage.log_dirs import LogDirs
 from tests.support.awaiting import until
 from tests.support.client import Client
 

@@ -5,8 +5,8 @@ import shutil
 import threading
 from pathlib import Path
 
+from odradek.storage.directory.moving import Copy
 from odradek.storage.log.log_file import Bytes
-from odradek.storage.moving import Copy
 from tests.support.awaiting import turns, until
 from tests.support.messages import batch_of, delete_records
 

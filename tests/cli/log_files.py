@@ -13,7 +13,7 @@ from odradek.protocol.records import (
     control_batch,
     read_header,
 )
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.files import RealFileSystem
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig

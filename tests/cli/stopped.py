@@ -9,9 +9,9 @@ from odradek.broker.coordination.stored_tree import StoredTree
 from odradek.broker.coordination.transfer import changes
 from odradek.cli import main
 from odradek.protocol.records import Record, build_batch, read_header
+from odradek.storage.directory.meta_properties import MetaProperties, render_meta_properties
 from odradek.storage.files import RealFileSystem
 from odradek.storage.log.log_config import LogConfig
-from odradek.storage.meta_properties import MetaProperties, render_meta_properties
 from odradek.storage.recovery.load import create_log
 from tests.broker.coordination.trees import CLUSTER_ID, TOPIC_ID, topic_nodes
 

@@ -10,7 +10,7 @@ from odradek.cli import main
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceRequest
 from odradek.protocol.records import iter_batches
-from odradek.storage.suspicion import BOOT_NOTE, BootNote
+from odradek.storage.directory.suspicion import BOOT_NOTE, BootNote
 from tests.cli.conftest import PATIENTLY
 from tests.lab.asking import ask
 from tests.support.messages import batch_of, fetch_request, produce_request, records_in

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from odradek.protocol.errors import ErrorCode
-from odradek.storage.suspicion import BOOT_NOTE, BootNote
+from odradek.storage.directory.suspicion import BOOT_NOTE, BootNote
 from tests.support.connections import RawConnection
 from tests.support.frames import request_bytes
 from tests.support.messages import batch_of, fetch_request, produce_request, records_in

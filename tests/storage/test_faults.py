@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.errors import DiskFull, LogDirFailed, StorageError
 from odradek.storage.files import RealFileSystem
 from odradek.storage.log.log import Log

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.errors import DamagedRecords, DiskFull, OffsetOutOfRange
 from odradek.storage.files import FileSystem
 from odradek.storage.log.log import Log

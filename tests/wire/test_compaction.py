@@ -22,7 +22,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from odradek.storage.checkpoint import CLEANER, read_offsets
+from odradek.storage.directory.checkpoint import CLEANER, read_offsets
 from odradek.storage.files import RealFileSystem
 from tests.seeds import Repeats, repeated
 from tests.support.brokers import StartServer, create_topic

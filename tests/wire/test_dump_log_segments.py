@@ -22,7 +22,7 @@ from odradek.protocol.records import (
     read_header,
 )
 from odradek.storage.cleanable import cleanable
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.files import RealFileSystem
 from odradek.storage.inspect import Finding, Grade, ReadOnlyFileSystem
 from odradek.storage.inspect.check_directory import check_directory

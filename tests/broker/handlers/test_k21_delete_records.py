@@ -12,7 +12,7 @@ from odradek.protocol.messages.k21_delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from odradek.storage.checkpoint import LOG_START, read_offsets
+from odradek.storage.directory.checkpoint import LOG_START, read_offsets
 from tests.broker.faults import BROKEN, FULL, FaultyFiles
 from tests.broker.partitions.log_dirs import broker_at, dir_of
 from tests.broker.running import RunningBroker, on_broker, running

@@ -15,8 +15,8 @@ from odradek.broker.maintenance.cleaner import PAUSE_MS_MIN, Cleaner, job_argume
 from odradek.broker.maintenance.retention import Retention
 from odradek.protocol.messages.k20_delete_topics import DeleteTopicsResponse
 from odradek.protocol.records import Record, build_batch
-from odradek.storage.checkpoint import CLEANER, RECOVERY_POINT, read_offsets
 from odradek.storage.cleanable import cleanable
+from odradek.storage.directory.checkpoint import CLEANER, RECOVERY_POINT, read_offsets
 from odradek.storage.errors import CorruptLog, DiskFull, StorageError
 from odradek.storage.jobs import Result
 from odradek.storage.log.log import Log

@@ -23,7 +23,7 @@ from odradek.broker.member.membership import (
     registration_of,
     settle_broker_id,
 )
-from odradek.storage.meta_properties import MetaProperties
+from odradek.storage.directory.meta_properties import MetaProperties
 from tests.broker.coordination.fakes import MemoryJournal, fake_runtime
 from tests.sim.loop import SimLoop, simulate
 

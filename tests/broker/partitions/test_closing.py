@@ -9,10 +9,10 @@ import pytest
 
 from odradek.broker.partitions.closing import close_log_dirs
 from odradek.broker.runtime import ThreadOffload
+from odradek.storage.directory.log_dirs import LogDirs
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.files import RealFileSystem
 from odradek.storage.log.log_config import LogConfig
-from odradek.storage.log_dirs import LogDirs
 from tests.storage.support import WALL_MS, append, batch_of
 from tests.support.descriptors import open_below
 

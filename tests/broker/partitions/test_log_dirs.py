@@ -12,7 +12,7 @@ from odradek.broker.partitions.moves import SLICE_BYTES
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
-from odradek.storage.moving import MARKER, future_directory
+from odradek.storage.directory.moving import MARKER, future_directory
 from tests.support.awaiting import until
 from tests.support.messages import batch_of
 

@@ -19,12 +19,12 @@ import pytest
 from odradek.broker.core.replication_quota import ReplicationQuota, SampledRate
 from odradek.broker.partitions import moves
 from odradek.protocol.records import read_header
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
+from odradek.storage.directory.log_dirs import LogDirs
+from odradek.storage.directory.moving import MARKER, future_directory
 from odradek.storage.files import FileSystem
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
-from odradek.storage.log_dirs import LogDirs
-from odradek.storage.moving import MARKER, future_directory
 from tests.seeds import seeds
 from tests.storage.crash.disk import Fate, Mark, RecordingFiles, crash, kept, lost, mangled
 from tests.storage.crash.workload import batches_of

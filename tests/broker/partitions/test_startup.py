@@ -10,7 +10,7 @@ import pytest
 from odradek.broker.counters import PARTITIONS_RECOVERED
 from odradek.broker.jobs import ChildJobs, InlineJobs, JobFailed, OnProgress
 from odradek.broker.partitions import startup
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.jobs import Result
 from odradek.storage.log.log_config import LogConfig
 from tests.storage.support import UnsyncedFileSystem, append_values, contents

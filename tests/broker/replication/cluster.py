@@ -28,7 +28,7 @@ from odradek.protocol.messages.k56_alter_partition import (
     AlterPartitionResponseTopicData,
 )
 from odradek.protocol.schema import Message
-from odradek.storage.log_dirs import LogDirs
+from odradek.storage.directory.log_dirs import LogDirs
 from tests.broker.faults import FaultyFiles
 from tests.broker.running import HOST, MovableClock
 from tests.sim.loop import SimLoop

@@ -18,7 +18,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k21_delete_records import DeleteRecordsResponse
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.records import Codec
-from odradek.storage.checkpoint import LOG_START, parse_offsets
+from odradek.storage.directory.checkpoint import LOG_START, parse_offsets
 from odradek.storage.errors import CorruptLog, DiskFull
 from odradek.storage.log.following import Appended
 from odradek.storage.log.log import Log

@@ -8,7 +8,7 @@ from odradek.broker.core.partition_state import LEADER_IS_DELETED, PartitionStat
 from odradek.broker.counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED
 from odradek.broker.partitions.roles import Roles
 from odradek.protocol.errors import ErrorCode
-from odradek.storage.suspicion import BOOT_NOTE, BootNote
+from odradek.storage.directory.suspicion import BOOT_NOTE, BootNote
 from tests.support.awaiting import until
 
 from .cluster import TOPIC, TOPIC_ID, Cluster, Replicating, state_of

@@ -25,9 +25,9 @@ from odradek.broker.member.metadata import BrokerInfo, MetadataCache
 from odradek.broker.node import Node
 from odradek.broker.replication.throttles import Throttles
 from odradek.protocol.errors import ErrorCode, Refused
+from odradek.storage.directory.log_dirs import LogDirs
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log.log import Log
-from odradek.storage.log_dirs import LogDirs
 
 from .checks import Checks, Transitions
 from .disk import MemoryFiles

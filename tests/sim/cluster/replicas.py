@@ -20,12 +20,12 @@ from odradek.broker.replication.taking import Taking
 from odradek.broker.runtime import Runtime
 from odradek.broker.settings.topic_config import TopicConfig
 from odradek.broker.tasks import TaskSupervisor
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
+from odradek.storage.directory.log_dirs import LogDirs
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log.log import Log
 from odradek.storage.log.plans import CheckpointPlan, FlushPlan
 from odradek.storage.log.staging import Staged
-from odradek.storage.log_dirs import LogDirs
 
 from .world import NOTHING
 

@@ -8,7 +8,7 @@ from typing import Final
 from unittest import mock
 
 from odradek.protocol.records import iter_batches, read_header, set_offset_and_epoch
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.files import FileSystem
 from odradek.storage.log import following
 from odradek.storage.log.log import Log

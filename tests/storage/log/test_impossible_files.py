@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from odradek.protocol.primitives import INT64_MAX
-from odradek.storage.checkpoint import OFFSET_MAX, parse_epochs, parse_offsets
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.checkpoint import OFFSET_MAX, parse_epochs, parse_offsets
+from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.errors import DataDirError
 from odradek.storage.retention import expire, remove_plan
 

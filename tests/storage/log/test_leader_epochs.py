@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.storage.checkpoint import parse_epochs
+from odradek.storage.directory.checkpoint import parse_epochs
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log.leader_epochs import LeaderEpochs
 

@@ -11,12 +11,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from ..errors import DataDirError, LogDirFailed
+from ..files import FileSystem
+from ..log.log import Log
+from ..log.log_config import LogConfig
 from .checkpoint import TopicPartition
 from .data_dir import DataDir
-from .errors import DataDirError, LogDirFailed
-from .files import FileSystem
-from .log.log import Log
-from .log.log_config import LogConfig
 from .meta_properties import MetaProperties
 from .moving import resolve
 from .suspicion import settle

@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
+from ..files import FileSystem
+from ..log.log import Log
+from ..log.plans import CheckpointPlan
+from ..recovery.load import LoadHints
 from .checkpoint import (
     CLEANER,
     HIGH_WATERMARK,
@@ -12,10 +16,6 @@ from .checkpoint import (
     read_offsets,
     render_offsets,
 )
-from .files import FileSystem
-from .log.log import Log
-from .log.plans import CheckpointPlan
-from .recovery.load import LoadHints
 
 
 class Checkpoints(NamedTuple):

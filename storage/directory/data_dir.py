@@ -11,6 +11,13 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import Final
 
+from ..errors import DataDirError, LogDirFailed, StorageError
+from ..files import FileLock, FileSystem
+from ..log.log import DIRECTORY_NAME_MAX, STRAY_SUFFIX, Log
+from ..log.log_config import LogConfig
+from ..log.plans import CheckpointPlan, CreatePlan, DeletePlan, FlushPlan
+from ..recovery.load import LoadHints, create_log, load_log
+from ..recovery.load_report import LoadReport
 from .checkpoint import (
     CLEAN_SHUTDOWN,
     CLEANER,
@@ -21,20 +28,13 @@ from .checkpoint import (
 )
 from .checkpoints import Checkpoints, checkpoint_plan
 from .closing import close_steps
-from .errors import DataDirError, LogDirFailed, StorageError
-from .files import FileLock, FileSystem
 from .found_partition import FoundPartition, Unserved
-from .log.log import DIRECTORY_NAME_MAX, STRAY_SUFFIX, Log
-from .log.log_config import LogConfig
-from .log.plans import CheckpointPlan, CreatePlan, DeletePlan, FlushPlan
 from .meta_properties import (
     META_PROPERTIES,
     MetaProperties,
     read_meta_properties,
     render_meta_properties,
 )
-from .recovery.load import LoadHints, create_log, load_log
-from .recovery.load_report import LoadReport
 from .suspicion import Suspicion
 
 logger: Final = logging.getLogger("odradek.storage")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from odradek.protocol.records import iter_batches
-from odradek.storage import checkpoint
-from odradek.storage.checkpoint import (
+from odradek.storage.directory import checkpoint
+from odradek.storage.directory.checkpoint import (
     parse_epochs,
     parse_offsets,
     parse_partition_metadata,
@@ -16,13 +16,13 @@ from odradek.storage.checkpoint import (
     render_offsets,
     render_partition_metadata,
 )
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.producer_snapshot import decode_snapshot, encode_snapshot
 from tests.support.unpacking import unpack
 
-from .support import WALL_MS, UnsyncedFileSystem, files_of
+from ..support import WALL_MS, UnsyncedFileSystem, files_of
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "storage"
 SIDE_FILES = {".index", ".timeindex", ".txnindex", ".snapshot"}

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from odradek.storage.survey import batches
+from odradek.storage.directory.survey import batches
 from tests.support.descriptors import open_below
 
-from .support import SMALL, append_values, new_log
+from ..support import SMALL, append_values, new_log
 
 
 def test_segments_are_closed_behind_the_look(tmp_path: Path) -> None:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from odradek.storage.directory.log_dirs import LogDirs
+from odradek.storage.directory.moving import MARKER, Copy, future_directory
 from odradek.storage.errors import DataDirError, DiskFull
 from odradek.storage.files import FileLock
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.log_file import Bytes, fail
-from odradek.storage.log_dirs import LogDirs
-from odradek.storage.moving import MARKER, Copy, future_directory
 
-from .support import SMALL, WALL_MS, UnsyncedFileSystem, append_values, contents
+from ..support import SMALL, WALL_MS, UnsyncedFileSystem, append_values, contents
 
 
 def opened(path: Path, *names: str, files: UnsyncedFileSystem | None = None) -> LogDirs:

@@ -13,9 +13,9 @@ import logging
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple, Self
 
+from ..errors import DiskFull
+from ..files import FileSystem
 from .checkpoint import TopicPartition, parse_lines, render_lines
-from .errors import DiskFull
-from .files import FileSystem
 
 logger: Final = logging.getLogger("odradek.storage")
 

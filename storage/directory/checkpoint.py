@@ -10,7 +10,7 @@ from typing import Final
 
 from odradek.protocol.primitives import INT32_MAX, INT64_MAX, uuid_bytes, uuid_text
 
-from .files import FileSystem
+from ..files import FileSystem
 
 logger: Final = logging.getLogger("odradek.storage")
 

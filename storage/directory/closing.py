@@ -8,10 +8,10 @@ from collections.abc import Generator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from ..files import FileSystem
+from ..log.log import Log
+from ..log.plans import FlushPlan
 from .checkpoint import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_TEXT
-from .files import FileSystem
-from .log.log import Log
-from .log.plans import FlushPlan
 
 if TYPE_CHECKING:
     from .data_dir import DataDir

@@ -19,13 +19,13 @@ from typing import Final
 
 from odradek.protocol.records import iter_batches
 
+from ..errors import DataDirError
+from ..log.leader_epochs import LeaderEpochs
+from ..log.log import DELETED_SUFFIX, Log
+from ..log.plans import DeletePlan
+from ..log.producer_state import ProducerState
+from ..log.span import Span
 from .data_dir import DataDir
-from .errors import DataDirError
-from .log.leader_epochs import LeaderEpochs
-from .log.log import DELETED_SUFFIX, Log
-from .log.plans import DeletePlan
-from .log.producer_state import ProducerState
-from .log.span import Span
 
 logger: Final = logging.getLogger("odradek.storage")
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from odradek.storage.data_dir import DataDir
+from odradek.storage.directory.data_dir import DataDir
+from odradek.storage.directory.meta_properties import MetaProperties
 from odradek.storage.errors import DataDirError, LogDirFailed
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.plans import create_together
-from odradek.storage.meta_properties import MetaProperties
 
-from .support import WALL_MS, UnsyncedFileSystem, append_values, contents
+from ..support import WALL_MS, UnsyncedFileSystem, append_values, contents
 
 CLUSTER_ID = "abcdefghijklmnopqrstuv"
 MARKER = ".kafka_cleanshutdown"

@@ -3,8 +3,8 @@
 import re
 from typing import Final, NamedTuple
 
-from .errors import DataDirError
-from .files import FileSystem
+from ..errors import DataDirError
+from ..files import FileSystem
 
 META_PROPERTIES: Final = "meta.properties"
 _PROPERTY: Final = re.compile(r"((?:\\.|[^\\:=\s])+)\s*[:=\s]\s*(.*)")

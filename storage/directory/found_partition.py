@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from ..recovery.load import LoadHints
 from .checkpoint import TopicPartition
-from .recovery.load import LoadHints
 
 
 class FoundPartition(NamedTuple):

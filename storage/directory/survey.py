@@ -9,12 +9,12 @@ from typing import Final, NamedTuple
 
 from odradek.protocol.records import BatchHeader
 
+from ..errors import CorruptLog
+from ..files import FileInfo, FileSystem
+from ..log.producer_snapshot import decode_snapshot, snapshot_offsets, snapshot_path
+from ..log.segment import LOG_SUFFIX
+from ..log.walk import walk_headers
 from .checkpoint import LEADER_EPOCH, PARTITION_METADATA, parse_epochs, read_topic_id
-from .errors import CorruptLog
-from .files import FileInfo, FileSystem
-from .log.producer_snapshot import decode_snapshot, snapshot_offsets, snapshot_path
-from .log.segment import LOG_SUFFIX
-from .log.walk import walk_headers
 
 logger: Final = logging.getLogger("odradek.storage")
 
