@@ -16,12 +16,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from odradek.protocol.primitives import INT32_MAX
-from odradek.storage.cleanable import Cleanable, cleanable, filthiest
 from odradek.storage.errors import CorruptLog, DiskFull, LogDirFailed, StorageError
 from odradek.storage.jobs import Result
 from odradek.storage.log.log import Log
-from odradek.storage.retention import UnlinkPlan
-from odradek.storage.swap import Swap, remove_cleaned
+from odradek.storage.upkeep.cleanable import Cleanable, cleanable, filthiest
+from odradek.storage.upkeep.retention import UnlinkPlan
+from odradek.storage.upkeep.swap import Swap, remove_cleaned
 
 from ..config import Config
 from ..jobs import JobFailed

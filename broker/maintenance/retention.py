@@ -12,7 +12,7 @@ from typing import Final
 
 from odradek.storage.errors import DiskFull, LogDirFailed, StorageError
 from odradek.storage.log.log import Log
-from odradek.storage.retention import (
+from odradek.storage.upkeep.retention import (
     expire,
     knows_producers_from,
     remove_plan,

@@ -38,7 +38,7 @@ from ..log.segment import (
     create_segment,
 )
 from ..log.segments import Segments
-from ..swap import SWAP_SUFFIX, complete_swaps
+from ..upkeep.swap import SWAP_SUFFIX, complete_swaps
 from .aside import set_aside_tail
 from .epoch_rebuild import load_epochs
 from .index_check import check_indexes

@@ -20,7 +20,7 @@ from odradek.storage.errors import DiskFull, LogDirFailed, StorageError
 from odradek.storage.files import RealFileSystem
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
-from odradek.storage.retention import expire, remove_plan, removed, start_plan
+from odradek.storage.upkeep.retention import expire, remove_plan, removed, start_plan
 
 from .faulty_os import SHORT, TORN, Fault, FaultyOs
 from .support import WALL_MS, append, batch_of, contents

@@ -21,7 +21,6 @@ from odradek.protocol.records import (
     control_batch,
     read_header,
 )
-from odradek.storage.cleanable import cleanable
 from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.files import RealFileSystem
 from odradek.storage.inspect import Finding, Grade, ReadOnlyFileSystem
@@ -30,7 +29,8 @@ from odradek.storage.inspect.context import Context
 from odradek.storage.jobs import run_job
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
-from odradek.storage.swap import Swap
+from odradek.storage.upkeep.cleanable import cleanable
+from odradek.storage.upkeep.swap import Swap
 from tests.kafka.java import ToolRunner
 from tests.support.unpacking import unpack
 from tests.wire.kafka_dump import in_kafkas_words

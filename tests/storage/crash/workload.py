@@ -14,7 +14,7 @@ from odradek.storage.log import following
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.staging import Staged
-from odradek.storage.retention import (
+from odradek.storage.upkeep.retention import (
     expire,
     knows_producers_from,
     remove_plan,

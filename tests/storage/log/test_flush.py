@@ -20,7 +20,7 @@ from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.log_file import LogFile
 from odradek.storage.log.producer_snapshot import snapshot_offsets
-from odradek.storage.retention import start_plan
+from odradek.storage.upkeep.retention import start_plan
 from tests.support.descriptors import open_below
 
 from ..support import WALL_MS, append, batch_of, contents, flush

@@ -15,15 +15,15 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
-from .errors import DiskFull, LogDirFailed
-from .files import FileSystem
-from .log.cutting import cut_start
-from .log.log import Log
-from .log.log_config import LogConfig
-from .log.plans import FlushPlan
-from .log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from .log.producer_snapshot import snapshot_offsets, snapshot_path
-from .log.segment import Segment
+from ..errors import DiskFull, LogDirFailed
+from ..files import FileSystem
+from ..log.cutting import cut_start
+from ..log.log import Log
+from ..log.log_config import LogConfig
+from ..log.plans import FlushPlan
+from ..log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from ..log.producer_snapshot import snapshot_offsets, snapshot_path
+from ..log.segment import Segment
 
 FILE_DELETED_SUFFIX: Final = ".deleted"
 

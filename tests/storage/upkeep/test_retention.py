@@ -19,7 +19,7 @@ from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.log_file import Bytes
 from odradek.storage.log.plans import FlushPlan
 from odradek.storage.recovery.load import LoadHints
-from odradek.storage.retention import (
+from odradek.storage.upkeep.retention import (
     count_deletable,
     expire,
     knows_producers_from,
@@ -30,8 +30,8 @@ from odradek.storage.retention import (
 )
 from tests.seeds import seeds
 
-from .crash.disk import Fate, Mark, Operation, RecordingFiles, crash, kept, lost, mangled
-from .support import (
+from ..crash.disk import Fate, Mark, Operation, RecordingFiles, crash, kept, lost, mangled
+from ..support import (
     SMALL,
     WALL_MS,
     UnsyncedFileSystem,

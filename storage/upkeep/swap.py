@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.records import BatchHeader
 
-from .errors import CorruptLog, LogDirFailed
-from .files import FileInfo, FileSystem
-from .log.log_file import LogFile
-from .log.producer_snapshot import snapshot_path
-from .log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, Segment
-from .log.txn_index import decode_aborted, encode_aborted
-from .recovery.segment_scan import ScanStart, scan_segment
+from ..errors import CorruptLog, LogDirFailed
+from ..files import FileInfo, FileSystem
+from ..log.log_file import LogFile
+from ..log.producer_snapshot import snapshot_path
+from ..log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, Segment
+from ..log.txn_index import decode_aborted, encode_aborted
+from ..recovery.segment_scan import ScanStart, scan_segment
 
 if TYPE_CHECKING:
-    from .log.log import Log
+    from ..log.log import Log
 
 logger: Final = logging.getLogger("odradek.storage")
 

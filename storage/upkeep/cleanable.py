@@ -15,8 +15,8 @@ from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.primitives import INT64_MAX
 from odradek.protocol.records import HEADER_SIZE_BYTES, read_header
 
-from .log.log import Log
-from .log.segment import Segment
+from ..log.log import Log
+from ..log.segment import Segment
 from .retention import newest_ms
 
 logger: Final = logging.getLogger("odradek.storage")

@@ -8,11 +8,11 @@ from typing import Final
 import pytest
 
 from odradek.protocol.records import MarkerType, Record, build_batch, control_batch, read_header
-from odradek.storage.cleanable import Cleanable, cleanable, filthiest
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
+from odradek.storage.upkeep.cleanable import Cleanable, cleanable, filthiest
 
-from .support import WALL_MS, append, new_log, reload
+from ..support import WALL_MS, append, new_log, reload
 
 COMPACT: Final = LogConfig(compacts=True, deletes=False)
 OLD_MS: Final = 100_000  # so old is the first segment, the next ones are younger by

@@ -18,7 +18,6 @@ from odradek.protocol.records import (
     iter_batches,
     iter_records,
 )
-from odradek.storage.cleanable import cleanable
 from odradek.storage.errors import CorruptLog, DiskFull
 from odradek.storage.jobs import run_job
 from odradek.storage.log.log import Log
@@ -26,11 +25,12 @@ from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.txn_index import decode_aborted
 from odradek.storage.log.walk import walk_headers
 from odradek.storage.recovery.load import LoadHints, load_log
-from odradek.storage.swap import Swap, complete_swaps, remove_cleaned
+from odradek.storage.upkeep.cleanable import cleanable
+from odradek.storage.upkeep.swap import Swap, complete_swaps, remove_cleaned
 from tests.seeds import seeds
 
-from .crash.disk import Fate, RecordingFiles, Sync, crash, kept, lost, mangled
-from .support import (
+from ..crash.disk import Fate, RecordingFiles, Sync, crash, kept, lost, mangled
+from ..support import (
     WALL_MS,
     UnsyncedFileSystem,
     append,
