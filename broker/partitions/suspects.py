@@ -1,10 +1,10 @@
 """The suspect replicas of this broker: whether they may lead, and what ends the suspicion.
 
 A replica is suspect (`storage/directory/suspicion.py`) if it may lack records that were committed.
-As long as another replica in sync leads nothing is lost: a suspect one follows it and catches up. If it is to
-lead itself, `odradek.unclean.last.replica` decides: it does, as in Kafka, or it declines. Then the
-controller elects another one in sync; and if it was the last one it waits until the loss is
-accepted, or the controller has compared all replicas.
+As long as another replica in sync leads nothing is lost: a suspect one follows it and catches up.
+If it is to lead itself, `odradek.unclean.last.replica` decides: it does, as in Kafka, or it
+declines. Then the controller elects another one in sync; and if it was the last one it waits until
+the loss is accepted, or the controller has compared all replicas.
 
 Whatever is set, a suspect replica does not lead on in a leader epoch in which it may have led
 before, while others in sync are alive. A machine may be gone and back while there is no controller,
