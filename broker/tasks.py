@@ -36,7 +36,7 @@ class TaskSupervisor:
 
     def __init__(self, on_failure: Callable[[str, Exception], None] | None = None) -> None:
         self._on_failure = on_failure
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._closed = False
 
     def __len__(self) -> int:
@@ -52,11 +52,11 @@ class TaskSupervisor:
             coroutine.close()
             raise RuntimeError(f"task {name} spawned after close")
         task = asyncio.create_task(self._run(coroutine, name), name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         # A task cancelled before its first step never enters _run: its coroutine is closed here,
         # else Python would warn that it was never awaited.
         task.add_done_callback(lambda _: coroutine.close())
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._tasks.pop)
         return task
 
     async def finish(self, coroutine: Coroutine[object, object, T]) -> T:
@@ -65,8 +65,8 @@ class TaskSupervisor:
         Raises: what it raises; that is logged if nobody waits, but for what the caller was refused.
         """
         task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:

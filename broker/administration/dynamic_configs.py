@@ -82,7 +82,7 @@ class DynamicConfigs:
         self._is_stale = False
         self._allowed_unclean = node.config.unclean_leader_election_enable
         self._handled = -1  # the number of the last notification
-        self._waiters: set[tuple[int, asyncio.Future[None]]] = set()
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self.on_broker_changed: list[Callable[[], None]] = []
         """Called when settings of this broker have changed, which are then in `node.config`."""
         self.on_topic_changed: list[Callable[[], None]] = []
@@ -294,14 +294,16 @@ class DynamicConfigs:
         number = await change_config(self._session, entity_path, plan, conditions=conditions)
         if number > self._handled:
             handled = asyncio.get_running_loop().create_future()
-            self._waiters.add((number, handled))
+            self._waiters.append((number, handled))
             await handled
 
     def _wake_waiters(self) -> None:
-        for waiter in [waiter for waiter in self._waiters if waiter[0] <= self._handled]:
-            self._waiters.discard(waiter)
-            if not waiter[1].done():
-                waiter[1].set_result(None)
+        waiters, self._waiters = self._waiters, []
+        for number, handled in waiters:
+            if number > self._handled:
+                self._waiters.append((number, handled))
+            elif not handled.done():
+                handled.set_result(None)
 
 
 def _layer_and_names(layer: Mapping[str, Texts]) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from .waiters import Waiter
+from .waiters import Waiter, Waiters
 
 NameT = TypeVar("NameT", bound=Hashable)
 
@@ -20,9 +20,9 @@ class News(Generic[NameT]):
         self._has_come = False
         self._is_over = False
         self._on_news: Callable[[], None] | None = None
-        self._watched: dict[NameT, tuple[object, Sequence[set[Waiter]], Waiter]] = {}
+        self._watched: dict[NameT, tuple[object, Sequence[Waiters], Waiter]] = {}
 
-    def watch(self, name: NameT, owner: object, waiters: Sequence[set[Waiter]]) -> None:
+    def watch(self, name: NameT, owner: object, waiters: Sequence[Waiters]) -> None:
         """Hear of a partition; of this one, if another was called so."""
         known = self._watched.get(name)
         if known is not None:
@@ -78,9 +78,10 @@ class News(Generic[NameT]):
     def forget(self, name: NameT) -> None:
         """Hear of it no more."""
         self.noted.pop(name, None)
-        _, waiters, waiter = self._watched.pop(name, (None, (), None))
-        for those in waiters:
-            those.discard(waiter)
+        if name in self._watched:
+            _, waiters, waiter = self._watched.pop(name)
+            for those in waiters:
+                those.discard(waiter)
 
     def end(self) -> None:
         """Hear of nothing any more."""

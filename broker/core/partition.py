@@ -23,7 +23,6 @@ from .followers import FetchingReplica, Follower
 from .isr import CommittedIsr, Isr, Outcome, PendingExpand, PendingShrink, Proposal, outcome_of
 from .partition_state import PartitionState
 from .replica import Replica
-from .waiters import wake
 
 
 class Partition(Replica):
@@ -158,7 +157,7 @@ class Partition(Replica):
             self._note_due()
         self._advance_high_watermark()
         if self.end_waiters:
-            wake(self.end_waiters)
+            self.end_waiters.wake()
         return base_offset
 
     @property
@@ -236,7 +235,7 @@ class Partition(Replica):
             follower.is_joining = False
         if gone:
             self._advance_high_watermark()
-        wake(self.waiters)
+        self.waiters.wake()
 
     def _may_join(self, follower: Follower, *, is_alive: bool) -> bool:
         return (
@@ -330,7 +329,7 @@ class Partition(Replica):
         if offset > log.high_watermark and not self.has_strangers:
             log.high_watermark = offset
             if self.waiters:
-                wake(self.waiters)
+                self.waiters.wake()
 
     def _replicated(self, offset: int) -> int:
         """Up to where, at most `offset`, all have the log that are or will be in sync."""

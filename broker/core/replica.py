@@ -15,7 +15,7 @@ from odradek.storage.log.staging import Staged
 
 from ..settings.topic_config import TopicConfig
 from .partition_state import PartitionState
-from .waiters import Waiter, wake
+from .waiters import Waiters
 
 FETCHED_BATCHES_AT_ONCE: Final = 32  # some tenths of a millisecond
 FETCHED_BYTES_AT_ONCE: Final = 1 << 18
@@ -48,9 +48,9 @@ class Replica:
         self.log = log
         self.configure(config)
         self.state = state
-        self.waiters: set[Waiter] = set()
+        self.waiters: Waiters = Waiters()
         """Told when the high watermark has moved, or the partition's role has changed."""
-        self.end_waiters: set[Waiter] = set()
+        self.end_waiters: Waiters = Waiters()
         """Told when the log end has moved, or the partition's role has changed."""
         self.flush_due = 0
         """Up to this offset the log has to be durable before anything more is answered."""
@@ -114,7 +114,7 @@ class Replica:
         readable_end = log.high_watermark
         log.high_watermark = high_watermark
         if log.high_watermark != readable_end and self.waiters:
-            wake(self.waiters)
+            self.waiters.wake()
         if log_start_offset > log.log_start_offset:
             log.advance_log_start(min(log_start_offset, log.high_watermark))
 
@@ -141,8 +141,8 @@ class Replica:
 
     def wake(self) -> None:
         """Something that a waiter may wait for has happened."""
-        wake(self.waiters)
-        wake(self.end_waiters)
+        self.waiters.wake()
+        self.end_waiters.wake()
 
     def _note_due(self: Self) -> None:
         """So many records are not durable; those that a flush is under way for do not count."""

@@ -5,9 +5,22 @@ from collections.abc import Callable
 Waiter = Callable[[], None]
 
 
-def wake(waiters: set[Waiter]) -> None:
-    """Tell all of them."""
-    for waiter in list(waiters):
-        # One that was told may append, and so wake the others, who then may wait no longer.
-        if waiter in waiters:
-            waiter()
+class Waiters(dict[Waiter, None]):
+    """Callbacks, told in the order in which they came: that of a set changes from run to run."""
+
+    __slots__ = ()
+
+    def add(self, waiter: Waiter) -> None:
+        """Tell it until it is discarded."""
+        self[waiter] = None
+
+    def discard(self, waiter: Waiter) -> None:
+        """Tell it no more, if it was told at all."""
+        self.pop(waiter, None)
+
+    def wake(self) -> None:
+        """Tell all of them."""
+        for waiter in list(self):
+            # One that was told may append, and so wake the others, who then may wait no longer.
+            if waiter in self:
+                waiter()

@@ -46,7 +46,7 @@ from ..core.fetch_topics import part_of
 from ..core.followers import FetchingReplica
 from ..core.news import News
 from ..core.partition import Partition
-from ..core.waiters import Waiter
+from ..core.waiters import Waiters
 from ..net.call import Call
 from ..node import Node
 from .fetch_requests import begin_fetch, lookup_of, replica_id_of, replica_of
@@ -247,7 +247,7 @@ class _Answering:
         if read.partition is not None:
             news.watch(read.fetch.key, read.partition, self._waiters(read.partition))
 
-    def _waiters(self, partition: Partition) -> Sequence[set[Waiter]]:
+    def _waiters(self, partition: Partition) -> Sequence[Waiters]:
         if self._replica is None:
             return (partition.waiters,)
         if self._node.nearest_replica is None:

@@ -38,7 +38,7 @@ class Connections:
         self._send_buffer_bytes = config.socket_send_buffer_bytes
         self._receive_buffer_bytes = config.socket_receive_buffer_bytes
         self._offload = runtime.offload
-        self._open: set[Connection] = set()
+        self._open: dict[Connection, None] = {}
         self._per_host: Counter[str] = Counter()
         self._waiting_for_memory: list[Connection] = []
         self._wakes_memory_waiters = False
@@ -82,7 +82,7 @@ class Connections:
 
     def add(self, connection: Connection) -> None:
         """A connection has been accepted."""
-        self._open.add(connection)
+        self._open[connection] = None
         self._per_host[connection.host] += 1
         self.limits_changed()
 
@@ -95,7 +95,7 @@ class Connections:
 
     def forget(self, connection: Connection) -> None:
         """A connection has been closed."""
-        self._open.discard(connection)
+        self._open.pop(connection, None)
         self._per_host[connection.host] -= 1
         if self._per_host[connection.host] <= 0:
             del self._per_host[connection.host]

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -14,6 +14,7 @@ from odradek.broker.core.fetch_session import (
     is_sessionless,
     next_epoch,
 )
+from odradek.broker.core.waiters import Waiters
 from odradek.protocol.errors import ErrorCode
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "fetch_sessions.tsv"
@@ -100,7 +101,7 @@ def test_sessions_of_followers_that_are_gone_end() -> None:
     fetcher.now_ms = 1
     alive = fetcher.open(A0, follower=True)
     sessions = fetcher.sessions.slots
-    waiters: set[Callable[[], None]] = set()
+    waiters = Waiters()
     news = sessions.sessions[gone].news
     assert news is not None
     news.watch(A0, sessions, [waiters])

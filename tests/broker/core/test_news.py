@@ -5,14 +5,14 @@ from random import Random
 from odradek.broker.core.fetch_session import FetchContext, FetchSessions, PartitionFetch
 from odradek.broker.core.fetch_session_slots import LOOK_MS
 from odradek.broker.core.news import News
-from odradek.broker.core.waiters import Waiter, wake
+from odradek.broker.core.waiters import Waiters
 
 
 class Watched:
     """Some partitions, by letters, and who waits for each."""
 
     def __init__(self) -> None:
-        self.waiters: dict[str, set[Waiter]] = {name: set() for name in "abc"}
+        self.waiters: dict[str, Waiters] = {name: Waiters() for name in "abc"}
         self.news: News[str] = News()
         for name, waiters in self.waiters.items():
             self.news.watch(name, self, [waiters])
@@ -23,7 +23,7 @@ class Watched:
 
     def happens(self, *names: str) -> None:
         for name in names:
-            wake(self.waiters[name])
+            self.waiters[name].wake()
 
 
 def test_news_are_noted_in_their_order_and_go_on_coming() -> None:
@@ -66,10 +66,10 @@ def test_another_who_listens_is_not_cut_off() -> None:
 
 def test_another_partition_of_the_same_name_is_heard_instead() -> None:
     watched = Watched()
-    anew: set[Waiter] = set()
+    anew: Waiters = Waiters()
     watched.news.watch("a", anew, [anew])
     assert not watched.waiters["a"]
-    wake(anew)
+    anew.wake()
     assert "a" in watched.news.noted
     watched.news.watch("a", anew, [anew])
     assert len(anew) == 1
@@ -152,7 +152,7 @@ def test_a_session_that_is_closed_waits_for_nothing() -> None:
     session = Session()
     news = session.ask().news
     assert news is not None
-    waiters: set[Waiter] = set()
+    waiters: Waiters = Waiters()
     news.watch(("a", 0), waiters, [waiters])
     session.sessions.slots.close(session._id)
     assert not waiters

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.core.news import News
-from odradek.broker.core.waiters import Waiter, wake
+from odradek.broker.core.waiters import Waiters
 from odradek.broker.handlers.parked_fetch import ParkedFetch
 from odradek.protocol.messages.k01_fetch import FetchResponse
 
@@ -20,7 +20,7 @@ class Reading:
     """Has enough once it is told so."""
 
     def __init__(self, partitions: int) -> None:
-        self.news: list[set[Waiter]] = [set() for _ in range(partitions)]
+        self.news: list[Waiters] = [Waiters() for _ in range(partitions)]
         self.reads: list[Any] = [
             SimpleNamespace(partition=number, span=None) for number in range(partitions)
         ]
@@ -67,10 +67,10 @@ def test_only_what_has_news_is_read_and_once_a_turn() -> None:
         reading = Reading(3)
         parked = reading.park()
         for number in (2, 0, 2):
-            wake(reading.news[number])
+            reading.news[number].wake()
         await turn()
         assert reading.looked == [{0, 2}]
-        wake(reading.news[1])
+        reading.news[1].wake()
         reading.has_enough = True
         assert isinstance(await parked, FetchResponse)
         assert reading.looked == [{0, 2}, {1}]
@@ -95,7 +95,7 @@ def test_who_owes_the_answer_is_told_in_the_same_turn() -> None:
         told: list[bool] = []
         parked.on_end = lambda task: told.append(task.done())
         reading.has_enough = True
-        wake(reading.news[0])
+        reading.news[0].wake()
         await asyncio.sleep(0)
         assert told == [True]
 
@@ -106,7 +106,7 @@ def test_nobody_wants_it_any_more() -> None:
     async def test() -> None:
         reading = Reading(2)
         parked = reading.park()
-        wake(reading.news[0])
+        reading.news[0].wake()
         assert parked.cancel()
         assert not any(reading.news)
         await turn()
@@ -122,7 +122,7 @@ def test_what_is_answered_goes_at_once() -> None:
         reading = Reading(2)
         parked = reading.park()
         reading.has_enough = True
-        wake(reading.news[0])
+        reading.news[0].wake()
         await parked
         gone = weakref.ref(parked)
         del parked
@@ -141,7 +141,7 @@ def test_a_bug_leaves_nobody_waiting() -> None:
         reading = Reading(1)
         parked = reading.park()
         reading.breaks = True
-        wake(reading.news[0])
+        reading.news[0].wake()
         with pytest.raises(ZeroDivisionError):
             await parked
         assert not any(reading.news)
