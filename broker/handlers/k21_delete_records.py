@@ -93,22 +93,30 @@ def _delete_before(offset: int, partition: Partition) -> int:
 async def _make_durable(moved: list[_Moved], node: Node) -> list[_Moved]:
     """Those whose starts survive a crash from here on; a directory that is full keeps only its own.
 
-    The others are refused.
+    The others are refused.  A replica that goes into another directory meanwhile has its start
+    written down there.
     """
-    replicas, durable = node.replicas, []
-    by_dir: dict[DataDir | None, list[_Moved]] = {}
-    for each in moved:
-        data_dir = replicas.log_dirs.of(each.partition.log.directory)
-        by_dir.setdefault(data_dir, []).append(each)
-    for data_dir, those in by_dir.items():
-        try:
-            await replicas.checkpoint(data_dir)
-        except LogDirFailed as error:
-            for each in those:
-                _refuse(each.result, code_of(error))
-        else:
-            durable += those
-    return durable
+    replicas, refused = node.replicas, []
+    while unsafe := [each for each in moved if each not in refused and _is_unsafe(each, node)]:
+        by_dir: dict[DataDir | None, list[_Moved]] = {}
+        for each in unsafe:
+            data_dir = replicas.log_dirs.of(each.partition.log.directory)
+            by_dir.setdefault(data_dir, []).append(each)
+        for data_dir, those in by_dir.items():
+            try:
+                await replicas.checkpoint(data_dir)
+            except LogDirFailed as error:
+                for each in those:
+                    _refuse(each.result, code_of(error))
+                refused += those
+    return [each for each in moved if each not in refused]
+
+
+def _is_unsafe(moved: _Moved, node: Node) -> bool:
+    """Whether a crash would take the start back; of what is gone from here nothing is promised."""
+    log, state = moved.partition.log, moved.partition.state
+    is_here = node.replicas.partitions.get((state.topic, state.partition)) is moved.partition
+    return is_here and log.flushing.safe_start_offset(log) < moved.offset
 
 
 async def _wait_for_followers(moved: list[_Moved], timeout_ms: int, node: Node) -> None:

@@ -248,8 +248,10 @@ class _Move:
             await self._sync(self._data_dir)
             self._check()
             await self._catch_up(copy)
-            while self._future.recovery_point < self._source.recovery_point:
+            while not copy.is_as_safe:
+                copy.follow()
                 await self._flush()
+                await self._replicas.checkpoint(self._data_dir)
                 self._check()
                 await self._catch_up(copy)
             plan = self._swap(copy)
@@ -340,7 +342,7 @@ class _Move:
         key = source.topic, source.partition
         copy.skip_to_end(self._runtime.clock.wall_ms())
         copy.complete()
-        assert future.recovery_point >= source.recovery_point
+        assert copy.is_as_safe
         del self._data_dir.futures[key]
         del self._source_dir.logs[key]
         self._data_dir.logs[key] = future

@@ -55,6 +55,14 @@ class Copy:
         """Offsets that are still to be copied."""
         return self.source.log_end_offset - self.future.log_end_offset
 
+    @property
+    def is_as_safe(self) -> bool:
+        """Whether a crash takes no more from the copy than it would from the old log."""
+        source, future = self.source, self.future
+        source_start = source.flushing.safe_start_offset(source)
+        future_start = future.flushing.safe_start_offset(future)
+        return future.recovery_point >= source.recovery_point and future_start >= source_start
+
     def _must_restart(self) -> bool:
         """Whether the old log is another one than the one that was copied so far."""
         source, future = self.source, self.future
@@ -116,9 +124,10 @@ class Copy:
                 future.restart_at(first.base_offset)
                 future.producers = producers
         future.append_as_follower(memoryview(data), wall_ms=wall_ms)
-        self._follow()
+        self.follow()
 
-    def _follow(self) -> None:
+    def follow(self) -> None:
+        """Take over what the old log says of itself, as far as the copy goes."""
         source, future = self.source, self.future
         future.config = source.config
         future.high_watermark = source.high_watermark
@@ -135,7 +144,7 @@ class Copy:
         """The copy has all batches: take over what they do not tell.  Raises: LogDirFailed."""
         source, future = self.source, self.future
         assert self.lag == 0
-        self._follow()
+        self.follow()
         if future.epochs.entries() != source.epochs.entries():
             future.epochs = LeaderEpochs(future.files, future.directory, source.epochs.entries())
             future.epochs.write()
@@ -239,6 +248,10 @@ def _resolve_two(old_dir: DataDir, new_dir: DataDir, key: tuple[str, int]) -> No
     if _is_marked(old) or not _is_marked(new):
         raise _doubled(old.directory, new.directory)
     if new.log_end_offset >= old.log_end_offset:
+        if new.log_start_offset < old.log_start_offset:  # clients may have been told the later one
+            new.high_watermark = max(new.high_watermark, old.log_start_offset)
+            new.advance_log_start(old.log_start_offset)
+            new_dir.checkpoint()
         logger.warning("move is completed directory=%s", new.directory)
         plan = retire(old, old_dir, old.topic_id or bytes(16))
         old_dir.logs.pop(key).abandon()

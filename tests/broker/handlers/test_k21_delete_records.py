@@ -6,15 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.partitions import moves
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k21_delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from odradek.storage.directory import moving
 from odradek.storage.directory.checkpoint import LOG_START, read_offsets
+from odradek.storage.directory.data_dir import DataDir
+from odradek.storage.log.log import Log
+from odradek.storage.log.plans import DeletePlan
 from tests.broker.faults import BROKEN, FULL, FaultyFiles
-from tests.broker.partitions.log_dirs import broker_at, dir_of
+from tests.broker.partitions.log_dirs import HeldOffload, begun, broker_at, dir_of
 from tests.broker.running import RunningBroker, on_broker, running
 from tests.support.awaiting import until
 from tests.support.client import Client
@@ -233,5 +238,42 @@ def test_another_directory_that_is_full(tmp_path: Path) -> None:
                 ("u", 0): (1, 0),
             }
             files.faults = {}
+
+    asyncio.run(main())
+
+
+def test_a_replica_that_changes_its_directory_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its start has to be safe where it is by then, and that disk is full."""
+
+    async def main() -> None:
+        files = FaultyFiles()
+
+        def retire(source: Log, data_dir: DataDir, uuid: bytes) -> DeletePlan:
+            files.where, files.faults = f"/b/{LOG_START}", {"write": FULL}
+            return moving.retire(source, data_dir, uuid)
+
+        monkeypatch.setattr(moves, "retire", retire)
+        async with broker_at(tmp_path, files, NEVER) as broker:
+            client, replicas = await broker.client(), broker.node.replicas
+            let_go = await begun(broker, client, held="FaultyFiles.sync_path")
+            held = broker.node.runtime.offload
+            assert isinstance(held, HeldOffload)
+            await until(lambda: held.is_holding)  # the checkpoints of the move are written
+            checkpoint = replicas.checkpoint
+
+            async def once_it_is_moved(data_dir: DataDir | None = None) -> None:
+                monkeypatch.setattr(replicas, "checkpoint", checkpoint)
+                let_go.set()
+                await until(lambda: dir_of(broker) == "b")
+                await checkpoint(data_dir)
+
+            monkeypatch.setattr(replicas, "checkpoint", once_it_is_moved)
+            while_it_moved = await delete_one(client, 1)
+            files.faults = {}
+            assert while_it_moved == (-1, ErrorCode.KAFKA_STORAGE_ERROR)
+            assert await delete_one(client, 1) == (1, 0)
+            assert read_offsets(broker.files, f"{tmp_path}/b/{LOG_START}") == {("t", 0): 1}
 
     asyncio.run(main())
