@@ -226,7 +226,7 @@ def live_with(fault: Fault, path: Path) -> tuple[Life, FaultyOs, bool]:
 def index_entries_are_written_soon() -> Iterator[None]:
     """So that an append writes them, and not only a flush."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("odradek.storage.index.PENDING_BYTES_MAX", 16)
+        patch.setattr("odradek.storage.log.index.PENDING_BYTES_MAX", 16)
         yield
 
 

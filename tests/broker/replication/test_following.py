@@ -559,7 +559,7 @@ async def test_a_follower_leads_while_a_thread_writes(cluster: Cluster) -> None:
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
     await produce(cluster, 1, b"a", acks=-1)
     await cluster.until_equal()
-    with mock.patch("odradek.storage.log_file.Staged", slow_staged(begun, go_on)):
+    with mock.patch("odradek.storage.log.log_file.Staged", slow_staged(begun, go_on)):
         await produce(cluster, 1, b"lost" * 100_000)
         await until(begun.is_set)
     await cluster[2].take(state_of(2, 1, [2], [1, 2]))

@@ -24,7 +24,7 @@ from tests.support.unpacking import unpack
 
 from ..support import WALL_MS, UnsyncedFileSystem, files_of
 
-VECTORS = Path(__file__).parents[1] / "vectors" / "storage"
+VECTORS = Path(__file__).parents[2] / "vectors" / "storage"
 SIDE_FILES = {".index", ".timeindex", ".txnindex", ".snapshot"}
 CLUSTER_ID = "DF6CJiF1SOisoG3tlt_D8A"
 CONFIGS = {"t1": LogConfig(segment_bytes=20_000, index_interval_bytes=200)}

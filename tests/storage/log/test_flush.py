@@ -67,7 +67,7 @@ def opened(path: Path, files: RealFileSystem) -> DataDir:
 
 @pytest.fixture
 def small_snapshot_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.storage.flush.SNAPSHOT_INTERVAL_BYTES", 2000)
+    monkeypatch.setattr("odradek.storage.log.flush.SNAPSHOT_INTERVAL_BYTES", 2000)
 
 
 @pytest.mark.usefixtures("small_snapshot_interval")

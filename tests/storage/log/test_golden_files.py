@@ -20,7 +20,7 @@ from odradek.storage.log.txn_index import AbortedTransaction, decode_aborted, en
 from odradek.storage.recovery.segment_scan import ScanStart, scan_segment
 from tests.support.unpacking import unpack
 
-VECTORS = Path(__file__).parents[1] / "vectors" / "storage"
+VECTORS = Path(__file__).parents[2] / "vectors" / "storage"
 INTERVALS = {"t1": 200, "codecs": 1000, "aborts": 1000, "compacted": 1000}
 # What a cleaned segment no longer tells: producers whose batches are gone are in its snapshot.
 NOT_TOLD = {

@@ -257,7 +257,7 @@ def test_who_comes_in_between_waits_for_the_thread(log: Log) -> None:
         append_values(log, b"of a leader", leader_epoch=EPOCH + 1)
         appended.set()
 
-    with mock.patch("odradek.storage.log_file.Staged", slow_staged(begun, go_on)):
+    with mock.patch("odradek.storage.log.log_file.Staged", slow_staged(begun, go_on)):
         staged = staged_in(log, fetched(1, 4))
     writing = threading.Thread(target=staged.run)
     writing.start()
@@ -289,7 +289,7 @@ def test_who_comes_in_between_waits_for_a_step_only(log: Log) -> None:
             super()._write(data, position)
 
     with (
-        mock.patch("odradek.storage.log_file.Staged", Slow),
+        mock.patch("odradek.storage.log.log_file.Staged", Slow),
         mock.patch.object(staging, "STEP_BYTES", SIZE_BYTES),
     ):
         staged = staged_in(log, fetched(1, 4))

@@ -306,7 +306,7 @@ def test_producers_are_known_after_recovery(tmp_path: Path, recovery_point: int)
 def test_batches_that_a_snapshot_knows_are_not_noted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("odradek.storage.flush.SNAPSHOT_INTERVAL_BYTES", 1)
+    monkeypatch.setattr("odradek.storage.log.flush.SNAPSHOT_INTERVAL_BYTES", 1)
     log = new_log(tmp_path, LogConfig(index_interval_bytes=10))
     for number in range(10):
         append(log, batch_of([b"v"], producer_id=1, base_sequence=number))
