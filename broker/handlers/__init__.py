@@ -25,10 +25,9 @@ class Need(Enum):
 
     NOTHING = auto()
     BROKER = auto()
-    """To be another broker of the cluster.  The module of this API, and of the next, has
-    `refuse(request, version, code)` for everybody else: the answer as Kafka has it."""
+    """To be another broker of the cluster."""
     BROKER_TO_FOLLOW = auto()
-    """To come where brokers come, if it says that it is one; `refuse` is None if it does not."""
+    """To come where brokers come, if it says that it is one."""
 
 
 class Api:
@@ -46,10 +45,14 @@ class Api:
         "need",
         "refuse",
         "request",
+        "response",
     )
     request: type[Message]
+    response: Callable[..., Message]
     handle: Callable[..., Any]
     refuse: Callable[[Any, int, ErrorCode], Message | None]
+    """`refuse(request, version, code)` answers who lacks what is needed, as Kafka does; None: it is
+    not needed for this request.  A module has its own if the response's error code is not all."""
 
     def __init__(
         self,
@@ -76,14 +79,22 @@ class Api:
 
     def __getattr__(self, name: str) -> Any:
         """Import what is not there yet; afterwards it is an attribute like any other."""
-        if name == "request":
+        if name in ("request", "response"):
             messages = import_module(f"odradek.protocol.messages.{self.module}")
-            self.request = getattr(messages, f"{self.name}Request")
-        elif name in ("handle", "refuse"):
-            setattr(self, name, getattr(import_module(f"{__name__}.{self.module}"), name))
+            setattr(self, name, getattr(messages, f"{self.name}{name.capitalize()}"))
+        elif name == "handle":
+            self.handle = self._handler().handle
+        elif name == "refuse":
+            self.refuse = getattr(self._handler(), name, self._refuse_whole)
         else:
             raise AttributeError(name)
         return object.__getattribute__(self, name)
+
+    def _handler(self) -> Any:
+        return import_module(f"{__name__}.{self.module}")
+
+    def _refuse_whole(self, request: Message, version: int, code: ErrorCode) -> Message:
+        return self.response(error_code=code)
 
 
 APIS: Final[dict[int, Api]] = {

@@ -1,6 +1,6 @@
 """UpdateMetadata 0-8: the controller tells this broker what to tell clients."""
 
-from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.errors import Refused
 from odradek.protocol.messages.k06_update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
@@ -27,8 +27,3 @@ async def handle(request: UpdateMetadataRequest, call: Call, node: Node) -> Upda
     except Refused as refused:
         return UpdateMetadataResponse(error_code=refused.code)
     return UpdateMetadataResponse()
-
-
-def refuse(request: UpdateMetadataRequest, version: int, code: ErrorCode) -> UpdateMetadataResponse:
-    """Refused as a whole."""
-    return UpdateMetadataResponse(error_code=code)

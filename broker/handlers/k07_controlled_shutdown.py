@@ -38,13 +38,6 @@ async def handle(
     )
 
 
-def refuse(
-    request: ControlledShutdownRequest, version: int, code: ErrorCode
-) -> ControlledShutdownResponse:
-    """Refused as a whole."""
-    return ControlledShutdownResponse(error_code=code)
-
-
 def _code(code: ErrorCode, broker_epoch: int) -> ErrorCode:
     if code == ErrorCode.NOT_CONTROLLER:
         return ErrorCode.STALE_CONTROLLER_EPOCH

@@ -44,11 +44,6 @@ async def handle(request: AlterPartitionRequest, call: Call, node: Node) -> Alte
     return AlterPartitionResponse(topics=[*answer.unknown, *answer.topics.values()])
 
 
-def refuse(request: AlterPartitionRequest, version: int, code: ErrorCode) -> AlterPartitionResponse:
-    """Refused as a whole."""
-    return AlterPartitionResponse(error_code=code)
-
-
 class _Answer:
     """The answer as it grows."""
 

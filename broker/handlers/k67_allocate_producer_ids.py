@@ -1,6 +1,6 @@
 """AllocateProducerIds 0: the controller gives a broker a block of producer ids."""
 
-from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.errors import Refused
 from odradek.protocol.messages.k67_allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -20,10 +20,3 @@ async def handle(
     except Refused as refused:
         return AllocateProducerIdsResponse(error_code=refused.code)
     return AllocateProducerIdsResponse(producer_id_start=block.start, producer_id_len=len(block))
-
-
-def refuse(
-    request: AllocateProducerIdsRequest, version: int, code: ErrorCode
-) -> AllocateProducerIdsResponse:
-    """Refused as a whole."""
-    return AllocateProducerIdsResponse(error_code=code)

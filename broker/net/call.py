@@ -1,6 +1,20 @@
-"""What handlers know of the request beside its message: its version, and who sent it."""
+"""What the gate and handlers know of a request beside its message: its version, and who sent it."""
 
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
+
+
+class Principal(NamedTuple):
+    """Who a client is, as Kafka writes it: `User:ANONYMOUS`."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+"""Who has not authenticated; here that is everybody."""
 
 
 class CloseConnection(Exception):
@@ -13,6 +27,7 @@ class Client(Protocol):
     listener_name: str
     host: str
     """The client's address, as text."""
+    principal: Principal
 
     def note_software(self, software: str) -> None:
         """The client has named itself."""

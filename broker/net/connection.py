@@ -20,7 +20,7 @@ from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.primitives import Writer
 from odradek.storage.log.span import Span
 
-from .call import CloseConnection
+from .call import ANONYMOUS, CloseConnection
 from .dispatcher import Dispatcher
 from .receive import FrameBuffer
 
@@ -45,6 +45,7 @@ class Connection(ABC):
         "host",
         "is_gathering",
         "listener_name",
+        "principal",
         "software",
     )
 
@@ -57,6 +58,7 @@ class Connection(ABC):
         """Of the span that comes first, if one does."""
         self.listener_name = listener_name
         self.host = host
+        self.principal = ANONYMOUS
         self.software = ""
         self.closed = False
         self.is_gathering = False

@@ -127,11 +127,11 @@ class Dispatcher:
         else:
             client_id, position = read_client_id(frame, flexible=version >= api.flexible)
         request, _ = api.request.decode(frame, version, position)
-        client, node = self._client, self._node
+        call, node = Call(version, client_id, self._client), self._node
         try:
-            answer = refusal(api, request, version, client, node)
+            answer = refusal(api, request, call, node)
             if answer is None:
-                answer = api.handle(request, Call(version, client_id, client), node)
+                answer = api.handle(request, call, node)
         finally:
             request.release()
         if answer is None:

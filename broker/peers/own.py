@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.protocol.schema import Message
 
 from ..handlers import APIS
-from ..net.call import Call
+from ..net.call import ANONYMOUS, Call
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -16,6 +16,7 @@ class OwnProcess:
     """The client, as handlers see it, when a broker asks itself."""
 
     host = "127.0.0.1"
+    principal = ANONYMOUS
 
     def __init__(self, listener_name: str) -> None:
         self.listener_name = listener_name

@@ -1,6 +1,7 @@
 """What brokers say to each other is taken from brokers: by which listener who may ask for what."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -85,6 +86,18 @@ async def keeps_its_topics(client: Client) -> None:
 async def codes_of_hostile(client: Client) -> list[set[int]]:
     """Of each of their answers."""
     return [set(codes_in(await client.ask(request, version))) for request, version in HOSTILE]
+
+
+@on_broker(both=False)
+async def test_who_is_refused_is_named(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "odradek.broker.access")
+    client = await broker.client()
+    answer = await client.ask(ControlledShutdownRequest(broker_id=0), 1)
+    assert set(codes_in(answer)) == REFUSED
+    named = "api=ControlledShutdown principal=User:ANONYMOUS host=127.0.0.1 listener=PLAINTEXT"
+    assert named in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from odradek.broker.config import Config
 from odradek.broker.handlers import APIS
 from odradek.broker.handlers.k18_api_versions import handle
-from odradek.broker.net.call import Call
+from odradek.broker.net.call import ANONYMOUS, Call
 from odradek.broker.node import Node
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -51,6 +51,7 @@ class Client:
     """Whoever asks."""
 
     listener_name = host = ""
+    principal = ANONYMOUS
 
     def note_software(self, software: str) -> None: ...
 

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.broker.handlers import Answer, Api
 from odradek.broker.net import dispatcher as module
-from odradek.broker.net.call import Call, CloseConnection
+from odradek.broker.net.call import ANONYMOUS, Call, CloseConnection
 from odradek.broker.net.dispatcher import CONTROL_FRAME_BYTES_MAX, PARKED_PRODUCES_MAX, Dispatcher
 from odradek.broker.node import Node
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Truncated, UnsupportedVersion
@@ -34,6 +34,7 @@ class FakeClient:
 
     listener_name = "PLAINTEXT"
     host = "client"
+    principal = ANONYMOUS
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
