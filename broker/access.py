@@ -40,5 +40,5 @@ def refusal(api: Api, request: Message, call: Call, node: "Node") -> Message | N
 
 
 def _is_taken_for_broker(need: Need, client: Client, node: "Node") -> bool:
-    has_others = need is Need.BROKER_TO_FOLLOW or not node.is_alone
+    has_others = need is Need.BROKER_TO_FOLLOW or not node.local.is_alone
     return has_others and client.listener_name in node.broker_listeners

@@ -4,75 +4,64 @@ from typing import TYPE_CHECKING
 
 from odradek.protocol.errors import ErrorCode, Refused
 
-from .administration.client_quotas import ClientQuotas
-from .administration.dynamic_configs import DynamicConfigs
 from .administration.loggers import Loggers
-from .administration.topics import Topics
-from .config import Config
-from .core.fetch_session import FetchSessions, PartitionFetch
+from .core.fetch_session import PartitionFetch
 from .core.partition import Partition
-from .groups.coordinator import GroupCoordinator
-from .member.metadata import MetadataCache
-from .member.producer_ids import ProducerIds
+from .local_broker import LocalBroker
 from .net.eager_future import SettledAnswers
-from .partitions.replicas import Replicas
 from .replication.nearest_replica import NearestReplica
-from .replication.throttles import Throttles
-from .runtime import Runtime
 
 if TYPE_CHECKING:
+    from .administration.client_quotas import ClientQuotas
+    from .administration.dynamic_configs import DynamicConfigs
+    from .administration.topics import Topics
     from .cluster.controller import ClusterController
+    from .groups.coordinator import GroupCoordinator
     from .member.control import ControlRequests
+    from .member.producer_ids import ProducerIds
     from .replication.replicator import Replicator
 
 
 class Node:
-    """One broker, as its handlers know it.
-
-    `topics` and all up to `controller` are set once the broker has its session with the store,
-    before it accepts connections.
-    """
-
-    topics: Topics
-    dynamic_configs: DynamicConfigs
-    client_quotas: ClientQuotas
-    groups: GroupCoordinator
-    producer_ids: ProducerIds
-    control: "ControlRequests"
-    controller: "ClusterController"
-    replicator: "Replicator"
+    """One broker, as its handlers know it; `assembly.py` makes it."""
 
     def __init__(
         self,
-        config: Config,
-        runtime: Runtime,
+        local: LocalBroker,
         *,
-        broker_id: int,
-        metadata: MetadataCache,
-        replicas: Replicas,
+        topics: "Topics",
+        dynamic_configs: "DynamicConfigs",
+        client_quotas: "ClientQuotas",
+        groups: "GroupCoordinator",
+        producer_ids: "ProducerIds",
+        control: "ControlRequests",
+        controller: "ClusterController",
+        replicator: "Replicator",
     ) -> None:
+        config = local.config
+        self.local = local
         self.config = config
-        self.runtime = runtime
-        self.clock = runtime.clock
-        self.broker_id = broker_id
-        self.broker_epoch = -1
-        """The czxid of its registration; -1 before."""
+        self.runtime = local.runtime
+        self.clock = local.clock
+        self.broker_id = local.broker_id
         self.broker_listeners = config.broker_listeners.names
         """By which other brokers come."""
-        self.is_alone = False
-        """Whether there are no others, now or later."""
-        self.metadata = metadata
-        self.replicas = replicas
+        self.metadata = local.metadata
+        self.replicas = local.replicas
+        self.throttles = local.throttles
+        self.fetch_sessions = local.fetch_sessions
+        self.topics = topics
+        self.dynamic_configs = dynamic_configs
+        self.client_quotas = client_quotas
+        self.groups = groups
+        self.producer_ids = producer_ids
+        self.control = control
+        self.controller = controller
+        self.replicator = replicator
         self.loggers = Loggers()
         self.settled_answers = SettledAnswers()
-        self.throttles = Throttles(config, runtime.clock)
-        self.fetch_sessions = FetchSessions(
-            config.max_incremental_fetch_session_cache_slots,
-            partitions_max=config.odradek_fetch_session_partitions_max,
-            randint=runtime.random.randint,
-        )
         self.nearest_replica = NearestReplica.configured(
-            config.replica_selector_class, metadata, runtime.clock
+            config.replica_selector_class, local.metadata, local.clock
         )
         self.decompressed_bytes_max = config.odradek_decompressed_batch_bytes_max
         self.fetch_bytes_max = config.fetch_max_bytes

@@ -24,18 +24,16 @@ from odradek.storage.errors import StorageError
 from odradek.storage.log.log_config import LogConfig
 
 from . import maintenance
-from .administration.client_quotas import ClientQuotas
-from .administration.dynamic_configs import DynamicConfigs, load_broker_configs
-from .administration.topics import Topics
+from .administration.dynamic_configs import load_broker_configs
+from .assembly import assemble
 from .cluster.election import KRaftControls
 from .config import Config, ConfigError
 from .coordination.current import CurrentSession
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import CoordinationError, Session, Store
-from .groups.coordinator import GroupCoordinator
+from .local_broker import LocalBroker
 from .maintenance.loop_watch import watch_loop
 from .member.cluster_directory import brokers_in
-from .member.member import Member
 from .member.membership import (
     CannotJoin,
     agree_on_cluster_id,
@@ -260,7 +258,7 @@ class Broker:
         plain = self.config.topic_config().log_config
         return lambda topic: made.get(topic, plain)
 
-    async def _make_node(self, log_dirs: LogDirs, cluster_id: str, session: Session) -> Node:
+    async def _make_node(self, log_dirs: LogDirs, cluster_id: str, session: CurrentSession) -> Node:
         config, runtime = self.config, self._runtime
         tasks = TaskSupervisor(lambda name, error: self._fail(f"task {name} failed: {error}"))
         self._stack.push_async_callback(tasks.close)
@@ -269,14 +267,16 @@ class Broker:
             log_dirs, config, runtime, tasks, broker_id=self.broker_id, on_offline=self._fail
         )
         replicas.counters.add_all_loaded(log_dirs)
-        metadata = MetadataCache(cluster_id)
-        node = Node(config, runtime, broker_id=self.broker_id, metadata=metadata, replicas=replicas)
+        local = LocalBroker(
+            config,
+            runtime,
+            broker_id=self.broker_id,
+            is_alone=self._has_own_store,
+            metadata=MetadataCache(cluster_id),
+            replicas=replicas,
+        )
+        node, self._member = assemble(local, session, tasks)
         self._stack.callback(node.loggers.reset_all)
-        node.is_alone = self._has_own_store
-        node.topics = Topics(node, session)
-        node.dynamic_configs = DynamicConfigs(node, session)
-        node.client_quotas = ClientQuotas(session)
-        node.groups = GroupCoordinator(node, session, tasks)
         self._stack.callback(node.groups.close)
         for data_dir in log_dirs.online:
             for plan in data_dir.deleted_plans():
@@ -312,7 +312,6 @@ class Broker:
         )
         self.host, self.port = registration.endpoints[0].host, registration.endpoints[0].port
         self._node = node
-        self._member = Member(node, session, self._tasks)
         self._stack.callback(self._member.end)
         watch = watch_loop(config, runtime, node.replicas.counters)
         self._tasks.spawn(watch, "watch the loop")

@@ -35,7 +35,8 @@ from ..member.membership import make_path
 from .config_writes import ABSENT, change_config
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..cluster.controller import ClusterController
+    from ..local_broker import LocalBroker
 
 log = logging.getLogger(__name__)
 
@@ -73,18 +74,21 @@ async def load_broker_configs(config: Config, session: Session, broker_id: int) 
 class DynamicConfigs:
     """The configs of this broker, of its topics and of groups, as far as they can change."""
 
-    def __init__(self, node: "Node", session: Session) -> None:
-        self._node = node
+    def __init__(
+        self, local: "LocalBroker", controller: "ClusterController", session: Session
+    ) -> None:
+        self._local = local
+        self._controller = controller
         self._session = session
         self._groups: dict[str, Texts] = {}
         self._changed = asyncio.Event()
         self._changed.set()
         self._is_stale = False
-        self._allowed_unclean = node.config.unclean_leader_election_enable
+        self._allowed_unclean = local.config.unclean_leader_election_enable
         self._handled = -1  # the number of the last notification
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self.on_broker_changed: list[Callable[[], None]] = []
-        """Called when settings of this broker have changed, which are then in `node.config`."""
+        """Called when settings of this broker have changed, which are then in `config`."""
         self.on_topic_changed: list[Callable[[], None]] = []
         """Called when those of a topic have, which its partitions then use."""
 
@@ -113,12 +117,12 @@ class DynamicConfigs:
 
     async def _reload(self) -> None:
         await self.load()
-        for topic in sorted({topic for topic, _ in self._node.replicas.partitions}):
+        for topic in sorted({topic for topic, _ in self._local.replicas.partitions}):
             await self._apply(f"topics/{topic}")
 
     @property
     def _broker_id(self) -> int:
-        return self._node.broker_id
+        return self._local.broker_id
 
     async def run(self) -> None:
         """Apply changes, for ever."""
@@ -167,7 +171,7 @@ class DynamicConfigs:
 
     async def _purge(self, paths: list[str]) -> None:
         """Every broker does it, once all must have seen them (ZkNodeChangeNotificationListener)."""
-        now_ms = self._node.clock.wall_ms()
+        now_ms = self._local.clock.wall_ms()
         for path in paths:
             stat = await self._session.exists(path)
             if stat is None:
@@ -182,17 +186,17 @@ class DynamicConfigs:
         kind, _, name = entity_path.partition("/")
         if kind == "topics" and texts.get(UNCLEAN_ELECTION, "").lower() == "true":
             with contextlib.suppress(Refused):  # the controller no more
-                await self._node.controller.unclean_election_enabled(name)
+                await self._controller.unclean_election_enabled(name)
 
     async def _hold_elections(self) -> None:
         """The same if brokers do by now.
 
         It may have become the controller before it had read that, in a session that is new.
         """
-        allows = self._node.config.unclean_leader_election_enable
+        allows = self._local.config.unclean_leader_election_enable
         if allows and not self._allowed_unclean:
             with contextlib.suppress(Refused):
-                await self._node.controller.unclean_election_enabled(None)
+                await self._controller.unclean_election_enabled(None)
         self._allowed_unclean = allows
 
     async def _apply(self, entity_path: str) -> Texts:
@@ -200,7 +204,7 @@ class DynamicConfigs:
         kind, _, name = entity_path.partition("/")
         texts = await read_config(self._session, f"/config/{entity_path}")
         if kind == "topics":
-            self._node.replicas.update_overrides(name, texts)
+            self._local.replicas.update_overrides(name, texts)
             for notify in self.on_topic_changed:
                 notify()
         elif kind == "groups":
@@ -212,21 +216,21 @@ class DynamicConfigs:
         return texts
 
     def _apply_broker(self, **layer: Texts) -> None:
-        before = self._node.config.layers
+        before = self._local.config.layers
         try:
-            self._node.config.change(**layer)
+            self._local.config.change(**layer)
         except ConfigError as error:
             log.error("broker configs left out error=%s", error)
             return
-        if self._node.config.layers == before:
+        if self._local.config.layers == before:
             return
         log.info("broker configs changed layer=%s names=%s", *_layer_and_names(layer))
-        self._node.replicas.reconfigure()
+        self._local.replicas.reconfigure()
         for notify in self.on_broker_changed:
             notify()
 
     def _apply_group(self, group_id: str, texts: Texts) -> None:
-        texts = usable_group_configs(texts, self._node.config)
+        texts = usable_group_configs(texts, self._local.config)
         if self._groups.get(group_id, {}) == texts:
             return
         if texts:
@@ -243,14 +247,14 @@ class DynamicConfigs:
 
     async def change_topic(self, topic: str, change: Change, *, validate_only: bool) -> None:
         """Raises: Refused."""
-        if topic not in self._node.metadata.topics:
+        if topic not in self._local.metadata.topics:
             raise Refused(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic[:250]!r}"
             )
 
         def check(current: Texts) -> Texts:
             wanted = change(current)
-            self._node.config.check_topic_change(current, wanted)
+            self._local.config.check_topic_change(current, wanted)
             return wanted
 
         exists = Check(znodes.topic_path(topic))
@@ -261,7 +265,7 @@ class DynamicConfigs:
 
         def check(current: Texts) -> Texts:
             wanted = change(current)
-            self._node.config.check_broker_change(current, wanted, is_cluster=is_cluster)
+            self._local.config.check_broker_change(current, wanted, is_cluster=is_cluster)
             return wanted
 
         name = znodes.DEFAULT_ENTITY if is_cluster else self._broker_id
@@ -272,7 +276,7 @@ class DynamicConfigs:
 
         def check(current: Texts) -> Texts:
             wanted = change(current)
-            self._node.config.check_group_change(wanted)
+            self._local.config.check_group_change(wanted)
             return wanted
 
         if not validate_only:

@@ -49,7 +49,8 @@ from .config_writes import controller_check
 from .store_failures import needs_store
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..cluster.controller import ClusterController
+    from ..local_broker import LocalBroker
 
 log = logging.getLogger(__name__)
 
@@ -75,10 +76,13 @@ class NewTopic(NamedTuple):
 class Topics:
     """The administration of topics on this broker."""
 
-    def __init__(self, node: "Node", session: Session) -> None:
-        self._node = node
+    def __init__(
+        self, local: "LocalBroker", controller: "ClusterController", session: Session
+    ) -> None:
+        self._local = local
+        self._controller = controller
         self._session = session
-        self._partitions_max = node.config.odradek_topic_partitions_max
+        self._partitions_max = local.config.odradek_topic_partitions_max
 
     # Creating.
 
@@ -93,26 +97,26 @@ class Topics:
     ) -> NewTopic:
         """Check what is asked for and fill in what is not.  Raises: Refused."""
         check_topic_name(name)
-        if name in self._node.metadata.topics:
+        if name in self._local.metadata.topics:
             raise _already_exists(name)
-        check_collision(name, self._node.metadata.topics)
+        check_collision(name, self._local.metadata.topics)
         if assignment:
             if (partitions, replication_factor) != (DEFAULT_COUNT, DEFAULT_COUNT):
                 raise Refused(
                     ErrorCode.INVALID_REQUEST,
                     "either replicas are assigned, or counts are given, not both",
                 )
-            live = self._node.metadata.brokers
+            live = self._local.metadata.brokers
             check_manual_assignment(assignment, live, partitions_max=self._partitions_max)
             assigned = {p: tuple(replicas) for p, replicas in sorted(assignment.items())}
         else:
             assigned = self._assign(partitions, replication_factor)
         overrides = dict(configs or {})
-        without_effect = self._node.config.check_topic_config(overrides)
+        without_effect = self._local.config.check_topic_config(overrides)
         return NewTopic(name, self._new_topic_id(), assigned, overrides, without_effect)
 
     def _assign(self, partitions: int, replication_factor: int) -> dict[int, tuple[int, ...]]:
-        config, random = self._node.config, self._node.runtime.random
+        config, random = self._local.config, self._local.runtime.random
         if partitions == DEFAULT_COUNT:
             partitions = config.num_partitions
         if replication_factor == DEFAULT_COUNT:
@@ -127,12 +131,12 @@ class Topics:
         return dict(enumerate(map(tuple, replicas)))
 
     def _racks(self) -> list[BrokerRack]:
-        brokers = self._node.metadata.brokers.values()
+        brokers = self._local.metadata.brokers.values()
         return [BrokerRack(broker.broker_id, broker.rack) for broker in brokers]
 
     def _new_topic_id(self) -> bytes:
         while True:  # the reserved ids, and texts that look like an option, are drawn again
-            topic_id = self._node.runtime.random.randbytes(_TOPIC_ID_BYTES)
+            topic_id = self._local.runtime.random.randbytes(_TOPIC_ID_BYTES)
             if topic_id[:15] != ZERO_UUID[:15] and not uuid_text(topic_id).startswith("-"):
                 return topic_id
 
@@ -144,7 +148,7 @@ class Topics:
         """
         if await self._session.exists(znodes.delete_topic_path(name)) is not None:
             raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} is being deleted")
-        if may_collide(name) and not self._node.controller.is_active:
+        if may_collide(name) and not self._controller.is_active:
             # What this broker has been told may be old.
             check_collision(name, await self._session.children(znodes.BROKER_TOPICS))
 
@@ -290,7 +294,7 @@ class Topics:
         racks = self._racks()
         check_counts(total_count, 1, 1, partitions_max=self._partitions_max)
         check_racks(racks)
-        live = self._node.metadata.brokers
+        live = self._local.metadata.brokers
         count = check_added_assignment(existing, total_count, added, live)
         if added is None:
             check_counts(count, len(existing[0]), len(racks), partitions_max=self._partitions_max)
@@ -306,7 +310,7 @@ class Topics:
 
         Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION, REQUEST_TIMED_OUT).
         """
-        metadata = self._node.metadata
+        metadata = self._local.metadata
         if name not in metadata.topics:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         topic_id = metadata.topics[name].topic_id
@@ -318,7 +322,7 @@ class Topics:
         # should find none that is being deleted, unless that takes very long.
         with contextlib.suppress(TimeoutError, Refused):
             async with asyncio.timeout_at(end_s):
-                await self._node.controller.wait_until(
+                await self._controller.wait_until(
                     lambda context: (
                         name not in context.topics_to_delete or name in context.deletions_halted
                     )
@@ -331,7 +335,7 @@ class Topics:
     ) -> None:
         """`exists`: that the topic is not there does not mean that it is still to come."""
 
-        metadata = self._node.metadata
+        metadata = self._local.metadata
 
         def all_led() -> bool:
             if exists and name not in metadata.topics:
@@ -344,7 +348,7 @@ class Topics:
     async def _wait_until(self, done: Callable[[], bool], timeout_ms: int) -> None:
         try:
             async with asyncio.timeout(max(0, timeout_ms) / 1000):
-                await self._node.metadata.wait_until(done)
+                await self._local.metadata.wait_until(done)
         except TimeoutError:
             raise Refused(ErrorCode.REQUEST_TIMED_OUT) from None
 

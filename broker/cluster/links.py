@@ -1,18 +1,16 @@
 """The controller's ways to the brokers: to its own a direct call, to the others a connection."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from odradek.protocol.schema import Message
 
+from ..config import Config
 from ..coordination.interface import CoordinationError
 from ..core.controller.context import LiveBroker
 from ..net.call import CloseConnection
-from ..peers.own import ask_self
+from ..peers.own import AskSelf
 from ..peers.peer import Peer, PeerFailed, Setup
 from .channels import ControlLink
-
-if TYPE_CHECKING:
-    from ..node import Node
 
 PLAINTEXT: Final = "PLAINTEXT"
 """Nothing else is built between brokers."""
@@ -25,13 +23,13 @@ class NoListener(PeerFailed):
 class OwnLink:
     """The way to the broker in whose process the controller runs."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(self, ask_self: AskSelf) -> None:
+        self._ask_self = ask_self
 
     async def ask(self, request: Message, version: int) -> Message:
         """What the handler answers.  Raises: PeerFailed."""
         try:
-            return await ask_self(self._node, request, version)
+            return await self._ask_self(request, version)
         except (CloseConnection, CoordinationError) as error:
             raise PeerFailed(str(error)) from error
 
@@ -56,15 +54,17 @@ class UnreachableLink:
 class BrokerLinks:
     """Makes the link to each broker, on the listener of the control plane; a `Links`."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(self, broker_id: int, config: Config, ask_self: AskSelf) -> None:
+        self._broker_id = broker_id
+        self._config = config
+        self._ask_self = ask_self
 
     def __call__(self, broker: LiveBroker) -> ControlLink:
         """The link to a broker."""
-        node, config = self._node, self._node.config
+        config = self._config
         listener_name = config.broker_listeners.of_controller
-        if broker.broker_id == node.broker_id:
-            return OwnLink(node)
+        if broker.broker_id == self._broker_id:
+            return OwnLink(self._ask_self)
         for endpoint in broker.endpoints:
             if endpoint.listener_name == listener_name:
                 if endpoint.security_protocol != PLAINTEXT:
@@ -74,7 +74,7 @@ class BrokerLinks:
                 return Peer(
                     endpoint.host,
                     endpoint.port,
-                    client_id=str(node.broker_id),
+                    client_id=str(self._broker_id),
                     timeout_ms=config.controller_socket_timeout_ms,
                     setup=Setup(
                         timeout_ms=config.socket_connection_setup_timeout_ms,

@@ -25,9 +25,11 @@ from ..tasks import TaskSupervisor
 from .partitions import GroupPartitions
 
 if TYPE_CHECKING:
+    from ..administration.dynamic_configs import DynamicConfigs
+    from ..administration.topics import Topics
     from ..core.groups.settings import GroupSettings
     from ..core.groups.shard import Shard
-    from ..node import Node
+    from ..local_broker import LocalBroker
     from .led_shard import Ask, LedShard
 
 log = logging.getLogger(__name__)
@@ -70,14 +72,23 @@ class MetadataTopics:
 class GroupCoordinator:
     """All groups of this broker."""
 
-    def __init__(self, node: "Node", session: Session, tasks: TaskSupervisor) -> None:
-        self._node = node
+    def __init__(
+        self,
+        local: "LocalBroker",
+        topics: "Topics",
+        configs: "DynamicConfigs",
+        session: Session,
+        tasks: TaskSupervisor,
+    ) -> None:
+        self._local = local
+        self._administration = topics
+        self._configs = configs
         self._tasks = tasks
-        self._topics = MetadataTopics(node.metadata)
-        self._member_ids = MemberIds(node.runtime.random.randbytes)
+        self._topics = MetadataTopics(local.metadata)
+        self._member_ids = MemberIds(local.runtime.random.randbytes)
         self._led: dict[int, LedShard] = {}
         self._shortage_silent_until_ms = 0
-        self._partitions = GroupPartitions(node.metadata, session)
+        self._partitions = GroupPartitions(local.metadata, session)
         self._counting: asyncio.Task[None] | None = None
 
     # Where a group is.
@@ -87,7 +98,7 @@ class GroupCoordinator:
 
         Raises: Refused (COORDINATOR_NOT_AVAILABLE).
         """
-        metadata = self._node.metadata
+        metadata = self._local.metadata
         if GROUP_OFFSETS_TOPIC not in metadata.topics:
             self._partitions.forget()
             try:
@@ -111,8 +122,8 @@ class GroupCoordinator:
 
     async def create_topic(self, *, timeout_ms: int) -> None:
         """Make the topic of the groups, unless it is there.  Raises: Refused."""
-        config = self._node.config
-        await self._node.topics.create_if_absent(
+        config = self._local.config
+        await self._administration.create_if_absent(
             GROUP_OFFSETS_TOPIC,
             partitions=config.offsets_topic_num_partitions,
             replication_factor=config.offsets_topic_replication_factor,
@@ -125,7 +136,7 @@ class GroupCoordinator:
         )
 
     def _say_shortage(self, refused: Refused) -> None:
-        now_ms = self._node.clock.now_ms()
+        now_ms = self._local.clock.now_ms()
         if now_ms >= self._shortage_silent_until_ms:
             self._shortage_silent_until_ms = now_ms + SHORTAGE_SILENCE_MS
             log.error("no groups topic=%s reason=%s", GROUP_OFFSETS_TOPIC, refused.message)
@@ -178,11 +189,11 @@ class GroupCoordinator:
     def has_room(self, size_bytes: int) -> bool:
         """Whether a member may join that says this much of itself."""
         kept_bytes = sum(led.metadata_bytes for led in self._led.values())
-        return kept_bytes + size_bytes <= self._node.config.odradek_group_metadata_bytes_max
+        return kept_bytes + size_bytes <= self._local.config.odradek_group_metadata_bytes_max
 
     def exists(self, topic: str, partition: int) -> bool:
         """Whether a topic has this partition."""
-        return self._node.metadata.partition(topic, partition) is not None
+        return self._local.metadata.partition(topic, partition) is not None
 
     # Leading.
 
@@ -195,17 +206,17 @@ class GroupCoordinator:
         number = partition.log.partition
         if number in self._led or not partition.is_leader:
             return
-        node = self._node
+        local = self._local
         shard = Shard(
             number, settings=self._settings, topics=self._topics, member_ids=self._member_ids
         )
         group_log = GroupLog(
             partition,
-            node.clock,
-            commit_timeout_ms=node.config.offsets_commit_timeout_ms,
-            note_failure=node.replicas.note_failure,
+            local.clock,
+            commit_timeout_ms=local.config.offsets_commit_timeout_ms,
+            note_failure=local.replicas.note_failure,
         )
-        led = self._led[number] = LedShard(shard, group_log, node.clock)
+        led = self._led[number] = LedShard(shard, group_log, local.clock)
         self._tasks.spawn(self._load(led), f"load {GROUP_OFFSETS_TOPIC}-{number}")
 
     def _begin_to_count(self) -> asyncio.Task[None]:
@@ -224,21 +235,21 @@ class GroupCoordinator:
                 await asyncio.sleep(RETRY_S)
 
     async def _load(self, led: "LedShard") -> None:
-        node = self._node
+        local = self._local
         await asyncio.wait([self._begin_to_count()])
         try:
             await led.load(
-                node.runtime.offload,
-                buffer_bytes=node.config.offsets_load_buffer_size,
-                decompressed_bytes_max=node.decompressed_bytes_max,
+                local.runtime.offload,
+                buffer_bytes=local.config.offsets_load_buffer_size,
+                decompressed_bytes_max=local.config.odradek_decompressed_batch_bytes_max,
             )
         except LogDirFailed as error:
-            node.replicas.take_offline(error)
+            local.replicas.take_offline(error)
 
     def _settings(self, group_id: str) -> "GroupSettings":
         from .settings import group_settings
 
-        config, overrides = self._node.config, self._node.dynamic_configs.group_overrides(group_id)
+        config, overrides = self._local.config, self._configs.group_overrides(group_id)
         return group_settings(config, overrides) if overrides else config.group_settings
 
     def resign(self, topic: str) -> None:
@@ -268,7 +279,7 @@ class GroupCoordinator:
     async def expire_forever(self) -> None:
         """Remove offsets that nobody has used for too long, and groups that are left with none."""
         while True:
-            await asyncio.sleep(self._node.config.offsets_retention_check_interval_ms / 1000)
+            await asyncio.sleep(self._local.config.offsets_retention_check_interval_ms / 1000)
             self.expire()
 
     def expire(self) -> None:

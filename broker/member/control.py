@@ -23,7 +23,9 @@ from .control_messages import Sender
 from .metadata import BrokerInfo
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..groups.coordinator import GroupCoordinator
+    from ..local_broker import LocalBroker
+    from ..replication.replicator import Replicator
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +42,20 @@ class ControlRequests:
     CoordinationError if the store can't be asked for the settings of a topic.
     """
 
-    def __init__(self, node: "Node", session: Session, finish: Finish) -> None:
+    def __init__(
+        self,
+        local: "LocalBroker",
+        replicator: "Replicator",
+        groups: "GroupCoordinator",
+        session: Session,
+        finish: Finish,
+    ) -> None:
         """`finish` awaits what goes on even if its caller is cancelled."""
         self.controller_epoch = 0
         """Of the latest controller that was heard, or heard of."""
-        self._node = node
+        self._local = local
+        self._replicator = replicator
+        self._groups = groups
         self._session = session
         self._finish = finish
         self._turn = asyncio.Lock()
@@ -61,9 +72,9 @@ class ControlRequests:
     async def stop_replicas(self, sender: Sender, stopped: Collection[StoppedReplica]) -> Codes:
         """Stop replicas, and delete those that are to be; one code for each."""
         self._check_broker_epoch(sender)
-        node = self._node
+        local = self._local
         return await self._in_turn(
-            sender, lambda: roles.stop(node.replicas, node.clock, stopped, self._stopped)
+            sender, lambda: roles.stop(local.replicas, local.clock, stopped, self._stopped)
         )
 
     async def update_metadata(
@@ -78,16 +89,16 @@ class ControlRequests:
         self._check_broker_epoch(sender)
         async with self._turn:
             self._check_controller_epoch(sender)
-            node = self._node
-            have_changed = node.metadata.update_brokers(sender.controller_id, brokers)
+            local = self._local
+            have_changed = local.metadata.update_brokers(sender.controller_id, brokers)
             told = list(states)
-            gone = node.metadata.update_partitions(told, more_to_come=more_to_come)
-            node.replicas.suspects.told(told)
+            gone = local.metadata.update_partitions(told, more_to_come=more_to_come)
+            local.replicas.suspects.told(told)
             self.controller_epoch = sender.controller_epoch
             if have_changed:
-                node.replicator.brokers_changed()
+                self._replicator.brokers_changed()
             for topic in gone:
-                node.groups.forget_topic(topic)
+                self._groups.forget_topic(topic)
 
     async def _in_turn(self, sender: Sender, work: Callable[[], Awaitable[Codes]]) -> Codes:
         """Wait for what was asked before; then do it."""
@@ -104,13 +115,13 @@ class ControlRequests:
         return await self._finish(begun())
 
     def _roles(self, sender: Sender) -> roles.Roles:
-        node = self._node
+        local = self._local
         return roles.Roles(
-            node.replicas,
-            node.clock,
+            local.replicas,
+            local.clock,
             self._session,
-            broker_id=node.broker_id,
-            live=node.metadata.brokers,
+            broker_id=local.broker_id,
+            live=local.metadata.brokers,
             controller_epoch=sender.controller_epoch,
             tell=self._roles_changed,
         )
@@ -123,7 +134,7 @@ class ControlRequests:
             return
         if sender.is_kraft:
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "there is no KRaft controller here")
-        if sender.broker_epoch < self._node.broker_epoch:
+        if sender.broker_epoch < self._local.broker_epoch:
             raise Refused(ErrorCode.STALE_BROKER_EPOCH)
 
     def _check_controller_epoch(self, sender: Sender) -> None:
@@ -140,21 +151,21 @@ class ControlRequests:
     # What follows from it elsewhere on this broker.
 
     def _roles_changed(self, keys: Sequence[TopicPartition]) -> None:
-        node = self._node
-        node.replicator.roles_changed(keys)
+        local = self._local
+        self._replicator.roles_changed(keys)
         for key in keys:
             if key[0] != GROUP_OFFSETS_TOPIC:
                 continue
-            partition = node.replicas.partitions.get(key)
+            partition = local.replicas.partitions.get(key)
             if partition is not None and partition.is_leader:
-                node.groups.lead(partition)
+                self._groups.lead(partition)
             else:
-                node.groups.resign_partitions([key[1]])
+                self._groups.resign_partitions([key[1]])
 
     def _stopped(self, keys: Sequence[TopicPartition]) -> None:
         """The groups of a replica that still leads are still here, as in Kafka."""
-        node = self._node
-        node.replicator.stopped(keys)
-        served = node.replicas.partitions
+        local = self._local
+        self._replicator.stopped(keys)
+        served = local.replicas.partitions
         gone = [key[1] for key in keys if key[0] == GROUP_OFFSETS_TOPIC and key not in served]
-        node.groups.resign_partitions(gone)
+        self._groups.resign_partitions(gone)

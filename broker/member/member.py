@@ -11,9 +11,7 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
-from ..cluster.controller import ClusterController
 from ..cluster.election import read_holder
-from ..cluster.links import BrokerLinks
 from ..coordination import znodes
 from ..coordination.current import CurrentSession
 from ..coordination.interface import CoordinationError, NoNode
@@ -23,12 +21,8 @@ from ..core.topic_names import GROUP_OFFSETS_TOPIC
 from ..node import Node
 from ..peers.addresses import Peers
 from ..peers.controller_client import ControllerClient
-from ..peers.own import ask_self
-from ..replication.replicator import Replicator
 from ..tasks import TaskSupervisor
-from .control import ControlRequests
 from .membership import Membership, refuse_authorizer
-from .producer_ids import ProducerIds, allocator
 
 log = logging.getLogger(__name__)
 
@@ -38,40 +32,26 @@ REPORT_RETRY_S: Final = 1.0
 
 
 class Member:
-    """What ties a node to its cluster; makes the parts of the node that need the others."""
+    """What ties a node to its cluster."""
 
-    def __init__(self, node: Node, session: CurrentSession, tasks: TaskSupervisor) -> None:
-        config = node.config
+    def __init__(
+        self,
+        node: Node,
+        session: CurrentSession,
+        tasks: TaskSupervisor,
+        peers: Peers,
+        client: ControllerClient,
+    ) -> None:
         self._node = node
+        self._local = node.local
         self._session = session
         self._tasks = tasks
-        self._timeout_ms = config.zookeeper_session_timeout_ms
+        self._peers = peers
+        self._client = client
+        self._timeout_ms = node.config.zookeeper_session_timeout_ms
         self._membership = Membership(session, node.broker_id, session_timeout_ms=self._timeout_ms)
         self._registration: znodes.BrokerRegistration | None = None
-        self._peers = Peers(config, node.metadata)
-        self._client = ControllerClient(
-            self._peers,
-            node.metadata,
-            broker_id=node.broker_id,
-            ask_self=lambda request, version: ask_self(node, request, version),
-            timeout_ms=config.request_timeout_ms,
-        )
-        node.control = ControlRequests(node, session, tasks.finish)
-        node.controller = ClusterController(
-            session, node.broker_id, config, node.runtime, BrokerLinks(node), tasks
-        )
         node.controller.on_kraft = session.give_up
-        node.replicator = Replicator(
-            node, tasks, self._peers, self._client, broker_epoch=self._broker_epoch
-        )
-        node.producer_ids = ProducerIds(
-            allocator(
-                self._client.ask,
-                self._peers.versions.allocate_producer_ids,
-                broker_id=node.broker_id,
-                broker_epoch=self._broker_epoch,
-            )
-        )
         node.replicas.on_log_dir_failed = self._log_dir_failed
         node.dynamic_configs.on_broker_changed.append(node.replicator.settings_changed)
         node.dynamic_configs.on_topic_changed.append(node.replicator.throttles_changed)
@@ -99,7 +79,7 @@ class Member:
         with contextlib.suppress(NoNode, MalformedZnode):  # who stands for controller names it
             data, _ = await self._session.get(znodes.CONTROLLER_EPOCH)
             self._node.control.heard_of(znodes.decode_controller_epoch(data))
-        self._node.broker_epoch = await self._membership.register(registration)
+        self._local.broker_epoch = await self._membership.register(registration)
 
     async def begin(self) -> None:
         """Take part: find the controller, or be it, and return when it has told this broker.
@@ -129,7 +109,7 @@ class Member:
             node.config,
             version=self._peers.versions.controlled_shutdown,
             broker_id=node.broker_id,
-            broker_epoch=self._broker_epoch,
+            broker_epoch=lambda: self._local.broker_epoch,
         )
 
     async def retire(self) -> None:
@@ -142,11 +122,8 @@ class Member:
         self._client.close()
         self._node.controller.lost()
 
-    def _broker_epoch(self) -> int:
-        return self._node.broker_epoch
-
     def _lost(self) -> None:
-        self._node.broker_epoch = -1
+        self._local.broker_epoch = -1
         self._membership.lost()
         self._node.controller.lost()
 

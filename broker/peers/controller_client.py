@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from odradek.protocol.errors import ErrorCode
@@ -10,6 +9,7 @@ from odradek.protocol.schema import Message
 
 from ..member.metadata import MetadataCache
 from .addresses import Peers
+from .own import AskSelf
 from .peer import Peer, PeerFailed
 from .trouble import Trouble
 
@@ -19,8 +19,6 @@ UNKNOWN_PAUSE_S: Final = 0.1
 """Between looks for a controller, while the metadata names none."""
 RETRY_PAUSE_S: Final = 0.05
 NO_CONTROLLER: Final = -1
-
-AskSelf = Callable[[Message, int], Awaitable[Message]]
 
 
 class ControllerClient:

@@ -1,6 +1,6 @@
 """Requests of this broker to itself: no connection, the handler is called."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from odradek.protocol.schema import Message
@@ -10,6 +10,9 @@ from ..net.call import ANONYMOUS, Call
 
 if TYPE_CHECKING:
     from ..node import Node
+
+AskSelf = Callable[[Message, int], Awaitable[Message]]
+"""Has the handler of this broker answer a request of this version."""
 
 
 class OwnProcess:

@@ -7,7 +7,7 @@ Partitions with an error are left out for `replica.fetch.backoff.ms`.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import ErrorCode, error_name
@@ -26,7 +26,7 @@ from .session import SESSION_ERRORS, FetcherSession, Key, Telling
 from .taking import Taking, UnexpectedStart
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..local_broker import LocalBroker
 
 log = logging.getLogger(__name__)
 
@@ -52,23 +52,20 @@ class Fetcher:
 
     def __init__(
         self,
-        node: "Node",
+        local: "LocalBroker",
         peers: Peers,
         versions: InterBrokerVersions,
         leader_id: int,
         index: int,
-        *,
-        broker_epoch: Callable[[], int],
     ) -> None:
         self.followed: dict[TopicPartition, Following] = {}
-        self._node = node
-        self._config = node.config
-        self._clock = node.clock
+        self._local = local
+        self._config = local.config
+        self._clock = local.clock
         self._peers = peers
         self._versions = versions
         self._leader_id = leader_id
-        self._broker_epoch = broker_epoch
-        self._client_id = f"broker-{node.broker_id}-fetcher-{index}"
+        self._client_id = f"broker-{local.broker_id}-fetcher-{index}"
         self._peer: Peer | None = None
         self._session = FetcherSession()
         self._sent: dict[Key, Following] = {}
@@ -82,8 +79,8 @@ class Fetcher:
         self._changed = asyncio.Event()
         self._trouble = Trouble()
         self._hasty_count = 0
-        self._repair = Repair(node, self.follows, self.delay)
-        self._throttles = node.throttles
+        self._repair = Repair(local, self.follows, self.delay)
+        self._throttles = local.throttles
 
     # Told by the replicator.
 
@@ -172,7 +169,7 @@ class Fetcher:
         return (
             self.followed.get(key) is following
             and following.is_current
-            and self._node.replicas.partitions.get(key) is following.partition
+            and self._local.replicas.partitions.get(key) is following.partition
         )
 
     def _next_due_ms(self) -> int | None:
@@ -196,8 +193,8 @@ class Fetcher:
             self._session.told,
             self._config,
             max_wait_ms=self._max_wait_ms(),
-            broker_id=self._node.broker_id,
-            broker_epoch=self._broker_epoch(),
+            broker_id=self._local.broker_id,
+            broker_epoch=self._local.broker_epoch,
         )
         asked_ms = self._clock.now_ms()
         response = await self._open_peer().ask(request, version)
@@ -234,7 +231,7 @@ class Fetcher:
 
         Raises: PeerFailed.
         """
-        taking, repair = Taking(self._node, self.follows), self._repair
+        taking, repair = Taking(self._local, self.follows), self._repair
         repair.begin()
         self._answered = [key for key in self._answered if self._has_untold_start(key)]
         failed: dict[tuple[int, bool], list[TopicPartition]] = {}

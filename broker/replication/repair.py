@@ -29,7 +29,7 @@ from ..slices import Slices
 from .following import Following
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..local_broker import LocalBroker
 
 log = logging.getLogger(__name__)
 
@@ -56,13 +56,13 @@ class Repair:
 
     def __init__(
         self,
-        node: "Node",
+        local: "LocalBroker",
         follows: Callable[[Following], bool],
         delay: Callable[[Following], None],
     ) -> None:
-        self._replicas = node.replicas
-        self._broker_id = node.broker_id
-        self._clock = node.clock
+        self._replicas = local.replicas
+        self._broker_id = local.broker_id
+        self._clock = local.clock
         self._follows = follows
         self._delay = delay
         self._cuts: list[Cut] = []

@@ -1,7 +1,7 @@
 """The followers on this broker, and the in-sync sets of the partitions that it leads."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..core.partition import Partition
@@ -12,7 +12,7 @@ from ..tasks import TaskSupervisor
 from .following import Following, fetcher_index
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..local_broker import LocalBroker
     from .fetcher import Fetcher
     from .isr_changes import AsksController, IsrChanges
 
@@ -28,17 +28,14 @@ class Replicator:
 
     def __init__(
         self,
-        node: "Node",
+        local: "LocalBroker",
         tasks: TaskSupervisor,
         peers: Peers,
         controller: "AsksController",
-        *,
-        broker_epoch: Callable[[], int],
     ) -> None:
-        self._node = node
+        self._local = local
         self._tasks = tasks
         self._peers = peers
-        self._broker_epoch = broker_epoch
         self._versions = peers.versions
         self._fetchers: dict[FetcherId, tuple[Fetcher, asyncio.Task[None]]] = {}
         self._controller = controller
@@ -51,7 +48,7 @@ class Replicator:
         """These partitions have been told (LeaderAndIsr) whom to follow, or to lead."""
         followings: dict[FetcherId, list[Following]] = {}
         for key in keys:
-            partition = self._node.replicas.partitions.get(key)
+            partition = self._local.replicas.partitions.get(key)
             fetcher_id = None if partition is None else self._fetcher_for(key, partition)
             known = self._assigned.get(key)
             if known is not None and known != fetcher_id:
@@ -77,8 +74,8 @@ class Replicator:
     def brokers_changed(self) -> None:
         """UpdateMetadata has brought other live brokers or addresses."""
         self._retry()
-        live = self._node.metadata.brokers
-        for partition in self._node.replicas.partitions.values():
+        live = self._local.metadata.brokers
+        for partition in self._local.replicas.partitions.values():
             if partition.followers:
                 partition.wait_for_living(live)
 
@@ -109,7 +106,7 @@ class Replicator:
 
     @property
     def _fetcher_count(self) -> int:
-        return max(1, self._node.config.num_replica_fetchers)
+        return max(1, self._local.config.num_replica_fetchers)
 
     def _fetcher(self, fetcher_id: FetcherId) -> "Fetcher":
         known = self._fetchers.get(fetcher_id)
@@ -119,12 +116,11 @@ class Replicator:
 
         leader_id, index = fetcher_id
         fetcher = Fetcher(
-            self._node,
+            self._local,
             self._peers,
             self._versions,
             leader_id,
             index,
-            broker_epoch=self._broker_epoch,
         )
         task = self._tasks.spawn(fetcher.run(), f"fetch from {leader_id} ({index})")
         self._fetchers[fetcher_id] = fetcher, task
@@ -147,31 +143,31 @@ class Replicator:
                 self._controller,
                 self._versions,
                 self._tasks,
-                broker_id=self._node.broker_id,
-                broker_epoch=self._broker_epoch,
-                find=self._node.replicas.partitions.get,
+                broker_id=self._local.broker_id,
+                broker_epoch=lambda: self._local.broker_epoch,
+                find=self._local.replicas.partitions.get,
             )
         self._isr_changes.propose(partition)
 
     async def run(self) -> None:
         """Look for followers that lag, or are gone, for ever."""
         while True:
-            await asyncio.sleep(max(1, self._node.config.replica_lag_time_max_ms // 2) / 1000)
+            await asyncio.sleep(max(1, self._local.config.replica_lag_time_max_ms // 2) / 1000)
             await self._look()
 
     async def _look(self) -> None:
         await self._shrink_isrs()
-        self._node.fetch_sessions.slots.end_idle_followers(self._node.clock.now_ms())
+        self._local.fetch_sessions.slots.end_idle_followers(self._local.clock.now_ms())
 
     async def _shrink_isrs(self) -> None:
-        node, slices = self._node, Slices(self._node.clock)
-        lag_max_ms = node.config.replica_lag_time_max_ms
+        local, slices = self._local, Slices(self._local.clock)
+        lag_max_ms = local.config.replica_lag_time_max_ms
         led = [
             partition
-            for partition in node.replicas.partitions.values()
+            for partition in local.replicas.partitions.values()
             if partition.is_leader and (partition.followers or partition.has_strangers)
         ]
         for partition in led:
-            if partition.shrink_isr(node.clock.now_ms(), lag_max_ms):
+            if partition.shrink_isr(local.clock.now_ms(), lag_max_ms):
                 self.propose(partition)
             await slices.step()

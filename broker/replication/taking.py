@@ -18,7 +18,7 @@ from ..tasks import to_the_end
 from .following import Following
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..local_broker import LocalBroker
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +38,13 @@ class UnexpectedStart(Exception):
 class Taking:
     """What one answer brings."""
 
-    def __init__(self, node: "Node", follows: Callable[[Following], bool]) -> None:
+    def __init__(self, local: "LocalBroker", follows: Callable[[Following], bool]) -> None:
         """`follows` is asked whether a partition is still to be written to."""
-        self._node = node
-        self._replicas = node.replicas
-        self._clock = node.clock
+        self._local = local
+        self._replicas = local.replicas
+        self._clock = local.clock
         self._follows = follows
-        self._slices = Slices(node.clock)
+        self._slices = Slices(local.clock)
         self._due: list[Partition] = []
 
     async def take(self, following: Following, data: PartitionData) -> bool:
@@ -119,7 +119,7 @@ class Taking:
 
     async def _written(self, staged: Staged) -> None:
         """Let a thread write it, to its end whatever happens here."""
-        runtime = self._node.runtime
+        runtime = self._local.runtime
         await to_the_end((runtime.write_offload or runtime.offload)(staged.run))
 
     async def flush(self) -> None:

@@ -45,7 +45,7 @@ async def take_control(broker: RunningBroker) -> Told:
     """
     told, groups = Told(), broker.node.groups
     groups._partitions._count, groups._partitions._counted_id = 1, TOPIC_ID
-    broker.node.replicator = told  # type: ignore[assignment]
+    broker.node.control._replicator = told  # type: ignore[assignment]
     await update(broker)
     return told
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker.config import load_config
-from odradek.broker.coordination.interface import Session
+from odradek.broker.coordination.current import CurrentSession
 from odradek.broker.net.connections import Connections
 from odradek.broker.net.listener import Listener
 from odradek.broker.node import Node
@@ -72,7 +72,7 @@ class RunningBroker(Broker):
     files: WatchedFiles
     clock: MovableClock
 
-    async def _make_node(self, log_dirs: LogDirs, cluster_id: str, session: Session) -> Node:
+    async def _make_node(self, log_dirs: LogDirs, cluster_id: str, session: CurrentSession) -> Node:
         self.node = await super()._make_node(log_dirs, cluster_id, session)
         self.session = session
         return self.node
@@ -93,7 +93,7 @@ class RunningBroker(Broker):
 
     async def peer(self) -> Client:
         """The same of another broker: they share their listener with clients from now on."""
-        self.node.is_alone = False
+        self.node.local.is_alone = False
         return await self.client()
 
 

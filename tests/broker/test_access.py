@@ -113,7 +113,7 @@ def test_listeners_of_their_own(settings: Mapping[str, str], taken: set[str]) ->
 
 @on_broker({**SEVERAL, "control.plane.listener.name": "PLANE"}, both=False)
 async def test_brokers_come_by_theirs(broker: RunningBroker) -> None:
-    broker.node.is_alone = False
+    broker.node.local.is_alone = False
     stale = LeaderAndIsrRequest(controller_epoch=0, broker_epoch=-1)
     for listener in broker.listeners[1:]:
         async with await Client.connect(listener.port) as peer:

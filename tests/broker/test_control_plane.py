@@ -23,7 +23,7 @@ PLANE = {
 @on_broker(PLANE, both=False)
 async def test_both_serve_everything(broker: RunningBroker) -> None:
     """With its own address for every broker; an old controller is refused on each."""
-    broker.node.is_alone = False
+    broker.node.local.is_alone = False
     stale = UpdateMetadataRequest(controller_id=0, controller_epoch=0, broker_epoch=-1)
     for listener in broker.listeners:
         peer = Peer(HOST, listener.port, client_id="1", timeout_ms=10_000)

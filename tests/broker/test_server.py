@@ -228,7 +228,7 @@ async def test_a_kraft_controller_takes_over(broker: RunningBroker, tmp_path: Pa
     await broker.session.set(znodes.CONTROLLER, KRAFT)
     reason = await asyncio.wait_for(broker.failed(), DEADLINE_S)
     assert reason.startswith("/controller is held by a KRaft controller (epoch 4)")
-    assert broker.node.broker_epoch == -1
+    assert broker.node.local.broker_epoch == -1
     assert not broker.node.controller.is_active
     await broker.stop()
     assert (tmp_path / "data" / CLEAN_SHUTDOWN).exists()

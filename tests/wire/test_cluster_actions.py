@@ -98,7 +98,7 @@ def answers_of_ours(directory: Path) -> Answers:
 
     async def main() -> Answers:
         async with running(directory, OUR_SETTINGS) as broker:
-            broker.node.is_alone = False
+            broker.node.local.is_alone = False
             return await answers_to(await broker.client(), Refused(-1))
 
     return asyncio.run(main())

@@ -43,9 +43,9 @@ def answers_of_ours(directory: Path) -> Answers:
     async def main() -> Answers:
         settings = {"auto.create.topics.enable": "false", "controlled.shutdown.enable": "false"}
         async with running(directory, settings) as broker:
-            broker.node.replicator = NoReplicator()  # type: ignore[assignment]
-            broker.node.broker_epoch = 50
-            return await answers_to(await broker.peer(), Script(broker.node.broker_epoch))
+            broker.node.control._replicator = NoReplicator()  # type: ignore[assignment]
+            broker.node.local.broker_epoch = 50
+            return await answers_to(await broker.peer(), Script(broker.node.local.broker_epoch))
 
     return asyncio.run(main())
 

@@ -1,14 +1,12 @@
 """The controller's ways to brokers that it cannot speak with."""
 
-from types import SimpleNamespace
-from typing import cast
+from typing import Any
 
 import pytest
 
 from odradek.broker.cluster.links import BrokerLinks, NoListener
 from odradek.broker.config import Config
 from odradek.broker.core.controller.context import Endpoint, LiveBroker
-from odradek.broker.node import Node
 from odradek.broker.peers.peer import Peer
 from odradek.protocol.messages.k06_update_metadata import UpdateMetadataRequest
 from tests.broker.coordination.asynchronous import asynchronous
@@ -22,15 +20,16 @@ from tests.broker.coordination.asynchronous import asynchronous
     ],
 )
 def test_a_broker_that_listens_elsewhere(endpoint: Endpoint, reason: str) -> None:
-    node = cast(Node, SimpleNamespace(config=Config({}), broker_id=1))
+    unasked: Any = None
+    links = BrokerLinks(1, Config({}), unasked)
 
     @asynchronous
     async def test() -> None:
-        link = BrokerLinks(node)(LiveBroker(2, 7, (endpoint,)))
+        link = links(LiveBroker(2, 7, (endpoint,)))
         with pytest.raises(NoListener, match=reason):
             await link.ask(UpdateMetadataRequest(), 8)
         good = Endpoint("PLAINTEXT", "127.0.0.1", 1, "PLAINTEXT")
-        assert isinstance(BrokerLinks(node)(LiveBroker(2, 7, (endpoint, good))), Peer) == (
+        assert isinstance(links(LiveBroker(2, 7, (endpoint, good))), Peer) == (
             endpoint.listener_name == "OTHER"
         )
 

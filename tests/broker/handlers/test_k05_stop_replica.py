@@ -24,7 +24,7 @@ async def test_codes(broker: RunningBroker) -> None:
     await take_control(broker)
     await lead(broker, state(leader_epoch=3))
     client = await broker.peer()
-    broker.node.broker_epoch = 20
+    broker.node.local.broker_epoch = 20
     for request, code in (
         (stop(3, broker_epoch=19), ErrorCode.STALE_BROKER_EPOCH),
         (stop(3, controller_epoch=5), ErrorCode.STALE_CONTROLLER_EPOCH),

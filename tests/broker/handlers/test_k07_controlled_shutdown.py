@@ -16,7 +16,7 @@ async def test_the_only_broker_leads_on(broker: RunningBroker, version: int) -> 
     await client.create_topic("t", 2)
     request = ControlledShutdownRequest(broker_id=broker.broker_id)
     if version:
-        request.broker_epoch = broker.node.broker_epoch
+        request.broker_epoch = broker.node.local.broker_epoch
     answer = await client.ask(request, version)
     assert (answer.error_code, answer.remaining_partitions) == (0, [])  # of one replica: not asked
     assert broker.node.controller.context.shutting_down == {broker.broker_id}

@@ -36,7 +36,7 @@ def alter(
     else:
         topic.topic_name = "t"
     return AlterPartitionRequest(
-        broker_id=node.broker_id, broker_epoch=node.broker_epoch, topics=[topic]
+        broker_id=node.broker_id, broker_epoch=node.local.broker_epoch, topics=[topic]
     )
 
 
@@ -82,7 +82,7 @@ async def test_what_is_refused(broker: RunningBroker) -> None:
     assert code_of(await client.ask(request, 3)) == ErrorCode.NOT_CONTROLLER
     request.topics[0].partitions[0].partition_index = 5
     assert code_of(await client.ask(request, 3)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    for broker_id, broker_epoch in ((node.broker_id, 1), (OTHER, node.broker_epoch)):
+    for broker_id, broker_epoch in ((node.broker_id, 1), (OTHER, node.local.broker_epoch)):
         request.broker_id, request.broker_epoch = broker_id, broker_epoch
         answer = await client.ask(request, 3)
         assert (answer.error_code, answer.topics) == (ErrorCode.STALE_BROKER_EPOCH, [])

@@ -9,8 +9,10 @@ NOBODY = 77
 
 @on_broker(both=False)
 async def test_blocks_of_a_thousand(broker: RunningBroker) -> None:
-    client, node = await broker.peer(), broker.node
-    request = AllocateProducerIdsRequest(broker_id=broker.broker_id, broker_epoch=node.broker_epoch)
+    client, local = await broker.peer(), broker.node.local
+    request = AllocateProducerIdsRequest(
+        broker_id=broker.broker_id, broker_epoch=local.broker_epoch
+    )
     starts = []
     for _ in range(3):
         answer = await client.ask(request, 0)
@@ -30,7 +32,7 @@ async def test_who_gets_none(broker: RunningBroker) -> None:
         answered: int = answer.error_code
         return answered
 
-    epoch = broker.node.broker_epoch
+    epoch = broker.node.local.broker_epoch
     assert await code(NOBODY, epoch) == ErrorCode.BROKER_ID_NOT_REGISTERED
     assert await code(broker.broker_id, epoch - 1) == ErrorCode.STALE_BROKER_EPOCH
     assert await code(broker.broker_id, epoch + 1) == ErrorCode.STALE_BROKER_EPOCH

@@ -399,7 +399,7 @@ async def test_a_controller_dies_while_its_request_is_handled(
     client, controller = await broker.client(), await broker.peer()
     sender = ActiveController(SENDER.controller_id, SENDER.controller_epoch, "PLAINTEXT")
     asked = BrokerRequests(0, states)
-    (request,) = build_requests(asked, sender, broker.node.broker_epoch, [])
+    (request,) = build_requests(asked, sender, broker.node.local.broker_epoch, [])
     controller.send(request, 7)
     served = broker.node.replicas.partitions
     await until(lambda: len(served) == MADE_AT_ONCE)

@@ -51,9 +51,9 @@ def test_the_recorded_answers(tmp_path: Path, broker_id: int) -> None:
 
     async def live(requests: list[Recorded]) -> None:
         async with running(tmp_path, settings) as broker:
-            broker.node.replicator = Told()  # type: ignore[assignment]
+            broker.node.control._replicator = Told()  # type: ignore[assignment]
             broker.node.control.controller_epoch = 0  # it has been its own controller
-            broker.node.broker_epoch = requests[0].request["brokerEpoch"]
+            broker.node.local.broker_epoch = requests[0].request["brokerEpoch"]
             client = await broker.peer()
             for one in requests:
                 request = from_json(request_class(one.api_key), one.request)

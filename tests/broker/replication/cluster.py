@@ -10,6 +10,7 @@ from odradek.broker import maintenance
 from odradek.broker.config import load_config
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState, TopicPartition
+from odradek.broker.local_broker import LocalBroker
 from odradek.broker.member.metadata import Address, BrokerInfo, MetadataCache
 from odradek.broker.net.connections import Connections
 from odradek.broker.net.listener import PlainListener, StreamListener
@@ -166,18 +167,29 @@ class Replicating:
             on_offline=self.failures.append,
         )
         self.metadata = MetadataCache("cluster")
-        self.node = Node(
+        local = LocalBroker(
             config,
             runtime,
             broker_id=self.broker_id,
+            is_alone=False,
             metadata=self.metadata,
             replicas=self.replicas,
         )
+        local.broker_epoch = BROKER_EPOCH
         peers = Peers(config, self.metadata)
-        self.replicator = Replicator(
-            self.node, self.tasks, peers, self.controller, broker_epoch=lambda: BROKER_EPOCH
+        self.replicator = Replicator(local, self.tasks, peers, self.controller)
+        absent: Any = None
+        self.node = Node(
+            local,
+            topics=absent,
+            dynamic_configs=absent,
+            client_quotas=absent,
+            groups=absent,
+            producer_ids=absent,
+            control=absent,
+            controller=absent,
+            replicator=self.replicator,
         )
-        self.node.replicator = self.replicator
         self.replicas.on_log_dir_failed = self.replicator.stopped
         self.tasks.spawn(self.replicator.run(), "lag")
         checkpoints = maintenance.write_checkpoints(self.replicas, config, runtime)

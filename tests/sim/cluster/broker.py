@@ -12,7 +12,6 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, TypeVar, cast
 
-from odradek.broker.coordination.interface import Session as StoreSession
 from odradek.broker.core.controller import procedures
 from odradek.broker.core.controller.context import Context
 from odradek.broker.core.controller.effects import Procedure
@@ -103,10 +102,10 @@ class SimBroker:
         self._taken_epochs: dict[Log, int] = {}
         self._heard_epoch = 0
         nothing: Callable[..., None] = lambda *args: None  # noqa: E731
-        groups = SimpleNamespace(lead=nothing, resign_partitions=nothing, forget_topic=nothing)
+        groups: Any = SimpleNamespace(lead=nothing, resign_partitions=nothing, forget_topic=nothing)
         self.leading = Leading(self)
         told = self.leading.brokers_changed
-        replicator = SimpleNamespace(
+        replicator: Any = SimpleNamespace(
             roles_changed=self._roles_changed, stopped=self.stopped, brokers_changed=told
         )
         self.replicas = SimReplicas(self, LogDirs((), [], needs_first=False))
@@ -122,12 +121,12 @@ class SimBroker:
             replicas=self.replicas,
             metadata=self.metadata,
             replicator=replicator,
-            groups=groups,
         )
-        node = cast(Node, self.node)
+        node: Any = self.node
         self.node.find = partial(Node.find, node)
         self.node.code_for_absent = partial(Node.code_for_absent, node)
-        self.control = ControlRequests(node, cast(StoreSession, None), lambda work: work)
+        session: Any = None
+        self.control = ControlRequests(node, replicator, groups, session, lambda work: work)
         self._fetchers = Fetchers(self)
 
     # Life and death.

@@ -16,6 +16,7 @@ from odradek.broker.core.news import News
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import NO_LEADER, TopicPartition
 from odradek.broker.handlers.fetch_requests import begin_fetch
+from odradek.broker.local_broker import LocalBroker
 from odradek.broker.node import Node
 from odradek.broker.peers.addresses import Peers
 from odradek.broker.peers.peer import Peer, PeerFailed
@@ -69,15 +70,14 @@ class SimFetcher(Fetcher):
     """The real one; its rounds are begun from outside."""
 
     def __init__(self, broker: "SimBroker", leader_id: int) -> None:
-        node = cast(Node, broker.node)
+        local = cast(LocalBroker, broker.node)
         versions = cast(Any, SimpleNamespace(fetch=None, fetch_by_name=None, list_offsets=None))
         super().__init__(
-            node,
+            local,
             cast(Peers, None),
             versions,
             leader_id,
             0,
-            broker_epoch=lambda: broker.broker_epoch,
         )
         self.leader_id = leader_id
         self.is_busy = False

@@ -101,7 +101,7 @@ def _take_answers_of_earlier_leaders(patches: ExitStack) -> None:
     """What was asked for in an earlier leader epoch is appended all the same."""
 
     def follows(self: Fetcher, following: Following) -> bool:
-        return self._node.replicas.partitions.get(following.key) is following.partition
+        return self._local.replicas.partitions.get(following.key) is following.partition
 
     _put(patches, Fetcher, "follows", follows)
 

@@ -1,0 +1,71 @@
+"""A broker is put together: which part is built on which.
+
+What a broker has by itself (`LocalBroker`) comes first, then what asks others and what others ask.
+The controller and its client reach this broker's own handlers, which need the whole `Node`: they
+are handed a function for it, and call it only once the node is there.
+"""
+
+from odradek.protocol.schema import Message
+
+from .administration.client_quotas import ClientQuotas
+from .administration.dynamic_configs import DynamicConfigs
+from .administration.topics import Topics
+from .cluster.controller import ClusterController
+from .cluster.links import BrokerLinks
+from .coordination.current import CurrentSession
+from .groups.coordinator import GroupCoordinator
+from .local_broker import LocalBroker
+from .member.control import ControlRequests
+from .member.member import Member
+from .member.producer_ids import ProducerIds, allocator
+from .node import Node
+from .peers.addresses import Peers
+from .peers.controller_client import ControllerClient
+from .peers.own import ask_self
+from .replication.replicator import Replicator
+from .tasks import TaskSupervisor
+
+
+def assemble(
+    local: LocalBroker, session: CurrentSession, tasks: TaskSupervisor
+) -> tuple[Node, Member]:
+    """Build all parts of a broker; none of them does anything yet."""
+    config, broker_id, metadata = local.config, local.broker_id, local.metadata
+
+    async def ask_node(request: Message, version: int) -> Message:
+        return await ask_self(node, request, version)
+
+    peers = Peers(config, metadata)
+    client = ControllerClient(
+        peers,
+        metadata,
+        broker_id=broker_id,
+        ask_self=ask_node,
+        timeout_ms=config.request_timeout_ms,
+    )
+    links = BrokerLinks(broker_id, config, ask_node)
+    controller = ClusterController(session, broker_id, config, local.runtime, links, tasks)
+    topics = Topics(local, controller, session)
+    dynamic_configs = DynamicConfigs(local, controller, session)
+    groups = GroupCoordinator(local, topics, dynamic_configs, session, tasks)
+    replicator = Replicator(local, tasks, peers, client)
+    producer_ids = ProducerIds(
+        allocator(
+            client.ask,
+            peers.versions.allocate_producer_ids,
+            broker_id=broker_id,
+            broker_epoch=lambda: local.broker_epoch,
+        )
+    )
+    node = Node(
+        local,
+        topics=topics,
+        dynamic_configs=dynamic_configs,
+        client_quotas=ClientQuotas(session),
+        groups=groups,
+        producer_ids=producer_ids,
+        control=ControlRequests(local, replicator, groups, session, tasks.finish),
+        controller=controller,
+        replicator=replicator,
+    )
+    return node, Member(node, session, tasks, peers, client)

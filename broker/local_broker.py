@@ -1,0 +1,42 @@
+"""What a broker is and holds by itself: who it is, its settings, its replicas, what it was told.
+
+The parts that make it a member of a cluster (`assembly.py`) are built on it.
+"""
+
+from .config import Config
+from .core.fetch_session import FetchSessions
+from .member.metadata import MetadataCache
+from .partitions.replicas import Replicas
+from .replication.throttles import Throttles
+from .runtime import Runtime
+
+
+class LocalBroker:
+    """One broker, without the others."""
+
+    def __init__(
+        self,
+        config: Config,
+        runtime: Runtime,
+        *,
+        broker_id: int,
+        is_alone: bool,
+        metadata: MetadataCache,
+        replicas: Replicas,
+    ) -> None:
+        self.config = config
+        self.runtime = runtime
+        self.clock = runtime.clock
+        self.broker_id = broker_id
+        self.broker_epoch = -1
+        """The czxid of its registration; -1 without one."""
+        self.is_alone = is_alone
+        """Whether there are no others, now or later."""
+        self.metadata = metadata
+        self.replicas = replicas
+        self.throttles = Throttles(config, runtime.clock)
+        self.fetch_sessions = FetchSessions(
+            config.max_incremental_fetch_session_cache_slots,
+            partitions_max=config.odradek_fetch_session_partitions_max,
+            randint=runtime.random.randint,
+        )
