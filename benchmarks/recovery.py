@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.protocol.records import Record, build_batch, set_offset_and_epoch
 from odradek.storage.files import RealFileSystem
-from odradek.storage.recovery.segment_scan import ScanStart, scan_segment
+from odradek.storage.log.segment_scan import ScanStart, scan_segment
 from tests.kafka.apache import Kafka39
 
 SIZES: Final = (16 << 10, 1 << 10)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from odradek.storage.directory.log_dirs import LogDirs
-from odradek.storage.recovery.load_report import LoadReport
+from odradek.storage.log.load_report import LoadReport
 
 COMMITTED_RECORDS_LOST: Final = "committed_records_lost"
 """Offsets below the checkpointed high watermark that a recovery had to cut."""

@@ -6,9 +6,9 @@ directory runs at a time.
 
 import asyncio
 
-from odradek.storage.directory.checkpoint import TopicPartition
 from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed
+from odradek.storage.log.checkpoint import TopicPartition
 from odradek.storage.log.log import Log
 
 from ..config import Config

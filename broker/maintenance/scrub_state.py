@@ -7,8 +7,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from odradek.storage.directory.checkpoint import TopicPartition
-from odradek.storage.recovery.damage import DamagedRange
+from odradek.storage.log.checkpoint import TopicPartition
+from odradek.storage.log.damage import DamagedRange
 
 STATE_FILE: Final = ".odradek-scrub"  # at the top of a directory Kafka passes over such files
 RUBBISH: Final = (ValueError, KeyError, TypeError, OverflowError, RecursionError)

@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed, StorageError
 from odradek.storage.files import FileSystem
+from odradek.storage.log.damage import DamagedRange
 from odradek.storage.log.log import Log
 from odradek.storage.log.segment import Segment
-from odradek.storage.recovery.damage import DamagedRange
 
 from ..config import Config
 from ..counters import BATCHES_CORRUPT, SEGMENTS_SCRUBBED, SEGMENTS_UNREADABLE

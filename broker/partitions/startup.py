@@ -17,9 +17,9 @@ from typing import Final
 from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.directory.found_partition import FoundPartition
 from odradek.storage.errors import LogDirFailed, StorageError
+from odradek.storage.log.load_report import report_from_json
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.recovery.load import LoadHints
-from odradek.storage.recovery.load_report import report_from_json
 from odradek.storage.recovery.scan_estimate import bytes_to_scan
 
 from ..runtime import Runtime

@@ -19,8 +19,8 @@ from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from odradek.storage.directory.checkpoint import OFFSET_MAX
 from odradek.storage.errors import LogDirFailed, StorageError
+from odradek.storage.log.checkpoint import OFFSET_MAX
 from odradek.storage.log.leader_epochs import UNDEFINED
 from odradek.storage.log.log import Log
 

@@ -13,13 +13,13 @@ from odradek.broker.coordination.interface import Create, Delete, Set
 from odradek.broker.coordination.plain_tree import Change
 from odradek.broker.coordination.stored_tree import StoredTree
 from odradek.broker.server import STORE_FILE
-from odradek.storage.directory.checkpoint import CLEAN_SHUTDOWN
 from odradek.storage.directory.meta_properties import (
     META_PROPERTIES,
     MetaProperties,
     read_meta_properties,
 )
 from odradek.storage.files import RealFileSystem
+from odradek.storage.log.checkpoint import CLEAN_SHUTDOWN
 
 from .errors import CommandError
 

@@ -18,8 +18,8 @@ from odradek.protocol.records.batch import (
     MAGIC,
 )
 from odradek.storage.log.log_file import LogFile
-from odradek.storage.recovery.resync import Doubtful, find_valid_batch
-from odradek.storage.recovery.segment_scan import ScanStart, scan_segment
+from odradek.storage.log.resync import Doubtful, find_valid_batch
+from odradek.storage.log.segment_scan import ScanStart, scan_segment
 
 from .log_view import LogView, SegmentView
 

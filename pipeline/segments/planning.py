@@ -9,10 +9,10 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from odradek.storage.directory.checkpoint import HIGH_WATERMARK, LOG_START, read_offsets
 from odradek.storage.errors import StorageError
 from odradek.storage.files import FileSystem
 from odradek.storage.inspect.check_directory import partition_of
+from odradek.storage.log.checkpoint import HIGH_WATERMARK, LOG_START, read_offsets
 
 from ..errors import PipelineError
 from ..offsets import TopicPartition

@@ -4,10 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Self
 
 from ..files import FileSystem
-from ..log.log import Log
-from ..log.plans import CheckpointPlan
-from ..recovery.load import LoadHints
-from .checkpoint import (
+from ..log.checkpoint import (
     CLEANER,
     HIGH_WATERMARK,
     LOG_START,
@@ -16,6 +13,9 @@ from .checkpoint import (
     read_offsets,
     render_offsets,
 )
+from ..log.log import Log
+from ..log.plans import CheckpointPlan
+from ..recovery.load import LoadHints
 
 
 class Checkpoints(NamedTuple):

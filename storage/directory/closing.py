@@ -9,9 +9,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ..files import FileSystem
+from ..log.checkpoint import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_TEXT
 from ..log.log import Log
 from ..log.plans import FlushPlan
-from .checkpoint import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_TEXT
 
 if TYPE_CHECKING:
     from .data_dir import DataDir

@@ -13,12 +13,7 @@ from typing import Final
 
 from ..errors import DataDirError, LogDirFailed, StorageError
 from ..files import FileLock, FileSystem
-from ..log.log import DIRECTORY_NAME_MAX, STRAY_SUFFIX, Log
-from ..log.log_config import LogConfig
-from ..log.plans import CheckpointPlan, CreatePlan, DeletePlan, FlushPlan
-from ..recovery.load import LoadHints, create_log, load_log
-from ..recovery.load_report import LoadReport
-from .checkpoint import (
+from ..log.checkpoint import (
     CLEAN_SHUTDOWN,
     CLEANER,
     HIGH_WATERMARK,
@@ -26,6 +21,11 @@ from .checkpoint import (
     RECOVERY_POINT,
     TopicPartition,
 )
+from ..log.load_report import LoadReport
+from ..log.log import DIRECTORY_NAME_MAX, STRAY_SUFFIX, Log
+from ..log.log_config import LogConfig
+from ..log.plans import CheckpointPlan, CreatePlan, DeletePlan, FlushPlan
+from ..recovery.load import LoadHints, create_log, load_log
 from .checkpoints import Checkpoints, checkpoint_plan
 from .closing import close_steps
 from .found_partition import FoundPartition, Unserved

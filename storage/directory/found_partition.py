@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from ..log.checkpoint import TopicPartition
 from ..recovery.load import LoadHints
-from .checkpoint import TopicPartition
 
 
 class FoundPartition(NamedTuple):

@@ -13,9 +13,9 @@ from typing import Final
 
 from ..errors import DataDirError, LogDirFailed
 from ..files import FileSystem
+from ..log.checkpoint import TopicPartition
 from ..log.log import Log
 from ..log.log_config import LogConfig
-from .checkpoint import TopicPartition
 from .data_dir import DataDir
 from .meta_properties import MetaProperties
 from .moving import resolve

@@ -11,10 +11,10 @@ from odradek.protocol.records import BatchHeader
 
 from ..errors import CorruptLog
 from ..files import FileInfo, FileSystem
+from ..log.checkpoint import LEADER_EPOCH, PARTITION_METADATA, parse_epochs, read_topic_id
 from ..log.producer_snapshot import decode_snapshot, snapshot_offsets, snapshot_path
 from ..log.segment import LOG_SUFFIX
 from ..log.walk import walk_headers
-from .checkpoint import LEADER_EPOCH, PARTITION_METADATA, parse_epochs, read_topic_id
 
 logger: Final = logging.getLogger("odradek.storage")
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Self
 
 from ..errors import DiskFull
 from ..files import FileSystem
-from .checkpoint import TopicPartition, parse_lines, render_lines
+from ..log.checkpoint import TopicPartition, parse_lines, render_lines
 
 logger: Final = logging.getLogger("odradek.storage")
 

@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ..directory.checkpoint import (
+from ..directory.meta_properties import META_PROPERTIES, read_meta_properties
+from ..errors import DataDirError, LogDirFailed
+from ..files import FileSystem
+from ..log.checkpoint import (
     CLEAN_SHUTDOWN,
     CLEANER,
     HIGH_WATERMARK,
@@ -19,9 +22,6 @@ from ..directory.checkpoint import (
     TopicPartition,
     parse_offsets,
 )
-from ..directory.meta_properties import META_PROPERTIES, read_meta_properties
-from ..errors import DataDirError, LogDirFailed
-from ..files import FileSystem
 from ..log.segment import LOG_SUFFIX
 from .check_partition import PartitionCheck, PartitionReport
 from .context import Context

@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 from odradek.protocol.records import BatchHeader
 
-from ..directory.checkpoint import LEADER_EPOCH, parse_epochs
 from ..files import FileSystem
+from ..log.checkpoint import LEADER_EPOCH, parse_epochs
 from .check_segment import SegmentReport
 from .context import Context
 from .findings import Finding, Grade, Report

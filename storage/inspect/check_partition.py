@@ -7,9 +7,9 @@ from typing import Final
 
 from odradek.protocol.records import BatchHeader
 
-from ..directory.checkpoint import LEADER_EPOCH, PARTITION_METADATA, parse_partition_metadata
 from ..errors import UnsupportedFormat
 from ..files import FileSystem
+from ..log.checkpoint import LEADER_EPOCH, PARTITION_METADATA, parse_partition_metadata
 from ..log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from ..log.producer_snapshot import decode_snapshot, snapshot_path
 from ..log.producer_state import ProducerState

@@ -11,8 +11,8 @@ from ..errors import CorruptLog, UnsupportedFormat
 from ..files import FileSystem
 from ..log.index import OFFSET_ENTRY, TIME_ENTRY
 from ..log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from ..log.segment_scan import ScanStart, scan_segment
 from ..log.txn_index import AbortedTransaction, decode_aborted
-from ..recovery.segment_scan import ScanStart, scan_segment
 from .check_index import OffsetIndexCheck, TimeIndexCheck, padding_bytes
 from .context import Context
 from .findings import Advance, Finding, Grade, Report

@@ -8,7 +8,10 @@ a piece of a file.
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from ..directory.checkpoint import (
+from ..directory.meta_properties import META_PROPERTIES, read_meta_properties
+from ..errors import DataDirError
+from ..files import FileSystem
+from ..log.checkpoint import (
     CLEAN_SHUTDOWN,
     LEADER_EPOCH,
     PARTITION_METADATA,
@@ -16,9 +19,6 @@ from ..directory.checkpoint import (
     parse_offsets,
     parse_partition_metadata,
 )
-from ..directory.meta_properties import META_PROPERTIES, read_meta_properties
-from ..errors import DataDirError
-from ..files import FileSystem
 from ..log.index import OFFSET_ENTRY, TIME_ENTRY
 from ..log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from ..log.producer_snapshot import decode_snapshot

@@ -19,7 +19,7 @@ from odradek.protocol.records import HEADER_SIZE_BYTES, MAGIC, BatchHeader
 from odradek.protocol.records.batch import ATTRIBUTES_POSITION, HEADER, LENGTH_MIN, crc32c
 
 from ..log.log_file import LogFile
-from ..recovery.segment_scan import is_whole
+from ..log.segment_scan import is_whole
 
 _CHUNK_BYTES: Final = 4 << 20
 _SEARCH_BYTES: Final = 1 << 20

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from ..directory.checkpoint import (
+from ..files import FileSystem
+from ..log.checkpoint import (
     CLEANER,
     HIGH_WATERMARK,
     LEADER_EPOCH,
@@ -20,7 +21,6 @@ from ..directory.checkpoint import (
     parse_partition_metadata,
     render_offsets,
 )
-from ..files import FileSystem
 from ..log.producer_snapshot import snapshot_path
 from ..log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from .check_directory import (

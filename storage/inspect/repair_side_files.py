@@ -4,20 +4,20 @@ from collections.abc import Collection
 
 from odradek.protocol.records import BatchHeader
 
-from ..directory.checkpoint import (
+from ..files import FileSystem
+from ..log.checkpoint import (
     LEADER_EPOCH,
     PARTITION_METADATA,
     render_epochs,
     render_partition_metadata,
 )
-from ..files import FileSystem
 from ..log.index import TIME_ENTRY
 from ..log.log_config import LogConfig
 from ..log.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_path
 from ..log.producer_state import ProducerState
 from ..log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from ..log.segment_scan import ScanStart, SegmentScan, scan_segment
 from ..log.txn_index import AbortedTransaction, encode_aborted
-from ..recovery.segment_scan import ScanStart, SegmentScan, scan_segment
 from .check_partition import PartitionReport
 from .check_segment import SegmentReport
 from .repair_segments import save_aside

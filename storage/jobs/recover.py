@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from ..errors import StorageError
 from ..files import FileSystem
+from ..log.load_report import LoadReport
 from ..log.log_config import LogConfig
 from ..recovery.load import LoadHints, load_log
-from ..recovery.load_report import LoadReport
 from . import Arguments, Report, Result
 
 WARNINGS_MAX: Final = 1000

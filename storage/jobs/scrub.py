@@ -14,7 +14,7 @@ from odradek.protocol.primitives import INT32_MAX
 
 from ..errors import StorageError
 from ..files import FileSystem
-from ..recovery.damage import find_wrong_epochs, scan_past_damage
+from ..log.damage import find_wrong_epochs, scan_past_damage
 from . import Arguments, Report, Result
 
 _NO_INDEX: Final = INT32_MAX

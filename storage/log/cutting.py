@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..recovery.producer_rebuild import rebuild_producers, remove_snapshots_above
+from .producer_rebuild import rebuild_producers, remove_snapshots_above
 from .producer_state import ProducerState
 from .segment import Segment, create_segment
 from .span import drop_spans

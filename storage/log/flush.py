@@ -9,9 +9,9 @@ them.
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from ..directory.checkpoint import PARTITION_METADATA
 from ..errors import DiskFull, LogDirFailed
 from ..files import FileSystem
+from .checkpoint import PARTITION_METADATA
 from .log_file import LogFile
 from .plans import FlushPlan
 from .producer_snapshot import encode_snapshot, snapshot_path

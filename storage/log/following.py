@@ -7,8 +7,8 @@ from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.records import BatchHeader, check_crc, iter_batches
 from odradek.protocol.records.batch import HEADER_SIZE_BYTES, MAGIC, read_header
 
-from ..directory.checkpoint import OFFSET_MAX
 from ..errors import CorruptLog
+from .checkpoint import OFFSET_MAX
 from .staging import Staged, StagedBatch
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Final
 
-from ..directory.checkpoint import LEADER_EPOCH, render_epochs
 from ..errors import LogDirFailed
 from ..files import FileSystem
+from .checkpoint import LEADER_EPOCH, render_epochs
 
 UNDEFINED: Final = -1
 

@@ -15,14 +15,14 @@ from typing import Final
 from odradek.protocol.primitives import INT32_MAX, INT64_MAX
 from odradek.protocol.records import BatchHeader, set_append_time, set_offset_and_epoch
 
-from ..directory.checkpoint import PARTITION_METADATA, render_partition_metadata
 from ..errors import BatchTooLarge, DiskFull, LogDirFailed, OffsetOutOfRange
 from ..files import FileSystem
-from ..recovery.load_report import LoadReport
+from .checkpoint import PARTITION_METADATA, render_partition_metadata
 from .cutting import restart_at, truncate
 from .flush import Flushing
 from .following import Appended, append_as_follower, append_staged, stage
 from .leader_epochs import LeaderEpochs
+from .load_report import LoadReport
 from .log_config import LogConfig
 from .plans import DeletePlan, FlushPlan
 from .producer_state import ProducerState

@@ -8,9 +8,9 @@ until `release`.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..directory.checkpoint import PARTITION_METADATA
 from ..errors import LogDirFailed
 from ..files import FileSystem
+from .checkpoint import PARTITION_METADATA
 from .log_file import Bytes, LogFile
 
 if TYPE_CHECKING:

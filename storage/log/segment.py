@@ -10,12 +10,12 @@ from odradek.protocol.records import NO_TIMESTAMP
 
 from ..errors import CorruptLog, DamagedRecords, LogDirFailed
 from ..files import FileInfo, FileSystem
-from ..recovery.damage import DamagedRange, scan_past_damage
-from ..recovery.segment_scan import ScanStart, SegmentScan
+from .damage import DamagedRange, scan_past_damage
 from .index import OffsetIndex, TimeIndex
 from .log_config import LogConfig
 from .log_file import Bytes, LogFile
 from .producer_state import EndedTransaction, ProducerState
+from .segment_scan import ScanStart, SegmentScan
 from .span import drop_spans
 from .txn_index import AbortedTransaction, TransactionIndex
 from .walk import batch_end, find_batch, floor_boundary, walk_headers

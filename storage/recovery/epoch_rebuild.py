@@ -3,9 +3,9 @@
 import logging
 from typing import Final
 
-from ..directory.checkpoint import LEADER_EPOCH, parse_epochs
 from ..errors import CorruptLog
 from ..files import FileSystem
+from ..log.checkpoint import LEADER_EPOCH, parse_epochs
 from ..log.leader_epochs import LeaderEpochs
 from ..log.segments import Segments
 from ..log.walk import walk_headers

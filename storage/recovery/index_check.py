@@ -14,11 +14,11 @@ from odradek.protocol.records import BatchHeader
 from ..errors import CorruptLog
 from ..files import FileInfo, FileSystem
 from ..log.index import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry
+from ..log.load_report import LoadReport
 from ..log.log_config import LogConfig
 from ..log.segment import Segment, create_missing_indexes
+from ..log.segment_scan import SegmentScan
 from ..log.walk import walk_headers
-from .load_report import LoadReport
-from .segment_scan import SegmentScan
 
 logger: Final = logging.getLogger("odradek.storage")
 

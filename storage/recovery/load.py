@@ -14,18 +14,20 @@ from typing import Final
 
 from odradek.protocol.primitives import INT32_MAX
 
-from ..directory.checkpoint import (
+from ..errors import CorruptLog
+from ..files import WHOLE_BYTES_MAX, FileInfo, FileSystem
+from ..log.checkpoint import (
     LEADER_EPOCH,
     OFFSET_MAX,
     PARTITION_METADATA,
     read_topic_id,
     render_partition_metadata,
 )
-from ..errors import CorruptLog
-from ..files import WHOLE_BYTES_MAX, FileInfo, FileSystem
 from ..log.leader_epochs import UNDEFINED, LeaderEpochs
+from ..log.load_report import LoadReport
 from ..log.log import Log
 from ..log.log_config import LogConfig
+from ..log.producer_rebuild import check_transaction_indexes, rebuild_producers
 from ..log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from ..log.producer_snapshot import snapshot_offsets
 from ..log.producer_state import ProducerState
@@ -37,15 +39,13 @@ from ..log.segment import (
     Segment,
     create_segment,
 )
+from ..log.segment_scan import Report
 from ..log.segments import Segments
 from ..upkeep.swap import SWAP_SUFFIX, complete_swaps
 from .aside import set_aside_tail
 from .epoch_rebuild import load_epochs
 from .index_check import check_indexes
-from .load_report import LoadReport
 from .log_recovery import LogRecovery
-from .producer_rebuild import check_transaction_indexes, rebuild_producers
-from .segment_scan import Report
 
 logger: Final = logging.getLogger("odradek.storage")
 

@@ -10,22 +10,22 @@ from odradek.protocol.records import BatchHeader
 from ..errors import CorruptLog
 from ..files import FileInfo, FileSystem
 from ..log.index import OFFSET_ENTRY, TIME_ENTRY
+from ..log.load_report import LoadReport
 from ..log.log_config import LogConfig
 from ..log.log_file import LogFile
-from ..log.producer_state import ProducerState
-from ..log.segment import Segment, create_missing_indexes
-from ..log.segments import Segments
-from ..log.walk import walk_headers
-from .aside import set_aside_file, set_aside_tail
-from .load_report import LoadReport
-from .producer_rebuild import (
+from ..log.producer_rebuild import (
     remove_snapshots_above,
     replay_producers,
     snapshot_of_log,
     transaction_index_problem,
 )
-from .resync import Doubtful, find_valid_batch
-from .segment_scan import Report, ScanStart, SegmentScan, scan_segment
+from ..log.producer_state import ProducerState
+from ..log.resync import Doubtful, find_valid_batch
+from ..log.segment import Segment, create_missing_indexes
+from ..log.segment_scan import Report, ScanStart, SegmentScan, scan_segment
+from ..log.segments import Segments
+from ..log.walk import walk_headers
+from .aside import set_aside_file, set_aside_tail
 
 logger: Final = logging.getLogger("odradek.storage")
 

@@ -28,8 +28,8 @@ from ..files import FileInfo, FileSystem
 from ..log.log_file import LogFile
 from ..log.producer_snapshot import snapshot_path
 from ..log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, Segment
+from ..log.segment_scan import ScanStart, scan_segment
 from ..log.txn_index import decode_aborted, encode_aborted
-from ..recovery.segment_scan import ScanStart, scan_segment
 
 if TYPE_CHECKING:
     from ..log.log import Log

@@ -22,7 +22,7 @@ from odradek.broker.runtime import Runtime
 from odradek.broker.server import STORE_FILE, Broker, StartupError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
-from odradek.storage.directory.checkpoint import CLEAN_SHUTDOWN
+from odradek.storage.log.checkpoint import CLEAN_SHUTDOWN
 from tests.support.awaiting import until
 from tests.support.messages import batch_of, creatable, records_in
 

@@ -13,8 +13,8 @@ from odradek.protocol.records import (
     iter_records,
     read_header,
 )
-from odradek.storage.directory.checkpoint import HIGH_WATERMARK, LOG_START, render_offsets
 from odradek.storage.files import RealFileSystem
+from odradek.storage.log.checkpoint import HIGH_WATERMARK, LOG_START, render_offsets
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.producer_state import ProducerState
 from odradek.storage.log.segment import Segment, create_segment

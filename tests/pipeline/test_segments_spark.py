@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from odradek.storage.directory.checkpoint import HIGH_WATERMARK
+from odradek.storage.log.checkpoint import HIGH_WATERMARK
 from tests.pipeline import ledger
 from tests.pipeline.segment_files import PartitionFiles, flip, write_checkpoints
 from tests.spark.child import JobFailed

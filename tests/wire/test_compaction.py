@@ -22,8 +22,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from odradek.storage.directory.checkpoint import CLEANER, read_offsets
 from odradek.storage.files import RealFileSystem
+from odradek.storage.log.checkpoint import CLEANER, read_offsets
 from tests.seeds import Repeats, repeated
 from tests.support.brokers import StartServer, create_topic
 from tests.support.killing import Workload, kill_again_and_again

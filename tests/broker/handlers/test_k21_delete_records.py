@@ -14,8 +14,8 @@ from odradek.protocol.messages.k21_delete_records import (
     DeleteRecordsTopic,
 )
 from odradek.storage.directory import moving
-from odradek.storage.directory.checkpoint import LOG_START, read_offsets
 from odradek.storage.directory.data_dir import DataDir
+from odradek.storage.log.checkpoint import LOG_START, read_offsets
 from odradek.storage.log.log import Log
 from odradek.storage.log.plans import DeletePlan
 from tests.broker.faults import BROKEN, FULL, FaultyFiles

@@ -15,9 +15,9 @@ from odradek.broker.maintenance.cleaner import PAUSE_MS_MIN, Cleaner, job_argume
 from odradek.broker.maintenance.retention import Retention
 from odradek.protocol.messages.k20_delete_topics import DeleteTopicsResponse
 from odradek.protocol.records import Record, build_batch
-from odradek.storage.directory.checkpoint import CLEANER, RECOVERY_POINT, read_offsets
 from odradek.storage.errors import CorruptLog, DiskFull, StorageError
 from odradek.storage.jobs import Result
+from odradek.storage.log.checkpoint import CLEANER, RECOVERY_POINT, read_offsets
 from odradek.storage.log.log import Log
 from odradek.storage.upkeep.cleanable import cleanable
 from odradek.storage.upkeep.swap import Swap

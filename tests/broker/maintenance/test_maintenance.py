@@ -20,9 +20,9 @@ from odradek.protocol.messages.k08_offset_commit import (
     OffsetCommitResponse,
 )
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
-from odradek.storage.directory.checkpoint import RECOVERY_POINT, read_offsets
 from odradek.storage.directory.found_partition import FoundPartition, Unserved
 from odradek.storage.errors import LogDirFailed
+from odradek.storage.log.checkpoint import RECOVERY_POINT, read_offsets
 from odradek.storage.log.log import Log
 from odradek.storage.recovery.load import LoadHints
 from tests.support.awaiting import until

@@ -10,8 +10,8 @@ import pytest
 from odradek.broker.config import ConfigError, load_config
 from odradek.broker.maintenance.retention import LOOKED_AT_ONCE, Retention
 from odradek.protocol.errors import ErrorCode
-from odradek.storage.directory.checkpoint import LOG_START, read_offsets
 from odradek.storage.files import RealFileSystem
+from odradek.storage.log.checkpoint import LOG_START, read_offsets
 from odradek.storage.log.log import Log
 from tests.support.awaiting import until
 from tests.support.client import Client

@@ -18,12 +18,12 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k21_delete_records import DeleteRecordsResponse
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.records import Codec
-from odradek.storage.directory.checkpoint import LOG_START, parse_offsets
 from odradek.storage.errors import CorruptLog, DiskFull
+from odradek.storage.log.checkpoint import LOG_START, parse_offsets
 from odradek.storage.log.following import Appended
+from odradek.storage.log.load_report import LoadReport
 from odradek.storage.log.log import Log
 from odradek.storage.log.staging import Staged
-from odradek.storage.recovery.load_report import LoadReport
 from tests.broker.batches import altered
 from tests.broker.faults import FULL
 from tests.storage.support import slow_staged

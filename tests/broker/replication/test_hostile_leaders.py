@@ -33,7 +33,7 @@ from odradek.protocol.messages.k02_list_offsets import (
 from odradek.protocol.primitives import INT64_MAX
 from odradek.protocol.records import set_offset_and_epoch
 from odradek.protocol.schema import Message
-from odradek.storage.directory.checkpoint import OFFSET_MAX
+from odradek.storage.log.checkpoint import OFFSET_MAX
 from tests.seeds import Repeats, repeated, seeds
 from tests.sim.loop import SimLoop, simulate
 from tests.support.awaiting import until

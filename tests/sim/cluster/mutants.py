@@ -30,10 +30,10 @@ from odradek.broker.replication.following import Following
 from odradek.broker.replication.repair import Cut, Repair
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.storage.directory.data_dir import DataDir
+from odradek.storage.log import segment_scan
 from odradek.storage.log.leader_epochs import LeaderEpochs
 from odradek.storage.log.log import Log
 from odradek.storage.log.staging import Staged
-from odradek.storage.recovery import segment_scan
 
 from . import fetching
 from .store import ClusterStore

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState, TopicPartition
 from odradek.protocol.records.batch import HEADER, HEADER_SIZE_BYTES, LENGTH_OVERHEAD_BYTES
-from odradek.storage.directory.checkpoint import parse_partition_metadata, render_partition_metadata
+from odradek.storage.log.checkpoint import parse_partition_metadata, render_partition_metadata
 
 from .store import ClusterStore
 from .world import World

@@ -15,7 +15,7 @@ from odradek.storage.errors import UnsupportedFormat as OldFormat
 from odradek.storage.files import RealFileSystem
 from odradek.storage.jobs.throttle import throttled
 from odradek.storage.log.log_file import LogFile
-from odradek.storage.recovery.segment_scan import ScanStart, scan_segment
+from odradek.storage.log.segment_scan import ScanStart, scan_segment
 from tests.storage.cleaner.cleanable import Cleanable, keyed, marker, record
 from tests.storage.support import WALL_MS
 

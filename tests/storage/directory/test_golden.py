@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from odradek.protocol.records import iter_batches
-from odradek.storage.directory import checkpoint
-from odradek.storage.directory.checkpoint import (
+from odradek.storage.directory.data_dir import DataDir
+from odradek.storage.log import checkpoint
+from odradek.storage.log.checkpoint import (
     parse_epochs,
     parse_offsets,
     parse_partition_metadata,
@@ -16,7 +17,6 @@ from odradek.storage.directory.checkpoint import (
     render_offsets,
     render_partition_metadata,
 )
-from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.producer_snapshot import decode_snapshot, encode_snapshot

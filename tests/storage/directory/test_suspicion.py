@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from odradek.cli import main
-from odradek.storage.directory.checkpoint import CLEAN_SHUTDOWN
 from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.directory.log_dirs import LogDirs
 from odradek.storage.directory.suspicion import BOOT_NOTE, BootNote
 from odradek.storage.errors import DiskFull
+from odradek.storage.log.checkpoint import CLEAN_SHUTDOWN
 from odradek.storage.log.log_config import LogConfig
 
 from ..support import SMALL, WALL_MS, UnsyncedFileSystem, append_values

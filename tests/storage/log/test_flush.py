@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from odradek.storage.directory.checkpoint import LEADER_EPOCH, parse_epochs
 from odradek.storage.directory.closing import close_steps
 from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.files import RealFileSystem
+from odradek.storage.log.checkpoint import LEADER_EPOCH, parse_epochs
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.log_file import LogFile

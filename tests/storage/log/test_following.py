@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from odradek.protocol.errors import BadChecksum
-from odradek.storage.directory.checkpoint import OFFSET_MAX
+from odradek.storage.log.checkpoint import OFFSET_MAX
 from odradek.storage.log.following import UnexpectedEpoch, UnexpectedOffset
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig

@@ -9,15 +9,15 @@ import pytest
 
 from odradek.protocol.records import Record, build_batch, iter_batches, iter_records
 from odradek.protocol.records.batch import HEADER, HEADER_SIZE_BYTES
-from odradek.storage.directory import checkpoint
 from odradek.storage.directory.meta_properties import read_meta_properties, render_meta_properties
 from odradek.storage.files import RealFileSystem
 from odradek.storage.inspect.repair_side_files import final_time_entries
+from odradek.storage.log import checkpoint
 from odradek.storage.log.index import OFFSET_ENTRY, TIME_ENTRY
 from odradek.storage.log.producer_snapshot import decode_snapshot, encode_snapshot
 from odradek.storage.log.producer_state import ProducerState
+from odradek.storage.log.segment_scan import ScanStart, scan_segment
 from odradek.storage.log.txn_index import AbortedTransaction, decode_aborted, encode_aborted
-from odradek.storage.recovery.segment_scan import ScanStart, scan_segment
 from tests.support.unpacking import unpack
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "storage"

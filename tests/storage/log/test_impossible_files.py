@@ -11,9 +11,9 @@ from typing import Final
 import pytest
 
 from odradek.protocol.primitives import INT64_MAX
-from odradek.storage.directory.checkpoint import OFFSET_MAX, parse_epochs, parse_offsets
 from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.errors import DataDirError
+from odradek.storage.log.checkpoint import OFFSET_MAX, parse_epochs, parse_offsets
 from odradek.storage.upkeep.retention import expire, remove_plan
 
 from ..support import SMALL, WALL_MS, UnsyncedFileSystem, append_values, contents, files_of

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.storage.directory.checkpoint import parse_epochs
 from odradek.storage.errors import LogDirFailed
+from odradek.storage.log.checkpoint import parse_epochs
 from odradek.storage.log.leader_epochs import LeaderEpochs
 
 from ..support import UnsyncedFileSystem

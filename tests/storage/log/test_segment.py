@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from odradek.storage.log.damage import DamagedRange
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.segment import Segment, create_missing_indexes
-from odradek.storage.recovery.damage import DamagedRange
 
 from ..support import SMALL, WALL_MS, append, append_values, batch_of, new_log, reload
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from odradek.storage.directory.checkpoint import LEADER_EPOCH, render_epochs
+from odradek.storage.log.checkpoint import LEADER_EPOCH, render_epochs
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from tests.broker.batches import altered

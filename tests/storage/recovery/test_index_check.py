@@ -6,11 +6,11 @@ import pytest
 
 from odradek.storage.files import FileInfo
 from odradek.storage.log.index import OffsetIndex
+from odradek.storage.log.load_report import LoadReport
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.segment import Segment
 from odradek.storage.recovery import index_check
 from odradek.storage.recovery.index_check import check_indexes
-from odradek.storage.recovery.load_report import LoadReport
 
 from ..support import WALL_MS, UnsyncedFileSystem, append, batch_of, new_log
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.storage.directory.checkpoint import LOG_START, read_offsets
 from odradek.storage.directory.data_dir import DataDir
+from odradek.storage.log.checkpoint import LOG_START, read_offsets
 from odradek.storage.log.log import Log
 
 from ..support import SMALL, WALL_MS, UnsyncedFileSystem, append_values, contents, flush

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from odradek.storage.errors import UnsupportedFormat
+from odradek.storage.log import segment_scan
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
-from odradek.storage.recovery import segment_scan
+from odradek.storage.log.segment_scan import ScanStart, scan_segment
 from odradek.storage.recovery.load import LoadHints
-from odradek.storage.recovery.segment_scan import ScanStart, scan_segment
 
 from ..support import (
     UNCLEAN,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from odradek.storage.log.load_report import LoadReport
 from odradek.storage.log.log import Log
 from odradek.storage.recovery.load import LoadHints
-from odradek.storage.recovery.load_report import LoadReport
 
 from ..support import (
     SMALL,

@@ -16,7 +16,7 @@ from odradek.protocol.records.batch import (
     MAGIC,
 )
 
-from ..log.log_file import LogFile
+from .log_file import LogFile
 from .segment_scan import is_whole
 
 _CHUNK_BYTES: Final = 4 << 20

@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 
 from odradek.protocol.primitives import INT32_MAX
 
-from ..log.leader_epochs import UNDEFINED
-from ..log.log_file import LogFile
-from ..log.walk import walk_headers
+from .leader_epochs import UNDEFINED
+from .log_file import LogFile
 from .resync import Doubtful, find_valid_batch
 from .segment_scan import Report, ScanStart, SegmentScan, scan_segment
+from .walk import walk_headers
 
 RANGES_MAX: Final = 1000  # in one segment; beyond that the rest of it counts as damaged
 

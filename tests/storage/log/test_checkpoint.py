@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.storage.directory.checkpoint import OFFSET_MAX, parse_epochs, parse_offsets
+from odradek.storage.log.checkpoint import OFFSET_MAX, parse_epochs, parse_offsets
 
 
 def test_offsets_up_to_the_largest() -> None:

@@ -15,9 +15,9 @@ from odradek.protocol.records import (
     control_batch,
     iter_batches,
 )
-from odradek.storage.directory.checkpoint import TopicPartition
 from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.errors import CorruptLog, OffsetOutOfRange
+from odradek.storage.log.checkpoint import TopicPartition
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 

@@ -9,11 +9,11 @@ from odradek.protocol.records.batch import ATTRIBUTES_POSITION, crc32c
 
 from ..errors import CorruptLog
 from ..files import FileInfo, FileSystem
-from ..log.producer_snapshot import newest_snapshot, snapshot_offsets, snapshot_path
-from ..log.producer_state import ProducerState, marker_of
-from ..log.segment import Segment
-from ..log.segments import Segments
-from ..log.walk import walk_headers
+from .producer_snapshot import newest_snapshot, snapshot_offsets, snapshot_path
+from .producer_state import ProducerState, marker_of
+from .segment import Segment
+from .segments import Segments
+from .walk import walk_headers
 
 logger: Final = logging.getLogger("odradek.storage")
 

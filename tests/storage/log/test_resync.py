@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from odradek.protocol.records.batch import HEADER, HEADER_SIZE_BYTES, MAGIC
+from odradek.storage.log import resync
 from odradek.storage.log.log_file import LogFile
-from odradek.storage.recovery import resync
-from odradek.storage.recovery.resync import Doubtful, FoundBatch, find_valid_batch
+from odradek.storage.log.resync import Doubtful, FoundBatch, find_valid_batch
 from tests.broker.batches import altered
 
 from ..support import UnsyncedFileSystem, batch_of

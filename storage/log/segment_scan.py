@@ -25,8 +25,8 @@ from odradek.protocol.records.batch import (
 )
 
 from ..errors import UnsupportedFormat
-from ..log.index import OFFSET_ENTRY, TIME_ENTRY
-from ..log.log_file import LogFile
+from .index import OFFSET_ENTRY, TIME_ENTRY
+from .log_file import LogFile
 
 CHUNK_BYTES: Final = 4 << 20
 LARGE_BYTES: Final = 64 << 20  # a length may be rubbish: look first whether it is worth the memory

@@ -6,11 +6,11 @@ import pytest
 
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
+from odradek.storage.log.producer_rebuild import transaction_index_problem
 from odradek.storage.log.producer_snapshot import encode_snapshot, snapshot_path
-from odradek.storage.recovery.producer_rebuild import transaction_index_problem
 
-from ..log.test_txn_index import ABORT, FIRST, SECOND, Producers, a_life
 from ..support import UNCLEAN, append, batch_of, clean_hints, new_log, reload
+from .test_txn_index import ABORT, FIRST, SECOND, Producers, a_life
 
 
 def index_problems(log: Log) -> list[str | None]:
