@@ -2,7 +2,7 @@
 
 Each partition gets its own result; one that is refused does not keep others from being appended.
 Idempotent batches are checked against the producer's last ones. What is kept at once is answered at
-once; else, with a flush due or followers to wait for, the answer is a promise (promise.py).
+once; else, with a flush due or followers to wait for, the answer is delayed (delayed_produce.py).
 
 Versions 0-2 carry older formats, which are not kept: every partition is answered
 UNSUPPORTED_FOR_MESSAGE_FORMAT. Transactional batches are refused as INVALID_RECORD.
@@ -30,8 +30,8 @@ from ..core.storage_errors import code_of
 from ..core.topic_names import INTERNAL_TOPICS
 from ..net.call import Call, CloseConnection
 from ..node import Node
+from .delayed_produce import Appended, DelayedProduce
 from .leader_hints import current_leader, endpoints
-from .promise import Promise, Unkept
 
 RECORDS_V2_VERSION_FIRST = 3
 ADMIN_CLIENT_ID = "__admin_client"
@@ -51,7 +51,7 @@ def handle(
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     """Append; without acks nothing is answered, and a failure closes the connection."""
     response = ProduceResponse(responses=[])
-    unkept: list[Unkept] = []
+    appended: list[Appended] = []
     acks_all = request.acks == -1
     refused = _refusal_of_all(request, call.version)
     for topic in request.topic_data:
@@ -60,7 +60,7 @@ def handle(
             if refused is not None:
                 results.append(_refused(data.index, refused))
                 continue
-            result = _append(node, call, topic.name, data, unkept, acks_all)
+            result = _append(node, call, topic.name, data, appended, acks_all)
             results.append(result)
             if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 _name_leader(response, topic.name, result, call, node)
@@ -69,22 +69,22 @@ def handle(
                 TopicProduceResponse(name=topic.name, partition_responses=results)
             )
     if request.acks != 0:
-        return _promise(request, response, unkept, call, node) if unkept else response
+        return _delayed(request, response, appended, call, node) if appended else response
     failed = [r for t in response.responses for r in t.partition_responses if r.error_code]
     if failed:
         raise CloseConnection(f"Produce with acks=0 failed: {ErrorCode(failed[0].error_code).name}")
     return None
 
 
-def _promise(
+def _delayed(
     request: ProduceRequest,
     response: ProduceResponse,
-    unkept: list[Unkept],
+    appended: list[Appended],
     call: Call,
     node: Node,
 ) -> ProduceResponse | Awaitable[ProduceResponse]:
     acks_all = request.acks == -1
-    pending = [each for each in unkept if not each.is_kept(acks_all=acks_all)]
+    pending = [each for each in appended if not each.may_be_answered(acks_all=acks_all)]
     if not pending:
         return response
 
@@ -96,7 +96,7 @@ def _promise(
         if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             _name_leader(response, key[0], result, call, node)
 
-    return Promise(
+    return DelayedProduce(
         response,
         pending,
         node.settled_answers,
@@ -119,7 +119,7 @@ def _append(
     call: Call,
     topic: str,
     data: PartitionProduceData,
-    unkept: list[Unkept],
+    appended: list[Appended],
     acks_all: bool,
 ) -> PartitionProduceResponse:
     partition = node.replicas.partitions.get((topic, data.index))
@@ -138,7 +138,7 @@ def _append(
         partition.check_leader()
         if acks_all:
             partition.check_enough_replicas()
-        return _append_to_leader(node, partition, batch, header, unkept)
+        return _append_to_leader(node, partition, batch, header, appended)
     except RefusedRecords as refused:
         result = _refused(data.index, refused, partition)
         result.record_errors = [
@@ -158,7 +158,7 @@ def _append_to_leader(
     partition: Partition,
     batch: memoryview,
     header: BatchHeader,
-    unkept: list[Unkept],
+    appended: list[Appended],
 ) -> PartitionProduceResponse:
     """Raises: Refused, RefusedRecords, StorageError."""
     wall_ms = node.clock.wall_ms()
@@ -187,7 +187,7 @@ def _append_to_leader(
     )
     if log.high_watermark < offset_end:
         is_idempotent = header.producer_id >= 0
-        unkept.append(Unkept(partition, offset_end, result, is_idempotent=is_idempotent))
+        appended.append(Appended(partition, offset_end, result, is_idempotent=is_idempotent))
     return result
 
 

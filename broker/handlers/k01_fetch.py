@@ -49,9 +49,9 @@ from ..core.partition import Partition
 from ..core.waiters import Waiters
 from ..net.call import Call
 from ..node import Node
+from .delayed_fetch import DelayedFetch
 from .fetch_requests import begin_fetch, lookup_of, replica_id_of, replica_of
 from .leader_hints import current_leader, endpoints
-from .parked_fetch import ParkedFetch
 
 ANY_REPLICA_VERSION_FIRST = 11
 LEADERS_VERSION_FIRST = 16
@@ -223,7 +223,7 @@ class _Answering:
             size_bytes += read.size_bytes
         return size_bytes >= self._request.min_bytes
 
-    def wait(self, reads: list[Read]) -> ParkedFetch:
+    def wait(self, reads: list[Read]) -> DelayedFetch:
         """Read again whenever something is appended, until it is enough or time is up.
 
         `reads` were not enough, and have been released.
@@ -236,7 +236,7 @@ class _Answering:
         for read in reads:
             if self._is_outdated(read):  # who heard of a high watermark may have appended there
                 news.note(read.fetch.key)
-        return ParkedFetch(self, reads, news, wait_s=self._request.max_wait_ms / 1000)
+        return DelayedFetch(self, reads, news, wait_s=self._request.max_wait_ms / 1000)
 
     def end(self) -> None:
         """Nothing is waited for any more."""

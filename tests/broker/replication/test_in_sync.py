@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.core.partition_state import LEADER_IS_DELETED
-from odradek.broker.handlers.promise import LATE_S
+from odradek.broker.handlers.delayed_produce import LATE_S
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.primitives import ZERO_UUID
@@ -290,7 +290,7 @@ async def test_who_hears_of_another_leader_in_time_is_not_hung_up_on(cluster: Cl
     sent = await two_produces_wait(cluster, client)
     late_s = 0.5  # the machine may stand still between one partition and the other
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("odradek.broker.handlers.promise.LATE_S", late_s)
+        patch.setattr("odradek.broker.handlers.delayed_produce.LATE_S", late_s)
         await cluster.take(*(state_of(2, 1, [2], [1, 2], partition=p) for p in (0, 1)))
     for correlation_id in sent:
         check_names(cluster[2], await client.read(ProduceResponse, 11, correlation_id))

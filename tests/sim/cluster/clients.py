@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from odradek.broker.core.fetch_reads import read_one
 from odradek.broker.core.fetch_session import PartitionFetch
 from odradek.broker.core.partition import Partition
-from odradek.broker.handlers.promise import Promise, Unkept
+from odradek.broker.handlers.delayed_produce import Appended, DelayedProduce
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k00_produce import PartitionProduceResponse
 from odradek.protocol.records import Record, build_batch, read_header
@@ -24,7 +24,7 @@ READ_BYTES_MAX: Final = 2000
 
 
 class Waiting:
-    """As `Promise`, for one partition."""
+    """As `DelayedProduce`, for one partition."""
 
     acks_all = True
 
@@ -32,14 +32,14 @@ class Waiting:
         self._clients = clients
         self._offset_end = offset_end
 
-    def lose(self, unkept: Unkept) -> None:
+    def lose(self, appended: Appended) -> None:
         """It is not led here any more."""
-        unkept.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        appended.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def settled(self, unkept: Unkept) -> None:
+    def settled(self, appended: Appended) -> None:
         """The client hears what became of it."""
-        if not unkept.result.error_code:
-            self._clients.acknowledged(unkept.partition, self._offset_end)
+        if not appended.result.error_code:
+            self._clients.acknowledged(appended.partition, self._offset_end)
 
 
 class Clients:
@@ -99,11 +99,11 @@ class Clients:
         if partition.log.high_watermark >= offset_end:
             self.acknowledged(partition, offset_end)
             return
-        unkept = Unkept(partition, offset_end, PartitionProduceResponse(), is_idempotent=False)
-        if unkept.is_kept(acks_all=True):
+        appended = Appended(partition, offset_end, PartitionProduceResponse(), is_idempotent=False)
+        if appended.may_be_answered(acks_all=True):
             self.acknowledged(partition, offset_end)
         else:
-            unkept.begin(cast(Promise, Waiting(self, offset_end)))
+            appended.begin(cast(DelayedProduce, Waiting(self, offset_end)))
 
     def acknowledged(self, partition: Partition, offset_end: int) -> None:
         """A client hears that all is well."""

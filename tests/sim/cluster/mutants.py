@@ -20,8 +20,8 @@ from odradek.broker.core.isr import PendingExpand, PendingShrink
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState
 from odradek.broker.core.replica import Replica
-from odradek.broker.handlers import promise
-from odradek.broker.handlers.promise import Unkept
+from odradek.broker.handlers import delayed_produce
+from odradek.broker.handlers.delayed_produce import Appended
 from odradek.broker.member.control import ControlRequests
 from odradek.broker.partitions.replica_logs import ReplicaLogs
 from odradek.broker.replication import repair
@@ -242,21 +242,21 @@ def _answer_below_min_isr(patches: ExitStack) -> None:
 @_mutant
 def _answer_before_it_is_committed(patches: ExitStack) -> None:
     """acks=all is answered with the append."""
-    _put(patches, promise.Unkept, "is_kept", lambda self, *, acks_all: True)
+    _put(patches, delayed_produce.Appended, "may_be_answered", lambda self, *, acks_all: True)
 
 
 @_mutant
 def _answer_well_when_another_leads(patches: ExitStack) -> None:
     """Who loses the leadership tells waiting producers that all is well."""
 
-    def look(self: Unkept) -> None:
+    def look(self: Appended) -> None:
         if self.partition.is_leader:
             before(self)
         else:
             self.end()
-            self._promise.settled(self)
+            self._produce.settled(self)
 
-    before = _put(patches, Unkept, "look", look)
+    before = _put(patches, Appended, "look", look)
 
 
 # Controllers, and who listens to them.

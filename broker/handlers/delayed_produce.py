@@ -1,4 +1,4 @@
-"""A Produce that is answered once what it appended is kept.
+"""A Produce that is answered once what it appended is replicated, or durable.
 
 With acks=1 that is when what is due has been made durable, with acks=all when the high watermark
 has passed it. Each of its partitions is looked at whenever that one has news. Kafka's
@@ -33,13 +33,13 @@ LATE_S: Final = 0.02
 request to tell of some hundred partitions, and a producer to send a few batches."""
 
 
-class Unkept:
-    """What was appended to one partition, and its result, which is right if it comes to be kept."""
+class Appended:
+    """What was appended to one partition, and its result, which holds once it may be answered."""
 
     __slots__ = (
         "_flush_due",
         "_offset_end",
-        "_promise",
+        "_produce",
         "is_idempotent",
         "partition",
         "result",
@@ -59,28 +59,28 @@ class Unkept:
         self._flush_due = partition.flush_due if partition.awaits_flush else 0
         self.result = result
 
-    def is_kept(self, *, acks_all: bool) -> bool:
+    def may_be_answered(self, *, acks_all: bool) -> bool:
         """Whether it can be answered."""
         log = self.partition.log
         if acks_all:
             return log.high_watermark >= self._offset_end
         return log.recovery_point >= self._flush_due
 
-    def begin(self, promise: "Promise") -> None:
+    def begin(self, produce: "DelayedProduce") -> None:
         """Look at every news of the partition."""
-        self._promise = promise
+        self._produce = produce
         self.partition.waiters.add(self.look)
 
     def look(self) -> None:
-        """Tell the promise if it is kept, or lost."""
+        """See whether the partition can be answered, or is not led any more."""
         if not self.partition.is_leader:
-            self._promise.lose(self)
-        elif not self.is_kept(acks_all=self._promise.acks_all):
+            self._produce.lose(self)
+        elif not self.may_be_answered(acks_all=self._produce.acks_all):
             return
-        elif self._promise.acks_all and not self.partition.has_enough_replicas:
+        elif self._produce.acks_all and not self.partition.has_enough_replicas:
             self.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         self.end()
-        self._promise.settled(self)
+        self._produce.settled(self)
 
     def time_out(self) -> None:
         """It takes too long."""
@@ -91,13 +91,13 @@ class Unkept:
         self.partition.waiters.discard(self.look)
 
 
-class Promise(EagerFuture[ProduceResponse]):
+class DelayedProduce(EagerFuture[ProduceResponse]):
     """The answer to one Produce; cancelled by who does not want it any more."""
 
     def __init__(
         self,
         response: ProduceResponse,
-        pending: Sequence[Unkept],
+        pending: Sequence[Appended],
         settled: SettledAnswers,
         *,
         acks_all: bool,
@@ -116,19 +116,19 @@ class Promise(EagerFuture[ProduceResponse]):
         self._timer: asyncio.TimerHandle | None = None
         if acks_all:
             self._timer = loop.call_later(max(0, timeout_ms) / 1000, self._on_timeout)
-        for unkept in pending:
-            unkept.begin(self)
+        for appended in pending:
+            appended.begin(self)
 
-    def lose(self, unkept: Unkept) -> None:
+    def lose(self, appended: Appended) -> None:
         """A partition is not led here any more."""
-        self._lost(unkept.partition, unkept.result)
-        is_elsewhere = unkept.result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if is_elsewhere and unkept.is_idempotent and self._hurry is None:
+        self._lost(appended.partition, appended.result)
+        is_elsewhere = appended.result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if is_elsewhere and appended.is_idempotent and self._hurry is None:
             self._hurry = self.get_loop().call_later(LATE_S, self._on_late)
 
-    def settled(self, unkept: Unkept) -> None:
+    def settled(self, appended: Appended) -> None:
         """One partition's result is known; with the last one all is."""
-        del self._pending[unkept]
+        del self._pending[appended]
         if not self._pending:
             self._end()
             self._answers.add(self, self._response)
@@ -145,13 +145,13 @@ class Promise(EagerFuture[ProduceResponse]):
             self.on_late(self)
 
     def _on_timeout(self) -> None:
-        for unkept in self._pending:
-            unkept.time_out()
+        for appended in self._pending:
+            appended.time_out()
         self._end()
         self.finish(self._response)
 
     def _end(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for unkept in self._pending:
-            unkept.end()
+        for appended in self._pending:
+            appended.end()

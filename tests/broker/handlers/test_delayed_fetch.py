@@ -10,7 +10,7 @@ import pytest
 
 from odradek.broker.core.news import News
 from odradek.broker.core.waiters import Waiters
-from odradek.broker.handlers.parked_fetch import ParkedFetch
+from odradek.broker.handlers.delayed_fetch import DelayedFetch
 from odradek.protocol.messages.k01_fetch import FetchResponse
 
 LONG_S = 60.0
@@ -28,11 +28,11 @@ class Reading:
         self.has_enough = False
         self.breaks = False
 
-    def park(self, wait_s: float = LONG_S) -> ParkedFetch:
+    def delay(self, wait_s: float = LONG_S) -> DelayedFetch:
         self._news: News[Any] = News()
         for number, waiters in enumerate(self.news):
             self._news.watch(number, waiters, [waiters])
-        return ParkedFetch(self, self.reads, self._news, wait_s=wait_s)
+        return DelayedFetch(self, self.reads, self._news, wait_s=wait_s)
 
     def end(self) -> None:
         self._news.end()
@@ -65,14 +65,14 @@ async def turn() -> None:
 def test_only_what_has_news_is_read_and_once_a_turn() -> None:
     async def test() -> None:
         reading = Reading(3)
-        parked = reading.park()
+        delayed = reading.delay()
         for number in (2, 0, 2):
             reading.news[number].wake()
         await turn()
         assert reading.looked == [{0, 2}]
         reading.news[1].wake()
         reading.has_enough = True
-        assert isinstance(await parked, FetchResponse)
+        assert isinstance(await delayed, FetchResponse)
         assert reading.looked == [{0, 2}, {1}]
         assert not any(reading.news)
 
@@ -82,7 +82,7 @@ def test_only_what_has_news_is_read_and_once_a_turn() -> None:
 def test_all_is_read_when_the_time_is_up() -> None:
     async def test() -> None:
         reading = Reading(2)
-        assert isinstance(await reading.park(0.001), FetchResponse)
+        assert isinstance(await reading.delay(0.001), FetchResponse)
         assert reading.looked == [{0, 1}]
 
     asyncio.run(test())
@@ -91,9 +91,9 @@ def test_all_is_read_when_the_time_is_up() -> None:
 def test_who_owes_the_answer_is_told_in_the_same_turn() -> None:
     async def test() -> None:
         reading = Reading(1)
-        parked = reading.park()
+        delayed = reading.delay()
         told: list[bool] = []
-        parked.on_end = lambda task: told.append(task.done())
+        delayed.on_end = lambda task: told.append(task.done())
         reading.has_enough = True
         reading.news[0].wake()
         await asyncio.sleep(0)
@@ -105,9 +105,9 @@ def test_who_owes_the_answer_is_told_in_the_same_turn() -> None:
 def test_nobody_wants_it_any_more() -> None:
     async def test() -> None:
         reading = Reading(2)
-        parked = reading.park()
+        delayed = reading.delay()
         reading.news[0].wake()
-        assert parked.cancel()
+        assert delayed.cancel()
         assert not any(reading.news)
         await turn()
         assert reading.looked == []
@@ -120,12 +120,12 @@ def test_what_is_answered_goes_at_once() -> None:
 
     async def test() -> None:
         reading = Reading(2)
-        parked = reading.park()
+        delayed = reading.delay()
         reading.has_enough = True
         reading.news[0].wake()
-        await parked
-        gone = weakref.ref(parked)
-        del parked
+        await delayed
+        gone = weakref.ref(delayed)
+        del delayed
         await turn()
         assert gone() is None
 
@@ -139,11 +139,11 @@ def test_what_is_answered_goes_at_once() -> None:
 def test_a_bug_leaves_nobody_waiting() -> None:
     async def test() -> None:
         reading = Reading(1)
-        parked = reading.park()
+        delayed = reading.delay()
         reading.breaks = True
         reading.news[0].wake()
         with pytest.raises(ZeroDivisionError):
-            await parked
+            await delayed
         assert not any(reading.news)
 
     asyncio.run(test())

@@ -30,7 +30,7 @@ class Reading(Protocol):
         """Nothing is waited for any more."""
 
 
-class ParkedFetch(EagerFuture[FetchResponse]):
+class DelayedFetch(EagerFuture[FetchResponse]):
     """The answer: when there is enough, or the time is up; cancelled by who wants it no more.
 
     However many partitions have news in one turn of the loop, they are read once, in the next.
