@@ -1,8 +1,9 @@
 """The controller as its broker sees it: a candidate that is sometimes elected.
 
-Every broker watches /controller. When the node goes they all race for it; who wins reigns
-(`Reign`) until its session ends, another one has taken its place, or something goes wrong that it
-did not expect. Then it drops all that it knew, gives the node up, and the race is on again.
+Every broker watches /controller. When the node goes all of them race for it; the winner is the
+controller (`ControllerTerm`) until its session ends, another broker has taken its place, or
+something unexpected goes wrong. Then it drops all that it knew and gives the node up, and the race
+is on again.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from ..tasks import TaskSupervisor
 from .channels import Links
 from .election import NOBODY, Holder, KRaftControls, Mandate, read_holder, stand, step_down
 from .feature import FeatureWatch
-from .reign import Office, Reign
+from .term import ControllerParts, ControllerTerm
 from .watching import StartOver
 
 log = logging.getLogger(__name__)
@@ -63,12 +64,12 @@ class ClusterController:
         links: Links,
         tasks: TaskSupervisor,
     ) -> None:
-        self._office = Office(session, broker_id, config, runtime, links, tasks)
+        self._parts = ControllerParts(session, broker_id, config, runtime, links, tasks)
         self._session = session
         self._tasks = tasks
         self._feature = FeatureWatch(session, self._look)
-        self._reign: Reign | None = None
-        self._reigning: asyncio.Task[None] | None = None
+        self._term: ControllerTerm | None = None
+        self._term_task: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None
         self._to_look = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -98,7 +99,7 @@ class ClusterController:
     def lost(self) -> None:
         """The session is gone, and with it all that was ours by it."""
         self.controller_id = NOBODY
-        self._end_reign()
+        self._end_term()
 
     async def stop(self) -> None:
         """Give up whatever this broker is, and contend no more."""
@@ -108,22 +109,22 @@ class ClusterController:
 
     async def resign(self) -> None:
         """Be the controller no more, if it is this broker; everybody races then."""
-        reign = self._reign
-        self._end_reign()
-        if reign is not None:
-            await step_down(self._session, reign.mandate)
+        term = self._term
+        self._end_term()
+        if term is not None:
+            await step_down(self._session, term.mandate)
 
     async def settled(self) -> None:
         """Return when a failover that is under way here has had its effect on this broker."""
-        if self._reign is not None:
-            await self._reign.settled()
+        if self._term is not None:
+            await self._term.settled()
 
     # For handlers.
 
     @property
     def is_active(self) -> bool:
         """Whether this broker is the controller; it may still be about to begin."""
-        return self._reign is not None
+        return self._term is not None
 
     @property
     def controller_epoch(self) -> int:
@@ -189,16 +190,16 @@ class ClusterController:
         Where a suspect replica waits, the greatest leads first: the first one that is alive may
         lack much more.
         """
-        if self._reign is not None:
-            ends = await self._reign.log_ends(None)
+        if self._term is not None:
+            ends = await self._term.log_ends(None)
             if ends:
                 await self.ask(lambda context: procedures.elect_greatest(context, ends))
             await self.ask(lambda context: procedures.unclean_election_enabled(context, topic))
 
-    def _active(self) -> Reign:
-        if self._reign is None:
+    def _active(self) -> ControllerTerm:
+        if self._term is None:
             raise Refused(ErrorCode.NOT_CONTROLLER)
-        return self._reign
+        return self._term
 
     # The race.
 
@@ -240,16 +241,16 @@ class ClusterController:
             self._learn(holder)
             if holder is not None or not self._may_stand():
                 return
-            office = self._office
-            wall_ms = office.runtime.clock.wall_ms()
+            parts = self._parts
+            wall_ms = parts.runtime.clock.wall_ms()
             session_id = self._session.id
-            mandate = await stand(self._session, office.broker_id, wall_ms)
+            mandate = await stand(self._session, parts.broker_id, wall_ms)
             if mandate is not None and session_id == self._session.id:
-                self._begin_reign(mandate)
+                self._begin_term(mandate)
                 return
 
     def _may_stand(self) -> bool:
-        if not self._office.config.odradek_controller_candidate or self._reign is not None:
+        if not self._parts.config.odradek_controller_candidate or self._term is not None:
             return False
         loop = asyncio.get_running_loop()
         wait_s = self._may_stand_s - loop.time()
@@ -260,36 +261,36 @@ class ClusterController:
     def _learn(self, holder: Holder | None) -> None:
         self.controller_id = NOBODY if holder is None else holder.broker_id
         is_ours = holder is not None and holder.session_id == self._session.id
-        if self._reign is not None and not is_ours:
+        if self._term is not None and not is_ours:
             log.warning("no longer controller, now it is broker=%d", self.controller_id)
-            self._end_reign()
+            self._end_term()
 
-    def _begin_reign(self, mandate: Mandate) -> None:
-        broker_id, epoch = self._office.broker_id, mandate.controller_epoch
+    def _begin_term(self, mandate: Mandate) -> None:
+        broker_id, epoch = self._parts.broker_id, mandate.controller_epoch
         log.info("elected controller broker=%d epoch=%d", broker_id, epoch)
         self.controller_id = broker_id
-        self._reign = Reign(self._office, mandate)
-        self._reigning = self._tasks.spawn(self._reign_over(self._reign), "controller")
+        self._term = ControllerTerm(self._parts, mandate)
+        self._term_task = self._tasks.spawn(self._run_term(self._term), "controller")
 
-    def _end_reign(self) -> None:
-        reign, self._reign = self._reign, None
-        if reign is None:
+    def _end_term(self) -> None:
+        term, self._term = self._term, None
+        if term is None:
             return
-        reign.end()
-        if self._reigning is not None and self._reigning is not asyncio.current_task():
-            self._reigning.cancel()
+        term.end()
+        if self._term_task is not None and self._term_task is not asyncio.current_task():
+            self._term_task.cancel()
 
-    async def _reign_over(self, reign: Reign) -> None:
+    async def _run_term(self, term: ControllerTerm) -> None:
         try:
-            await reign.run()
+            await term.run()
         except SessionExpired:
             pass  # `lost` is on its way, or has been here
         except (ControllerMoved, StartOver) as reason:
-            log.warning("controller resigns epoch=%d reason=%s", reign.mandate[0], reason)
+            log.warning("controller resigns epoch=%d reason=%s", term.mandate[0], reason)
         except Exception:
-            log.exception("controller resigns epoch=%d", reign.mandate.controller_epoch)
+            log.exception("controller resigns epoch=%d", term.mandate.controller_epoch)
             self._back_off()
-        if self._reign is reign:
+        if self._term is term:
             await self.resign()
         self._look()
 

@@ -37,7 +37,7 @@ FIRST_REBALANCE_S: Final = 5
 T = TypeVar("T")
 
 
-class Office(NamedTuple):
+class ControllerParts(NamedTuple):
     """What every controller of this broker needs."""
 
     session: Session
@@ -48,39 +48,39 @@ class Office(NamedTuple):
     tasks: TaskSupervisor
 
 
-class Reign:
+class ControllerTerm:
     """The controller while it is one. `run` it, `end` it."""
 
-    def __init__(self, office: Office, mandate: Mandate) -> None:
-        config = office.config
+    def __init__(self, parts: ControllerParts, mandate: Mandate) -> None:
+        config = parts.config
         self.mandate = mandate
         self.context = Context(
-            office.broker_id,
+            parts.broker_id,
             mandate.controller_epoch,
             delete_topic_enable=config.delete_topic_enable,
         )
-        self._office = office
+        self._parts = parts
         self._events = Events()
-        self._writer = FencedWriter(office.session, mandate)
+        self._writer = FencedWriter(parts.session, mandate)
         listener_name = config.broker_listeners.inter_broker
-        sender = ActiveController(office.broker_id, mandate.controller_epoch, listener_name)
+        sender = ActiveController(parts.broker_id, mandate.controller_epoch, listener_name)
         versions = BY_PROTOCOL_VERSION[config.inter_broker_protocol_version]
-        self._channels = Channels(office.links, sender, versions, self, office.tasks)
+        self._channels = Channels(parts.links, sender, versions, self, parts.tasks)
         self._performer = Performer(
-            office.session,
+            parts.session,
             self._writer,
             self.context,
             self._channels,
             lambda: config.unclean_leader_election_enable,
         )
         self._watching = Watching(
-            office.session,
+            parts.session,
             self._writer,
             self.context,
             self._events,
             self._performer.perform,
             on_brokers=self._channels.update,
-            randbytes=office.runtime.random.randbytes,
+            randbytes=parts.runtime.random.randbytes,
         )
         self._asked: set[asyncio.Future[Any]] = set()
         self._begun = asyncio.Event()
@@ -88,7 +88,7 @@ class Reign:
         self._is_busy = False
         self._timer: asyncio.Task[None] | None = None
         self._comparing = Comparing(
-            lambda: comparable(self.context).keys(), self._elect_greatest, office.tasks
+            lambda: comparable(self.context).keys(), self._elect_greatest, parts.tasks
         )
         self.has_ended = False
 
@@ -97,15 +97,15 @@ class Reign:
 
         Raises: ControllerMoved, SessionExpired, StartOver, and what nobody expected.
         """
-        office = self._office
-        await ensure_feature(office.session, self._writer)
+        parts = self._parts
+        await ensure_feature(parts.session, self._writer)
         snapshot = await self._watching.read_all()
         await self._performer.perform(procedures.fail_over(self.context, snapshot))
         await self._watching.notices.finish_preferred_elections()
         self._begun.set()
         self._comparing.look()
-        if office.config.auto_leader_rebalance_enable:
-            self._timer = office.tasks.spawn(self._rebalance_forever(), "rebalance leaders")
+        if parts.config.auto_leader_rebalance_enable:
+            self._timer = parts.tasks.spawn(self._rebalance_forever(), "rebalance leaders")
         while True:
             handle = await self._events.next()
             self._is_busy = True
@@ -130,7 +130,7 @@ class Reign:
     async def settled(self) -> None:
         """Return when the failover is done, with all that follows from it for this broker."""
         await self._begun.wait()
-        own_id = self._office.broker_id
+        own_id = self._parts.broker_id
         while not self.has_ended:
             if self._events or self._is_busy:
                 await self._stepped.wait()
@@ -177,7 +177,7 @@ class Reign:
                     raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED)
                 if broker.epoch != broker_epoch:
                     raise Refused(ErrorCode.STALE_BROKER_EPOCH)
-            return await take_block(self._office.session, self._writer, broker_id)
+            return await take_block(self._parts.session, self._writer, broker_id)
 
         return await self._in_turn(take)
 
@@ -237,7 +237,7 @@ class Reign:
 
         found = waiting(self.context)
         wanted = {key: found[key] for key in found if partitions is None or key in partitions}
-        return await ask_log_ends(self._office.links, self.context.brokers, wanted)
+        return await ask_log_ends(self._parts.links, self.context.brokers, wanted)
 
     async def _elect_greatest(self, compared: Collection[TopicPartition]) -> None:
         ends = await self.log_ends(compared)
@@ -247,7 +247,7 @@ class Reign:
     # Upkeep.
 
     async def _rebalance_forever(self) -> None:
-        config = self._office.config
+        config = self._parts.config
         pause_s = FIRST_REBALANCE_S
         while True:
             await asyncio.sleep(pause_s)
@@ -255,5 +255,5 @@ class Reign:
             pause_s = config.leader_imbalance_check_interval_seconds
 
     async def _rebalance(self) -> None:
-        percent_max = self._office.config.leader_imbalance_per_broker_percentage
+        percent_max = self._parts.config.leader_imbalance_per_broker_percentage
         await self._performer.perform(procedures.rebalance(self.context, percent_max))

@@ -1,8 +1,9 @@
 """A broker as a member of its cluster: all that begins with its session, and begins again.
 
 Registration, candidacy, what the controller tells and is told, replication. When the session ends,
-registration and office are gone with it at once; with the next session the broker registers anew,
-under another broker epoch, reads and watches everything again, and is a candidate as before.
+the registration is gone with it, and the broker is the controller no more. With the next session it
+registers under another broker epoch, reads and watches everything again, and is a candidate as
+before.
 """
 
 import asyncio
@@ -117,7 +118,7 @@ class Member:
         await self._node.controller.stop()
 
     def end(self) -> None:
-        """Ask nobody any more, and hold no office; the nodes go with the session."""
+        """Ask nobody any more, and be no controller; the nodes go with the session."""
         self._node.producer_ids.close()
         self._client.close()
         self._node.controller.lost()

@@ -138,7 +138,7 @@ async def test_a_log_directory_fails() -> None:
         await w.notify(znodes.LOG_DIR_EVENT_PREFIX, znodes.LogDirEvent(3).encode())
         state = await w.until_led("t", 0, 2)
         assert state.isr == (2,)
-        await until(lambda: not w.members[0].controller._reign._events)  # type: ignore[union-attr]
+        await until(lambda: not w.members[0].controller._term._events)  # type: ignore[union-attr]
         assert await w.session.children(znodes.LOG_DIR_EVENTS) == []
 
 

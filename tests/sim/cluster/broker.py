@@ -33,9 +33,9 @@ from .disk import MemoryFiles
 from .fetching import LAG_MAX_MS, POLL_MS, TIMEOUT_MS, Fetchers, Leading
 from .promises import Promises, is_of
 from .proposals import Proposals
-from .reign import Answer, Control, Reign
 from .replicas import CONFIG, SimReplicas, topic_config
 from .store import ClusterStore, Session
+from .term import Answer, Control, ControllerTerm
 from .world import NOTHING, RETRY_MS, STORE, Killed, World, name_of
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class SimBroker:
         self.has_registered = False
         self.stops = False
         self._is_contending = self._must_contend = False
-        self.reign: Reign | None = None
+        self.term: ControllerTerm | None = None
         self.metadata = MetadataCache("")
         self.proposals = Proposals(self)
         self._watchers: dict[Partition, Callable[[], None]] = {}
@@ -187,9 +187,9 @@ class SimBroker:
         self.incarnation += 1
         self.files.lives += 1
         self.files.fuse = None
-        if self.reign is not None:
-            self.reign.end()
-            self.reign = None
+        if self.term is not None:
+            self.term.end()
+            self.term = None
         if loses_power:
             self.boot_count += 1
             self._lose_power(self.files.paths)
@@ -274,9 +274,9 @@ class SimBroker:
 
     def _expired(self) -> object:
         """The session has ended: everything that lived with it is dropped, then it begins anew."""
-        if self.reign is not None:
-            self.reign.end()
-            self.reign = None
+        if self.term is not None:
+            self.term.end()
+            self.term = None
         self.broker_epoch = self.node.broker_epoch = -1
         self._is_contending = False
         self._open()
@@ -318,8 +318,8 @@ class SimBroker:
             return NOTHING if self.world.is_cut(self.broker_id, STORE) else self.look_again()
         if what == "controller":
             self._contend()
-        elif self.reign is not None:
-            self.reign.noticed(what)
+        elif self.term is not None:
+            self.term.noticed(what)
         else:
             return NOTHING
         return None
@@ -348,9 +348,9 @@ class SimBroker:
 
         def learned(found: Any) -> None:
             holder, epoch = found
-            if self.reign is not None and (holder is None or holder[1] is not self.session):
-                self.reign.end()
-                self.reign = None
+            if self.term is not None and (holder is None or holder[1] is not self.session):
+                self.term.end()
+                self.term = None
             if holder is None and not self.stops:
                 self.op(lambda store, is_retry: stand(store, epoch, is_retry), stood)
             else:
@@ -364,7 +364,7 @@ class SimBroker:
             if epoch is None:
                 self._must_contend = True
             else:
-                self.reign = Reign(self, epoch)
+                self.term = ControllerTerm(self, epoch)
             finish()
 
         def finish() -> None:
@@ -374,12 +374,12 @@ class SimBroker:
 
         self.op(read, learned)
 
-    def resign(self, reign: Reign) -> None:
+    def resign(self, term: ControllerTerm) -> None:
         """There is a later controller; or else there will be one."""
-        reign.end()
-        if self.reign is reign:
-            self.reign = None
-        epoch = reign.context.controller_epoch
+        term.end()
+        if self.term is term:
+            self.term = None
+        epoch = term.context.controller_epoch
 
         def give_up(store: ClusterStore, is_retry: bool) -> None:
             if store.controller_epoch == epoch and store.controller is not None:
@@ -395,10 +395,10 @@ class SimBroker:
         on_failure: Callable[[], object],
     ) -> object:
         def handle(reply: Callable[[Any], None]) -> None:
-            if target.reign is None:
+            if target.term is None:
                 reply(Refused(ErrorCode.NOT_CONTROLLER))
             else:
-                target.reign.ask(make, reply)
+                target.term.ask(make, reply)
 
         # A leader that was refused goes back to the old in-sync set, in Kafka as here: a copy of
         # its request that comes behind the refusal would be another's decision.

@@ -17,8 +17,8 @@ from .broker import SESSION_TIMEOUT_MS, SimBroker
 from .checks import Checks, Transitions
 from .clients import Clients
 from .promises import Promises
-from .reign import Reign
 from .store import ClusterStore, Session
+from .term import ControllerTerm
 from .world import STORE, World
 
 TOPICS: Final = ("a", "b", "c")
@@ -246,10 +246,10 @@ class SimCluster:
     def _trouble(self) -> str | None:
         """What is not as it should be when all is well."""
         store = self.store
-        reigning = [b.reign for b in self.brokers.values() if b.reign is not None]
-        if len(reigning) != 1 or reigning[0].context.controller_epoch != store.controller_epoch:
-            return f"{len(reigning)} controllers"
-        if not reigning[0].is_quiet:
+        terms = [b.term for b in self.brokers.values() if b.term is not None]
+        if len(terms) != 1 or terms[0].context.controller_epoch != store.controller_epoch:
+            return f"{len(terms)} controllers"
+        if not terms[0].is_quiet:
             return "the controller is busy"
         if len(store.registered) < len(self.brokers):
             return f"registered are {sorted(store.registered)}"
@@ -265,11 +265,11 @@ class SimCluster:
                     return f"{key} is being moved: {assignment}"
         if store.states.keys() != {(t, p) for t, n in store.topics.items() for p in n.partitions}:
             return "states of topics that are not there"
-        return self._untold(reigning[0])
+        return self._untold(terms[0])
 
-    def _untold(self, reign: Reign) -> str | None:
+    def _untold(self, term: ControllerTerm) -> str | None:
         """What controller or brokers do not know of the store."""
-        context = reign.context
+        context = term.context
         if context.states.keys() != self.store.states.keys():
             return f"the controller knows {sorted(context.states)}"
         if context.reassigning or context.topics_to_delete:
@@ -358,10 +358,10 @@ class SimCluster:
     # What admin clients ask for.
 
     def _ask(self, make: Callable[[Context], Procedure[Any]]) -> object:
-        reigns = [b.reign for b in self.brokers.values() if b.reign is not None]
-        if not reigns:
+        terms = [b.term for b in self.brokers.values() if b.term is not None]
+        if not terms:
             return False
-        return self.world.random.choice(reigns).ask(make, lambda result: None)
+        return self.world.random.choice(terms).ask(make, lambda result: None)
 
     def _reassign(self) -> object:
         key = self._any_partition()

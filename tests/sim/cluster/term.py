@@ -66,10 +66,10 @@ class Answer(NamedTuple):
 class Channel:
     """What one broker is told, in order."""
 
-    def __init__(self, reign: "Reign", broker: LiveBroker) -> None:
+    def __init__(self, term: "ControllerTerm", broker: LiveBroker) -> None:
         self.broker = broker
         self.is_closed = False
-        self._reign = reign
+        self._term = term
         self._queue: deque[Control] = deque()
         self._number = 0
         self._is_busy = False
@@ -81,7 +81,7 @@ class Channel:
 
     def put(self, asked: BrokerRequests, live: Sequence[LiveBroker]) -> None:
         """Queue requests."""
-        context = self._reign.context
+        context = self._term.context
         sender = Sender(context.controller_id, context.controller_epoch, self.broker.epoch)
         if asked.leader_and_isr:
             self._queue.append(Control("lead", sender, live, asked.leader_and_isr))
@@ -101,7 +101,7 @@ class Channel:
     def _ask(self, control: Control, number: int) -> object:
         if self.is_closed:
             return NOTHING
-        world, target = self._reign.world, self._reign.broker.others[self.broker.broker_id]
+        world, target = self._term.world, self._term.broker.others[self.broker.broker_id]
 
         def handle(reply: Callable[[Any], None]) -> object:
             if number < self._number and not self._may_be_late(target, control):
@@ -111,14 +111,14 @@ class Channel:
         def answered(answer: Answer, is_late: bool) -> object:
             if is_late or self.is_closed:
                 return NOTHING
-            self._reign.answered(self.broker, control, answer)
+            self._term.answered(self.broker, control, answer)
             return self._next()
 
         def failed() -> object:
             world.after(RETRY_MS, lambda: self._ask(control, number))
             return None
 
-        world.ask(self._reign.broker, target, handle, answered, failed, TIMEOUT_MS)
+        world.ask(self._term.broker, target, handle, answered, failed, TIMEOUT_MS)
         return None
 
     def _may_be_late(self, target: "SimBroker", control: Control) -> bool:
@@ -131,7 +131,7 @@ class Channel:
         return is_fenced and all(s.key in target.replicas.partitions for s in control.items)
 
 
-class Reign:
+class ControllerTerm:
     """The controller while it thinks that it is one."""
 
     def __init__(self, broker: "SimBroker", controller_epoch: int) -> None:
