@@ -13,6 +13,8 @@ from .administration.topics import Topics
 from .cluster.controller import ClusterController
 from .cluster.links import BrokerLinks
 from .coordination.current import CurrentSession
+from .coordinators.registry import Coordinators
+from .core.topic_names import GROUP_OFFSETS_TOPIC
 from .groups.coordinator import GroupCoordinator
 from .local_broker import LocalBroker
 from .member.control import ControlRequests
@@ -48,6 +50,7 @@ def assemble(
     topics = Topics(local, controller, session)
     dynamic_configs = DynamicConfigs(local, controller, session)
     groups = GroupCoordinator(local, topics, dynamic_configs, session, tasks)
+    coordinators = Coordinators({GROUP_OFFSETS_TOPIC: groups})
     replicator = Replicator(local, tasks, peers, client)
     producer_ids = ProducerIds(
         allocator(
@@ -64,8 +67,8 @@ def assemble(
         client_quotas=ClientQuotas(session),
         groups=groups,
         producer_ids=producer_ids,
-        control=ControlRequests(local, replicator, groups, session, tasks.finish),
+        control=ControlRequests(local, replicator, coordinators, session, tasks.finish),
         controller=controller,
         replicator=replicator,
     )
-    return node, Member(node, session, tasks, peers, client)
+    return node, Member(node, session, tasks, peers, client, coordinators)

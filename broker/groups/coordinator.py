@@ -199,9 +199,9 @@ class GroupCoordinator:
 
     def lead(self, partition: Partition) -> None:
         """This broker has become the leader of a partition of `__consumer_offsets`."""
+        from ..coordinators.log import CoordinatorLog
         from ..core.groups.shard import Shard
-        from .led_shard import LedShard
-        from .log import GroupLog
+        from .led_shard import GROUP_RECORDS, LedShard
 
         number = partition.log.partition
         if number in self._led or not partition.is_leader:
@@ -210,8 +210,9 @@ class GroupCoordinator:
         shard = Shard(
             number, settings=self._settings, topics=self._topics, member_ids=self._member_ids
         )
-        group_log = GroupLog(
+        group_log = CoordinatorLog(
             partition,
+            GROUP_RECORDS,
             local.clock,
             commit_timeout_ms=local.config.offsets_commit_timeout_ms,
             note_failure=local.replicas.note_failure,
@@ -252,16 +253,8 @@ class GroupCoordinator:
         config, overrides = self._local.config, self._configs.group_overrides(group_id)
         return group_settings(config, overrides) if overrides else config.group_settings
 
-    def resign(self, topic: str) -> None:
-        """This broker serves the topic no longer; its groups are to be found elsewhere."""
-        if topic != GROUP_OFFSETS_TOPIC:
-            return
-        led_before, self._led = self._led, {}
-        for led in led_before.values():
-            led.resign()
-
     def resign_partitions(self, partitions: Collection[int]) -> None:
-        """Partitions of `__consumer_offsets` went offline with their log directory."""
+        """Partitions of `__consumer_offsets` are led elsewhere, or went offline here."""
         for partition in partitions:
             led = self._led.pop(partition, None)
             if led is not None:

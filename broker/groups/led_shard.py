@@ -7,19 +7,24 @@ appended, answers are given, and groups are looked at when their deadlines come.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.group_records import GroupRecord, decode_record, encode_record
 from odradek.protocol.schema import Message
 
+from ..coordinators.codec import RecordCodec
+from ..coordinators.loading import CoordinatorLoader
+from ..coordinators.log import CoordinatorLog
 from ..core.groups.effects import AppendGroupRecords, Effect, Reply
 from ..core.groups.moment import Moment
 from ..core.groups.shard import Shard
 from ..runtime import Clock, Offload
 from .alarms import Alarms
-from .loading import GroupLoader
-from .log import GroupLog
 
 log = logging.getLogger(__name__)
+
+GROUP_RECORDS: Final = RecordCodec(encode_record, decode_record)
 
 Ask = Callable[[Shard, Reply, Moment], Sequence[Effect]]
 
@@ -27,7 +32,7 @@ Ask = Callable[[Shard, Reply, Moment], Sequence[Effect]]
 class LedShard:
     """The groups of one partition, their log and their alarms."""
 
-    def __init__(self, shard: Shard, group_log: GroupLog, clock: Clock) -> None:
+    def __init__(self, shard: Shard, group_log: CoordinatorLog[GroupRecord], clock: Clock) -> None:
         self.shard = shard
         self.is_loading = True
         self.metadata_bytes = 0
@@ -89,8 +94,9 @@ class LedShard:
         """Read the groups back from the log, and let them live, unless they are led elsewhere by
         then.  Raises: LogDirFailed."""
         started_ms = self._clock.now_ms()
-        loader = GroupLoader(
+        loader = CoordinatorLoader(
             self._log.partition,
+            GROUP_RECORDS,
             self.shard.load,
             is_over=lambda: self._is_over,
             buffer_bytes=buffer_bytes,

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING
 from odradek.protocol.errors import ErrorCode, Refused
 
 from ..coordination.interface import Session
+from ..coordinators.registry import Coordinators
 from ..core.controller.requests import StoppedReplica
 from ..core.partition_state import PartitionState, TopicPartition
-from ..core.topic_names import GROUP_OFFSETS_TOPIC
 from ..partitions import roles
 from .control_messages import Sender
 from .metadata import BrokerInfo
 
 if TYPE_CHECKING:
-    from ..groups.coordinator import GroupCoordinator
     from ..local_broker import LocalBroker
     from ..replication.replicator import Replicator
 
@@ -46,7 +45,7 @@ class ControlRequests:
         self,
         local: "LocalBroker",
         replicator: "Replicator",
-        groups: "GroupCoordinator",
+        coordinators: Coordinators,
         session: Session,
         finish: Finish,
     ) -> None:
@@ -55,7 +54,7 @@ class ControlRequests:
         """Of the latest controller that was heard, or heard of."""
         self._local = local
         self._replicator = replicator
-        self._groups = groups
+        self._coordinators = coordinators
         self._session = session
         self._finish = finish
         self._turn = asyncio.Lock()
@@ -98,7 +97,7 @@ class ControlRequests:
             if have_changed:
                 self._replicator.brokers_changed()
             for topic in gone:
-                self._groups.forget_topic(topic)
+                self._coordinators.forget_topic(topic)
 
     async def _in_turn(self, sender: Sender, work: Callable[[], Awaitable[Codes]]) -> Codes:
         """Wait for what was asked before; then do it."""
@@ -151,21 +150,11 @@ class ControlRequests:
     # What follows from it elsewhere on this broker.
 
     def _roles_changed(self, keys: Sequence[TopicPartition]) -> None:
-        local = self._local
         self._replicator.roles_changed(keys)
-        for key in keys:
-            if key[0] != GROUP_OFFSETS_TOPIC:
-                continue
-            partition = local.replicas.partitions.get(key)
-            if partition is not None and partition.is_leader:
-                self._groups.lead(partition)
-            else:
-                self._groups.resign_partitions([key[1]])
+        self._coordinators.roles_changed(keys, self._local.replicas.partitions)
 
     def _stopped(self, keys: Sequence[TopicPartition]) -> None:
-        """The groups of a replica that still leads are still here, as in Kafka."""
-        local = self._local
+        """What a replica that still leads coordinates is still here, as in Kafka."""
         self._replicator.stopped(keys)
-        served = local.replicas.partitions
-        gone = [key[1] for key in keys if key[0] == GROUP_OFFSETS_TOPIC and key not in served]
-        self._groups.resign_partitions(gone)
+        served = self._local.replicas.partitions
+        self._coordinators.resign([key for key in keys if key not in served])

@@ -17,8 +17,8 @@ from ..coordination import znodes
 from ..coordination.current import CurrentSession
 from ..coordination.interface import CoordinationError, NoNode
 from ..coordination.json_fields import MalformedZnode
+from ..coordinators.registry import Coordinators
 from ..core.partition_state import TopicPartition
-from ..core.topic_names import GROUP_OFFSETS_TOPIC
 from ..node import Node
 from ..peers.addresses import Peers
 from ..peers.controller_client import ControllerClient
@@ -42,6 +42,7 @@ class Member:
         tasks: TaskSupervisor,
         peers: Peers,
         client: ControllerClient,
+        coordinators: Coordinators,
     ) -> None:
         self._node = node
         self._local = node.local
@@ -49,6 +50,7 @@ class Member:
         self._tasks = tasks
         self._peers = peers
         self._client = client
+        self._coordinators = coordinators
         self._timeout_ms = node.config.zookeeper_session_timeout_ms
         self._membership = Membership(session, node.broker_id, session_timeout_ms=self._timeout_ms)
         self._registration: znodes.BrokerRegistration | None = None
@@ -148,7 +150,7 @@ class Member:
     def _log_dir_failed(self, offline: Collection[TopicPartition]) -> None:
         """Resign from what is gone with a directory; the controller asks what is left."""
         node = self._node
-        node.groups.resign_partitions([p for topic, p in offline if topic == GROUP_OFFSETS_TOPIC])
+        self._coordinators.resign(offline)
         node.replicator.stopped(offline)
         self._tasks.spawn(self._report_log_dir(), "log directory failed")
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.coordinators.loading import CoordinatorLoader
 from odradek.broker.core.partition import Partition
-from odradek.broker.groups.loading import GroupLoader
 from odradek.broker.runtime import Offload
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.group_records import GroupRecord
 from odradek.protocol.messages.k09_offset_fetch import OffsetFetchRequest
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
@@ -135,13 +136,13 @@ async def test_while_groups_are_loaded(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_load = asyncio.Event()
-    load = GroupLoader.load
+    load = CoordinatorLoader.load
 
     async def load_later(*arguments: object) -> None:
         await may_load.wait()
         await load(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(GroupLoader, "load", load_later)
+    monkeypatch.setattr(CoordinatorLoader, "load", load_later)
     client = await client_of(broker)
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert (await client.ask(join("g"), 5)).error_code == loading
@@ -171,16 +172,18 @@ async def loading_slowly(
         await client.ask(commit("g", "orders", {0: number}), 8)
     partition = broker.node.replicas.partitions["__consumer_offsets", 0]
     may_go_on, reads = asyncio.Event(), 0
-    read = GroupLoader._read
+    read = CoordinatorLoader._read
 
-    async def read_slowly(self: GroupLoader, offset: int, offload: Offload) -> bytes | None:
+    async def read_slowly(
+        self: CoordinatorLoader[GroupRecord], offset: int, offload: Offload
+    ) -> bytes | None:
         nonlocal reads
         data = await read(self, offset, offload)
         reads += 1
         await may_go_on.wait()
         return data
 
-    monkeypatch.setattr(GroupLoader, "_read", read_slowly)
+    monkeypatch.setattr(CoordinatorLoader, "_read", read_slowly)
     groups = broker.node.groups
     groups.resign_partitions([0])
     groups.lead(partition)

@@ -12,6 +12,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, TypeVar, cast
 
+from odradek.broker.coordinators.registry import Coordinators
 from odradek.broker.core.controller import procedures
 from odradek.broker.core.controller.context import Context
 from odradek.broker.core.controller.effects import Procedure
@@ -101,8 +102,7 @@ class SimBroker:
         self._watchers: dict[Partition, Callable[[], None]] = {}
         self._taken_epochs: dict[Log, int] = {}
         self._heard_epoch = 0
-        nothing: Callable[..., None] = lambda *args: None  # noqa: E731
-        groups: Any = SimpleNamespace(lead=nothing, resign_partitions=nothing, forget_topic=nothing)
+        coordinators = Coordinators({})
         self.leading = Leading(self)
         told = self.leading.brokers_changed
         replicator: Any = SimpleNamespace(
@@ -126,7 +126,7 @@ class SimBroker:
         self.node.find = partial(Node.find, node)
         self.node.code_for_absent = partial(Node.code_for_absent, node)
         session: Any = None
-        self.control = ControlRequests(node, replicator, groups, session, lambda work: work)
+        self.control = ControlRequests(node, replicator, coordinators, session, lambda work: work)
         self._fetchers = Fetchers(self)
 
     # Life and death.

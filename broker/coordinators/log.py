@@ -1,4 +1,4 @@
-"""The log behind one shard of groups: records go in, and are known to be kept later.
+"""The log of a coordinator: records go in, and are known to be committed later.
 
 With one replica an append is committed at once; with followers it is once the high watermark has
 passed it, as a Produce with acks=all. What waits for that is told when leadership is lost instead.
@@ -9,16 +9,16 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 from odradek.protocol.errors import ErrorCode, Refused
-from odradek.protocol.group_records import GroupRecord, encode_record
 from odradek.protocol.records import Record, build_batch, read_header
 from odradek.storage.errors import StorageError
 
 from ..core.partition import Partition
 from ..core.storage_errors import code_of
 from ..runtime import Clock
+from .codec import RecordCodec, RecordT
 
 log = logging.getLogger(__name__)
 
@@ -33,18 +33,20 @@ class _Waiting(NamedTuple):
     then: Then
 
 
-class GroupLog:
-    """Appends records to a partition of `__consumer_offsets` that this broker leads."""
+class CoordinatorLog(Generic[RecordT]):
+    """Appends records to a partition of an internal topic that this broker leads."""
 
     def __init__(
         self,
         partition: Partition,
+        codec: RecordCodec[RecordT],
         clock: Clock,
         *,
         commit_timeout_ms: int,
         note_failure: Callable[[StorageError], None],
     ) -> None:
         self.partition = partition
+        self._codec = codec
         self._clock = clock
         self._commit_timeout_ms = commit_timeout_ms
         self._note_failure = note_failure
@@ -53,7 +55,7 @@ class GroupLog:
 
     def append(
         self,
-        records: Sequence[GroupRecord],
+        records: Sequence[RecordT],
         then: Then,
         appended: Callable[[], None] | None = None,
     ) -> None:
@@ -69,7 +71,7 @@ class GroupLog:
         try:
             offset_end = self._append(records)
         except Refused as refused:
-            log.warning("group records refused partition=%s reason=%s", self.partition.log, refused)
+            log.warning("records refused log=%r reason=%s", self.partition.log, refused)
             then(refused.code)
             return
         except StorageError as error:
@@ -92,14 +94,14 @@ class GroupLog:
             self._waiting.popleft().then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._stop_waiting()
 
-    def _append(self, records: Sequence[GroupRecord]) -> int:
+    def _append(self, records: Sequence[RecordT]) -> int:
         """Return the offset behind the batch.  Raises: Refused, StorageError."""
         partition = self.partition
         partition.check_leader()
         partition.check_enough_replicas()
-        wall_ms = self._clock.wall_ms()
+        wall_ms, encode = self._clock.wall_ms(), self._codec.encode
         try:
-            kept = [Record(i, wall_ms, *encode_record(record)) for i, record in enumerate(records)]
+            kept = [Record(i, wall_ms, *encode(record)) for i, record in enumerate(records)]
         except struct.error as error:  # an epoch beyond the last, a string too long to be written
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
         batch = memoryview(build_batch(kept))

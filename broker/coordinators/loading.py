@@ -1,4 +1,4 @@
-"""Reading a partition of `__consumer_offsets` back into the groups it was written from.
+"""Reading a partition of an internal topic back into the state that it was written from.
 
 The whole log is read, compacted or not: records are applied in their order, so the last one of
 each key counts. What cannot be read is logged with its position and left out; the broker starts.
@@ -10,10 +10,9 @@ leadership may go and the log with it: a deleted log can't be read, and its disk
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, Generic
 
 from odradek.protocol.errors import MalformedMessage
-from odradek.protocol.group_records import GroupRecord, decode_record
 from odradek.protocol.records import (
     BatchHeader,
     InvalidRecords,
@@ -29,21 +28,21 @@ from odradek.storage.log.log import Log
 
 from ..core.partition import Partition
 from ..runtime import Offload
+from .codec import RecordCodec, RecordT
 
 log = logging.getLogger(__name__)
 
 TURN_RECORDS_MAX: Final = 500  # applied before others get their turn
 
-Apply = Callable[[GroupRecord], None]
 
-
-class GroupLoader:
+class CoordinatorLoader(Generic[RecordT]):
     """Reads one log from its start to its end."""
 
     def __init__(
         self,
         partition: Partition,
-        apply: Apply,
+        codec: RecordCodec[RecordT],
+        apply: Callable[[RecordT], None],
         *,
         is_over: Callable[[], bool],
         buffer_bytes: int,
@@ -51,12 +50,13 @@ class GroupLoader:
     ) -> None:
         """`is_over`: whether nobody needs the records any more."""
         self._partition = partition
+        self._codec = codec
         self._apply = apply
         self._is_over = is_over
         self._buffer_bytes = buffer_bytes
         self._decompressed_bytes_max = decompressed_bytes_max
         # Offsets of transactions, by producer id, until its marker says what became of them.
-        self._undecided: dict[int, list[GroupRecord]] = {}
+        self._undecided: dict[int, list[RecordT]] = {}
         self.record_count = 0
         self.skipped_count = 0
 
@@ -82,7 +82,7 @@ class GroupLoader:
                 offset, size_bytes_max=self._buffer_bytes, offset_end=kept.log_end_offset
             )
         except CorruptLog as error:
-            log.error("group log ends early topic=%s partition=%d error=%s", *self._name, error)
+            log.error("log ends early topic=%s partition=%d error=%s", *self._name, error)
             return None
         if span is None:
             return None
@@ -127,7 +127,7 @@ class GroupLoader:
             if record.key is None:
                 raise MalformedMessage("a record without a key")
             value = None if record.value is None else bytes(record.value)
-            decoded = decode_record(bytes(record.key), value)
+            decoded = self._codec.decode(bytes(record.key), value)
         except MalformedMessage as error:
             self._skip(record.offset, error)
             return
@@ -149,7 +149,7 @@ class GroupLoader:
     def _skip(self, offset: int, error: Exception) -> None:
         self.skipped_count += 1
         log.error(
-            "group record skipped topic=%s partition=%d offset=%d error=%s",
+            "record skipped topic=%s partition=%d offset=%d error=%s",
             *self._name,
             offset,
             error,

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.coordinators.loading import CoordinatorLoader
 from odradek.broker.core.partition import Partition
-from odradek.broker.groups.loading import GroupLoader
+from odradek.broker.groups.led_shard import GROUP_RECORDS
 from odradek.protocol.group_records import GroupRecord, classic, encode_record
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.records import (
@@ -44,9 +45,10 @@ def write(partition: Partition, data: bytearray) -> None:
     partition.append(memoryview(data), read_header(data), wall_ms=1)
 
 
-def loader_of(partition: Partition, applied: list[GroupRecord]) -> GroupLoader:
-    return GroupLoader(
+def loader_of(partition: Partition, applied: list[GroupRecord]) -> CoordinatorLoader[GroupRecord]:
+    return CoordinatorLoader(
         partition,
+        GROUP_RECORDS,
         applied.append,
         is_over=lambda: False,
         buffer_bytes=SMALL_BUFFER_BYTES,

@@ -4,8 +4,9 @@ import asyncio
 import errno
 from pathlib import Path
 
+from odradek.broker.coordinators.log import CoordinatorLog
 from odradek.broker.core.partition import Partition
-from odradek.broker.groups.log import GroupLog
+from odradek.broker.groups.led_shard import GROUP_RECORDS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.group_records import GroupRecord, classic
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
@@ -27,8 +28,9 @@ class Watched:
         self.told: list[object] = []
         self.failures: list[StorageError] = []
         self.partition = partition
-        self.log = GroupLog(
+        self.log = CoordinatorLog(
             partition,
+            GROUP_RECORDS,
             broker.node.clock,
             commit_timeout_ms=timeout_ms,
             note_failure=self.failures.append,

@@ -1,0 +1,15 @@
+"""How the records of a coordinator's topic are written."""
+
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+RecordT = TypeVar("RecordT")
+
+
+class RecordCodec(NamedTuple, Generic[RecordT]):
+    """From records to keys and values, and back."""
+
+    encode: Callable[[RecordT], tuple[bytes, bytes | None]]
+    """Raises: struct.error if a field can't be written."""
+    decode: Callable[[bytes, bytes | None], RecordT | None]
+    """None: a kind of record that only newer brokers know.  Raises: MalformedMessage."""
