@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from odradek.storage.log.span import Span
@@ -13,6 +14,7 @@ from odradek.storage.log.span import Span
 from ..config import Config
 from ..runtime import Clock, Runtime
 from .connection import Connection
+from .endpoints import PRIVATE
 from .receive import ReceiveBudget
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ class Connections:
         self._close_lines = 0
         self._can_probe = hasattr(os, "RWF_NOWAIT")
         self._slot_free = asyncio.Event()
+        endpoints = (*config.listener_endpoints, *config.private_endpoints)
+        self._of_brokers = config.broker_listeners.names if len(endpoints) > 1 else frozenset()
+        """Listeners that brokers have beside those of clients."""
         self.limits_changed()
 
     def __len__(self) -> int:
@@ -57,12 +62,23 @@ class Connections:
         """Return once `max.connections` leaves room for one more."""
         await self._slot_free.wait()
 
-    def has_slot(self) -> bool:
-        """Whether `max.connections` leaves room for one more."""
-        return len(self._open) < self._config.max_connections
+    def has_slot(self, listener_name: str = "") -> bool:
+        """Whether `max.connections` leaves room for one more.  A broker may take a client's."""
+        if len(self._open) < self._config.max_connections:
+            return True
+        return self._is_of_brokers(listener_name) and any(self._clients())
 
-    def refuses(self, host: str) -> bool:
+    def _is_of_brokers(self, listener_name: str) -> bool:
+        """Whether who comes there is let in before clients, as in Kafka."""
+        return listener_name in self._of_brokers and not self.node.local.is_alone
+
+    def _clients(self) -> Iterator[Connection]:
+        return (each for each in self._open if not self._is_of_brokers(each.listener_name))
+
+    def refuses(self, host: str, listener_name: str) -> bool:
         """Whether `max.connections.per.ip` is used up for this client."""
+        if listener_name == PRIVATE.name:
+            return False
         limit = self._config.connection_limits.get(host, self._config.max_connections_per_ip)
         if self._per_host[host] < limit:
             return False
@@ -83,7 +99,10 @@ class Connections:
     def add(self, connection: Connection) -> None:
         """A connection has been accepted."""
         self._open[connection] = None
-        self._per_host[connection.host] += 1
+        if connection.listener_name != PRIVATE.name:
+            self._per_host[connection.host] += 1
+        if len(self._open) > self._config.max_connections:
+            self._close_idlest()
         self.limits_changed()
 
     def limits_changed(self) -> None:
@@ -96,10 +115,17 @@ class Connections:
     def forget(self, connection: Connection) -> None:
         """A connection has been closed."""
         self._open.pop(connection, None)
-        self._per_host[connection.host] -= 1
-        if self._per_host[connection.host] <= 0:
-            del self._per_host[connection.host]
+        if connection.listener_name != PRIVATE.name:
+            self._per_host[connection.host] -= 1
+            if self._per_host[connection.host] <= 0:
+                del self._per_host[connection.host]
         self.limits_changed()
+
+    def _close_idlest(self) -> None:
+        """A broker came, and there are too many: the client goes that has been idle the longest."""
+        idlest = min(self._clients(), key=lambda client: client.active_ms, default=None)
+        if idlest is not None:
+            idlest.close(f"a broker came and max.connections={self._config.max_connections}")
 
     def close_all(self) -> None:
         """The broker stops."""

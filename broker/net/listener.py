@@ -85,7 +85,7 @@ class PlainListener:
     def _on_acceptable(self) -> None:
         assert self._socket is not None
         for _ in range(ACCEPTS_PER_WAKE_UP):
-            if not self._connections.has_slot():
+            if not self._connections.has_slot(self.name):
                 self._pause(self._connections.wait_for_slot)
                 return
             try:
@@ -102,7 +102,7 @@ class PlainListener:
 
     def _adopt(self, sock: socket.socket, host: str) -> None:
         host = host.removeprefix("::ffff:")
-        if self._connections.refuses(host):
+        if self._connections.refuses(host, self.name):
             sock.close()
             return
         sock.setblocking(False)

@@ -32,7 +32,8 @@ class StreamConnection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         host = str(peer[0]) if peer else ""
         writable = cast(asyncio.Transport, transport)
-        if not self._connections.has_slot() or self._connections.refuses(host):
+        connections, name = self._connections, self._listener_name
+        if not connections.has_slot(name) or connections.refuses(host, name):
             writable.abort()
             return
         sock = transport.get_extra_info("socket")

@@ -121,6 +121,29 @@ async def test_the_limit_holds_for_all_listeners_together(broker: RunningBroker)
         await client.close()
 
 
+@on_broker({**TWO, "inter.broker.listener.name": "INSIDE", "max.connections": "2"}, both=False)
+async def test_a_broker_takes_the_place_of_the_idlest_client(broker: RunningBroker) -> None:
+    broker.node.local.is_alone = False
+    outside, inside = (listener.port for listener in broker.listeners)
+    clients = [await Client.connect(outside) for _ in range(2)]
+    for client in reversed(clients):
+        await client.ask(metadata(), 12)
+        broker.clock.moved_ms += 1000
+    peers = [await Client.connect(inside) for _ in range(2)]
+    for peer, client in zip(peers, reversed(clients), strict=True):
+        await peer.ask(metadata(), 12)
+        assert await client.is_closed()
+    last = await Client.connect(inside)
+    asked = asyncio.ensure_future(last.ask(metadata(), 12))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not asked.done(), "no client is left"
+    assert len(broker.connections) == 2
+    asked.cancel()
+    for each in (*clients, *peers, last):
+        await each.close()
+
+
 @on_broker({"max.connections": "1"}, both=False)
 async def test_stopping_while_clients_wait_in_the_backlog(broker: RunningBroker) -> None:
     first = await broker.client()
