@@ -414,7 +414,10 @@ def test_mutated_answers(tmp_path: Path, seed: int) -> None:
 
 
 @repeated(in_soak=5_000)
-def test_mutated_answers_of_many_leaders(tmp_path: Path, repeats: Repeats) -> None:
+def test_mutated_answers_of_many_leaders(
+    tmp_path: Path, repeats: Repeats, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "odradek")  # pytest keeps the lines of a test: gigabytes
     for seed in range(repeats.seed, repeats.seed + repeats.count):
         directory = tmp_path / str(seed)
         follow_mutated_answers(directory, seed)
