@@ -313,7 +313,7 @@ class _Answering:
             self._doubt(partition, offset, "they can't be read")
 
     def _doubt(self, partition: Partition, offset: int, reason: str) -> None:
-        self._node.replicas.doubts.doubt(partition.log, offset, reason)
+        self._node.replicas.damage_reports.report(partition.log, offset, reason)
 
     def _note_told(self, reads: list[Read]) -> None:
         """A follower hears of these high watermarks now."""

@@ -35,6 +35,6 @@ def loops(
         "unlink deleted files": replicas.deletions.run(),
         "make what had no room": Unmade(replicas, runtime).run(),
         "verify old segments": scrubber.run(),
-        "verify doubted records": scrubber.run_doubted(),
+        "verify reported records": scrubber.run_reported(),
         "renew damaged replicas": replicas.renewals.run(),
     }

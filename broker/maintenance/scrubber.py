@@ -68,10 +68,10 @@ class Scrubber:
                 while await self.scrub_some(data_dir):
                     pass
 
-    async def run_doubted(self) -> None:
-        """Verify what is doubted, for ever."""
+    async def run_reported(self) -> None:
+        """Verify what is reported, for ever."""
         while True:
-            kept, offset = await self._replicas.doubts.next()
+            kept, offset = await self._replicas.damage_reports.next()
             await self.verify(kept, offset)
 
     async def verify(self, kept: Log, offset: int) -> None:
@@ -84,12 +84,12 @@ class Scrubber:
         result = await self._ask_job(due, rate=None, with_epochs=True) if due else []
         is_same = data_dir is not None and data_dir.logs.get((kept.topic, kept.partition)) is kept
         if data_dir is None or not is_same or kept.generation != generation:
-            self._replicas.doubts.verified(kept, offset, is_sound=False)  # it is gone
+            self._replicas.damage_reports.verified(kept, offset, is_sound=False)  # it is gone
             return
         for found, said in zip(due, result, strict=False):
             self._take(self._state(data_dir), found, said)
         is_sound = bool(result) and not any(found.segment.damaged for found in due)
-        self._replicas.doubts.verified(kept, offset, is_sound=is_sound)
+        self._replicas.damage_reports.verified(kept, offset, is_sound=is_sound)
         if not is_sound:
             await self._save(data_dir)
 

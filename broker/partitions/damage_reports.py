@@ -1,4 +1,4 @@
-"""Places in logs that may be damaged; the scrubber verifies them, one after the other.
+"""Reports of places in logs that may be damaged; the scrubber verifies one after the other.
 
 A follower that asks again and again for records that it was given can't take them; a read that
 meets rubbish says so itself. Either may have other reasons (a follower's disk is full), or be made
@@ -30,7 +30,7 @@ class _Verified:
     silence_ms: int
 
 
-class Doubts:
+class DamageReports:
     """What is to be verified; at most one place in each log."""
 
     def __init__(self, clock: Clock) -> None:
@@ -39,7 +39,7 @@ class Doubts:
         self._verified: dict[TopicPartition, _Verified] = {}
         self._changed = asyncio.Event()
 
-    def doubt(self, kept: Log, offset: int, reason: str) -> None:
+    def report(self, kept: Log, offset: int, reason: str) -> None:
         """Have the records at this offset verified soon."""
         key = kept.topic, kept.partition
         before = self._verified.get(key)
@@ -47,7 +47,7 @@ class Doubts:
             return
         if before and before.kept is kept and self._clock.now_ms() < before.until_ms:
             return
-        log.warning("records doubted log=%r offset=%d reason=%s", kept, offset, reason)
+        log.warning("damage reported log=%r offset=%d reason=%s", kept, offset, reason)
         self._waiting[key] = kept, offset
         self._changed.set()
 
@@ -59,7 +59,7 @@ class Doubts:
         return next(iter(self._waiting.values()))
 
     def verified(self, kept: Log, offset: int, *, is_sound: bool) -> None:
-        """What was doubted has been looked at."""
+        """What was reported has been looked at."""
         key, now_ms = (kept.topic, kept.partition), self._clock.now_ms()
         before = self._verified.pop(key, None)
         again = before is not None and before.kept is kept
@@ -69,4 +69,4 @@ class Doubts:
         self._verified[key] = _Verified(kept, now_ms + silence_ms, silence_ms)
         self._waiting.pop(key, None)
         if is_sound:
-            log.warning("doubted records are sound log=%r offset=%d", kept, offset)
+            log.warning("reported records are sound log=%r offset=%d", kept, offset)

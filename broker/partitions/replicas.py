@@ -27,8 +27,8 @@ from ..counters import Counters
 from ..runtime import Runtime
 from ..settings.topic_config import TopicConfig
 from ..tasks import TaskSupervisor
+from .damage_reports import DamageReports
 from .deletions import Deletions
-from .doubts import Doubts
 from .moves import Moves
 from .renewals import Renewals
 from .replica_logs import ReplicaLogs
@@ -92,7 +92,7 @@ class Replicas:
         self.deletions = Deletions(runtime, self.take_offline)
         self.logs = ReplicaLogs(self, config, runtime, broker_id)
         self.moves = Moves(self, config, runtime, tasks)
-        self.doubts = Doubts(runtime.clock)
+        self.damage_reports = DamageReports(runtime.clock)
         self.renewals = Renewals(
             self, runtime, broker_id, unnoticed_ms=config.zookeeper_session_timeout_ms
         )

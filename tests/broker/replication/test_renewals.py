@@ -9,7 +9,7 @@ import pytest
 from odradek.broker.core.partition_state import PartitionState
 from odradek.broker.counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
 from odradek.broker.maintenance.scrubber import Scrubber
-from odradek.broker.partitions.doubts import SILENCE_MAX_MS, SILENCE_MS, Doubts
+from odradek.broker.partitions.damage_reports import SILENCE_MAX_MS, SILENCE_MS, DamageReports
 from odradek.broker.partitions.renewals import ROOM_BYTES_MIN, Verdict
 from odradek.broker.partitions.roles import Codes, Roles
 from odradek.broker.runtime import Runtime
@@ -277,7 +277,7 @@ def test_what_was_looked_at_is_left_alone_for_longer_and_longer(
     """A follower whose disk is full asks for the same for hours."""
     runtime = Runtime.system()
     clock = MovableClock(runtime)
-    doubts = Doubts(clock)
+    reports = DamageReports(clock)
 
     class Kept:
         topic, partition = TOPIC, 0
@@ -286,12 +286,12 @@ def test_what_was_looked_at_is_left_alone_for_longer_and_longer(
     looked_at, silence_ms = 0, SILENCE_MS
     with caplog.at_level(logging.WARNING):
         for _ in range(10):
-            doubts.doubt(kept, 5, "somebody can't take them")  # type: ignore[arg-type]
-            doubts.doubt(kept, 6, "so")  # type: ignore[arg-type]
-            looked_at += len(doubts._waiting)
-            doubts.verified(kept, 5, is_sound=True)  # type: ignore[arg-type]
-            doubts.doubt(kept, 5, "so")  # type: ignore[arg-type]
-            assert not doubts._waiting
+            reports.report(kept, 5, "somebody can't take them")  # type: ignore[arg-type]
+            reports.report(kept, 6, "so")  # type: ignore[arg-type]
+            looked_at += len(reports._waiting)
+            reports.verified(kept, 5, is_sound=True)  # type: ignore[arg-type]
+            reports.report(kept, 5, "so")  # type: ignore[arg-type]
+            assert not reports._waiting
             clock.moved_ms += silence_ms + 1
             silence_ms = min(2 * silence_ms, SILENCE_MAX_MS)
     assert looked_at == 10
