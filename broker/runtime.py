@@ -31,7 +31,7 @@ class Clock(Protocol):
     """Two clocks that must never be mixed."""
 
     def now_ms(self) -> int:
-        """Monotonic: timers, sessions, lag, long polls.  A jump of the wall clock moves it not."""
+        """Monotonic: timers, sessions, lag, long polls.  Unaffected by wall-clock jumps."""
         ...
 
     def wall_ms(self) -> int:

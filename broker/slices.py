@@ -1,4 +1,4 @@
-"""Much work in small slices, between which everybody else has his turn."""
+"""Much work in small slices, between which the loop runs everything else."""
 
 import asyncio
 from typing import Final

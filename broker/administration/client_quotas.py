@@ -108,7 +108,7 @@ class ClientQuotas:
         return [*(Create(parent) for parent in reversed(parents)), Create(path, data)]
 
     async def _removing(self, path: str, version: int) -> list[Op]:
-        """Remove the node of an entity without quotas, and a user's with his last client."""
+        """Remove the node of an entity without quotas, and that of a user with its last client."""
         if version == ABSENT:
             return []
         if await self._children(path):

@@ -37,7 +37,7 @@ class FeatureWatch:
 async def ensure_feature(session: Session, writer: FencedWriter) -> None:
     """Have the node say that features are enabled, and that there are none; as controller.
 
-    Features that somebody has put there stay: to take them away is his business.
+    Features that somebody has put there stay: removing them is up to whoever added them.
     """
     while (op := await _correction(session)) is not None:
         try:

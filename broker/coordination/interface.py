@@ -17,7 +17,7 @@ reads again and sets the watch again.
 
 If the connection is lost before a write is answered, the store looks afterwards whether it took
 effect, and raises CoordinationLost only if that cannot be told.  It goes by owner, version and
-data: who must not take another's write for his own writes what nobody else would.  A read is
+data: a caller that must not take another's write for its own writes unique data.  A read is
 repeated then, and may show what later operations of the session have done.
 
 Cancelling a waiting caller does not undo its operation.

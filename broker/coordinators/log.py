@@ -118,7 +118,7 @@ class CoordinatorLog(Generic[RecordT]):
             self.close()
             return
         kept = self.partition.log
-        # Whoever is told may append in his turn, and move the high watermark with it.
+        # A callback may append, too, and move the high watermark with it.
         while self._waiting and self._waiting[0].offset_end <= kept.high_watermark:
             enough = self.partition.has_enough_replicas
             code = ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND

@@ -94,7 +94,7 @@ def leader_at_shutdown(
 def lose_replica(state: PartitionState, replica: int) -> Leadership:
     """What is left when a replica goes offline: no leader if it led, the last in sync stays so.
 
-    Who is still in sync after a reassignment has given him up can't be elected: he is no last one.
+    A replica in sync that a reassignment has given up can't be elected, so it is not the last.
     """
     left = tuple(other for other in state.isr if other != replica)
     leader = NO_LEADER if state.leader == replica else state.leader

@@ -1,9 +1,9 @@
 """Metadata 0-12: the brokers, and where each partition lives.
 
 A topic that does not exist is created if both the client and auto.create.topics.enable allow it.
-The answer says LEADER_NOT_AVAILABLE of it, as Kafka's does: who looks at a topic that he has just
-deleted must see that it is gone, and others ask again. It waits until a broker that has just
-started has been told of everything.
+The answer says LEADER_NOT_AVAILABLE of it, as Kafka's does: a client that looks at a topic that it
+has just deleted must see that it is gone, and others ask again. It waits until a broker that has
+just started has been told of everything.
 """
 
 import asyncio

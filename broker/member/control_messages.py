@@ -38,7 +38,7 @@ Codes = Mapping[TopicPartition, ErrorCode]
 
 
 class Sender(NamedTuple):
-    """Who sends a control request, and which registration of the receiver he means."""
+    """The sender of a control request, and the receiver's registration that it is meant for."""
 
     controller_id: int
     controller_epoch: int

@@ -201,7 +201,7 @@ class Connections:
 
     def _close_idle(self, since_ms: int) -> None:
         for connection in [c for c in self._open if c.active_ms < since_ms]:
-            # Who waits for an answer is not idle, if it is seen when he hangs up.
+            # A client that waits for an answer is not idle, if its hanging up is noticed.
             if not (connection.dispatcher.parked and connection.is_reading):
                 connection.close("")
 

@@ -6,7 +6,8 @@ beginning of a frame or frames that must wait for an answer, moves into a buffer
 That buffer grows with what has arrived, never ahead of it by more than it holds already, and goes
 back to a pool when it is empty. All such buffers together stay below `queued.max.request.bytes`:
 large frames may grow up to seven eighths of it and then wait, so that small requests still pass.
-As in Kafka, who is the only one to hold memory may have more: his frame must come through.
+As in Kafka, the only connection that holds memory may exceed the limit, so that its frame can
+complete.
 """
 
 from collections.abc import Callable

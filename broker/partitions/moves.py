@@ -3,7 +3,7 @@
 A move is a copy (`storage/directory/moving.py`) that catches up with the log while that is served,
 and then takes its place. It is wanted as long as the copy is there: on disk, so that it goes on
 after a restart. `num.replica.alter.log.dirs.threads` moves run at a time; each is a task that
-copies slices, between which everybody else has his turn. Together they copy no faster than
+copies slices, and other work runs between them. Together they copy no faster than
 `replica.alter.log.dirs.io.max.bytes.per.second`.
 
 Meanwhile the log is neither compacted nor are its old segments deleted (`Replicas.moving`): the

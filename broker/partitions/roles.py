@@ -263,7 +263,7 @@ class Roles:
     def _say_refused(self, asked: Mapping[TopicPartition, PartitionState], codes: Codes) -> None:
         """One line for each code, as all of a request's partitions may get it.
 
-        That somebody is told what he knows is usual: a new controller tells everything.
+        Being told what is known already is usual: a new controller tells everything.
         """
         served = self._replicas.partitions
         refused: dict[tuple[ErrorCode, bool], list[TopicPartition]] = {}

@@ -86,7 +86,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             self._waiting = None
 
     def fail(self, reason: str) -> None:
-        """Hang up; who waits gets PeerFailed, and what he asked is not delivered any more.
+        """Hang up; waiting callers get PeerFailed, and their requests are not delivered any more.
 
         May be repeated.
         """

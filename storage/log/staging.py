@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .log_file import Bytes, LogFile
 
 STEP_BYTES: Final = 1 << 20
-"""Whoever comes in between waits for so much at most; he may be the broker's loop."""
+"""A caller that comes in between waits for so much at most; it may be the broker's loop."""
 
 
 class StagedBatch(NamedTuple):

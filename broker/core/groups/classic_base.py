@@ -146,7 +146,7 @@ class ClassicBase:
         self.deadlines.set(member.member_id, self.now_ms + member.session_timeout_ms)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether someone is the member that he says he is: NONE, or why not."""
+        """Whether a client is the member that it claims to be: NONE, or why not."""
         if instance_id is not None:
             current_id = self.roster.member_id_of.get(instance_id)
             if current_id is None:

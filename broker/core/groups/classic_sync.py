@@ -1,4 +1,4 @@
-"""SyncGroup and Heartbeat: the leader assigns, everyone fetches, and says that he is there."""
+"""SyncGroup and Heartbeat: the leader assigns, and members fetch that and say that they live."""
 
 import logging
 from collections.abc import Callable

@@ -118,7 +118,7 @@ def _expect_join(group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> N
 def _classic_member(
     state: GroupState, request: SyncGroupRequest | HeartbeatRequest
 ) -> ConsumerMember:
-    """Whose request it is, in his epoch.
+    """The member that sends a request, in its epoch.
 
     Raises: Refused (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION).
     """

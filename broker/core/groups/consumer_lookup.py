@@ -1,4 +1,4 @@
-"""Whose heartbeat it is, and whether he may send it: member ids, instance ids and epochs."""
+"""Which member sends a heartbeat, and whether it may: member ids, instance ids and epochs."""
 
 from collections.abc import Callable
 from dataclasses import replace

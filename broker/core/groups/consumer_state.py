@@ -72,7 +72,7 @@ class GroupState:
         """How many members subscribe to each pattern."""
         self.regexes: dict[str, ResolvedRegex] = {}
         self.owners: dict[tuple[bytes, int], str] = {}
-        """Who owns a partition, counting those that he has yet to give up."""
+        """The member that owns a partition, also if it has yet to give it up."""
         self.classic_count = 0
         """How many members speak the classic protocol."""
 

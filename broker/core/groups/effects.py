@@ -18,7 +18,7 @@ Reply = object
 
 
 class Answer(NamedTuple):
-    """Give the one who waits his response; if he has hung up, nothing happens."""
+    """Answer the waiting client; if it has hung up, nothing happens."""
 
     reply: Reply
     response: Message

@@ -39,7 +39,7 @@ class TopicsImage(Protocol):
 
 
 class OffsetOwner(NamedTuple):
-    """Who commits or reads offsets, as the request names him."""
+    """The client that commits or reads offsets, as the request names it."""
 
     member_id: str
     instance_id: str | None

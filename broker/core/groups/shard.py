@@ -197,7 +197,7 @@ class Shard:
         elif owner.generation_or_epoch >= 0:
             newer = owner.version >= CONSUMER_GROUPS_VERSION_FIRST
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND if newer else ErrorCode.ILLEGAL_GENERATION)
-        else:  # somebody keeps offsets here and manages his partitions himself
+        else:  # a client keeps offsets here and assigns its partitions itself
             self._new_classic(group_id, moment)
 
     def fetch_offsets(

@@ -176,7 +176,7 @@ class _Levels:
         return self._members[self._high_at + 1]
 
     def drop_high(self) -> None:
-        """Leave out who `next_high` named last: he has nothing to give."""
+        """Leave out the member that `next_high` named last: it has nothing to give."""
         at, last = self._high_at + 1, self._high_end - 1
         members = self._members
         members[at], members[last] = members[last], members[at]
