@@ -96,8 +96,8 @@ async def _make_durable(moved: list[_Moved], node: Node) -> list[_Moved]:
     The others are refused.  A replica that goes into another directory meanwhile has its start
     written down there.
     """
-    replicas, refused = node.replicas, []
-    while unsafe := [each for each in moved if each not in refused and _is_unsafe(each, node)]:
+    replicas = node.replicas
+    while unsafe := [each for each in moved if _is_unsafe(each, node)]:
         by_dir: dict[DataDir | None, list[_Moved]] = {}
         for each in unsafe:
             data_dir = replicas.log_dirs.of(each.partition.log.directory)
@@ -108,15 +108,20 @@ async def _make_durable(moved: list[_Moved], node: Node) -> list[_Moved]:
             except LogDirFailed as error:
                 for each in those:
                     _refuse(each.result, code_of(error))
-                refused += those
-    return [each for each in moved if each not in refused]
+    return [each for each in moved if not each.result.error_code]
 
 
 def _is_unsafe(moved: _Moved, node: Node) -> bool:
-    """Whether a crash would take the start back; of what is gone from here nothing is promised."""
-    log, state = moved.partition.log, moved.partition.state
-    is_here = node.replicas.partitions.get((state.topic, state.partition)) is moved.partition
-    return is_here and log.flushing.safe_start_offset(log) < moved.offset
+    """Whether a crash would take the start back.
+
+    Nothing is promised of what was refused, is not led here any more, or was cut since.
+    """
+    partition, log, state = moved.partition, moved.partition.log, moved.partition.state
+    is_here = node.replicas.partitions.get((state.topic, state.partition)) is partition
+    is_promised = is_here and partition.is_leader and not moved.result.error_code
+    return is_promised and log.log_start_offset >= moved.offset > log.flushing.safe_start_offset(
+        log
+    )
 
 
 async def _wait_for_followers(moved: list[_Moved], timeout_ms: int, node: Node) -> None:

@@ -277,3 +277,27 @@ def test_a_replica_that_changes_its_directory_meanwhile(
             assert read_offsets(broker.files, f"{tmp_path}/b/{LOG_START}") == {("t", 0): 1}
 
     asyncio.run(main())
+
+
+@on_broker(NEVER, both=False)
+async def test_a_log_that_is_cut_below_its_new_start_meanwhile(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It follows another leader by then: nothing is promised, and nothing asked for for ever."""
+    client, replicas = await broker.client(), broker.node.replicas
+    await client.create_topic("t")
+    for _ in range(3):
+        await client.append("t", batch_of(b"a", b"b"))
+    partition, checkpoint, count = replicas.partitions["t", 0], replicas.checkpoint, 0
+
+    async def once_it_follows(data_dir: DataDir | None = None) -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            partition.is_leader = False
+            partition.log.truncate(2)
+        assert count < 10
+        await checkpoint(data_dir)
+
+    monkeypatch.setattr(replicas, "checkpoint", once_it_follows)
+    assert await delete_one(client, 5) == (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
