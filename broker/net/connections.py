@@ -62,11 +62,15 @@ class Connections:
         """Return once `max.connections` leaves room for one more."""
         await self._slot_free.wait()
 
-    def has_slot(self, listener_name: str = "") -> bool:
+    def has_slot(self, listener_name: str) -> bool:
         """Whether `max.connections` leaves room for one more.  A broker may take a client's."""
-        if len(self._open) < self._config.max_connections:
+        if not self._is_full:
             return True
         return self._is_of_brokers(listener_name) and any(self._clients())
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._open) >= self._config.max_connections
 
     def _is_of_brokers(self, listener_name: str) -> bool:
         """Whether who comes there is let in before clients, as in Kafka."""
@@ -107,10 +111,10 @@ class Connections:
 
     def limits_changed(self) -> None:
         """There are more or fewer connections, or as many others are allowed."""
-        if self.has_slot():
-            self._slot_free.set()
-        else:
+        if self._is_full:
             self._slot_free.clear()
+        else:
+            self._slot_free.set()
 
     def forget(self, connection: Connection) -> None:
         """A connection has been closed."""
