@@ -46,7 +46,7 @@ class CoordinatorLog(Generic[RecordT]):
         note_failure: Callable[[StorageError], None],
     ) -> None:
         self.partition = partition
-        self._codec = codec
+        self.codec = codec
         self._clock = clock
         self._commit_timeout_ms = commit_timeout_ms
         self._note_failure = note_failure
@@ -99,7 +99,7 @@ class CoordinatorLog(Generic[RecordT]):
         partition = self.partition
         partition.check_leader()
         partition.check_enough_replicas()
-        wall_ms, encode = self._clock.wall_ms(), self._codec.encode
+        wall_ms, encode = self._clock.wall_ms(), self.codec.encode
         try:
             kept = [Record(i, wall_ms, *encode(record)) for i, record in enumerate(records)]
         except struct.error as error:  # an epoch beyond the last, a string too long to be written

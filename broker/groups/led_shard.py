@@ -96,7 +96,7 @@ class LedShard:
         started_ms = self._clock.now_ms()
         loader = CoordinatorLoader(
             self._log.partition,
-            GROUP_RECORDS,
+            self._log.codec,
             self.shard.load,
             is_over=lambda: self._is_over,
             buffer_bytes=buffer_bytes,
