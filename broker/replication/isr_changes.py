@@ -6,8 +6,8 @@ Source: AlterPartitionManager of Kafka 3.9.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from odradek.protocol.errors import error_name
 from odradek.protocol.messages.k56_alter_partition import (
@@ -27,6 +27,9 @@ from ..core.partition_state import TopicPartition
 from ..peers.peer import PeerFailed
 from ..peers.versions import InterBrokerVersions
 from ..tasks import TaskSupervisor
+
+if TYPE_CHECKING:
+    from ..local_broker import LocalBroker
 
 log = logging.getLogger(__name__)
 
@@ -60,18 +63,12 @@ class IsrChanges:
         controller: AsksController,
         versions: InterBrokerVersions,
         tasks: TaskSupervisor,
-        *,
-        broker_id: int,
-        broker_epoch: Callable[[], int],
-        find: Callable[[TopicPartition], Partition | None],
+        local: "LocalBroker",
     ) -> None:
-        """`find`: the replica that is on this broker now."""
         self._controller = controller
         self._versions = versions
         self._tasks = tasks
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
-        self._find = find
+        self._local = local
         self._waiting: dict[TopicPartition, Partition] = {}
         self._is_asking = False
         self._last_error = 0
@@ -100,7 +97,7 @@ class IsrChanges:
         proposed: Proposed = {}
         for key, partition in waiting.items():
             proposal = partition.proposal
-            if proposal is not None and self._find(key) is partition:
+            if proposal is not None and self._local.replicas.partitions.get(key) is partition:
                 proposed[key] = partition, proposal
         return proposed
 
@@ -154,8 +151,8 @@ class IsrChanges:
                 )
             )
         return AlterPartitionRequest(
-            broker_id=self._broker_id,
-            broker_epoch=self._broker_epoch(),
+            broker_id=self._local.broker_id,
+            broker_epoch=self._local.broker_epoch,
             topics=list(topics.values()),
         )
 

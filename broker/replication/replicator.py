@@ -140,12 +140,7 @@ class Replicator:
             from .isr_changes import IsrChanges  # not paid for by a broker without others
 
             self._isr_changes = IsrChanges(
-                self._controller,
-                self._versions,
-                self._tasks,
-                broker_id=self._local.broker_id,
-                broker_epoch=lambda: self._local.broker_epoch,
-                find=self._local.replicas.partitions.get,
+                self._controller, self._versions, self._tasks, self._local
             )
         self._isr_changes.propose(partition)
 
