@@ -19,7 +19,7 @@ from odradek.storage.log.checkpoint import LOG_START, read_offsets
 from odradek.storage.log.log import Log
 from odradek.storage.log.plans import DeletePlan
 from tests.broker.faults import BROKEN, FULL, FaultyFiles
-from tests.broker.partitions.log_dirs import HeldOffload, begun, broker_at, dir_of
+from tests.broker.partitions.log_dirs import broker_at, dir_of, held_at
 from tests.broker.running import RunningBroker, on_broker, running
 from tests.support.awaiting import until
 from tests.support.client import Client
@@ -257,10 +257,8 @@ def test_a_replica_that_changes_its_directory_meanwhile(
         monkeypatch.setattr(moves, "retire", retire)
         async with broker_at(tmp_path, files, NEVER) as broker:
             client, replicas = await broker.client(), broker.node.replicas
-            let_go = await begun(broker, client, held="FaultyFiles.sync_path")
-            held = broker.node.runtime.offload
-            assert isinstance(held, HeldOffload)
-            await until(lambda: held.is_holding)  # the checkpoints of the move are written
+            # The checkpoints of the move are written by then.
+            let_go = await held_at(broker, client, "FaultyFiles.sync_path")
             checkpoint = replicas.checkpoint
 
             async def once_it_is_moved(data_dir: DataDir | None = None) -> None:

@@ -128,10 +128,15 @@ async def begun(
     return let_go
 
 
-async def held_at_the_mark(broker: RunningBroker, client: Client) -> asyncio.Event:
-    """The same, but its copy has everything and is about to be marked so."""
-    let_go = await begun(broker, client, held="Copy.mark")
-    held = broker.node.runtime.offload
-    assert isinstance(held, HeldOffload)
-    await until(lambda: held.is_holding)
+async def held_at(broker: RunningBroker, client: Client, held: str) -> asyncio.Event:
+    """The same, but it goes on until a thread is about to do this."""
+    let_go = await begun(broker, client, held=held)
+    offload = broker.node.runtime.offload
+    assert isinstance(offload, HeldOffload)
+    await until(lambda: offload.is_holding)
     return let_go
+
+
+async def held_at_the_mark(broker: RunningBroker, client: Client) -> asyncio.Event:
+    """The same: its copy has everything and is about to be marked so."""
+    return await held_at(broker, client, "Copy.mark")
