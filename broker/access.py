@@ -21,7 +21,6 @@ from .net.call import Call, Client
 if TYPE_CHECKING:
     from .node import Node
 
-
 log = logging.getLogger(__name__)
 
 
@@ -34,7 +33,10 @@ def refusal(api: Api, request: Message, call: Call, node: "Node") -> Message | N
         client = call.client
         log.debug(
             "request refused api=%s principal=%s host=%s listener=%s",
-            *(api.name, client.principal, client.host, client.listener_name),
+            api.name,
+            client.principal,
+            client.host,
+            client.listener_name,
         )
     return answer
 

@@ -48,9 +48,9 @@ class Replica:
         self.log = log
         self.configure(config)
         self.state = state
-        self.waiters: Waiters = Waiters()
+        self.waiters = Waiters()
         """Told when the high watermark has moved, or the partition's role has changed."""
-        self.end_waiters: Waiters = Waiters()
+        self.end_waiters = Waiters()
         """Told when the log end has moved, or the partition's role has changed."""
         self.flush_due = 0
         """Up to this offset the log has to be durable before anything more is answered."""

@@ -118,10 +118,9 @@ def _is_unsafe(moved: _Moved, node: Node) -> bool:
     """
     partition, log, state = moved.partition, moved.partition.log, moved.partition.state
     is_here = node.replicas.partitions.get((state.topic, state.partition)) is partition
-    is_promised = is_here and partition.is_leader and not moved.result.error_code
-    return is_promised and log.log_start_offset >= moved.offset > log.flushing.safe_start_offset(
-        log
-    )
+    if not is_here or not partition.is_leader or moved.result.error_code:
+        return False
+    return log.log_start_offset >= moved.offset > log.flushing.safe_start_offset(log)
 
 
 async def _wait_for_followers(moved: list[_Moved], timeout_ms: int, node: Node) -> None:
