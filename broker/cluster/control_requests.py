@@ -35,7 +35,13 @@ from ..coordination.broker_registration import SECURITY_PROTOCOLS
 from ..core.controller.context import LiveBroker
 from ..core.controller.requests import BrokerRequests, StoppedReplica
 from ..core.partition_state import PartitionState, TopicPartition
-from ..member.control_messages import LOSS_ACCEPTED_TAG, MORE_TO_COME_TAG, ControlRequest
+from ..member.control_messages import (
+    FULL_UPDATE,
+    LOSS_ACCEPTED_TAG,
+    MORE_TO_COME_TAG,
+    UNKNOWN_UPDATE,
+    ControlRequest,
+)
 
 PARTITIONS_MAX: Final = 500
 
@@ -63,6 +69,7 @@ def build_requests(
         slices = _slices(asked.update_metadata, cut_topics=False) or [[]]
         for number, states in enumerate(slices, 1):
             request = UpdateMetadataRequest(
+                type=FULL_UPDATE if asked.is_full else UNKNOWN_UPDATE,
                 controller_id=sender.controller_id,
                 controller_epoch=sender.controller_epoch,
                 broker_epoch=broker_epoch,

@@ -7,6 +7,7 @@ from odradek.protocol.messages.k06_update_metadata import (
 )
 
 from ..member.control_messages import (
+    FULL_UPDATE,
     MORE_TO_COME_TAG,
     live_brokers,
     sender_of,
@@ -19,10 +20,13 @@ from ..node import Node
 async def handle(request: UpdateMetadataRequest, call: Call, node: Node) -> UpdateMetadataResponse:
     """Take it over."""
     brokers, states = live_brokers(request, call.version), update_metadata_states(request)
-    more_to_come = MORE_TO_COME_TAG in (request.tagged_fields or ())
     try:
         await node.control.update_metadata(
-            sender_of(request), brokers, states, more_to_come=more_to_come
+            sender_of(request),
+            brokers,
+            states,
+            is_full=request.type == FULL_UPDATE,
+            more_to_come=MORE_TO_COME_TAG in (request.tagged_fields or ()),
         )
     except Refused as refused:
         return UpdateMetadataResponse(error_code=refused.code)

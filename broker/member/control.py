@@ -33,6 +33,33 @@ Finish = Callable[[Coroutine[object, object, Codes]], Awaitable[Codes]]
 UNKNOWN_BROKER_EPOCH = -1
 
 
+class FullUpdate:
+    """The topics that the parts of a full UpdateMetadata name.
+
+    A controller sends one to each registration of a broker. It repeats a part whose answer it has
+    not got, and the first copy may be read late: by then there may be topics that it does not name.
+    """
+
+    def __init__(self) -> None:
+        self._sender: Sender | None = None
+        self._named: set[str] | None = None
+        """None: the update has ended."""
+
+    def add(
+        self, sender: Sender, states: Iterable[PartitionState], *, more_to_come: bool
+    ) -> set[str] | None:
+        """Take a part; all topics that were named, if this is what ends the update."""
+        if sender != self._sender:
+            self._sender, self._named = sender, set()
+        if self._named is None:
+            return None
+        self._named.update(state.topic for state in states)
+        if more_to_come:
+            return None
+        named, self._named = self._named, None
+        return named
+
+
 class ControlRequests:
     """The broker's side of the controller's channel.
 
@@ -58,6 +85,7 @@ class ControlRequests:
         self._session = session
         self._finish = finish
         self._turn = asyncio.Lock()
+        self._full_update = FullUpdate()
 
     def heard_of(self, controller_epoch: int) -> None:
         """There is such a controller: no earlier one is to be listened to."""
@@ -82,9 +110,14 @@ class ControlRequests:
         brokers: Iterable[BrokerInfo],
         states: Iterable[PartitionState],
         *,
+        is_full: bool = False,
         more_to_come: bool = False,
     ) -> None:
-        """Know the live brokers, and what is new of partitions."""
+        """Know the live brokers, and what is new of partitions.
+
+        `is_full`: this is a part of an update that names every partition; `more_to_come`: it is not
+        the last part. Topics that no part has named are forgotten.
+        """
         self._check_broker_epoch(sender)
         async with self._turn:
             self._check_controller_epoch(sender)
@@ -92,6 +125,9 @@ class ControlRequests:
             have_changed = local.metadata.update_brokers(sender.controller_id, brokers)
             told = list(states)
             gone = local.metadata.update_partitions(told, more_to_come=more_to_come)
+            if is_full:
+                named = self._full_update.add(sender, told, more_to_come=more_to_come)
+                gone += [] if named is None else local.metadata.forget_topics_but(named)
             local.replicas.suspects.told(told)
             self.controller_epoch = sender.controller_epoch
             if have_changed:

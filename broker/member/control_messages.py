@@ -31,6 +31,12 @@ DEFAULT_LISTENER: Final = "PLAINTEXT"
 LOSS_ACCEPTED_TAG: Final = 20_001
 """Of a partition in LeaderAndIsr: Odradek's own; Apache's brokers pass over tags that they do not
 know."""
+UNKNOWN_UPDATE: Final = 0
+"""Type of an UpdateMetadata that may leave out what has not changed, as Kafka's controllers in
+ZooKeeper mode send it."""
+FULL_UPDATE: Final = 2
+"""Type of an UpdateMetadata that names every partition. Kafka's brokers heed it only if a KRaft
+controller sends it."""
 MORE_TO_COME_TAG: Final = 20_002
 """Of an UpdateMetadata that another one follows: what is known by then is not all there is."""
 

@@ -5,7 +5,7 @@ Kafka's clients see.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
@@ -195,3 +195,10 @@ class MetadataCache:
         if info is not None:
             self._names.pop(info.topic_id, None)
         self._wake()
+
+    def forget_topics_but(self, topics: Collection[str]) -> list[str]:
+        """Only these topics are left; those that are gone."""
+        gone = [topic for topic in self.topics if topic not in topics]
+        for topic in gone:
+            self.forget_topic(topic)
+        return gone

@@ -172,14 +172,10 @@ class Cluster(ABC):
             and ({*seen.isr} != {*seen.replicas} & running or seen.leader not in running)
         ]
 
-    def disputed(self, topic: str | None = None, *, with_deleted: bool = True) -> list[str]:
-        """Partitions (of one topic) of which the views differ: not everyone has been told yet.
-
-        Without `with_deleted` it counts for nothing who still knows of what the first view lacks.
-        """
+    def disputed(self, topic: str | None = None) -> list[str]:
+        """Partitions (of one topic) of which the views differ: not everyone has been told yet."""
         views = self._views()
-        looked_at = views if with_deleted else views[:1]
-        keys = {key for view in looked_at for key in view if topic in (None, key[0])}
+        keys = {key for view in views for key in view if topic in (None, key[0])}
         told = {key: [view.get(key) for view in views] for key in sorted(keys)}
         return [f"{key[0]}-{key[1]} {seen}" for key, seen in told.items() if len({*seen}) > 1]
 
@@ -187,13 +183,7 @@ class Cluster(ABC):
         """What is known of partitions, and what each broker tells of them."""
         return self.partitions()
 
-    def settle(
-        self,
-        topic: str | None = None,
-        timeout_s: float = TIMEOUT_S,
-        *,
-        with_deleted: bool = True,
-    ) -> None:
+    def settle(self, topic: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until all that run are registered, the ISRs (of one topic) full, and all agree."""
         missing: list[str] = []
 
@@ -202,9 +192,7 @@ class Cluster(ABC):
             if live != self.running:
                 missing[:] = [f"live are {live}"]
             else:
-                missing[:] = self.out_of_sync(topic) or self.disputed(
-                    topic, with_deleted=with_deleted
-                )
+                missing[:] = self.out_of_sync(topic) or self.disputed(topic)
             return not missing
 
         until(settled, lambda: missing, timeout_s)

@@ -162,8 +162,7 @@ def kill_many(cluster: Cluster, repeats: Repeats) -> None:
         DELETED_AFTER_RETURN_S,
     )
     log.info("deleted_s=%.2f", time.monotonic() - back_s)
-    # A gap of the broker: if its session ends, it is not told of what is deleted before it is back.
-    cluster.settle(with_deleted=False)
+    cluster.settle()
     found = read_all(cluster.bootstrap_servers, TOPIC, PARTITIONS)
     assert [misread(*pair) for pair in zip(writer.acknowledged, found, strict=True)] == (
         [[]] * PARTITIONS

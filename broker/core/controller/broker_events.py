@@ -15,7 +15,7 @@ from .effects import Procedure
 from .partition_machine import bring_online, change_partitions
 from .reassignment import resume_reassignments
 from .replica_machine import change_replicas
-from .request_batch import send_metadata
+from .request_batch import send_full_metadata, send_metadata
 from .status import PartitionStatus, ReplicaStatus
 
 log = logging.getLogger(__name__)
@@ -118,9 +118,7 @@ def _start(context: Context, brokers: Mapping[int, LiveBroker]) -> Procedure[Non
     others = context.brokers.keys() - brokers.keys()
     if others:
         yield from send_metadata(context, (), others)
-    # Also of what is being deleted, which Kafka leaves out: who was away for a session only, and
-    # has missed that, would answer for those topics until it is started anew.
-    yield from send_metadata(context, list(context.states), brokers.keys())
+    yield from send_full_metadata(context, brokers.keys())
     replicas = context.replicas_on(brokers.keys())
     yield from change_replicas(context, replicas, ReplicaStatus.ONLINE)
     yield from bring_online(context)

@@ -15,7 +15,7 @@ from .partition_machine import start_partitions
 from .reassignment import reassignments_requested, resume_reassignments
 from .rebalance import preferred_elections_requested
 from .replica_machine import start_replicas
-from .request_batch import send_metadata, slices
+from .request_batch import send_full_metadata, slices
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def fail_over(context: Context, snapshot: Snapshot) -> Procedure[None]:
         _queue_deletions(context, snapshot.deletions)
     elif snapshot.deletions:
         yield DropDeletionRequests(sorted(snapshot.deletions))
-    yield from send_metadata(context, list(context.states))
+    yield from send_full_metadata(context)
     yield from start_replicas(context)
     yield from start_partitions(context)
     begun: Collection[TopicPartition] = ()

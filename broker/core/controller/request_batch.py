@@ -73,8 +73,8 @@ class RequestBatch:
         delete = delete or (earlier is not None and earlier.delete)
         stopped[key] = StoppedReplica(*key, leader_epoch, delete)
 
-    def send(self) -> Procedure[None]:
-        """Send it all, if there is anything."""
+    def send(self, *, is_full: bool = False) -> Procedure[None]:
+        """Send it all, if there is anything. `is_full`: every partition has been added."""
         metadata: list[PartitionState] = []
         for number, keys in enumerate(slices(list(self._updated))):
             if number:
@@ -87,6 +87,7 @@ class RequestBatch:
                 list(self._leader_and_isr.get(broker_id, {}).values()),
                 metadata if broker_id in self._update_brokers else None,
                 list(self._stop_replicas.get(broker_id, {}).values()),
+                is_full,
             )
             for broker_id in sorted(told)
             if broker_id in self._context.brokers
@@ -124,3 +125,17 @@ def send_metadata(
     batch = RequestBatch(context)
     batch.add_update_metadata(keys, broker_ids)
     yield from batch.send()
+
+
+def send_full_metadata(
+    context: Context, broker_ids: Collection[int] | None = None
+) -> Procedure[None]:
+    """Tell some brokers, or all, who lives, and of every partition.
+
+    A broker may have known of topics that were deleted while it had no session, or that the
+    controller before deleted without telling it; it drops what a full update does not name. What is
+    being deleted is named as such, which Kafka leaves out.
+    """
+    batch = RequestBatch(context)
+    batch.add_update_metadata(list(context.states), broker_ids)
+    yield from batch.send(is_full=True)

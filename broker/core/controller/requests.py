@@ -36,3 +36,6 @@ class BrokerRequests(NamedTuple):
     update_metadata: Sequence[PartitionState] | None = None
     """None: no UpdateMetadata; empty: only the live brokers."""
     stop_replicas: Sequence[StoppedReplica] = ()
+    is_full: bool = False
+    """Whether `update_metadata` names every partition that ever had a leader: a topic that it does
+    not name is deleted."""

@@ -9,7 +9,7 @@ from odradek.broker.cluster.control_requests import PARTITIONS_MAX, ActiveContro
 from odradek.broker.core.controller.context import Endpoint, LiveBroker
 from odradek.broker.core.controller.requests import BrokerRequests, StoppedReplica
 from odradek.broker.core.partition_state import PartitionState
-from odradek.broker.member.control_messages import MORE_TO_COME_TAG
+from odradek.broker.member.control_messages import FULL_UPDATE, MORE_TO_COME_TAG
 from odradek.broker.peers.versions import BY_PROTOCOL_VERSION
 from odradek.broker.tasks import TaskSupervisor
 from odradek.protocol.errors import ErrorCode
@@ -92,7 +92,7 @@ async def test_much_at_a_time_goes_in_slices() -> None:
         large = [led(partition, topic="u") for partition in range(PARTITIONS_MAX + 1)]
         # v was extended later: the partitions of a topic need not be neighbours.
         states = [led(0, topic="v"), *one_each, *large, led(1, topic="v")]
-        t.send(BrokerRequests(1, one_each + large, states))
+        t.send(BrokerRequests(1, one_each + large, states, is_full=True))
         await t.channels.settled(1)
         assert t.broker.names() == ["LeaderAndIsr"] * 3 + ["UpdateMetadata"] * 3
         sizes, tags = [], []
@@ -102,6 +102,8 @@ async def test_much_at_a_time_goes_in_slices() -> None:
             assert request.broker_epoch == 1
             sizes.append(sum(len(topic.partition_states) for topic in request.topic_states))
             tags.append(set(request.tagged_fields or ()))
+            if isinstance(request, UpdateMetadataRequest):
+                assert request.type == FULL_UPDATE
         # Clients hear of a topic as a whole.
         limit = PARTITIONS_MAX
         assert sizes == [limit, limit, 1, limit, 2, limit + 1]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.cluster.control_requests import ActiveController, build_requests
+from odradek.broker.cluster.control_requests import PARTITIONS_MAX, ActiveController, build_requests
 from odradek.broker.coordination.embedded import EmbeddedStore
 from odradek.broker.coordination.interface import SessionExpired
 from odradek.broker.coordination.znodes import BrokerRegistration
@@ -28,6 +28,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.records import BatchHeader, read_header
+from odradek.protocol.schema import Message
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log.plans import create_together
 from tests.support.awaiting import until
@@ -432,6 +433,51 @@ async def test_who_hears_of_brokers_and_of_topics_that_go(
     await update(broker, [state(1, leader=LEADER_IS_DELETED)])
     assert forgotten == ["t"]
     assert broker.node.metadata.topic_name(TOPIC_ID) is None
+
+
+@on_broker(SETTINGS, both=False)
+async def test_a_full_update_ends_the_topics_that_it_does_not_name(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were deleted while the broker had no session, or by a controller that then died."""
+    await take_control(broker)
+    forgotten: list[str] = []
+    monkeypatch.setattr(broker.node.groups, "forget_topic", forgotten.append)
+    controller, known = await broker.peer(), broker.node.metadata.topics
+    sender = ActiveController(SENDER.controller_id, SENDER.controller_epoch, "PLAINTEXT")
+
+    def full_update(sender: ActiveController, count: int) -> list[Message]:
+        """Of topics from 1 to `count`, in parts; 0 was deleted."""
+        named = [
+            state(partition, topic=f"t{number}", topic_id=bytes([number] * 16))
+            for number in range(1, count + 1)
+            for partition in range(PARTITIONS_MAX // 2)
+        ]
+        asked = BrokerRequests(0, update_metadata=named, is_full=True)
+        return list(build_requests(asked, sender, broker.node.local.broker_epoch, []))
+
+    async def ask(request: Message) -> None:
+        assert (await controller.ask(request, 8)).error_code == ErrorCode.NONE
+
+    await update(broker, [state(0, topic=f"t{number}") for number in range(3)])
+    first, second, last = full_update(sender, 5)
+    await ask(first)
+    await ask(first)  # again: its answer was lost
+    await update(broker, [state(0, topic="t9")])
+    assert sorted(known) == ["t0", "t1", "t2", "t9"]
+    # Its controller dies; the next one tells less.
+    following = sender._replace(controller_epoch=sender.controller_epoch + 1)
+    (only,) = full_update(following, 1)
+    await ask(only)
+    assert (sorted(known), sorted(forgotten)) == (["t1"], ["t0", "t2", "t9"])
+    assert broker.node.metadata.topic_name(bytes([2] * 16)) is None
+    await update(broker, [state(0)], sender=SENDER._replace(controller_epoch=following[1]))
+    await ask(only)  # read late: what came to be after it stays
+    assert sorted(known) == ["t", "t1"]
+    for stale in (second, last):
+        answer = await controller.ask(stale, 8)
+        assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert sorted(known) == ["t", "t1"]
 
 
 @on_broker(SETTINGS, both=False)

@@ -242,6 +242,8 @@ class Cluster:
                 continue
             told.replicas[state.key] = state
             led[state.key] = ErrorCode.NONE
+        if request.is_full:
+            told.metadata.clear()
         for state in request.update_metadata or ():
             if state.leader == -2:
                 told.metadata.pop(state.key, None)
@@ -327,7 +329,8 @@ class Cluster:
         before = self.told.get(broker_id, Told())
         epoch = self.brokers[broker_id].epoch + 1 if broker_id in self.brokers else self._epoch()
         self.brokers[broker_id] = broker(broker_id, epoch)
-        self.told[broker_id] = Told(failed=before.failed)
+        # Its session had ended, the process lives on.
+        self.told[broker_id] = Told(metadata=before.metadata, failed=before.failed)
 
     def _epoch(self) -> int:
         return 1 + max((b.epoch for b in self.brokers.values()), default=0)

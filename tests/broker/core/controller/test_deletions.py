@@ -252,12 +252,40 @@ def test_who_was_away_hears_of_a_deletion_that_goes_on() -> None:
     cluster.delete("t")
     cluster.take()
     cluster.start(3)
-    told = [r.update_metadata or () for r in cluster.take() if r.broker_id == 3]
+    sent = [request for request in cluster.take() if request.broker_id == 3]
+    assert [request.is_full for request in sent if request.update_metadata] == [True]
+    told = [request.update_metadata or () for request in sent]
     assert {(s.topic, s.partition): s.leader for states in told for s in states} == {
         ("t", 0): LEADER_IS_DELETED,
         ("t", 1): LEADER_IS_DELETED,
         ("other", 0): 1,
     }
+
+
+def test_who_had_no_session_hears_of_a_deletion_that_is_done() -> None:
+    cluster = started(1, 2, 3)
+    cluster.deliver()
+    cluster.brokers.pop(3)
+    cluster.changed()
+    cluster.delete("t")
+    cluster.deliver()
+    assert is_gone(cluster)
+    assert ("t", 0) in cluster.told[3].metadata
+    cluster.start(3)
+    cluster.deliver()
+    assert list(cluster.told[3].metadata) == [("other", 0)]
+
+
+def test_a_new_controller_tells_of_what_the_one_before_has_deleted() -> None:
+    cluster = started(1, 2, 3)
+    cluster.deliver()
+    known = dict(cluster.told[3].metadata)
+    cluster.delete("t")
+    cluster.deliver()
+    cluster.told[3].metadata = known  # it did not hear of it
+    cluster.fail_over()
+    cluster.deliver()
+    assert list(cluster.told[3].metadata) == [("other", 0)]
 
 
 def test_who_has_no_replica_does_not_hold_a_deletion_up() -> None:

@@ -46,7 +46,9 @@ def started(*broker_ids: int) -> Cluster:
 def test_a_new_controller_first_tells_who_lives() -> None:
     cluster = Cluster(1, 2)
     cluster.fail_over()
-    assert isinstance(cluster.effects[0], Send)
+    first = cluster.effects[0]
+    assert isinstance(first, Send)
+    assert all(request.is_full for request in first.requests)
     assert brief(cluster) == [(1, [], [], []), (2, [], [], [])]
 
 

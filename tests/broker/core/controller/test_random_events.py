@@ -203,6 +203,7 @@ def _check_knowledge(cluster: Cluster) -> None:
             assert context.is_online(state.leader, key) or state.leader in context.shutting_down
     for broker_id in cluster.brokers:
         metadata = cluster.told[broker_id].metadata
+        assert metadata.keys() <= context.states.keys(), "topics that are gone"
         for key, state in context.states.items():
             if not context.is_to_be_deleted(key[0]):
                 told = metadata[key]
