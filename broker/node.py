@@ -106,8 +106,7 @@ class Node:
         state = self.metadata.partition(topic, partition)
         if state is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        replicas, key = self.replicas, (topic, partition)
-        failed = replicas.is_offline or key in replicas.offline or key in replicas.unmade
+        failed = self.replicas.is_offline or self.replicas.statuses[topic, partition].is_failed
         if failed and self.broker_id in state.replicas:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -24,6 +24,7 @@ from odradek.storage.upkeep.retention import UnlinkPlan
 from odradek.storage.upkeep.swap import Swap, remove_cleaned
 
 from ..config import Config
+from ..core.log_uses import Act, Use
 from ..jobs import JobFailed
 from ..partitions.replicas import Replicas
 from ..runtime import Runtime
@@ -51,7 +52,6 @@ class Cleaner:
         self._replicas = replicas
         self._config = config
         self._runtime = runtime
-        self._running = replicas.cleaning
         self._jobs: dict[Log, asyncio.Task[Result]] = {}
         replicas.on_given_up.append(self._give_up)
         self._uncleanable: set[Log] = set()
@@ -63,11 +63,11 @@ class Cleaner:
         async with asyncio.TaskGroup() as cleanings:
             while True:
                 self._ended.clear()
-                while len(self._running) < self._threads:
+                while len(self._replicas.uses.having(Use.COMPACTS)) < self._threads:
                     found = await self.filthiest()
                     if found is None:
                         break
-                    self._running.add(found.log)
+                    self._replicas.uses.begin(found.log, Use.COMPACTS)
                     cleanings.create_task(self._clean_and_tell(found))
                 pause_ms = max(PAUSE_MS_MIN, self._config.log_cleaner_backoff_ms)
                 with contextlib.suppress(TimeoutError):
@@ -102,8 +102,7 @@ class Cleaner:
         if (
             not kept.config.compacts
             or len(kept.segments) == 1
-            or kept in self._running
-            or kept in self._replicas.moving
+            or not self._replicas.uses.may(Act.COMPACT, kept)
             or kept in self._uncleanable
             or self._runtime.clock.now_ms() < self._retry_at_ms.get(kept, 0)
             or not self._serves(kept)
@@ -129,7 +128,7 @@ class Cleaner:
         try:
             await self._clean(found)
         finally:
-            self._running.discard(found.log)
+            self._replicas.uses.end(found.log, Use.COMPACTS)
             self._ended.set()
 
     async def _clean(self, found: Cleanable) -> None:
@@ -176,11 +175,8 @@ class Cleaner:
             raise CorruptLog(f"{kept!r}: no progress from offset {found.first_dirty_offset} on")
         await self._make_recovered(kept, result["end_offset"])
         check(0)
-        self._replicas.swapping.add(kept)
-        try:
+        with self._replicas.uses.during(kept, Use.SWAPS):
             await to_the_end(self._take_over(kept, result, check))
-        finally:
-            self._replicas.swapping.discard(kept)
         kept.cleaner_offset = result["end_offset"]
         _report(found, result, runtime.clock.now_ms() - start_ms)
         await self._replicas.checkpoint(self._replicas.log_dirs.of(kept.directory))

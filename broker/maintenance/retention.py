@@ -21,6 +21,7 @@ from odradek.storage.upkeep.retention import (
 )
 
 from ..config import Config
+from ..core.log_uses import Act, Use
 from ..core.partition import Partition
 from ..partitions.replicas import Replicas
 from ..runtime import Runtime
@@ -71,7 +72,8 @@ class Retention:
         for number, partition in enumerate(list(self._replicas.partitions.values())):
             if number % LOOKED_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            if not self._is_served(partition) or self._is_held(partition.log):
+            may = self._replicas.uses.may(Act.REMOVE_SEGMENTS, partition.log)
+            if not may or not self._is_served(partition):
                 continue
             try:
                 offset = expire(partition.log, self._clock.wall_ms())
@@ -86,45 +88,40 @@ class Retention:
     async def _may_start(self, partition: Partition, offset: int) -> bool:
         """Make safe what a start from `offset` relies on; False: not now."""
         kept = partition.log
-        if not self._is_served(partition) or kept in self._replicas.moving:
+        uses = self._replicas.uses
+        if not self._is_served(partition) or not uses.may(Act.RAISE_START, kept):
             return False
-        self._replicas.deleting.add(kept)
         try:
-            if not knows_producers_from(kept, offset):
-                await self._replicas.flushes.flush(partition)
-                if not self._is_served(partition) or not knows_producers_from(kept, offset):
-                    return False
-            plan = start_plan(kept, offset)
-            await to_the_end(self._offload(plan.run))
-            kept.flushed(plan)
+            with uses.during(kept, Use.EXPIRES):
+                if not knows_producers_from(kept, offset):
+                    await self._replicas.flushes.flush(partition)
+                    if not self._is_served(partition) or not knows_producers_from(kept, offset):
+                        return False
+                plan = start_plan(kept, offset)
+                await to_the_end(self._offload(plan.run))
+                kept.flushed(plan)
         except StorageError as error:
             self._replicas.note_failure(error)
             return False
-        finally:
-            self._replicas.deleting.discard(kept)
         return True
 
     async def _remove(self, partition: Partition, offset: int) -> None:
         kept = partition.log
-        if not self._is_served(partition) or self._is_held(kept):
+        uses = self._replicas.uses
+        if not self._is_served(partition) or not uses.may(Act.REMOVE_SEGMENTS, kept):
             return
-        self._replicas.deleting.add(kept)
         try:
-            plan = remove_plan(kept, offset)
-            if plan is None:
-                return
-            await to_the_end(self._offload(plan.run))
+            with uses.during(kept, Use.EXPIRES):
+                plan = remove_plan(kept, offset)
+                if plan is None:
+                    return
+                await to_the_end(self._offload(plan.run))
         except LogDirFailed as error:
             self._replicas.note_failure(error)
             return
-        finally:
-            self._replicas.deleting.discard(kept)
         removed(kept)
         self._replicas.deletions.add(plan.unlink_plan(), kept.config.file_delete_delay_ms)
         _report(kept, plan.count)
-
-    def _is_held(self, kept: Log) -> bool:
-        return kept in self._replicas.cleaning or kept in self._replicas.moving
 
     def _is_served(self, partition: Partition) -> bool:
         state = partition.state

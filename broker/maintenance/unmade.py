@@ -10,6 +10,7 @@ from typing import Final
 from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed
 
+from ..core.replica_status import Claim, Event, Presence
 from ..partitions.replicas import Replicas
 from ..runtime import Runtime
 
@@ -33,27 +34,23 @@ class Unmade:
 
     async def _must_ask(self) -> bool:
         replicas, log_dirs = self._replicas, self._replicas.log_dirs
+        statuses = replicas.statuses
+        for key in statuses.where(Presence.UNDELETED):
+            if not log_dirs.holds(key):  # its directory has failed, and took it away
+                statuses.note(key, Event.DELETE)
         # Those whose files are damaged would not come about by being made.
-        wanted = [key for key in replicas.unmade if not log_dirs.is_unserved(key)]
-        # A directory that has failed took away what was to be deleted in it.
-        replicas.undeleted = {key for key in replicas.undeleted if log_dirs.holds(key)}
-        if not (wanted or replicas.refused or replicas.undeleted):
+        wanted = any(not log_dirs.is_unserved(key) for key in statuses.where(Presence.UNMADE))
+        if not (wanted or any(statuses.where(Presence.UNDELETED, Claim.REFUSED))):
             return False
         with_room = [d for d in list(log_dirs.online) if await self._has_room(d)]
-        replicas.refused &= replicas.partitions.keys()
-        ready = {
+        ready = [
             key
-            for key in replicas.refused
-            if log_dirs.of(replicas.partitions[key].log.directory) in with_room
-        }
-        replicas.refused -= ready  # once: if they are refused again they are here again
-        deletable = {
-            key
-            for key in replicas.undeleted
-            if any(key in d.logs or key in d.unserved for d in with_room)
-        }
-        replicas.undeleted -= deletable
-        return bool(ready or deletable or (wanted and with_room))
+            for key in statuses.where(Presence.UNDELETED, Claim.REFUSED)
+            if any(key in data_dir.logs or key in data_dir.unserved for data_dir in with_room)
+        ]
+        for key in ready:  # once: what becomes impossible again is noted again
+            statuses.note(key, Event.ASK)
+        return bool(ready or (wanted and with_room))
 
     async def _has_room(self, data_dir: DataDir) -> bool:
         try:

@@ -6,7 +6,7 @@ after a restart. `num.replica.alter.log.dirs.threads` moves run at a time; each 
 copies slices, and other work runs between them. Together they copy no faster than
 `replica.alter.log.dirs.io.max.bytes.per.second`.
 
-Meanwhile the log is neither compacted nor are its old segments deleted (`Replicas.moving`): the
+Meanwhile the log is neither compacted nor are its old segments deleted (`Use.MOVES`): the
 copy would miss what replaced them.
 """
 
@@ -22,6 +22,7 @@ from odradek.storage.log.log import STRAY_SUFFIX, Log
 from odradek.storage.log.plans import DeletePlan
 
 from ..config import Config
+from ..core.log_uses import Act, Use
 from ..core.partition import Partition
 from ..core.replication_quota import ReplicationQuota, SampledRate
 from ..runtime import Runtime
@@ -83,8 +84,7 @@ class Moves:
         if path not in replicas.log_dirs.paths:
             raise Refused(ErrorCode.LOG_DIR_NOT_FOUND, f"{path[:1000]} is no log directory")
         data_dir = replicas.log_dirs.of_path(path)
-        offline = key in replicas.offline or key in replicas.unmade
-        if data_dir is None or replicas.is_offline or offline:
+        if data_dir is None or replicas.is_offline or replicas.statuses[key].is_failed:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory is offline")
         moving = replicas.log_dirs.find_future(*key)
         if moving is not None and moving[0] is not data_dir:
@@ -221,11 +221,8 @@ class _Move:
         replicas, source = self._replicas, self._source
         await replicas.logs.until_unused(source)
         self._check()
-        replicas.moving.add(source)
-        try:
+        with replicas.uses.during(source, Use.MOVES):
             return await self._copy_and_swap()
-        finally:
-            replicas.moving.discard(source)
 
     async def _copy_and_swap(self) -> DeletePlan | None:
         self._check()
@@ -346,9 +343,10 @@ class _Move:
         del self._data_dir.futures[key]
         del self._source_dir.logs[key]
         self._data_dir.logs[key] = future
-        if source in self._replicas.cut_logs:  # the copy was cut as well, maybe after its flush
-            self._replicas.cut_logs.remove(source)
-            self._replicas.cut_logs.add(future)
+        uses = self._replicas.uses
+        if not uses.may(Act.APPEND, source):  # the copy was cut as well, maybe after its flush
+            uses.end(source, Use.CUT)
+            uses.begin(future, Use.CUT)
         partition.go_on_in(future)
         partition.wake()
         try:

@@ -25,6 +25,7 @@ from odradek.storage.log.log import Log
 
 from ..core.partition import Partition
 from ..core.partition_state import NO_LEADER, PartitionState, TopicPartition
+from ..core.replica_status import Event
 from ..counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
 from ..runtime import Runtime
 
@@ -117,6 +118,7 @@ class Renewals:
     def failed(self, state: PartitionState) -> None:
         """The controller is answered KAFKA_STORAGE_ERROR, and the replica not served any more."""
         damaged, now_ms = self._damaged[state.key], self._clock.now_ms()
+        self._replicas.statuses.note(state.key, Event.GIVE_UP)
         if damaged.failed_in is None:
             log.error("damaged replica given up log=%r isr=%s", damaged.kept, state.isr)
             damaged.renew_at_ms = now_ms + self._unnoticed_ms

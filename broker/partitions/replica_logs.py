@@ -17,7 +17,9 @@ from odradek.storage.log.plans import CreatePlan, FlushPlan, create_together
 
 from ..config import Config
 from ..core.control_rules import UNKNOWN_EPOCH
+from ..core.log_uses import Act, Use
 from ..core.partition_state import PartitionState, TopicPartition
+from ..core.replica_status import Event
 from ..runtime import Runtime
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ Serve = Callable[[Log, PartitionState], None]
 
 
 class ReplicaLogs:
-    """Finds, makes and deletes the logs; what has no room or fails is noted in `Replicas`."""
+    """Finds, makes and deletes the logs; the status of a replica tells what failed."""
 
     def __init__(
         self, replicas: "Replicas", config: Config, runtime: Runtime, broker_id: int
@@ -89,7 +91,7 @@ class ReplicaLogs:
         """Cut a log where a power cut has taken records before others, if there are more replicas.
 
         A follower would never ask for what lies before its end. As after any cut the log must be
-        made safe before anything is appended (`Replicas.cut_logs`).
+        made safe before anything is appended (`Use.CUT`).
         """
         gap_offset = None if kept is None or kept.loaded is None else kept.loaded.gap_offset
         if kept is None or kept.loaded is None or gap_offset is None or len(state.replicas) < 2:
@@ -106,7 +108,7 @@ class ReplicaLogs:
                 return None
         if kept.generation != generation:
             kept.loaded.gap_offset = None
-            replicas.cut_logs.add(kept)
+            replicas.uses.begin(kept, Use.CUT)
             replicas.must_checkpoint.set()
         return kept
 
@@ -173,7 +175,8 @@ class ReplicaLogs:
         with contextlib.suppress(LogDirFailed):  # a directory that is full may be another one
             await self._replicas.checkpoint()
         left = remembered()
-        self._replicas.unmade |= left
+        for key in left:
+            self._replicas.statuses.note(key, Event.LACK_LOG)
         return [state for state in missing if state.key not in left]
 
     async def _make(
@@ -185,7 +188,7 @@ class ReplicaLogs:
         for state in missing:
             data_dir = self._dir_for(state.key, tried)
             if data_dir is None:
-                replicas.unmade.add(state.key)
+                replicas.statuses.note(state.key, Event.LACK_LOG)
                 continue
             leads = state.leader == self._broker_id
             plan = data_dir.create_plan(
@@ -203,11 +206,10 @@ class ReplicaLogs:
                 data_dir.not_created()  # it has failed meanwhile, and took along what it held then
                 plan.log.abandon()
                 log.error("replica offline topic=%s partition=%d", *state.key)
-                replicas.offline.add(state.key)
+                replicas.statuses.note(state.key, Event.FAIL_DIR)
                 continue
             if plan.error is None:
                 self.preferred_dirs.pop(state.key, None)
-                replicas.unmade.discard(state.key)
                 serve(data_dir.created(plan), state)
                 continue
             data_dir.not_created()
@@ -235,7 +237,7 @@ class ReplicaLogs:
         replicas = self._replicas
         for stop in replicas.on_given_up:
             stop(kept)
-        while kept in replicas.cleaning or kept in replicas.deleting:  # noqa: ASYNC110 - rare, short
+        while not replicas.uses.may(Act.GIVE_UP, kept):  # noqa: ASYNC110 - rare, short
             await asyncio.sleep(USE_CHECK_MS / 1000)
 
     async def delete(self, key: TopicPartition) -> None:
@@ -254,8 +256,8 @@ class ReplicaLogs:
     async def set_aside(self, key: TopicPartition) -> None:
         """Rename the damaged log of a replica that is not served any more; end its move, if any.
 
-        Only then it may be made anew; `Replicas.offline` tells if it can't be, and `LogDirs.find`
-        if it has stayed, as the disk is full.
+        Only then it may be made anew. Its status tells if its directory has failed, and
+        `LogDirs.find` if it has stayed, as the disk is full.
         """
         log_dirs = self._replicas.log_dirs
         kept, moving = log_dirs.find(*key), log_dirs.find_future(*key)
@@ -273,7 +275,7 @@ class ReplicaLogs:
         except LogDirFailed as error:
             self._replicas.take_offline(error)
         else:
-            self._replicas.cut_logs.discard(kept)
+            self._replicas.uses.end(kept, Use.CUT)
             self._replicas.renewals.set_aside(key, directory)
 
     def _remove(self, kept: Log) -> None:
@@ -291,7 +293,7 @@ class ReplicaLogs:
             if is_future and data_dir.futures.pop(key, None) is kept:
                 kept.abandon()  # another topic of that name must not be moved into it
             return
-        self._replicas.cut_logs.discard(kept)
+        self._replicas.uses.end(kept, Use.CUT)
         if not is_future:
             self._replicas.suspects.forget(key)
         # Or a new partition of that name would inherit the offsets.

@@ -3,8 +3,8 @@
 The log directories load what lies there when the broker starts; a log is served once the controller
 has named its leader. A directory that the controller never names is left untouched.
 
-A log directory whose disk fails takes its replicas with it: they are `offline` until the next
-start, and the controller is told. The others go on, unless it was the first or the last one.
+A log directory whose disk fails takes its replicas with it: they are offline until the next start,
+and the controller is told. The others go on, unless it was the first or the last one.
 """
 
 import asyncio
@@ -21,8 +21,10 @@ from ..config import Config
 from ..coordination import znodes
 from ..coordination.interface import NoNode, Session
 from ..coordination.json_fields import MalformedZnode
+from ..core.log_uses import Act, LogUses, Use
 from ..core.partition import Partition
 from ..core.partition_state import PartitionState, TopicPartition
+from ..core.replica_status import Event, Presence, ReplicaStatuses
 from ..counters import Counters
 from ..runtime import Runtime
 from ..settings.topic_config import TopicConfig
@@ -58,33 +60,15 @@ class Replicas:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.by_id: dict[tuple[bytes, int], Partition] = {}
         """The same by topic id and number, but for those whose log has no id."""
-        self.unmade: set[TopicPartition] = set()
-        """Replicas that the disk had no room for."""
-        self.refused: set[TopicPartition] = set()
-        """Replicas that are served, but were to lead while their disk was full; `Unmade` has the
-        controller, who takes them for offline, say again who leads."""
-        self.undeleted: set[TopicPartition] = set()
-        """Replicas whose directory a full disk kept from being renamed; the controller, whose
-        deletion waits, is asked by `Unmade`, too."""
-        self.offline: set[TopicPartition] = set()
-        """Replicas in a log directory that has failed, or that may be in one."""
+        self.statuses = ReplicaStatuses()
+        self.uses = LogUses()
         self.on_log_dir_failed: Callable[[Collection[TopicPartition]], None] = lambda offline: None
         """Is told which replicas went offline with a directory, if the broker goes on; has the
         controller say again who leads what."""
         self.counters = Counters()
         self.suspects = Suspects(self, config, runtime, tasks, broker_id=broker_id)
-        self.deleting: set[Log] = set()
-        """Logs whose old segments are being renamed, in a thread: they can't be moved now."""
-        self.moving: set[Log] = set()
-        """Logs that are being copied to another directory: they must keep all their segments."""
-        self.cleaning: set[Log] = set()
-        """Logs that are being compacted: their old segments stay for so long."""
         self.on_given_up: list[Callable[[Log], None]] = []
         """Told of a log that is to be deleted or moved away: whoever works on it shall stop."""
-        self.cut_logs: set[Log] = set()
-        """Logs that were cut since they were made safe (`make_cuts_safe`)."""
-        self.swapping: set[Log] = set()
-        """Those of them whose old files are being renamed, in a thread: they can't be cut now."""
         self.is_offline = False
         """Whether the broker has to stop: nothing is served any more."""
         self._full_silent_until_ms = 0
@@ -174,10 +158,9 @@ class Replicas:
             partition = Partition(kept, config, state, self._broker_id, begin_flush, now_ms=now_ms)
         except LogDirFailed as error:
             self.take_offline(error)
-            if not self.is_offline and state.key not in self.offline:
-                self.unmade.add(state.key)
+            self.statuses.note(state.key, Event.LACK_LOG)
             return False
-        self.unmade.discard(state.key)
+        self.statuses.note(state.key, Event.SERVE)
         self.partitions[state.key] = partition
         self.note_id(partition)
         return True
@@ -191,6 +174,7 @@ class Replicas:
     def stop_serving(self, keys: Iterable[TopicPartition]) -> None:
         """Serve these replicas no longer; who waits for them hears of it."""
         for partition in [self.partitions.pop(key) for key in keys if key in self.partitions]:
+            self.statuses.note(partition.state.key, Event.STOP)
             kept = partition.log
             if kept.topic_id is not None:
                 self.by_id.pop((kept.topic_id, kept.partition), None)
@@ -216,7 +200,8 @@ class Replicas:
         Only after that anything may be appended.  Raises: DiskFull, LogDirFailed; the others are
         safe.
         """
-        cut = [(p, p.log, p.log.generation) for p in partitions if p.log in self.cut_logs]
+        may = self.uses.may
+        cut = [(p, p.log, p.log.generation) for p in partitions if not may(Act.APPEND, p.log)]
         if not cut:
             return
         flushed = await self.flushes.flush_all(partition for partition, *_ in cut)
@@ -233,7 +218,7 @@ class Replicas:
             for _, kept, generation in done:
                 is_here = self.log_dirs.of(kept.directory) is data_dir
                 if is_here and kept.generation == generation:  # else it was cut again meanwhile
-                    self.cut_logs.discard(kept)
+                    self.uses.end(kept, Use.CUT)
         if failure is not None:
             raise failure
 
@@ -279,9 +264,11 @@ class Replicas:
         self.stop_serving(list(self.partitions))
 
     def _fail(self, data_dir: DataDir) -> None:
-        keys = data_dir.logs.keys() - self.offline
+        statuses = self.statuses
+        keys = [key for key in data_dir.logs if statuses[key].presence is not Presence.OFFLINE]
         self.log_dirs.fail(data_dir)
-        self.offline |= keys
+        for key in keys:
+            statuses.note(key, Event.FAIL_DIR)
         self.stop_serving(keys)
         log.critical("replicas offline path=%s count=%d", data_dir.path, len(keys))
         self.on_log_dir_failed(keys)

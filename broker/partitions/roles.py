@@ -14,8 +14,10 @@ from odradek.storage.log.log import Log
 from ..coordination.interface import Session
 from ..core.control_rules import judge_role, judge_stop, without_role
 from ..core.controller.requests import StoppedReplica
+from ..core.log_uses import Act, Use
 from ..core.partition import Partition
 from ..core.partition_state import NO_LEADER, PartitionState, TopicPartition
+from ..core.replica_status import Event, Presence
 from ..runtime import Clock
 from ..slices import Slices
 from .renewals import Verdict
@@ -53,9 +55,8 @@ class Roles:
         self._tell = tell
         self._told: list[TopicPartition] = []
         self._without_leader: list[PartitionState] = []
-        self._failed: set[TopicPartition] = set()
         self._declined: set[TopicPartition] = set()
-        """Suspect replicas that were to lead, and wait."""
+        """Replicas that were to lead and do not."""
         self._renewed: set[TopicPartition] = set()
 
     async def take(self, states: Iterable[PartitionState]) -> Codes:
@@ -72,7 +73,7 @@ class Roles:
             await self._slices.step()
             code = self._judge(state)
             if code is None:
-                (leaders if state.leader == self._broker_id else followers).append(state)
+                (leaders if self._leads(state) else followers).append(state)
             codes[state.key] = ErrorCode.NONE if code is None else code
         self._say_refused(asked, codes)
         taken = (*leaders, *followers)
@@ -83,9 +84,16 @@ class Roles:
         await replicas.logs.sync_ids()
         self._say_without_leader()
         for state in taken:
-            if self._has_failed(state) or state.key in self._declined:
+            if self._has_failed(state):
                 codes[state.key] = ErrorCode.KAFKA_STORAGE_ERROR
         return codes
+
+    def _leads(self, state: PartitionState) -> bool:
+        """Whether this broker is to lead."""
+        return state.leader == self._broker_id
+
+    def _is_offline(self, key: TopicPartition) -> bool:
+        return self._replicas.statuses[key].presence is Presence.OFFLINE
 
     def _has_failed(self, state: PartitionState) -> bool:
         """Whether another replica is to lead.
@@ -93,15 +101,14 @@ class Roles:
         The only replica has no other: if just its own files can't be made or read it is said to be
         well, for else the topic could not even be deleted. Clients hear of the failure.
         """
-        replicas, key = self._replicas, state.key
-        if key in replicas.unmade and key not in replicas.offline and not replicas.is_offline:
+        presence = self._replicas.statuses[state.key].presence
+        if presence is Presence.UNMADE and not self._replicas.is_offline:
             return len(state.replicas) > 1
-        absent = key not in replicas.partitions
-        return absent or key in self._failed or key in replicas.offline
+        return presence is not Presence.SERVED or state.key in self._declined
 
     def _judge(self, state: PartitionState) -> ErrorCode | None:
         replicas = self._replicas
-        if replicas.is_offline or state.key in replicas.offline:
+        if replicas.is_offline or self._is_offline(state.key):
             return ErrorCode.KAFKA_STORAGE_ERROR
         verdict = replicas.renewals.judge(state, self._live)
         if verdict is Verdict.FAIL:
@@ -141,23 +148,23 @@ class Roles:
             self._serve_cut(state)
             await self._make_cuts_safe([state])
             partition = replicas.partitions.get(state.key)
-            if state.key in replicas.offline:  # by now
+            if self._is_offline(state.key):  # by now
                 pass
             elif partition is not None:
-                if state.leader == self._broker_id and partition.log in replicas.cut_logs:
+                if self._leads(state) and not replicas.uses.may(Act.APPEND, partition.log):
                     self._refuse(state)  # the disk is full
                 elif self._may_lead(state, partition.log):
                     self._become(partition, state)
             elif (kept := replicas.logs.find(state)) is not None:
                 self._serve(kept, state)
             elif self._replicas.log_dirs.holds(state.key):
-                replicas.unmade.add(state.key)
+                replicas.statuses.note(state.key, Event.LACK_LOG)
             elif state.is_new or state.key in self._renewed or replicas.log_dirs.is_complete:
                 missing.append(state if self._may_lead(state, None) else without_role(state))
             else:
                 reason = "it may lie in a log directory that has failed"
                 log.error("replica offline topic=%s partition=%d reason=%s", *state.key, reason)
-                replicas.offline.add(state.key)
+                replicas.statuses.note(state.key, Event.FAIL_DIR)
             if self._slices.is_over:
                 self._flush()
                 await self._slices.pause()
@@ -171,24 +178,24 @@ class Roles:
     def _serve_cut(self, state: PartitionState) -> None:
         """A log that has a gap is cut there; if it is to lead, not before it is safe."""
         replicas = self._replicas
-        if state.leader != self._broker_id or state.key in replicas.partitions:
+        if not self._leads(state) or state.key in replicas.partitions:
             return
-        kept = None if state.key in replicas.offline else replicas.logs.find(state)
-        if kept is not None and kept in replicas.cut_logs:
+        kept = None if self._is_offline(state.key) else replicas.logs.find(state)
+        if kept is not None and not replicas.uses.may(Act.APPEND, kept):
             replicas.serve(kept, without_role(state))
 
     async def _make_cuts_safe(self, states: Iterable[PartitionState]) -> None:
         """Of those that are to lead: they may have been cut just now, to follow another."""
         replicas = self._replicas
-        if not replicas.cut_logs:  # as nearly always, and there may be thousands of states
+        if not replicas.uses.having(Use.CUT):  # as nearly always; there may be thousands of states
             return
-        keys = [state.key for state in states if state.leader == self._broker_id]
+        keys = [state.key for state in states if self._leads(state)]
         try:
             while cut := [
                 partition
                 for key in keys
                 if (partition := replicas.partitions.get(key)) is not None
-                and partition.log in replicas.cut_logs
+                and not replicas.uses.may(Act.APPEND, partition.log)
             ]:
                 self._flush()
                 await replicas.make_cuts_safe(cut)
@@ -203,7 +210,7 @@ class Roles:
 
     def _may_lead(self, state: PartitionState, kept: Log | None) -> bool:
         """Whether a replica that is to lead does: a suspect one may have to wait."""
-        if state.leader != self._broker_id:
+        if not self._leads(state):
             return True
         suspects, epoch = self._replicas.suspects, self._controller_epoch
         may = suspects.may_lead(state, kept, self._live, epoch)
@@ -230,8 +237,8 @@ class Roles:
             self._replicas.take_offline(error)
 
     def _refuse(self, state: PartitionState) -> None:
-        self._failed.add(state.key)
-        self._replicas.refused.add(state.key)
+        self._declined.add(state.key)
+        self._replicas.statuses.note(state.key, Event.REFUSE)
 
     def _serve(self, kept: Log, state: PartitionState) -> None:
         takes = self._can_follow(state) and self._may_lead(state, kept)
@@ -244,7 +251,7 @@ class Roles:
 
         Kafka too leaves the replica as it is otherwise, and answers that all is well.
         """
-        if state.leader == self._broker_id or state.leader in self._live:
+        if self._leads(state) or state.leader in self._live:
             return True
         if state.leader != NO_LEADER:  # else the controller knows
             self._without_leader.append(state)
@@ -296,7 +303,8 @@ async def stop(
     doomed: list[TopicPartition] = []
     for replica in {replica.key: replica for replica in stopped}.values():
         served = replicas.partitions.get(replica.key)
-        if replicas.is_offline or replica.key in replicas.offline:
+        presence = replicas.statuses[replica.key].presence
+        if replicas.is_offline or presence is Presence.OFFLINE:
             code = ErrorCode.KAFKA_STORAGE_ERROR
         else:
             code = judge_stop(replica.leader_epoch, None if served is None else served.state)
@@ -310,12 +318,11 @@ async def stop(
     for key in doomed:
         await slices.step()
         await replicas.logs.delete(key)
-        replicas.unmade.discard(key)
-        replicas.undeleted.discard(key)
-        is_offline = key in replicas.offline or replicas.is_offline  # by now
-        if not is_offline and replicas.log_dirs.holds(key):  # it could not be renamed: a full disk
-            replicas.undeleted.add(key)
-        if is_offline or key in replicas.undeleted:
+        event = Event.KEEP_NAME if replicas.log_dirs.holds(key) else Event.DELETE
+        if (
+            replicas.statuses.note(key, event).presence is not Presence.ABSENT
+            or replicas.is_offline
+        ):
             codes[key] = ErrorCode.KAFKA_STORAGE_ERROR
     replicas.forget_overrides({topic for topic, _ in doomed})
     return codes

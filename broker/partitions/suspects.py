@@ -19,6 +19,7 @@ asked to say again who leads what, as after a log directory has failed.
 import asyncio
 import logging
 from collections.abc import Container, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from odradek.storage.directory.suspicion import NotePlan, Suspicion
@@ -29,6 +30,7 @@ from ..config import Config
 from ..core.control_rules import UNKNOWN_EPOCH
 from ..core.partition import Partition
 from ..core.partition_state import LEADER_IS_DELETED, NO_LEADER, PartitionState, TopicPartition
+from ..core.replica_status import Claim, Event
 from ..counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED
 from ..runtime import Runtime
 from ..tasks import TaskSupervisor, to_the_end
@@ -47,6 +49,18 @@ _WAITS: Final = (
 )
 _CEDES: Final = "another one in sync is to lead"
 _HAS_LED: Final = "it may have led in this epoch before"
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a suspect replica beside its status."""
+
+    past_epoch: int = UNKNOWN_EPOCH
+    """It may have led in this leader epoch before; no earlier one is its own either."""
+    was_out: bool = False
+    """It was seen out of the in-sync set."""
+    is_doomed: bool = False
+    """Its topic is to be deleted: nobody else is elected, and who declines can't be deleted."""
 
 
 class Suspects:
@@ -68,21 +82,16 @@ class Suspects:
         self._runtime = runtime
         self._tasks = tasks
         self._broker_id = broker_id
-        self._seen_out: set[TopicPartition] = set()
-        """Suspect ones that were seen out of the in-sync set by now."""
+        self._statuses = replicas.statuses
+        self._known: dict[TopicPartition, _Known] = {}
         self._is_writing = False
-        self._ceded: set[TopicPartition] = set()
-        """Those that have declined for others in sync, and have no role since."""
-        self._waiting: set[TopicPartition] = set()
-        """Those that have declined with nobody else in sync, and have no role since."""
-        self._past_epochs: dict[TopicPartition, int] = {}
-        """Leader epochs in which they may have led before; no earlier one is theirs either."""
-        self._doomed: set[TopicPartition] = set()
-        """Of topics to be deleted: nobody else is elected, and who declines can't be deleted."""
         self._is_asking = self._must_ask = False
 
     def __contains__(self, key: TopicPartition) -> bool:
         return self._log_dirs.is_suspect(key)
+
+    def _of(self, key: TopicPartition) -> _Known:
+        return self._known.setdefault(key, _Known())
 
     # Leading.
 
@@ -95,10 +104,10 @@ class Suspects:
         `controller_epoch`: that of the controller who says so, and `live` the brokers it knows.
         """
         is_lost = kept is None and not state.is_new and state.partition_epoch > 0
-        if not (is_lost or state.key in self) or state.key in self._doomed:
+        if not (is_lost or state.key in self) or self._of(state.key).is_doomed:
             return True
         if self._may_have_led(state, controller_epoch) and self._is_replaceable(state, live):
-            return self._cede(state, kept, _HAS_LED)
+            return self._decline(state, kept, Event.CEDE, f"{_HAS_LED}: {_CEDES}")
         has_others = any(replica != self._broker_id for replica in state.isr)
         if len(state.replicas) == 1:
             return self._may(state, kept, "it is the only replica")
@@ -110,9 +119,8 @@ class Suspects:
             because = "others in sync will follow it" if has_others else f"{LAST_REPLICA}=lead"
             return self._may(state, kept, because)
         if has_others:
-            return self._cede(state, kept, f"{LAST_REPLICA}=wait")
-        self._waiting.add(state.key)
-        return self._decline(state, kept, f"{LAST_REPLICA}=wait: {_WAITS}")
+            return self._decline(state, kept, Event.CEDE, f"{LAST_REPLICA}=wait: {_CEDES}")
+        return self._decline(state, kept, Event.WAIT, f"{LAST_REPLICA}=wait: {_WAITS}")
 
     def _may_have_led(self, state: PartitionState, controller_epoch: int) -> bool:
         """Whether this leader epoch may be from before this process.
@@ -123,20 +131,18 @@ class Suspects:
         """
         served = self._replicas.partitions.get(state.key)
         has_role = served is not None and served.state.leader_epoch != UNKNOWN_EPOCH
+        known = self._of(state.key)
         if not has_role and state.controller_epoch < controller_epoch:
-            self._past_epochs[state.key] = state.leader_epoch
+            known.past_epoch = state.leader_epoch
         # Before the controller hears of that it may begin an epoch without electing anybody.
-        is_ceded = state.key in self._ceded
-        return is_ceded or state.leader_epoch <= self._past_epochs.get(state.key, UNKNOWN_EPOCH)
+        is_ceded = self._statuses[state.key].claim is Claim.CEDED
+        return is_ceded or state.leader_epoch <= known.past_epoch
 
     def _is_replaceable(self, state: PartitionState, live: Container[int]) -> bool:
         return any(replica != self._broker_id and replica in live for replica in state.isr)
 
-    def _cede(self, state: PartitionState, kept: Log | None, reason: str) -> bool:
-        self._ceded.add(state.key)
-        return self._decline(state, kept, f"{reason}: {_CEDES}")
-
-    def _decline(self, state: PartitionState, kept: Log | None, reason: str) -> bool:
+    def _decline(self, state: PartitionState, kept: Log | None, event: Event, reason: str) -> bool:
+        self._statuses.note(state.key, event)
         self._counters.add(SUSPECT_REPLICAS_WAITED)
         log.error(
             "suspect replica does not lead topic=%s partition=%d log_end_offset=%d "
@@ -167,8 +173,7 @@ class Suspects:
 
     def role_taken(self, partition: Partition) -> None:
         """If it leads its log is the partition's from now on, whatever it lacks."""
-        self._ceded.discard(partition.state.key)
-        self._waiting.discard(partition.state.key)
+        self._statuses.note(partition.state.key, Event.TAKE_ROLE)
         if partition.is_leader:
             self.forget(partition.state.key)
 
@@ -194,24 +199,25 @@ class Suspects:
             key = state.key
             if key not in self:
                 continue
-            is_doomed = state.leader == LEADER_IS_DELETED and key in self._waiting
-            if key in self._ceded or is_doomed:
+            claim = self._statuses[key].claim
+            is_doomed = state.leader == LEADER_IS_DELETED and claim is Claim.WAITING
+            if claim is Claim.CEDED or is_doomed:
                 self._note_successor(state)
+            known = self._of(key)
             if self._broker_id not in state.isr:
-                self._seen_out.add(key)
-            elif key in self._seen_out and state.leader not in (self._broker_id, NO_LEADER):
+                known.was_out = True
+            elif known.was_out and state.leader not in (self._broker_id, NO_LEADER):
                 self._clear(key, "its leader has taken it in sync")
 
     def _note_successor(self, state: PartitionState) -> None:
         """Who leads instead of a replica that has ceded; if nobody can it may be its turn."""
         is_doomed = state.leader == LEADER_IS_DELETED
         if is_doomed:
-            self._doomed.add(state.key)
+            self._of(state.key).is_doomed = True
         if is_doomed or (
             state.leader == NO_LEADER and self._config.odradek_unclean_last_replica != WAIT
         ):
-            self._ceded.discard(state.key)
-            self._waiting.discard(state.key)
+            self._statuses.note(state.key, Event.CLEAR)
             self._must_ask = True
             self._ask_soon()
         elif state.leader not in (self._broker_id, NO_LEADER):
@@ -223,14 +229,12 @@ class Suspects:
 
     def forget(self, key: TopicPartition) -> None:
         """A replica is not suspect any more, or is not here any more."""
-        self._seen_out.discard(key)
-        self._waiting.discard(key)
-        if key in self._ceded:  # it is gone: the controller believes that it could not be deleted
-            self._ceded.discard(key)
+        if self._statuses[key].claim is Claim.CEDED:
+            # It is gone: the controller believes that it could not be deleted.
             self._must_ask = True
             self._ask_soon()
-        self._past_epochs.pop(key, None)
-        self._doomed.discard(key)
+        self._statuses.note(key, Event.CLEAR)
+        self._known.pop(key, None)
         for data_dir in self._log_dirs.online:
             if key in data_dir.suspicion.suspects:
                 data_dir.suspicion.suspects.discard(key)
@@ -244,10 +248,15 @@ class Suspects:
     async def _ask(self) -> None:
         """Have the controller tell whom to follow, unless it has done so by now."""
         await asyncio.sleep(ASK_S)
+        self._ask_if_needed()
+
+    def _ask_if_needed(self) -> bool:
         self._is_asking = False
-        if self._ceded or self._must_ask:
-            self._must_ask = False
-            self._replicas.on_log_dir_failed(())
+        if not (self._must_ask or any(self._statuses.where(Claim.CEDED))):
+            return False
+        self._must_ask = False
+        self._replicas.on_log_dir_failed(())
+        return True
 
     # Written down.
 

@@ -24,6 +24,7 @@ from odradek.storage.log.checkpoint import OFFSET_MAX
 from odradek.storage.log.leader_epochs import UNDEFINED
 from odradek.storage.log.log import Log
 
+from ..core.log_uses import Act, Use
 from ..core.truncation import truncation_offset
 from ..slices import Slices
 from .following import Following
@@ -108,7 +109,7 @@ class Repair:
         except LogDirFailed as error:  # maybe only of one directory
             self._replicas.note_failure(error)
         for following in unready:
-            following.is_prepared = following.partition.log not in self._replicas.cut_logs
+            following.is_prepared = self._replicas.uses.may(Act.APPEND, following.partition.log)
             if not following.is_prepared:
                 self._delay(following)
 
@@ -201,7 +202,7 @@ class Repair:
             if is_same and cut.epoch != UNDEFINED:
                 self._delay(following)  # or the same would be answered at once, again and again
             if kept.generation != generation:
-                self._replicas.cut_logs.add(kept)
+                self._replicas.uses.begin(kept, Use.CUT)
                 self._replicas.must_checkpoint.set()
             await slices.step()
         return failed
@@ -229,10 +230,9 @@ class Repair:
 
     async def _until_unused(self, following: Following) -> None:
         """Wait for threads that rename files, which are known by their names."""
-        replicas = self._replicas
-        while (  # noqa: ASYNC110 - it hardly ever happens, and then for milliseconds
-            (kept := following.partition.log) in replicas.swapping or kept in replicas.deleting
-        ):
+        uses = self._replicas.uses
+        # It hardly ever happens, and then for milliseconds.
+        while not uses.may(Act.TRUNCATE, following.partition.log):  # noqa: ASYNC110
             await asyncio.sleep(UNUSED_CHECK_S)
 
 

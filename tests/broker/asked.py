@@ -1,19 +1,20 @@
-"""Who waits for a log that others work on looks again and again: so a test sees that he waits."""
+"""Who waits for a log that others work on looks again and again: so a test sees that it waits."""
 
+from odradek.broker.core.log_uses import Act, LogUses
 from odradek.storage.log.log import Log
 from tests.support.awaiting import until
 
 
-class Asked(set[Log]):
-    """Logs that somebody works on; counts how often it is asked whether he does."""
+class Asked(LogUses):
+    """Counts how often it is asked what may begin."""
 
-    def __init__(self, *logs: Log) -> None:
-        super().__init__(logs)
+    def __init__(self) -> None:
+        super().__init__()
         self._count = 0
 
-    def __contains__(self, log: object) -> bool:
+    def may(self, act: Act, log: Log) -> bool:
         self._count += 1
-        return super().__contains__(log)
+        return super().may(act, log)
 
     async def asked(self) -> None:
         """Return once somebody has asked twice from now on."""

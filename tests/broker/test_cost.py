@@ -28,6 +28,7 @@ from odradek.protocol.schema import Message
 from tests.support.awaiting import until
 from tests.support.client import Client
 from tests.support.messages import batch_of, creatable, fetch_request, produce_request
+from tests.support.traces import rewrites
 
 from .cost import Asking, Calls, Cost, bytes_held, measure
 from .group_requests import consumer_heartbeat, join, sync
@@ -220,7 +221,7 @@ def test_requests_cost_what_they_did(
 ) -> None:
     seen = measured(tmp_path, brokers, requests)
     stored = json.loads(STORED.read_text()) if STORED.exists() else {}
-    if os.environ.get("ODRADEK_REWRITE") and not os.environ.get("ODRADEK_REQUIRE"):
+    if rewrites():
         STORED.write_text(json.dumps({**stored, "python": PYTHON, name: seen}, indent=1) + "\n")
         return
     changed = differences(stored[name], seen, stored["python"])

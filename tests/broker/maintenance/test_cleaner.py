@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from odradek.broker.config import load_config
+from odradek.broker.core.log_uses import Use
 from odradek.broker.jobs import InlineJobs, JobFailed, OnProgress
 from odradek.broker.maintenance.cleaner import PAUSE_MS_MIN, Cleaner, job_arguments
 from odradek.broker.maintenance.retention import Retention
@@ -93,7 +94,7 @@ async def clean_once(cleaner: Cleaner) -> bool:
     """One compaction, as a round does it; whether there was one to do."""
     found = await cleaner.filthiest()
     if found is not None:
-        cleaner._running.add(found.log)
+        cleaner._replicas.uses.begin(found.log, Use.COMPACTS)
         await cleaner._clean_and_tell(found)
     return found is not None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.core.partition import Partition
+from odradek.broker.core.replica_status import Presence
 from odradek.broker.maintenance.checkpointer import Checkpointer
 from odradek.broker.maintenance.flusher import Flusher
 from odradek.broker.maintenance.producer_expiry import ProducerExpiry
@@ -230,10 +231,10 @@ def test_what_lay_in_a_directory_that_failed_is_to_be_deleted_no_more(tmp_path: 
             await client.create_topic("t", 2)
             files.where, files.faults = f"{tmp_path}/second/t-", {"rename": errno.ENOSPC}
             await client.ask(delete_topics(6, "t"), 6)
-            await until(lambda: replicas.undeleted)
+            await until(lambda: [*replicas.statuses.where(Presence.UNDELETED)])
             replicas.take_offline(LogDirFailed("lost", f"{tmp_path}/second"))
             assert not await Unmade(replicas, broker._runtime)._must_ask()
-            assert not replicas.undeleted
+            assert not [*replicas.statuses.where(Presence.UNDELETED)]
 
     asyncio.run(main())
 

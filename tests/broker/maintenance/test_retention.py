@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from odradek.broker.config import ConfigError, load_config
+from odradek.broker.core.log_uses import Use
 from odradek.broker.maintenance.retention import LOOKED_AT_ONCE, Retention
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.files import RealFileSystem
@@ -224,10 +225,10 @@ async def test_a_compaction_is_waited_for(broker: RunningBroker) -> None:
     await client.create_topic("t", configs={**SMALL, "retention.bytes": "0"})
     await fill(client)
     kept, check = log_of(broker), retention_of(broker).check
-    broker.node.replicas.cleaning.add(kept)
+    broker.node.replicas.uses.begin(kept, Use.COMPACTS)
     await check()
     assert kept.log_start_offset == kept.segments.first_offset == 0
-    broker.node.replicas.cleaning.discard(kept)
+    broker.node.replicas.uses.end(kept, Use.COMPACTS)
     await check()
     assert kept.log_start_offset == kept.segments.first_offset == 30
 

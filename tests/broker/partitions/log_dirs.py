@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from odradek.broker.core.log_uses import Use
 from odradek.broker.runtime import ThreadOffload
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.log.log import Log
@@ -124,7 +125,7 @@ async def begun(
         await client.append("t", batch_of(b"%05d" % number * 2000))
     let_go = hold_moves(broker, held)
     assert await alter(client, others(broker)[0]) == [0]
-    await until(lambda: broker.node.replicas.moving)
+    await until(lambda: broker.node.replicas.uses.having(Use.MOVES))
     return let_go
 
 

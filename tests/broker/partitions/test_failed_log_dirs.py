@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.coordination import znodes
+from odradek.broker.core.replica_status import Presence
 from odradek.broker.server import StartupError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import MetadataRequest
@@ -76,7 +77,7 @@ def test_a_directory_fails_while_a_log_is_made_in_it(
             shown = broker.node.metadata.partition
             await until(lambda: (state := shown("v", 0)) is not None and state.leader == -1)
             assert await codes_of(client, "v") == [STORAGE_ERROR] * 3
-            assert replicas.offline == {("v", 0)}
+            assert list(replicas.statuses.where(Presence.OFFLINE)) == [("v", 0)]
 
     asyncio.run(main())
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.core.log_uses import Use
 from odradek.broker.handlers.k34_alter_replica_log_dirs import ALTERED_AT_ONCE
 from odradek.broker.partitions.moves import SLICE_BYTES
 from odradek.protocol.errors import ErrorCode
@@ -186,7 +187,7 @@ def test_a_move_is_seen_and_can_be_cancelled(tmp_path: Path) -> None:
             assert shown == {"a": (False, 0), "b": (True, 30)}
             assert await alter(client, str(tmp_path / dir_of(broker))) == [0]
             let_go.set()
-            await until(lambda: not broker.node.replicas.moving)
+            await until(lambda: not broker.node.replicas.uses.having(Use.MOVES))
             await until(lambda: directories(tmp_path) == {"a": ["t-0"], "b": [], "c": []})
             assert len(await values(client)) == 30
 
@@ -262,7 +263,7 @@ def test_a_move_that_ends_just_before_it_is_marked(tmp_path: Path, is_deleted: b
             else:
                 assert await alter(client, str(tmp_path / dir_of(broker))) == [0]
             let_go.set()
-            await until(lambda: not broker.node.replicas.moving)
+            await until(lambda: not broker.node.replicas.uses.having(Use.MOVES))
             assert not broker.node.replicas.is_offline
             assert len(broker.node.replicas.log_dirs.online) == 3
 
@@ -371,12 +372,12 @@ def test_what_is_unsafe_of_a_cut_log_is_so_of_its_copy(tmp_path: Path) -> None:
         async with broker_at(tmp_path) as broker:
             client, replicas = await broker.client(), broker.node.replicas
             let_go = await begun(broker, client)
-            replicas.cut_logs.add(log_of(broker))
+            replicas.uses.begin(log_of(broker), Use.CUT)
             let_go.set()
             await until(lambda: dir_of(broker) == "b")
-            assert replicas.cut_logs == {log_of(broker)}
+            assert replicas.uses.having(Use.CUT) == [log_of(broker)]
             await replicas.make_cuts_safe([replicas.partitions["t", 0]])
-            assert not replicas.cut_logs
+            assert not replicas.uses.having(Use.CUT)
 
     asyncio.run(main())
 
@@ -425,7 +426,7 @@ def test_a_replica_may_come_back_before_the_old_log_is_unlinked(tmp_path: Path) 
             await client.create_topic("t")
             await client.append("t", batch_of(b"x"))
             for name in ("b", "a", "b"):
-                await until(lambda: not broker.node.replicas.moving)
+                await until(lambda: not broker.node.replicas.uses.having(Use.MOVES))
                 assert await alter(client, str(tmp_path / name)) == [0]
                 await until(lambda name=name: dir_of(broker) == name)  # type: ignore[misc]
             assert await values(client) == [b"x"]

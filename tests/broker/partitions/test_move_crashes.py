@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.core.log_uses import LogUses
 from odradek.broker.core.replication_quota import ReplicationQuota, SampledRate
 from odradek.broker.partitions import moves
 from odradek.protocol.records import read_header
@@ -61,10 +62,7 @@ class Replicas:
         log = log_dirs.find("t", 0)
         assert log is not None
         self.log_dirs = log_dirs
-        self.cleaning: set[Log] = set()
-        self.deleting: set[Log] = set()
-        self.moving: set[Log] = set()
-        self.cut_logs: set[Log] = set()
+        self.uses = LogUses()
         self.is_offline = False
         self.must_checkpoint = asyncio.Event()
         self.deletions = SimpleNamespace(add=lambda plan, delay_ms: plan.run())

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.core.controller.requests import StoppedReplica
+from odradek.broker.core.log_uses import Use
 from odradek.broker.core.partition_state import TopicPartition
 from odradek.broker.partitions import roles
 from odradek.broker.server import StartupError
@@ -288,14 +289,15 @@ async def test_a_deletion_waits_for_who_still_renames_files(broker: RunningBroke
     def is_there() -> bool:
         return (Path(old.directory) / f"{0:020d}.log").exists()
 
-    users = replicas.cleaning, replicas.deleting = Asked(old), Asked(old)
+    uses = replicas.uses = Asked()
+    uses.begin(old, Use.COMPACTS | Use.EXPIRES)
     deleting = asyncio.create_task(client.ask(delete_topics(6, "t"), 6))
     await until(lambda: not replicas.partitions)
-    for logs in users:
-        await logs.asked()
+    for use in (Use.COMPACTS, Use.EXPIRES):
+        await uses.asked()
         assert is_there()
         assert ("t", 0) not in replicas.partitions, "nobody uses it any more"
-        logs.discard(old)
+        uses.end(old, use)
     await deleting
     await until_deleted(broker, "t")
     assert not is_there()

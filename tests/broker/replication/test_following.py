@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from odradek.broker.core.log_uses import Use
 from odradek.broker.replication import fetcher
 from odradek.broker.replication.asking import fetch_request
 from odradek.broker.runtime import OFFLOAD_THREADS_MAX
@@ -148,7 +149,7 @@ async def test_a_cut_is_safe_before_its_log_leads(cluster: Cluster) -> None:
     asyncio.get_running_loop().call_later(0.1, go_on.set)
     await replica.take(state_of(1, 2, [1], [1, 2]))
     assert (replica.partition().is_leader, log.recovery_point) == (True, 1)
-    assert not replica.replicas.cut_logs
+    assert not replica.replicas.uses.having(Use.CUT)
 
 
 @on_cluster()
@@ -157,7 +158,7 @@ async def test_a_cut_that_a_full_disk_leaves_unsafe(cluster: Cluster) -> None:
     await cluster.take(state_of(2, 0, [2], [1, 2]))
     replica = cluster[1]
     replicas, log = replica.replicas, replica.partition().log
-    replicas.cut_logs.add(log)
+    replicas.uses.begin(log, Use.CUT)
     full = mock.AsyncMock(side_effect=DiskFull("no space", log.directory))
     with (
         mock.patch.object(replicas, "checkpoint", full),
@@ -188,7 +189,7 @@ async def test_a_cut_at_a_gap_is_safe_before_its_log_leads(cluster: Cluster) -> 
     await replica.take(state_of(1, 1, [1, 2], [1, 2]))
     assert (log.log_end_offset, log.recovery_point) == (1, 1)
     assert replica.partition().is_leader
-    assert not replica.replicas.cut_logs
+    assert not replica.replicas.uses.having(Use.CUT)
 
 
 @on_cluster()
@@ -213,26 +214,26 @@ async def test_a_log_that_is_cut_again_is_not_safe_yet(cluster: Cluster) -> None
     await cluster.take(state_of(1, 0, [1], [1, 2]))
     await produce(cluster, 1, b"a")
     replicas, log = cluster[1].replicas, cluster[1].partition().log
-    replicas.cut_logs.add(log)
+    replicas.uses.begin(log, Use.CUT)
 
     async def cut_again(_: object) -> None:
         log.truncate(0)
 
     with mock.patch.object(replicas, "checkpoint", cut_again):
         await replicas.make_cuts_safe([cluster[1].partition()])
-    assert replicas.cut_logs == {log}
+    assert replicas.uses.having(Use.CUT) == [log]
     await replicas.make_cuts_safe([cluster[1].partition()])
-    assert not replicas.cut_logs
+    assert not replicas.uses.having(Use.CUT)
 
 
 @on_cluster()
 async def test_a_cut_log_that_is_deleted_is_forgotten(cluster: Cluster) -> None:
     await cluster.take(state_of(1, 0, [1], [1, 2]))
     replicas = cluster[1].replicas
-    replicas.cut_logs.add(cluster[1].partition().log)
+    replicas.uses.begin(cluster[1].partition().log, Use.CUT)
     replicas.stop_serving([KEY])
     await replicas.logs.delete(KEY)
-    assert not replicas.cut_logs
+    assert not replicas.uses.having(Use.CUT)
 
 
 @on_cluster()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.core.log_uses import Use
 from odradek.broker.core.partition_state import PartitionState
 from odradek.broker.counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
 from odradek.broker.maintenance.scrubber import Scrubber
@@ -238,13 +239,13 @@ async def test_damage_that_goes_while_it_is_to_be_set_aside(cluster: Cluster) ->
     broker = cluster[2]
     await damage(broker)
     log, replicas = broker.partition().log, broker.replicas
-    replicas.cleaning.add(log)
+    replicas.uses.begin(log, Use.COMPACTS)
     telling = asyncio.ensure_future(told(broker, without))
     await until(lambda: KEY not in replicas.partitions)
     for segment in log.segments:
         segment.note_damage(())
     replicas.renewals.look()
-    replicas.cleaning.discard(log)
+    replicas.uses.end(log, Use.COMPACTS)
     assert await telling == {KEY: ErrorCode.NONE}
     await cluster.until_equal()
 

@@ -6,6 +6,9 @@ from unittest import mock
 
 import pytest
 
+from odradek.broker.core.log_uses import Use
+from odradek.broker.core.partition_state import TopicPartition
+from odradek.broker.core.replica_status import Claim, Presence
 from odradek.broker.maintenance.unmade import Unmade
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k01_fetch import (
@@ -21,7 +24,7 @@ from tests.broker.faults import BROKEN, FULL
 from tests.support.awaiting import turns, until
 from tests.support.messages import batch_of
 
-from .cluster import TOPIC, TOPIC_ID, Cluster, state_of
+from .cluster import TOPIC, TOPIC_ID, Cluster, Replicating, state_of
 from .test_following import KEY, on_cluster, produce
 
 OTHER = TOPIC, 1
@@ -37,6 +40,10 @@ async def produce_to_both(cluster: Cluster, *, acks: int) -> None:
         await client.append(TOPIC, batch_of(b"v"), partition=index, acks=acks)
 
 
+def offline_on(replicating: Replicating) -> list[TopicPartition]:
+    return [*replicating.replicas.statuses.where(Presence.OFFLINE)]
+
+
 @on_cluster()
 async def test_a_broken_disk_takes_only_its_directory_along(cluster: Cluster) -> None:
     await cluster.take(*BOTH)
@@ -45,7 +52,7 @@ async def test_a_broken_disk_takes_only_its_directory_along(cluster: Cluster) ->
     assert "/second/" in follower.partition(OTHER).log.directory
     follower.files.where, follower.files.faults = "/second/", {"append": BROKEN}
     await produce_to_both(cluster, acks=1)
-    await until(lambda: OTHER in follower.replicas.offline)
+    await until(lambda: OTHER in offline_on(follower))
     follower.files.faults = {}
     await produce(cluster, 1, b"w", acks=-1)
     await cluster.until_equal()
@@ -71,7 +78,7 @@ async def test_a_directory_fails_while_a_replica_is_made_in_it(cluster: Cluster)
     go_on.set()
     with pytest.raises(AssertionError, match="KAFKA_STORAGE_ERROR"):
         await taken
-    assert replica.replicas.offline == {OTHER}
+    assert offline_on(replica) == [OTHER]
     assert list(replica.replicas.partitions) == [KEY]
 
 
@@ -105,7 +112,7 @@ async def test_nobody_leads_without_room_to_note_his_epoch(cluster: Cluster) -> 
     with mock.patch("odradek.broker.maintenance.unmade.RETRY_MS", 1):
         replica.tasks.spawn(Unmade(replica.replicas, replica.runtime).run(), "ask")
         await until(lambda: asked, "the controller takes it for offline")
-    assert not replica.replicas.refused
+    assert not [*replica.replicas.statuses.where(Claim.REFUSED)]
     await produce(cluster, 2, b"w", acks=-1)
     await cluster.take(state_of(1, 2, [1, 2], [1, 2]))
     assert replica.partition().log.epochs.entries() == [(0, 0), (2, 1)]
@@ -170,7 +177,7 @@ async def test_a_cut_does_not_wait_for_another_directory_that_is_full(cluster: C
     await cluster.take(state_of(1, 2, [1], [1, 2]))
     await produce(cluster, 1, b"w", b"x")
     await cluster.until_equal()
-    assert not follower.replicas.cut_logs
+    assert not follower.replicas.uses.having(Use.CUT)
 
 
 @on_cluster()
@@ -193,7 +200,7 @@ async def test_a_flush_that_fails_when_nobody_waits_any_more(cluster: Cluster) -
     go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await flush
-    assert replica.replicas.offline == {OTHER}
+    assert offline_on(replica) == [OTHER]
 
 
 @on_cluster()
@@ -202,11 +209,12 @@ async def test_a_swap_of_segments_is_waited_for(cluster: Cluster) -> None:
     await produce(cluster, 2, b"other")
     follower = cluster[2]
     log = follower.partition().log
-    follower.replicas.swapping = swapping = Asked(log)
+    uses = follower.replicas.uses = Asked()
+    uses.begin(log, Use.SWAPS)
     await cluster.take(state_of(1, 1, [1], [1, 2]))
-    await swapping.asked()
+    await uses.asked()
     assert log.log_end_offset == 1
-    swapping.discard(log)
+    uses.end(log, Use.SWAPS)
     await until(lambda: log.log_end_offset == 0)
 
 

@@ -123,12 +123,7 @@ class SimSuspects(Suspects):
             self._broker.soon(self._broker.world.random.randrange(100), self._asked)
 
     def _asked(self) -> object:
-        self._is_asking = False
-        if not (self._ceded or self._must_ask):
-            return NOTHING
-        self._must_ask = False
-        self._replicas.on_log_dir_failed(())
-        return None
+        return None if self._ask_if_needed() else NOTHING
 
     def _note(self) -> object:
         try:

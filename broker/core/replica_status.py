@@ -1,0 +1,145 @@
+"""What a replica of this broker may do, as one status that events change.
+
+A status says whether the replica is here, and whether it has declined to lead. `AFTER` and
+`CLAIM_AFTER` are the whole machine: an event that they do not name leaves a status as it is.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from .partition_state import TopicPartition
+
+
+class Presence(Enum):
+    """Whether a replica is here."""
+
+    ABSENT = auto()
+    """No role was given to it yet, or it was deleted."""
+    SERVED = auto()
+    """Its log is open; it leads, follows, or waits for a leader that is alive."""
+    UNMADE = auto()
+    """Its log can't be made, or can't be read."""
+    GIVEN_UP = auto()
+    """Its log is damaged and served no longer: another replica is to lead."""
+    UNDELETED = auto()
+    """It was to be deleted, but the disk has no room for the new name of its directory."""
+    OFFLINE = auto()
+    """It lies in a log directory that has failed, or may lie in one. The next start ends this."""
+
+
+class Claim(Enum):
+    """Whether a replica has declined to lead, and why. The controller takes it for offline then."""
+
+    NONE = auto()
+    REFUSED = auto()
+    """The disk was full."""
+    CEDED = auto()
+    """It is suspect, and another replica in sync can lead."""
+    WAITING = auto()
+    """It is suspect, and the last one in sync."""
+
+
+class Event(Enum):
+    """What happens to a replica."""
+
+    SERVE = auto()
+    """Its log was found, or made."""
+    STOP = auto()
+    """It is served no longer."""
+    LACK_LOG = auto()
+    """Its log could not be made or read."""
+    GIVE_UP = auto()
+    """Its log is damaged, and another replica can lead."""
+    FAIL_DIR = auto()
+    """Its log directory has failed."""
+    TAKE_ROLE = auto()
+    """It leads or follows."""
+    REFUSE = auto()
+    """It can't lead: the disk is full."""
+    CEDE = auto()
+    """It does not lead, as another replica can."""
+    WAIT = auto()
+    """It does not lead, though no other replica can."""
+    ASK = auto()
+    """The controller is asked to say again what became impossible on a full disk."""
+    DELETE = auto()
+    """Its log was deleted."""
+    KEEP_NAME = auto()
+    """The directory of its log could not be renamed, which a deletion begins with."""
+    CLEAR = auto()
+    """It is not suspect any more, or may lead although it is."""
+
+
+_HERE: Final = tuple(one for one in Presence if one is not Presence.OFFLINE)
+
+AFTER: Final[Mapping[Event, Mapping[Presence, Presence]]] = {
+    Event.SERVE: dict.fromkeys(_HERE, Presence.SERVED),
+    Event.STOP: {Presence.SERVED: Presence.ABSENT},
+    Event.LACK_LOG: dict.fromkeys(_HERE, Presence.UNMADE),
+    Event.GIVE_UP: dict.fromkeys(_HERE, Presence.GIVEN_UP),
+    Event.FAIL_DIR: dict.fromkeys(_HERE, Presence.OFFLINE),
+    Event.ASK: {Presence.UNDELETED: Presence.ABSENT},
+    Event.DELETE: dict.fromkeys(_HERE, Presence.ABSENT),
+    Event.KEEP_NAME: dict.fromkeys(_HERE, Presence.UNDELETED),
+}
+
+_SUSPECT: Final = (Claim.CEDED, Claim.WAITING)
+
+CLAIM_AFTER: Final[Mapping[Event, Mapping[Claim, Claim]]] = {
+    Event.STOP: {Claim.REFUSED: Claim.NONE},
+    Event.FAIL_DIR: dict.fromkeys(Claim, Claim.NONE),
+    Event.TAKE_ROLE: dict.fromkeys(Claim, Claim.NONE),
+    Event.REFUSE: dict.fromkeys(Claim, Claim.REFUSED),
+    Event.CEDE: dict.fromkeys(Claim, Claim.CEDED),
+    Event.WAIT: dict.fromkeys(Claim, Claim.WAITING),
+    Event.ASK: {Claim.REFUSED: Claim.NONE},
+    Event.CLEAR: dict.fromkeys(_SUSPECT, Claim.NONE),
+}
+
+
+class ReplicaStatus(NamedTuple):
+    """Of one replica."""
+
+    presence: Presence = Presence.ABSENT
+    claim: Claim = Claim.NONE
+
+    def after(self, event: Event) -> "ReplicaStatus":
+        """The status that an event leads to."""
+        presence, claim = AFTER.get(event, {}), CLAIM_AFTER.get(event, {})
+        return ReplicaStatus(
+            presence.get(self.presence, self.presence), claim.get(self.claim, self.claim)
+        )
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether clients that ask for the replica are answered KAFKA_STORAGE_ERROR."""
+        return self.presence in (Presence.UNMADE, Presence.OFFLINE)
+
+
+UNKNOWN: Final = ReplicaStatus()
+
+
+class ReplicaStatuses:
+    """The status of each replica of a broker, by topic and partition."""
+
+    def __init__(self) -> None:
+        self._of: dict[TopicPartition, ReplicaStatus] = {}
+
+    def __getitem__(self, key: TopicPartition) -> ReplicaStatus:
+        return self._of.get(key, UNKNOWN)
+
+    def note(self, key: TopicPartition, event: Event) -> ReplicaStatus:
+        """Something has happened to a replica; its status after that."""
+        status = self[key].after(event)
+        if status == UNKNOWN:
+            self._of.pop(key, None)
+        else:
+            self._of[key] = status
+        return status
+
+    def where(self, *states: Presence | Claim) -> Iterator[TopicPartition]:
+        """The replicas in one of these states, as of now."""
+        for key, status in list(self._of.items()):
+            if status.presence in states or status.claim in states:
+                yield key
