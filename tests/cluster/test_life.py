@@ -171,6 +171,7 @@ def test_replicas_move(cluster: Cluster) -> None:
 
 def test_all_brokers_see_new_configs(cluster: Cluster) -> None:
     admin.create_topic(cluster, "configured", assignment=[[0, 1, 2]])
+    cluster.settle("configured")
     for broker in BROKERS:
         value = str(1_000_000 + broker)
         changed = {"retention.ms": value}
