@@ -21,6 +21,7 @@ from .member.control import ControlRequests
 from .member.member import Member
 from .member.producer_ids import ProducerIds, allocator
 from .node import Node
+from .partitions.gauges import replica_gauges
 from .peers.addresses import Peers
 from .peers.controller_client import ControllerClient
 from .peers.own import ask_self
@@ -70,5 +71,14 @@ def assemble(
         control=ControlRequests(local, replicator, coordinators, session, tasks.finish),
         controller=controller,
         replicator=replicator,
+    )
+    sessions = local.fetch_sessions.slots
+    local.metrics.add_gauges(
+        {
+            **replica_gauges(local.replicas),
+            "active_controller_count": lambda: int(controller.is_active),
+            "fetch_session_count": lambda: len(sessions.sessions),
+            "fetch_session_partition_count": lambda: sessions.partition_count,
+        }
     )
     return node, Member(node, session, tasks, peers, client, coordinators)

@@ -6,6 +6,7 @@ The parts that make it a member of a cluster (`assembly.py`) are built on it.
 from .config import Config
 from .core.fetch_session import FetchSessions
 from .member.metadata import MetadataCache
+from .metrics.metrics import Metrics
 from .partitions.replicas import Replicas
 from .replication.throttles import Throttles
 from .runtime import Runtime
@@ -22,6 +23,7 @@ class LocalBroker:
         broker_id: int,
         is_alone: bool,
         metadata: MetadataCache,
+        metrics: Metrics,
         replicas: Replicas,
     ) -> None:
         self.config = config
@@ -33,6 +35,7 @@ class LocalBroker:
         self.is_alone = is_alone
         """Whether there are no others, now or later."""
         self.metadata = metadata
+        self.metrics = metrics
         self.replicas = replicas
         self.throttles = Throttles(config, runtime.clock)
         self.fetch_sessions = FetchSessions(

@@ -47,6 +47,7 @@ class Node:
         self.broker_listeners = config.broker_listeners.names
         """By which other brokers come."""
         self.metadata = local.metadata
+        self.metrics = local.metrics
         self.replicas = local.replicas
         self.throttles = local.throttles
         self.fetch_sessions = local.fetch_sessions

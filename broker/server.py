@@ -43,6 +43,7 @@ from .member.membership import (
     settle_broker_id,
 )
 from .member.metadata import MetadataCache
+from .metrics.metrics import Metrics
 from .net.connections import Connections
 from .net.endpoints import Endpoint
 from .net.listener import Listener, PlainListener, StreamListener
@@ -263,16 +264,24 @@ class Broker:
         tasks = TaskSupervisor(lambda name, error: self._fail(f"task {name} failed: {error}"))
         self._stack.push_async_callback(tasks.close)
         self._tasks = tasks
+        metrics = Metrics()
+        metrics.counters.add_all_loaded(log_dirs)
         replicas = Replicas(
-            log_dirs, config, runtime, tasks, broker_id=self.broker_id, on_offline=self._fail
+            log_dirs,
+            config,
+            runtime,
+            tasks,
+            broker_id=self.broker_id,
+            counters=metrics.counters,
+            on_offline=self._fail,
         )
-        replicas.counters.add_all_loaded(log_dirs)
         local = LocalBroker(
             config,
             runtime,
             broker_id=self.broker_id,
             is_alone=self._has_own_store,
             metadata=MetadataCache(cluster_id),
+            metrics=metrics,
             replicas=replicas,
         )
         node, self._member = assemble(local, session, tasks)
@@ -285,6 +294,7 @@ class Broker:
 
     async def _bind(self, node: Node) -> list[Listener]:
         connections = self._connections = Connections(self.config, self._runtime, node)
+        node.metrics.add_gauges({"connection_count": connections.__len__})
         self._stack.callback(connections.close_all)
         self._tasks.spawn(connections.sweep_forever(), "sweep connections")
         node.dynamic_configs.on_broker_changed.append(connections.limits_changed)
@@ -313,7 +323,7 @@ class Broker:
         self.host, self.port = registration.endpoints[0].host, registration.endpoints[0].port
         self._node = node
         self._stack.callback(self._member.end)
-        watch = watch_loop(config, runtime, node.replicas.counters)
+        watch = watch_loop(config, runtime, node.metrics.counters)
         self._tasks.spawn(watch, "watch the loop")
         checkpoints = maintenance.write_checkpoints(node.replicas, config, runtime)
         self._tasks.spawn(checkpoints, "write checkpoints")

@@ -9,7 +9,7 @@ import logging
 from typing import Final
 
 from ..config import Config
-from ..counters import LOOP_STALLS, Counters
+from ..metrics.counters import LOOP_STALLS, Counters
 from ..runtime import Runtime
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from odradek.storage.log.log import Log
 from odradek.storage.log.segment import Segment
 
 from ..config import Config
-from ..counters import BATCHES_CORRUPT, SEGMENTS_SCRUBBED, SEGMENTS_UNREADABLE
+from ..metrics.counters import BATCHES_CORRUPT, SEGMENTS_SCRUBBED, SEGMENTS_UNREADABLE
 from ..partitions.replicas import Replicas
 from ..runtime import Runtime
 from ..tasks import to_the_end

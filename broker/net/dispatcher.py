@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from odradek.protocol.errors import ErrorCode, MalformedMessage, UnsupportedVersion
 from odradek.protocol.framing import (
     API_VERSIONS_KEY,
+    FRAME_SIZE,
     encode_response,
     read_client_id,
     read_request_start,
@@ -68,14 +69,25 @@ class ClientConnection(Client, Protocol):
 class Parked:
     """An answer that waits, or that waits behind another one."""
 
-    __slots__ = ("api", "correlation_id", "response", "size_bytes", "task", "version")
+    __slots__ = (
+        "api",
+        "came_at_ms",
+        "correlation_id",
+        "response",
+        "size_bytes",
+        "task",
+        "version",
+    )
 
-    def __init__(self, api: Api, version: int, correlation_id: int, size_bytes: int) -> None:
+    def __init__(
+        self, api: Api, version: int, correlation_id: int, size_bytes: int, came_at_ms: int
+    ) -> None:
         """`size_bytes` of the request."""
         self.api = api
         self.size_bytes = size_bytes
         self.version = version
         self.correlation_id = correlation_id
+        self.came_at_ms = came_at_ms
         self.response: Message | None = None
         self.task: asyncio.Future[Message] | None = None
 
@@ -117,6 +129,7 @@ class Dispatcher:
             raise UnsupportedVersion(f"unknown API key {api_key}")
         if not api.first <= version <= api.last:
             if api_key == API_VERSIONS_KEY:
+                self._node.metrics.requests[api.name].received(len(frame))
                 self._answer_unknown_api_versions(api, correlation_id)
                 return
             raise UnsupportedVersion(f"{api.name} v{version}")
@@ -128,6 +141,8 @@ class Dispatcher:
             client_id, position = read_client_id(frame, flexible=version >= api.flexible)
         request, _ = api.request.decode(frame, version, position)
         call, node = Call(version, client_id, self._client), self._node
+        came_at_ms = node.clock.now_ms()
+        node.metrics.requests[api.name].received(len(frame))
         try:
             answer = refusal(api, request, call, node)
             if answer is None:
@@ -138,13 +153,13 @@ class Dispatcher:
             return
         if isinstance(answer, Message):
             if not self.parked:
-                self._send(api, version, correlation_id, answer)
+                self._send(api, version, correlation_id, answer, came_at_ms)
                 return
-            parked = Parked(api, version, correlation_id, len(frame))
+            parked = Parked(api, version, correlation_id, len(frame), came_at_ms)
             parked.response = answer
             self._owe(parked)
         else:
-            self._park(answer, Parked(api, version, correlation_id, len(frame)))
+            self._park(answer, Parked(api, version, correlation_id, len(frame), came_at_ms))
 
     def close(self) -> None:
         """The connection is gone: nobody waits for what is parked."""
@@ -208,11 +223,17 @@ class Dispatcher:
         self._parked_bytes -= parked.size_bytes
         response = parked.response if parked.task is None else parked.task.result()
         assert response is not None
-        self._send(parked.api, parked.version, parked.correlation_id, response)
+        self._send(parked.api, parked.version, parked.correlation_id, response, parked.came_at_ms)
 
-    def _send(self, api: Api, version: int, correlation_id: int, response: Message) -> None:
+    def _send(
+        self, api: Api, version: int, correlation_id: int, response: Message, came_at_ms: int
+    ) -> None:
         flexible = version >= api.flexible and api.key != API_VERSIONS_KEY
         out = encode_response(response, version, correlation_id, flexible_header=flexible)
+        node = self._node
+        size_bytes = len(out) - FRAME_SIZE.size + (out.spliced_bytes if out.splices else 0)
+        took_ms = node.clock.now_ms() - came_at_ms
+        node.metrics.requests[api.name].answered(size_bytes, took_ms)
         self._client.send(out)
 
     def _answer_unknown_api_versions(self, api: Api, correlation_id: int) -> None:
@@ -222,4 +243,4 @@ class Dispatcher:
         own = ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last)
         code = ErrorCode.UNSUPPORTED_VERSION
         response = ApiVersionsResponse(error_code=code, api_keys=[own])
-        self._send(api, 0, correlation_id, response)
+        self._send(api, 0, correlation_id, response, self._node.clock.now_ms())

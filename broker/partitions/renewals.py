@@ -26,7 +26,7 @@ from odradek.storage.log.log import Log
 from ..core.partition import Partition
 from ..core.partition_state import NO_LEADER, PartitionState, TopicPartition
 from ..core.replica_status import Event
-from ..counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
+from ..metrics.counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
 from ..runtime import Runtime
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from ..core.log_uses import Act, LogUses, Use
 from ..core.partition import Partition
 from ..core.partition_state import PartitionState, TopicPartition
 from ..core.replica_status import Event, Presence, ReplicaStatuses
-from ..counters import Counters
+from ..metrics.counters import Counters
 from ..runtime import Runtime
 from ..settings.topic_config import TopicConfig
 from ..tasks import TaskSupervisor
@@ -54,6 +54,7 @@ class Replicas:
         tasks: TaskSupervisor,
         *,
         broker_id: int,
+        counters: Counters,
         on_offline: Callable[[str], None],
     ) -> None:
         self.log_dirs = log_dirs
@@ -65,7 +66,7 @@ class Replicas:
         self.on_log_dir_failed: Callable[[Collection[TopicPartition]], None] = lambda offline: None
         """Is told which replicas went offline with a directory, if the broker goes on; has the
         controller say again who leads what."""
-        self.counters = Counters()
+        self.counters = counters
         self.suspects = Suspects(self, config, runtime, tasks, broker_id=broker_id)
         self.on_given_up: list[Callable[[Log], None]] = []
         """Told of a log that is to be deleted or moved away: whoever works on it shall stop."""

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from odradek.broker.counters import LOOP_STALLS
 from odradek.broker.maintenance.loop_watch import STALL_MS
+from odradek.broker.metrics.counters import LOOP_STALLS
 
 from ..running import RunningBroker, on_broker
 
@@ -18,7 +18,7 @@ STALL_S = 2 * STALL_MS / 1000
 
 @on_broker({"odradek.loop.stall.check.ms": str(CHECK_MS)}, both=False)
 async def test_a_stall_is_logged(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
-    counters = broker.node.replicas.counters
+    counters = broker.node.metrics.counters
     before = counters[LOOP_STALLS]
     caplog.clear()
 

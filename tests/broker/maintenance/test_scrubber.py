@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.counters import BATCHES_CORRUPT, LOOP_STALLS, SEGMENTS_SCRUBBED
 from odradek.broker.maintenance.scrub_state import STATE_FILE
 from odradek.broker.maintenance.scrubber import Scrubber
+from odradek.broker.metrics.counters import BATCHES_CORRUPT, LOOP_STALLS, SEGMENTS_SCRUBBED
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.jobs import Result
 from odradek.storage.log.log import Log
@@ -79,7 +79,7 @@ async def test_sound_segments_are_verified_once_in_an_interval(broker: RunningBr
     scrubber = scrubber_of(broker)
     finished = len(log.segments) - 1
     assert await scrub_all(broker, scrubber) == finished
-    counters = broker.node.replicas.counters
+    counters = broker.node.metrics.counters
     assert counters[SEGMENTS_SCRUBBED] == finished
     assert counters[BATCHES_CORRUPT] == 0
     assert await scrub_all(broker, scrubber) == 0
@@ -99,7 +99,7 @@ async def test_a_damaged_batch_is_not_served_and_what_is_around_it_is(
     assert damage.position <= 300 < damage.position_end
     assert damage.offset_end == damage.offset_first + 1
     assert segment.file.path in caplog.text
-    assert broker.node.replicas.counters[BATCHES_CORRUPT] == 1
+    assert broker.node.metrics.counters[BATCHES_CORRUPT] == 1
     code, records = await fetch(broker, damage.offset_first)
     assert (code, records) == (ErrorCode.CORRUPT_MESSAGE, b"")
     code, records = await fetch(broker, segment.base_offset)
@@ -185,13 +185,13 @@ async def test_a_segment_that_goes_meanwhile_is_no_damage(broker: RunningBroker)
     os.unlink(log.segments[1].file.path)
     scrubber = scrubber_of(broker)
     assert await scrub_all(broker, scrubber) == len(log.segments) - 1
-    assert broker.node.replicas.counters[BATCHES_CORRUPT] == 0
+    assert broker.node.metrics.counters[BATCHES_CORRUPT] == 0
     assert not broker.node.replicas.is_offline
 
 
 def found_by(broker: RunningBroker) -> dict[str, int]:
     """All counts but that of the machine's own pauses."""
-    counts = broker.node.replicas.counters.all()
+    counts = broker.node.metrics.counters.all()
     return {name: count for name, count in counts.items() if name != LOOP_STALLS}
 
 

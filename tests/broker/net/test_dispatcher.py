@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from odradek.broker.handlers import Answer, Api
+from odradek.broker.metrics.metrics import Metrics
 from odradek.broker.net import dispatcher as module
 from odradek.broker.net.call import ANONYMOUS, Call, CloseConnection
 from odradek.broker.net.dispatcher import CONTROL_FRAME_BYTES_MAX, PARKED_PRODUCES_MAX, Dispatcher
@@ -77,7 +79,10 @@ class Conversation:
         self.client = FakeClient()
         self.answers: list[Answer | Exception] = []
         self.requests: list[Message] = []
-        self.dispatcher = Dispatcher(cast(Node, None), self.client)
+        self.metrics, self.now_ms = Metrics(), 0
+        clock = SimpleNamespace(now_ms=lambda: self.now_ms)
+        node = SimpleNamespace(metrics=self.metrics, clock=clock)
+        self.dispatcher = Dispatcher(cast(Node, node), self.client)
         self.client.on_close = self.dispatcher.close
         self.correlation_id = 0
 
@@ -146,6 +151,32 @@ def test_an_answer_that_is_known_is_sent_at_once(conversation: Conversation) -> 
 def test_no_answer_is_owed_if_there_is_none(conversation: Conversation) -> None:
     conversation.ask(a_produce(), 11, None)
     assert conversation.client.sent == []
+
+
+def test_requests_are_counted_by_their_api(conversation: Conversation) -> None:
+    def counted() -> dict[str, tuple[int, int, int, int]]:
+        return {
+            api: (each.count, each.received_bytes, each.sent_bytes, each.total_ms)
+            for api, each in conversation.metrics.requests.items()
+        }
+
+    async def main() -> None:
+        size_bytes = len(request_bytes(a_produce(), 11, 1))
+        conversation.ask(a_produce(), 11, None)
+        assert counted() == {"Produce": (1, size_bytes, 0, 0)}
+        waiting = conversation.waits(a_produce(), 11)
+        conversation.now_ms = 30
+        conversation.ask(a_produce(), 11, ProduceResponse())  # it waits behind the other one
+        conversation.now_ms = 50
+        waiting.set_result(ProduceResponse())
+        await settle()
+        first, second = conversation.client.sent
+        sent_bytes = len(first) - 4 + len(second) - 4
+        assert counted() == {"Produce": (3, 3 * size_bytes, sent_bytes, 50 + 20)}
+        conversation.dispatcher.on_frame(memoryview(b"\0\x12\0\x09\0\0\0\1\xff\xff"))
+        assert counted()["ApiVersions"][0] == 1, "of a version that is not served, too"
+
+    run(main())
 
 
 def test_views_end_with_the_handler(conversation: Conversation) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.counters import PARTITIONS_NOT_LOADED
+from odradek.broker.metrics.counters import PARTITIONS_NOT_LOADED
 from odradek.protocol.errors import ErrorCode
 from tests.support.awaiting import until
 from tests.support.messages import batch_of, records_in
@@ -55,7 +55,7 @@ def test_one_partition_is_refused_and_the_others_are_served(
         damage(tmp_path / "data" / "t-0")
         async with running(tmp_path) as broker:
             assert "partition not served" in caplog.text
-            assert broker.node.replicas.counters[PARTITIONS_NOT_LOADED] == 1
+            assert broker.node.metrics.counters[PARTITIONS_NOT_LOADED] == 1
             client = await broker.client()
             refused = ErrorCode.KAFKA_STORAGE_ERROR
             assert (await client.fetch("t")).error_code == refused

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.counters import PARTITIONS_RECOVERED
 from odradek.broker.jobs import ChildJobs, InlineJobs, JobFailed, OnProgress
+from odradek.broker.metrics.counters import PARTITIONS_RECOVERED
 from odradek.broker.partitions import startup
 from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.jobs import Result
@@ -132,7 +132,7 @@ def test_a_broker_recovers_by_processes_and_counts(tmp_path: Path) -> None:
             append_values(log, b"%d" % number)
         data_dir.abandon()
         async with running(tmp_path) as broker:
-            assert broker.node.replicas.counters[PARTITIONS_RECOVERED] == 1
+            assert broker.node.metrics.counters[PARTITIONS_RECOVERED] == 1
             (loaded,) = broker.node.replicas.log_dirs.all_logs()
             assert loaded.log_end_offset == 50
 

@@ -12,6 +12,7 @@ from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState, TopicPartition
 from odradek.broker.local_broker import LocalBroker
 from odradek.broker.member.metadata import Address, BrokerInfo, MetadataCache
+from odradek.broker.metrics.metrics import Metrics
 from odradek.broker.net.connections import Connections
 from odradek.broker.net.listener import PlainListener, StreamListener
 from odradek.broker.node import Node
@@ -158,12 +159,14 @@ class Replicating:
         plain = config.topic_config().log_config
         self.log_dirs.load(lambda _: plain, runtime.clock.wall_ms())
         self.tasks = TaskSupervisor(lambda name, error: self.failures.append(f"{name}: {error}"))
+        metrics = Metrics()
         self.replicas = Replicas(
             self.log_dirs,
             config,
             runtime,
             self.tasks,
             broker_id=self.broker_id,
+            counters=metrics.counters,
             on_offline=self.failures.append,
         )
         self.metadata = MetadataCache("cluster")
@@ -173,6 +176,7 @@ class Replicating:
             broker_id=self.broker_id,
             is_alone=False,
             metadata=self.metadata,
+            metrics=metrics,
             replicas=self.replicas,
         )
         local.broker_epoch = BROKER_EPOCH

@@ -8,8 +8,8 @@ import pytest
 
 from odradek.broker.core.log_uses import Use
 from odradek.broker.core.partition_state import PartitionState
-from odradek.broker.counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
 from odradek.broker.maintenance.scrubber import Scrubber
+from odradek.broker.metrics.counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
 from odradek.broker.partitions.damage_reports import SILENCE_MAX_MS, SILENCE_MS, DamageReports
 from odradek.broker.partitions.renewals import ROOM_BYTES_MIN, Verdict
 from odradek.broker.partitions.roles import Codes, Roles

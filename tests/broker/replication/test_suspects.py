@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.core.partition_state import LEADER_IS_DELETED, PartitionState
-from odradek.broker.counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED
+from odradek.broker.metrics.counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED
 from odradek.broker.partitions.roles import Roles
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.directory.suspicion import BOOT_NOTE, BootNote

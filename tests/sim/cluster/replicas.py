@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from odradek.broker.config import Config
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState, TopicPartition
+from odradek.broker.metrics.counters import Counters
 from odradek.broker.partitions.deletions import Deletions, Plan
 from odradek.broker.partitions.replica_logs import ReplicaLogs, Serve
 from odradek.broker.partitions.replicas import Replicas
@@ -76,6 +77,7 @@ class SimReplicas(Replicas):
             runtime,
             cast(TaskSupervisor, None),
             broker_id=broker.broker_id,
+            counters=Counters(),
             on_offline=lambda reason: cast(None, broker.crash(expires_ms=0)),
         )
         self._broker = broker

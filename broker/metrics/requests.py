@@ -1,0 +1,45 @@
+"""What the requests of clients and brokers cost, by API."""
+
+from collections.abc import Iterator
+
+
+class RequestCounts:
+    """Of one API, since the broker began. Each only rises."""
+
+    __slots__ = ("count", "received_bytes", "sent_bytes", "total_ms")
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Requests that came, whatever they were answered."""
+        self.received_bytes = 0
+        """Of their frames, without the size in front."""
+        self.sent_bytes = 0
+        """Of the answers, likewise."""
+        self.total_ms = 0
+        """From a whole frame to its answer: also while an answer waits, as Kafka's TotalTimeMs."""
+
+    def received(self, size_bytes: int) -> None:
+        """A request has come."""
+        self.count += 1
+        self.received_bytes += size_bytes
+
+    def answered(self, size_bytes: int, took_ms: int) -> None:
+        """An answer goes out. A Produce with acks=0 has none."""
+        self.sent_bytes += size_bytes
+        self.total_ms += took_ms
+
+
+class RequestMetrics(dict[str, RequestCounts]):
+    """By the name of the API; of what nobody has asked there is nothing."""
+
+    def __missing__(self, api: str) -> RequestCounts:
+        counts = self[api] = RequestCounts()
+        return counts
+
+    def read(self) -> Iterator[tuple[str, str, int]]:
+        """Name, API and value of each count."""
+        for api, counts in self.items():
+            yield "requests", api, counts.count
+            yield "request_bytes", api, counts.received_bytes
+            yield "response_bytes", api, counts.sent_bytes
+            yield "request_total_time_ms", api, counts.total_ms
