@@ -89,4 +89,4 @@ class LogUses:
 
     def having(self, use: Use) -> list[Log]:
         """The logs to which this is done."""
-        return [log for log, uses in self._of.items() if use & uses]
+        return [log for log, uses in self._of.items() if use & uses] if self._of else []

@@ -131,7 +131,7 @@ class ReplicaStatuses:
 
     def note(self, key: TopicPartition, event: Event) -> ReplicaStatus:
         """Something has happened to a replica; its status after that."""
-        status = self[key].after(event)
+        status = self._of.get(key, UNKNOWN).after(event)
         if status == UNKNOWN:
             self._of.pop(key, None)
         else:

@@ -67,25 +67,26 @@ class Roles:
         replicas = self._replicas
         asked = {state.key: state for state in states}
         codes: Codes = {}
-        leaders: list[PartitionState] = []
-        followers: list[PartitionState] = []
-        for state in asked.values():
+        leaders: dict[TopicPartition, PartitionState] = {}
+        followers: dict[TopicPartition, PartitionState] = {}
+        for key, state in asked.items():
             await self._slices.step()
-            code = self._judge(state)
+            code = self._judge(key, state)
             if code is None:
-                (leaders if self._leads(state) else followers).append(state)
-            codes[state.key] = ErrorCode.NONE if code is None else code
+                (leaders if self._leads(state) else followers)[key] = state
+            codes[key] = ErrorCode.NONE if code is None else code
         self._say_refused(asked, codes)
-        taken = (*leaders, *followers)
-        new = [state.topic for state in taken if state.key not in replicas.partitions]
+        taken = {**leaders, **followers}
+        new = [state.topic for key, state in taken.items() if key not in replicas.partitions]
         await replicas.read_overrides(dict.fromkeys(new), self._session)
-        await self._take(leaders)
-        await self._take(followers)
+        for roles in (leaders, followers):
+            if roles:
+                await self._take(roles)
         await replicas.logs.sync_ids()
         self._say_without_leader()
-        for state in taken:
-            if self._has_failed(state):
-                codes[state.key] = ErrorCode.KAFKA_STORAGE_ERROR
+        for key, state in taken.items():
+            if self._has_failed(key, state):
+                codes[key] = ErrorCode.KAFKA_STORAGE_ERROR
         return codes
 
     def _leads(self, state: PartitionState) -> bool:
@@ -95,29 +96,29 @@ class Roles:
     def _is_offline(self, key: TopicPartition) -> bool:
         return self._replicas.statuses[key].presence is Presence.OFFLINE
 
-    def _has_failed(self, state: PartitionState) -> bool:
+    def _has_failed(self, key: TopicPartition, state: PartitionState) -> bool:
         """Whether another replica is to lead.
 
         The only replica has no other: if just its own files can't be made or read it is said to be
         well, for else the topic could not even be deleted. Clients hear of the failure.
         """
-        presence = self._replicas.statuses[state.key].presence
+        presence = self._replicas.statuses[key].presence
         if presence is Presence.UNMADE and not self._replicas.is_offline:
             return len(state.replicas) > 1
-        return presence is not Presence.SERVED or state.key in self._declined
+        return presence is not Presence.SERVED or key in self._declined
 
-    def _judge(self, state: PartitionState) -> ErrorCode | None:
+    def _judge(self, key: TopicPartition, state: PartitionState) -> ErrorCode | None:
         replicas = self._replicas
-        if replicas.is_offline or self._is_offline(state.key):
+        if replicas.is_offline or self._is_offline(key):
             return ErrorCode.KAFKA_STORAGE_ERROR
         verdict = replicas.renewals.judge(state, self._live)
         if verdict is Verdict.FAIL:
             self._give_up(state)
             return ErrorCode.KAFKA_STORAGE_ERROR
         if verdict is Verdict.RENEW:
-            self._renewed.add(state.key)
+            self._renewed.add(key)
             return None
-        served = replicas.partitions.get(state.key)
+        served = replicas.partitions.get(key)
         code = judge_role(
             state,
             broker_id=self._broker_id,
@@ -138,17 +139,18 @@ class Roles:
             self._replicas.logs.assign_topic_id(partition.log, state.topic_id)
             self._replicas.note_id(partition)
 
-    async def _take(self, states: Sequence[PartitionState]) -> None:
+    async def _take(self, states: Mapping[TopicPartition, PartitionState]) -> None:
+        """Give roles to replicas that all lead, or all follow."""
         replicas = self._replicas
         missing: list[PartitionState] = []
-        await self._make_cuts_safe(states)
-        for state in states:
-            if state.key in self._renewed:
-                await self._set_aside(state.key)
-            self._serve_cut(state)
+        await self._make_cuts_safe(states.values())
+        for key, state in states.items():
+            if key in self._renewed:
+                await self._set_aside(key)
+            self._serve_cut(key, state)
             await self._make_cuts_safe([state])
-            partition = replicas.partitions.get(state.key)
-            if self._is_offline(state.key):  # by now
+            partition = replicas.partitions.get(key)
+            if self._is_offline(key):  # by now
                 pass
             elif partition is not None:
                 if self._leads(state) and not replicas.uses.may(Act.APPEND, partition.log):
@@ -157,30 +159,34 @@ class Roles:
                     self._become(partition, state)
             elif (kept := replicas.logs.find(state)) is not None:
                 self._serve(kept, state)
-            elif self._replicas.log_dirs.holds(state.key):
-                replicas.statuses.note(state.key, Event.LACK_LOG)
-            elif state.is_new or state.key in self._renewed or replicas.log_dirs.is_complete:
+            elif self._replicas.log_dirs.holds(key):
+                replicas.statuses.note(key, Event.LACK_LOG)
+            elif state.is_new or key in self._renewed or replicas.log_dirs.is_complete:
                 missing.append(state if self._may_lead(state, None) else without_role(state))
             else:
                 reason = "it may lie in a log directory that has failed"
-                log.error("replica offline topic=%s partition=%d reason=%s", *state.key, reason)
-                replicas.statuses.note(state.key, Event.FAIL_DIR)
+                log.error("replica offline topic=%s partition=%d reason=%s", *key, reason)
+                replicas.statuses.note(key, Event.FAIL_DIR)
             if self._slices.is_over:
                 self._flush()
                 await self._slices.pause()
         self._flush()
-        await replicas.logs.make(missing, self._serve)
+        if missing:
+            await self._make(missing)
+
+    async def _make(self, missing: Sequence[PartitionState]) -> None:
+        await self._replicas.logs.make(missing, self._serve)
         for state in missing:
             if state.key in self._declined:
-                replicas.suspects.add(state.key, "its log is lost")
+                self._replicas.suspects.add(state.key, "its log is lost")
         self._flush()
 
-    def _serve_cut(self, state: PartitionState) -> None:
+    def _serve_cut(self, key: TopicPartition, state: PartitionState) -> None:
         """A log that has a gap is cut there; if it is to lead, not before it is safe."""
         replicas = self._replicas
-        if not self._leads(state) or state.key in replicas.partitions:
+        if key in replicas.partitions or not self._leads(state) or self._is_offline(key):
             return
-        kept = None if self._is_offline(state.key) else replicas.logs.find(state)
+        kept = replicas.logs.find(state)
         if kept is not None and not replicas.uses.may(Act.APPEND, kept):
             replicas.serve(kept, without_role(state))
 

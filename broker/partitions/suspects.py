@@ -173,9 +173,10 @@ class Suspects:
 
     def role_taken(self, partition: Partition) -> None:
         """If it leads its log is the partition's from now on, whatever it lacks."""
-        self._statuses.note(partition.state.key, Event.TAKE_ROLE)
+        key = partition.state.key
+        self._statuses.note(key, Event.TAKE_ROLE)
         if partition.is_leader:
-            self.forget(partition.state.key)
+            self.forget(key)
 
     def followed(self, partition: Partition, high_watermark: int) -> None:
         """Its leader's records up to its log end are there, and this is the leader's watermark.
@@ -229,11 +230,12 @@ class Suspects:
 
     def forget(self, key: TopicPartition) -> None:
         """A replica is not suspect any more, or is not here any more."""
-        if self._statuses[key].claim is Claim.CEDED:
-            # It is gone: the controller believes that it could not be deleted.
+        claim = self._statuses[key].claim
+        if claim is Claim.CEDED:  # it is gone: the controller believes it could not be deleted
             self._must_ask = True
             self._ask_soon()
-        self._statuses.note(key, Event.CLEAR)
+        if claim is not Claim.NONE:
+            self._statuses.note(key, Event.CLEAR)
         self._known.pop(key, None)
         for data_dir in self._log_dirs.online:
             if key in data_dir.suspicion.suspects:
