@@ -7,7 +7,7 @@ leads. What goes on in a shard, and all that it takes, is imported when there is
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.schema import Message
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from ..core.groups.settings import GroupSettings
     from ..core.groups.shard import Shard
     from ..local_broker import LocalBroker
-    from .led_shard import Ask, LedShard
+    from .led_shard import Decide, LedShard
 
 log = logging.getLogger(__name__)
 
 CREATE_TIMEOUT_MS: Final = 10_000
 SHORTAGE_SILENCE_MS: Final = 60_000
 RETRY_S: Final = 1.0
+
+T = TypeVar("T")
 
 
 def caller_of(call: Call) -> Caller:
@@ -144,16 +146,23 @@ class GroupCoordinator:
     # Asking.
 
     def ask(
-        self, group_id: str, ask: "Ask", refused: Callable[[ErrorCode], Message]
+        self,
+        decide: "Decide[T]",
+        group_id: str,
+        request: T,
+        call: Call,
+        refused: Callable[[ErrorCode], Message],
     ) -> Message | asyncio.Future[Message]:
-        """Let the group's shard decide; the answer, or what it will come by.
+        """Let the group's shard decide (`decide`, a method of it); the answer, or what it will
+        come by.
 
         `refused` makes the answer if there is no such shard here, or not yet.
         """
         try:
-            return self._led_of(group_id).ask(group_id, ask)
+            led = self._led_of(group_id)
         except Refused as error:
             return refused(error.code)
+        return led.ask(decide, group_id, request, caller_of(call))
 
     def shard_of(self, group_id: str) -> "Shard":
         """The group's shard.
@@ -188,7 +197,7 @@ class GroupCoordinator:
 
     def has_room(self, size_bytes: int) -> bool:
         """Whether a member may join that says this much of itself."""
-        kept_bytes = sum(led.metadata_bytes for led in self._led.values())
+        kept_bytes = sum([led.metadata_bytes for led in self._led.values()])
         return kept_bytes + size_bytes <= self._local.config.odradek_group_metadata_bytes_max
 
     def exists(self, topic: str, partition: int) -> bool:

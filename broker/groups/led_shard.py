@@ -7,7 +7,7 @@ appended, answers are given, and groups are looked at when their deadlines come.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.group_records import GroupRecord, decode_record, encode_record
@@ -16,7 +16,7 @@ from odradek.protocol.schema import Message
 from ..coordinators.codec import RecordCodec
 from ..coordinators.loading import CoordinatorLoader
 from ..coordinators.log import CoordinatorLog
-from ..core.groups.effects import AppendGroupRecords, Effect, Reply
+from ..core.groups.effects import AppendGroupRecords, Caller, Effect, Reply
 from ..core.groups.moment import Moment
 from ..core.groups.shard import Shard
 from ..runtime import Clock, Offload
@@ -26,7 +26,10 @@ log = logging.getLogger(__name__)
 
 GROUP_RECORDS: Final = RecordCodec(encode_record, decode_record)
 
-Ask = Callable[[Shard, Reply, Moment], Sequence[Effect]]
+T = TypeVar("T")
+
+Decide = Callable[[Shard, T, Caller, Reply, Moment], Sequence[Effect]]
+"""What a shard does with a request (T): one of its methods."""
 
 
 class LedShard:
@@ -47,10 +50,12 @@ class LedShard:
         """Now."""
         return Moment(self._clock.now_ms(), self._clock.wall_ms())
 
-    def ask(self, group_id: str, ask: Ask) -> Message | asyncio.Future[Message]:
+    def ask(
+        self, decide: Decide[T], group_id: str, request: T, caller: Caller
+    ) -> Message | asyncio.Future[Message]:
         """Let the shard decide; the answer, or what it will come by."""
         reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self.run(group_id, ask(self.shard, reply, self.moment()))
+        self.run(group_id, decide(self.shard, request, caller, reply, self.moment()))
         return reply.result() if reply.done() and not reply.cancelled() else reply
 
     def run(self, group_id: str | None, effects: Sequence[Effect]) -> None:
@@ -82,8 +87,9 @@ class LedShard:
         self.metadata_bytes += kept_bytes - self._metadata_bytes.pop(group_id, 0)
         if kept_bytes:
             self._metadata_bytes[group_id] = kept_bytes
-        if group is not None and group.wake_ms is not None:
-            self._alarms.set(group_id, group.wake_ms)
+        wake_ms = None if group is None else group.wake_ms
+        if wake_ms is not None:
+            self._alarms.set(group_id, wake_ms)
 
     def _on_alarm(self, group_id: str) -> None:
         self.run(group_id, self.shard.on_time(group_id, self.moment()))

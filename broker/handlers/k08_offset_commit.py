@@ -4,10 +4,10 @@ Kafka keeps what v0 commits in ZooKeeper; here all versions mean the same.
 """
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.k08_offset_commit import OffsetCommitRequest
+from odradek.protocol.messages.k08_offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 from ..core.groups.offsets_answers import refuse_commit, there_in
-from ..groups.coordinator import caller_of
+from ..core.groups.shard import Shard
 from ..net.call import Call
 from ..node import Node
 from . import Answer
@@ -16,11 +16,10 @@ from . import Answer
 def handle(request: OffsetCommitRequest, call: Call, node: Node) -> Answer:
     """Let the group decide, unless there is none of the partitions."""
     exists = node.groups.exists
+
+    def refused(code: ErrorCode) -> OffsetCommitResponse:
+        return refuse_commit(request, code, exists)
+
     if not there_in(request, exists):
-        return refuse_commit(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, exists)
-    caller = caller_of(call)
-    return node.groups.ask(
-        request.group_id,
-        lambda shard, reply, moment: shard.commit_offsets(request, caller, reply, moment),
-        lambda code: refuse_commit(request, code, exists),
-    )
+        return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return node.groups.ask(Shard.commit_offsets, request.group_id, request, call, refused)

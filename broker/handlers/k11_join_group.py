@@ -4,7 +4,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
 
 from ..core.groups.classic_answers import join_refused
-from ..groups.coordinator import caller_of
+from ..core.groups.shard import Shard
 from ..net.call import Call
 from ..node import Node
 from . import Answer
@@ -20,9 +20,4 @@ def handle(request: JoinGroupRequest, call: Call, node: Node) -> Answer:
         return refused(ErrorCode.INVALID_GROUP_ID)
     if not node.groups.has_room(sum(len(p.name) + len(p.metadata) for p in request.protocols)):
         return refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
-    caller = caller_of(call)
-    return node.groups.ask(
-        request.group_id,
-        lambda shard, reply, moment: shard.join(request, caller, reply, moment),
-        refused,
-    )
+    return node.groups.ask(Shard.join, request.group_id, request, call, refused)

@@ -3,7 +3,7 @@
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 
-from ..groups.coordinator import caller_of
+from ..core.groups.shard import Shard
 from ..net.call import Call
 from ..node import Node
 from . import Answer
@@ -13,12 +13,7 @@ def handle(request: HeartbeatRequest, call: Call, node: Node) -> Answer:
     """Let the group decide; while groups are loaded everybody is told that all is well."""
     if not request.group_id:
         return _refused(ErrorCode.INVALID_GROUP_ID)
-    caller = caller_of(call)
-    return node.groups.ask(
-        request.group_id,
-        lambda shard, reply, moment: shard.heartbeat(request, caller, reply, moment),
-        _refused,
-    )
+    return node.groups.ask(Shard.heartbeat, request.group_id, request, call, _refused)
 
 
 def _refused(code: ErrorCode) -> HeartbeatResponse:

@@ -4,7 +4,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest
 
 from ..core.groups.classic_answers import leave_refused
-from ..groups.coordinator import caller_of
+from ..core.groups.shard import Shard
 from ..net.call import Call
 from ..node import Node
 from . import Answer
@@ -14,9 +14,4 @@ def handle(request: LeaveGroupRequest, call: Call, node: Node) -> Answer:
     """Let the group decide."""
     if not request.group_id:
         return leave_refused(ErrorCode.INVALID_GROUP_ID)
-    caller = caller_of(call)
-    return node.groups.ask(
-        request.group_id,
-        lambda shard, reply, moment: shard.leave(request, caller, reply, moment),
-        leave_refused,
-    )
+    return node.groups.ask(Shard.leave, request.group_id, request, call, leave_refused)

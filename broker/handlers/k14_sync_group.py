@@ -4,7 +4,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 
 from ..core.groups.classic_answers import sync_refused
-from ..groups.coordinator import caller_of
+from ..core.groups.shard import Shard
 from ..net.call import Call
 from ..node import Node
 from . import Answer
@@ -14,12 +14,7 @@ def handle(request: SyncGroupRequest, call: Call, node: Node) -> Answer:
     """Let the group decide; while groups are loaded the member shall join again."""
     if not request.group_id:
         return _refused(ErrorCode.INVALID_GROUP_ID)
-    caller = caller_of(call)
-    return node.groups.ask(
-        request.group_id,
-        lambda shard, reply, moment: shard.sync(request, caller, reply, moment),
-        _refused,
-    )
+    return node.groups.ask(Shard.sync, request.group_id, request, call, _refused)
 
 
 def _refused(code: ErrorCode) -> SyncGroupResponse:

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k42_delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -10,6 +11,7 @@ from odradek.protocol.messages.k42_delete_groups import (
 )
 from odradek.protocol.schema import Message
 
+from ..core.groups.shard import Shard
 from ..net.call import Call
 from ..node import Node
 
@@ -20,7 +22,7 @@ async def handle(request: DeleteGroupsRequest, call: Call, node: Node) -> Delete
     """Delete each group once."""
     answers: list[Message | asyncio.Future[Message]] = []
     for name in dict.fromkeys(request.groups_names):
-        answers.append(_delete(name, node))
+        answers.append(_delete(name, call, node))
         if len(answers) % TURN_GROUPS_MAX == 0:
             await asyncio.sleep(0)
     results: list[DeletableGroupResult] = []
@@ -31,11 +33,9 @@ async def handle(request: DeleteGroupsRequest, call: Call, node: Node) -> Delete
     return DeleteGroupsResponse(results=results)
 
 
-def _delete(group_id: str, node: Node) -> Message | asyncio.Future[Message]:
-    return node.groups.ask(
-        group_id,
-        lambda shard, reply, moment: shard.delete(group_id, reply, moment),
-        lambda code: DeleteGroupsResponse(
-            results=[DeletableGroupResult(group_id=group_id, error_code=code)]
-        ),
-    )
+def _delete(group_id: str, call: Call, node: Node) -> Message | asyncio.Future[Message]:
+    def refused(code: ErrorCode) -> DeleteGroupsResponse:
+        result = DeletableGroupResult(group_id=group_id, error_code=code)
+        return DeleteGroupsResponse(results=[result])
+
+    return node.groups.ask(Shard.delete, group_id, group_id, call, refused)

@@ -6,7 +6,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 from ..core.groups.consumer_request import refusal
-from ..groups.coordinator import caller_of
+from ..core.groups.shard import Shard
 from ..net.call import Call
 from ..node import Node
 from . import Answer
@@ -24,9 +24,4 @@ def handle(request: ConsumerGroupHeartbeatRequest, call: Call, node: Node) -> An
     said_bytes += len(request.subscribed_topic_regex or "")
     if said_bytes and not node.groups.has_room(said_bytes):
         return refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, "odradek.group.metadata.bytes.max")
-    caller = caller_of(call)
-    return node.groups.ask(
-        request.group_id,
-        lambda shard, reply, moment: shard.consumer_heartbeat(request, caller, reply, moment),
-        refusal,
-    )
+    return node.groups.ask(Shard.consumer_heartbeat, request.group_id, request, call, refusal)

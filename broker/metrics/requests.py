@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 
 class RequestCounts:
-    """Of one API, since the broker began. Each only rises."""
+    """Of one API, since the broker began. Each only rises; the dispatcher counts."""
 
     __slots__ = ("count", "received_bytes", "sent_bytes", "total_ms")
 
@@ -14,19 +14,9 @@ class RequestCounts:
         self.received_bytes = 0
         """Of their frames, without the size in front."""
         self.sent_bytes = 0
-        """Of the answers, likewise."""
+        """Of the answers, likewise. A Produce with acks=0 has none."""
         self.total_ms = 0
-        """From a whole frame to its answer: also while an answer waits, as Kafka's TotalTimeMs."""
-
-    def received(self, size_bytes: int) -> None:
-        """A request has come."""
-        self.count += 1
-        self.received_bytes += size_bytes
-
-    def answered(self, size_bytes: int, took_ms: int) -> None:
-        """An answer goes out. A Produce with acks=0 has none."""
-        self.sent_bytes += size_bytes
-        self.total_ms += took_ms
+        """From a request's last bytes to its answer, waits included, as Kafka's TotalTimeMs."""
 
 
 class RequestMetrics(dict[str, RequestCounts]):

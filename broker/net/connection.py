@@ -201,7 +201,7 @@ class Connection(ABC):
 
     def _handle_frames(self) -> None:
         frames, dispatcher = self.frames, self.dispatcher
-        self.gather()
+        self.is_gathering = True
         try:
             while not self.is_sending and (frame := frames.next_frame()) is not None:
                 with frame:

@@ -50,6 +50,9 @@ _PRODUCE_START: Final = PRODUCE_KEY.to_bytes(2, "big")
 class ClientConnection(Client, Protocol):
     """The client's connection, as its dispatcher sees it."""
 
+    active_ms: int
+    """When bytes last came or went, by the monotonic clock."""
+
     def send(self, out: Writer) -> None:
         """Send a whole frame with its splices, behind all earlier ones."""
 
@@ -129,7 +132,6 @@ class Dispatcher:
             raise UnsupportedVersion(f"unknown API key {api_key}")
         if not api.first <= version <= api.last:
             if api_key == API_VERSIONS_KEY:
-                self._node.metrics.requests[api.name].received(len(frame))
                 self._answer_unknown_api_versions(api, correlation_id)
                 return
             raise UnsupportedVersion(f"{api.name} v{version}")
@@ -141,8 +143,10 @@ class Dispatcher:
             client_id, position = read_client_id(frame, flexible=version >= api.flexible)
         request, _ = api.request.decode(frame, version, position)
         call, node = Call(version, client_id, self._client), self._node
-        came_at_ms = node.clock.now_ms()
-        node.metrics.requests[api.name].received(len(frame))
+        came_at_ms = self._client.active_ms
+        counts = node.metrics.requests[api.name]
+        counts.count += 1
+        counts.received_bytes += len(frame)
         try:
             answer = refusal(api, request, call, node)
             if answer is None:
@@ -231,9 +235,9 @@ class Dispatcher:
         flexible = version >= api.flexible and api.key != API_VERSIONS_KEY
         out = encode_response(response, version, correlation_id, flexible_header=flexible)
         node = self._node
-        size_bytes = len(out) - FRAME_SIZE.size + (out.spliced_bytes if out.splices else 0)
-        took_ms = node.clock.now_ms() - came_at_ms
-        node.metrics.requests[api.name].answered(size_bytes, took_ms)
+        counts = node.metrics.requests[api.name]
+        counts.sent_bytes += FRAME_SIZE.unpack_from(out)[0]
+        counts.total_ms += node.clock.now_ms() - came_at_ms
         self._client.send(out)
 
     def _answer_unknown_api_versions(self, api: Api, correlation_id: int) -> None:
@@ -243,4 +247,4 @@ class Dispatcher:
         own = ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last)
         code = ErrorCode.UNSUPPORTED_VERSION
         response = ApiVersionsResponse(error_code=code, api_keys=[own])
-        self._send(api, 0, correlation_id, response, self._node.clock.now_ms())
+        self._send(api, 0, correlation_id, response, self._client.active_ms)

@@ -132,7 +132,8 @@ class ClassicGroup(Rebalances):
         """Answer a JoinGroup, or park it until the next generation begins."""
         self.begin(now_ms, wall_ms)
         join(self, Joining.read(request, caller, reply))
-        if self.wake_ms is not None and self.wake_ms <= now_ms:
+        wake_ms = self.deadlines.wake_ms
+        if wake_ms is not None and wake_ms <= now_ms:
             self.run_deadlines()  # with an initial delay of 0 the generation begins right away
         return self.take_effects()
 

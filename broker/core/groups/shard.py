@@ -226,7 +226,7 @@ class Shard:
         return answer
 
     def delete_offsets(
-        self, request: OffsetDeleteRequest, reply: Reply, moment: Moment
+        self, request: OffsetDeleteRequest, caller: Caller, reply: Reply, moment: Moment
     ) -> Sequence[Effect]:
         """OffsetDelete."""
         group = self._found(request.group_id, moment)
@@ -260,7 +260,9 @@ class Shard:
             return group.describe()
         return DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value)
 
-    def delete(self, group_id: str, reply: Reply, moment: Moment) -> Sequence[Effect]:
+    def delete(
+        self, group_id: str, caller: Caller, reply: Reply, moment: Moment
+    ) -> Sequence[Effect]:
         """DeleteGroups of one group: its offsets are gone first, in as many batches as it takes."""
         group = self._found(group_id, moment)
         try:

@@ -116,5 +116,5 @@ def test_a_group_without_members_goes_with_its_last_offset() -> None:
     assert GROUP in shard.groups
     delete = delete_of(("t0", 0))
     delete.group_id = GROUP
-    run(shard.delete_offsets(delete, object(), NOW))
+    run(shard.delete_offsets(delete, CALLER, object(), NOW))
     assert GROUP not in shard.groups
