@@ -14,7 +14,7 @@ from odradek.protocol.schema import Message
 from odradek.storage.errors import LogDirFailed
 
 from ..coordination.interface import Session
-from ..core.groups.effects import Caller
+from ..core.effects import Caller
 from ..core.groups.group import TopicImage
 from ..core.groups.member_ids import MemberIds
 from ..core.partition import Partition
@@ -25,12 +25,16 @@ from ..tasks import TaskSupervisor
 from .partitions import GroupPartitions
 
 if TYPE_CHECKING:
+    from odradek.protocol.group_records import GroupRecord
+
     from ..administration.dynamic_configs import DynamicConfigs
     from ..administration.topics import Topics
+    from ..coordinators.led_partition import Decide, LedPartition
     from ..core.groups.settings import GroupSettings
     from ..core.groups.shard import Shard
     from ..local_broker import LocalBroker
-    from .led_shard import Decide, LedShard
+
+    LedShard = LedPartition[Shard, GroupRecord]
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +151,7 @@ class GroupCoordinator:
 
     def ask(
         self,
-        decide: "Decide[T]",
+        decide: "Decide[Shard, T]",
         group_id: str,
         request: T,
         call: Call,
@@ -169,7 +173,7 @@ class GroupCoordinator:
 
         Raises: Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS).
         """
-        return self._led_of(group_id).shard
+        return self._led_of(group_id).machine
 
     def _led_of(self, group_id: str) -> "LedShard":
         number = self._partitions.of(group_id)
@@ -185,7 +189,7 @@ class GroupCoordinator:
 
     def shards(self) -> Iterator["Shard"]:
         """All that are loaded."""
-        return (led.shard for led in self._loaded())
+        return (led.machine for led in self._loaded())
 
     @property
     def is_loading(self) -> bool:
@@ -197,7 +201,7 @@ class GroupCoordinator:
 
     def has_room(self, size_bytes: int) -> bool:
         """Whether a member may join that says this much of itself."""
-        kept_bytes = sum([led.metadata_bytes for led in self._led.values()])
+        kept_bytes = sum([led.machine.metadata_bytes for led in self._led.values()])
         return kept_bytes + size_bytes <= self._local.config.odradek_group_metadata_bytes_max
 
     def exists(self, topic: str, partition: int) -> bool:
@@ -208,9 +212,10 @@ class GroupCoordinator:
 
     def lead(self, partition: Partition) -> None:
         """This broker has become the leader of a partition of `__consumer_offsets`."""
+        from ..coordinators.led_partition import LedPartition
         from ..coordinators.log import CoordinatorLog
         from ..core.groups.shard import Shard
-        from .led_shard import GROUP_RECORDS, LedShard
+        from .records import GROUP_RECORDS
 
         number = partition.log.partition
         if number in self._led or not partition.is_leader:
@@ -226,7 +231,7 @@ class GroupCoordinator:
             commit_timeout_ms=local.config.offsets_commit_timeout_ms,
             note_failure=local.replicas.note_failure,
         )
-        led = self._led[number] = LedShard(shard, group_log, local.clock)
+        led = self._led[number] = LedPartition(shard, group_log, local.clock)
         self._tasks.spawn(self._load(led), f"load {GROUP_OFFSETS_TOPIC}-{number}")
 
     def _begin_to_count(self) -> asyncio.Task[None]:
@@ -248,13 +253,21 @@ class GroupCoordinator:
         local = self._local
         await asyncio.wait([self._begin_to_count()])
         try:
-            await led.load(
+            loaded = await led.load(
                 local.runtime.offload,
                 buffer_bytes=local.config.offsets_load_buffer_size,
                 decompressed_bytes_max=local.config.odradek_decompressed_batch_bytes_max,
             )
         except LogDirFailed as error:
             local.replicas.take_offline(error)
+            return
+        if loaded is not None and (loaded.record_count or loaded.skipped_count):
+            log.info(
+                "groups loaded partition=%d groups=%d records=%d skipped=%d ms=%d",
+                led.machine.partition,
+                len(led.machine.groups),
+                *loaded,
+            )
 
     def _settings(self, group_id: str) -> "GroupSettings":
         from .settings import group_settings
@@ -276,7 +289,7 @@ class GroupCoordinator:
         if topic == GROUP_OFFSETS_TOPIC:
             self._partitions.forget()
         for led in self._loaded():
-            led.run(None, led.shard.forget_topic(topic))
+            led.run(None, led.machine.forget_topic(topic))
 
     async def expire_forever(self) -> None:
         """Remove offsets that nobody has used for too long, and groups that are left with none."""
@@ -287,7 +300,7 @@ class GroupCoordinator:
     def expire(self) -> None:
         """Do it once."""
         for led in self._loaded():
-            led.run(None, led.shard.expire(led.moment()))
+            led.run(None, led.machine.expire(led.moment()))
 
     def close(self) -> None:
         """Stop all alarms, and what is being loaded."""

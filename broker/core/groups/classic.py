@@ -28,6 +28,7 @@ from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest
 from odradek.protocol.messages.k14_sync_group import SyncGroupRequest
 from odradek.protocol.messages.k15_describe_groups import DescribedGroup, DescribedGroupMember
 
+from ..effects import Caller, Effect, Reply
 from .classic_join import join
 from .classic_joining import Joining
 from .classic_leave import leave
@@ -37,7 +38,6 @@ from .classic_records import CONSUMER, generation_tombstone, members_from, subsc
 from .classic_state import ClassicState
 from .classic_sync import check_generation, heartbeat, sync
 from .deadlines import Deadlines
-from .effects import Caller, Effect, Reply
 from .group import OffsetOwner, TopicPartition
 from .settings import ClassicSettings
 

@@ -9,13 +9,14 @@ from odradek.protocol.group_records.classic import GroupMetadataValue
 from odradek.protocol.messages.k11_join_group import JoinGroupResponse, JoinGroupResponseMember
 from odradek.protocol.messages.k14_sync_group import SyncGroupResponse
 
+from ..effects import Answer, AppendRecords, Effect
 from .classic_answers import join_refused, protocol_name_of, sync_refused
 from .classic_member import ClassicMember, Parked
 from .classic_records import generation_record
 from .classic_roster import Roster
 from .classic_state import ClassicState
+from .codes import group_code_of
 from .deadlines import Deadlines
-from .effects import Answer, AppendGroupRecords, Effect, group_code_of
 from .journal import Journal
 from .settings import ClassicSettings
 
@@ -162,7 +163,7 @@ class ClassicBase:
     ) -> None:
         """Write the group; `then` hears the code for the clients."""
         record = self.record(assignments)
-        self.effects.append(AppendGroupRecords([record], lambda code: then(_client_code(code))))
+        self.effects.append(AppendRecords([record], lambda code: then(_client_code(code))))
 
     def record(self, assignments: Mapping[str, bytes]) -> GroupRecord:
         """The group as it is written."""

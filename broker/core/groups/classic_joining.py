@@ -4,9 +4,9 @@ from typing import Final, NamedTuple
 
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest
 
+from ..effects import Caller, Reply
 from .classic_member import ClassicMember, ClassicProtocols, Parked
 from .classic_roster import Roster
-from .effects import Caller, Reply
 
 REASON_SIZE_MAX: Final = 255
 """Characters of what a client gives as its reason that are kept and logged: no client of Kafka's

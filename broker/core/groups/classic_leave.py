@@ -3,11 +3,11 @@
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest, MemberIdentity
 
+from ..effects import Answer, Reply
 from .classic_answers import leave_answer, leave_refused, members_of
 from .classic_joining import REASON_SIZE_MAX
 from .classic_rebalance import Rebalances
 from .classic_state import ClassicState
-from .effects import Answer, Reply
 
 
 def leave(group: Rebalances, request: LeaveGroupRequest, version: int, reply: Reply) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .effects import Reply
+from ..effects import Reply
 
 ClassicProtocols = list[tuple[str, bytes]]
 """What a member can do, the preferred one first: names, with metadata that is the clients' own."""

@@ -21,11 +21,11 @@ from typing import Final
 
 from odradek.protocol.errors import ErrorCode
 
+from ..effects import Effect
 from .classic_base import ClassicBase, Phase
 from .classic_member import ClassicMember
 from .classic_records import subscribed_topics
 from .classic_state import TRANSITIONS, ClassicState
-from .effects import Effect
 from .settings import ClassicSettings
 
 log = logging.getLogger(__name__)

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 
+from ..effects import Effect
 from .classic_answers import join_refused, protocol_name_of
 from .classic_joining import Joining
 from .classic_member import ClassicMember, ClassicProtocols
 from .classic_rebalance import Rebalances
 from .classic_state import ClassicState
-from .effects import Effect
 
 log = logging.getLogger(__name__)
 

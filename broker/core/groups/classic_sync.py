@@ -8,12 +8,12 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.k14_sync_group import SyncGroupRequest
 
+from ..effects import Effect
 from .classic_answers import sync_refused
 from .classic_base import Phase
 from .classic_member import ClassicMember, Parked
 from .classic_rebalance import Rebalances
 from .classic_state import ClassicState
-from .effects import Effect
 
 log = logging.getLogger(__name__)
 

@@ -28,6 +28,8 @@ from odradek.protocol.messages.k68_consumer_group_heartbeat import (
 )
 from odradek.protocol.messages.k69_consumer_group_describe import DescribedGroup
 
+from ..effects import Answer, AppendRecords, Caller, Effect, Reply
+from .codes import group_code_of
 from .consumer_checks import check_commit, check_fetch
 from .consumer_describe import describe_group
 from .consumer_lookup import check_size, leaving_member, member_of
@@ -59,7 +61,6 @@ from .consumer_steps import (
     why_rebalance,
 )
 from .deadlines import Deadlines
-from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
 from .group import OffsetOwner, TopicPartition, TopicsImage
 from .journal import Journal
 from .settings import ConsumerSettings
@@ -212,7 +213,7 @@ class ConsumerGroup:
             after()
 
         if draft.records:
-            return [AppendGroupRecords(draft.records, finish, appended)]
+            return [AppendRecords(draft.records, finish, appended)]
         appended()
         return finish(ErrorCode.NONE)
 

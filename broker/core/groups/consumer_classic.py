@@ -19,14 +19,15 @@ from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest, MemberIdentity
 from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 
+from ..effects import Answer, Caller, Effect, Reply
 from .classic_answers import leave_answer, leave_refused, members_of, sync_refused
 from .classic_records import CONSUMER
 from .classic_sync import lacks_protocol
+from .codes import group_code_of
 from .consumer import ConsumerGroup
 from .consumer_lookup import static_member, unknown_member
 from .consumer_member import ConsumerMember, MemberState, partitions_of
 from .consumer_state import GroupState, Timer
-from .effects import Answer, Caller, Effect, Reply, group_code_of
 from .embedded import read_version, write_assignment
 
 

@@ -14,9 +14,11 @@ from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
 from odradek.protocol.group_records.consumer import ClassicMemberMetadata, ClassicProtocol
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
 
+from ..effects import Answer, Caller, Effect, Reply
 from .classic_answers import join_refused
 from .classic_joining import Joining
 from .classic_records import CONSUMER
+from .codes import group_code_of
 from .consumer import ConsumerGroup
 from .consumer_lookup import check_size, static_member
 from .consumer_member import ConsumerMember
@@ -31,7 +33,6 @@ from .consumer_steps import (
     update_epoch,
     why_rebalance,
 )
-from .effects import Answer, Caller, Effect, Reply, group_code_of
 from .embedded import read_subscription
 from .group import TopicsImage
 from .migration import Migration

@@ -11,9 +11,9 @@ from odradek.protocol.messages.k68_consumer_group_heartbeat import (
     TopicPartitions,
 )
 
+from ..effects import Caller
 from .consumer_member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember
 from .consumer_reconcile import Owned
-from .effects import Caller
 from .settings import ConsumerSettings
 
 OWN_MEMBER_ID_VERSION_FIRST: Final = 1

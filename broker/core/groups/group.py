@@ -8,7 +8,7 @@ from .journal import Journal
 if TYPE_CHECKING:
     from odradek.protocol.group_records import GroupRecord
 
-    from .effects import Effect
+    from ..effects import Effect
 
 
 TopicPartition = tuple[str, int]

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from odradek.protocol.group_records import GroupRecord, classic
 
+from ..moment import Moment
 from .consumer import ConsumerGroup
 from .group import Group
 from .makers import GroupMakers
-from .moment import Moment
 from .offsets import Offsets
 
 

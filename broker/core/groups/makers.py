@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from odradek.protocol.group_records.classic import GroupMetadataValue
 
+from ..moment import Moment
 from .classic import ClassicGroup
 from .consumer import ConsumerGroup
 from .group import TopicsImage
 from .member_ids import MemberIds
-from .moment import Moment
 from .settings import GroupSettings
 
 

@@ -22,11 +22,13 @@ from odradek.protocol.group_records.consumer import ClassicMemberMetadata, Class
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest
 from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
+from ..effects import Answer, AppendRecords, Caller, Effect, Reply
 from .classic import ClassicGroup
 from .classic_answers import join_refused
 from .classic_member import ClassicMember
 from .classic_records import CONSUMER, generation_tombstone, subscribed_topics
 from .classic_state import ClassicState
+from .codes import group_code_of
 from .consumer import ConsumerGroup, Finish
 from .consumer_member import (
     ConsumerMember,
@@ -43,7 +45,6 @@ from .consumer_records import (
 from .consumer_request import check_request, refusal
 from .consumer_state import Draft, GroupState, Timer
 from .consumer_steps import hash_of
-from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
 from .embedded import read_assignment, read_subscription, read_version, write_assignment
 from .group import Group
 from .makers import GroupMakers
@@ -213,7 +214,7 @@ class Migration:
                 return [Answer(reply, join_refused(caller.version, group_code_of(code)))]
             return classic.join(request, caller, reply, max(now_ms, classic.now_ms), wall_ms)
 
-        return [AppendGroupRecords(group_tombstones(group.state), then, appended)]
+        return [AppendRecords(group_tombstones(group.state), then, appended)]
 
     def downgrade(
         self,
@@ -290,7 +291,7 @@ class Migration:
             return [*classic.take_effects(), *finish(code)]
 
         tombstones = group_tombstones(draft.state)
-        return [AppendGroupRecords([*draft.records, *tombstones, written], then, appended)]
+        return [AppendRecords([*draft.records, *tombstones, written], then, appended)]
 
     def _fill(
         self,
@@ -346,18 +347,18 @@ def _with_conversion(
     """Put records in front of those of a decision; without such records nothing is converted."""
     found: list[Effect] = []
     for effect in effects:
-        if isinstance(effect, AppendGroupRecords):
+        if isinstance(effect, AppendRecords):
             effect = _converting(effect, before, converted, answers)
         found.append(effect)
     return found
 
 
 def _converting(
-    append: AppendGroupRecords,
+    append: AppendRecords,
     before: Sequence[GroupRecord],
     converted: Callable[[], None],
     answers: Callable[[], Sequence[Effect]],
-) -> AppendGroupRecords:
+) -> AppendRecords:
     is_converted = False
 
     def appended() -> None:
@@ -370,4 +371,4 @@ def _converting(
     def then(code: ErrorCode) -> Sequence[Effect]:
         return [*(answers() if is_converted else ()), *append.then(code)]
 
-    return AppendGroupRecords([*before, *append.records], then, appended)
+    return AppendRecords([*before, *append.records], then, appended)

@@ -22,7 +22,8 @@ from odradek.protocol.messages.k08_offset_commit import (
 from odradek.protocol.messages.k09_offset_fetch import OffsetFetchResponseTopics
 from odradek.protocol.messages.k47_offset_delete import OffsetDeleteRequest
 
-from .effects import Answer, AppendGroupRecords, Effect, Reply, group_code_of, offset_code_of
+from ..effects import Answer, AppendRecords, Effect, Reply
+from .codes import group_code_of, offset_code_of
 from .group import TopicPartition
 from .offsets_answers import (
     Exists,
@@ -81,11 +82,11 @@ class OffsetWrite:
             offsets._slot(record.key).pending += 1
 
     def appended(self) -> None:
-        """The log has taken the records: for `AppendGroupRecords.appended`."""
+        """The log has taken the records: for `AppendRecords.appended`."""
         self._number = self._offsets._next_number()
 
     def settled(self, code: ErrorCode) -> None:
-        """They are committed (NONE), or were refused: for `AppendGroupRecords.then`."""
+        """They are committed (NONE), or were refused: for `AppendRecords.then`."""
         for record in self.records:
             slot = self._offsets._slot(record.key)
             assert slot.pending > 0, "settled twice"
@@ -264,7 +265,7 @@ class Offsets:
             write.settled(code)
             return answer(code)
 
-        return [AppendGroupRecords(records, then, write.appended)]
+        return [AppendRecords(records, then, write.appended)]
 
     def _deletions(self, group_id: str, keys: Sequence[TopicPartition]) -> list[OffsetWrite]:
         size_bytes = len(group_id.encode()) + TOMBSTONE_BYTES_MAX

@@ -5,7 +5,7 @@ whether there is such a group, of which kind it is. The rest is the business of 
 and of `Offsets`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.group_records import GroupRecord
@@ -31,21 +31,22 @@ from odradek.protocol.messages.k69_consumer_group_describe import (
     DescribedGroup as DescribedConsumerGroup,
 )
 
+from ..effects import Answer, AppendRecords, Caller, Effect, Reply
+from ..moment import Moment
 from . import consumer_classic, consumer_classic_join
 from .classic import ClassicGroup
 from .classic_answers import join_refused, leave_answer, sync_refused
 from .classic_state import ClassicState
+from .codes import group_code_of
 from .consumer import ConsumerGroup
 from .consumer_checks import CONSUMER_GROUPS_VERSION_FIRST
 from .consumer_member import JOIN_EPOCH
 from .consumer_request import check_request, refusal
-from .effects import Answer, AppendGroupRecords, Caller, Effect, Reply, group_code_of
 from .group import Group, OffsetOwner, TopicPartition, TopicsImage
 from .loading import LoadingGroups
 from .makers import GroupMakers
 from .member_ids import MemberIds
 from .migration import Migration
-from .moment import Moment
 from .offsets import Offsets, OffsetWrite
 from .offsets_answers import refuse_commit, refuse_delete, there_in
 from .settings import GroupSettings
@@ -70,6 +71,9 @@ class Shard:
         self._migration = Migration(self.groups, self._makers)
         self._topics = topics
         self._loading: LoadingGroups | None = None
+        self.metadata_bytes = 0
+        """What the members of all groups have said of themselves."""
+        self._metadata_bytes: dict[str, int] = {}
 
     # Members of classic groups.
 
@@ -281,10 +285,20 @@ class Shard:
             last.settled(code)
             return [_deleted(reply, group_id, group_code_of(code))]
 
-        end = AppendGroupRecords([*last.records, *group.tombstones()], then, appended)
+        end = AppendRecords([*last.records, *group.tombstones()], then, appended)
         return [*map(_keep, others), end]
 
     # Time.
+
+    @property
+    def ids(self) -> Iterable[str]:
+        """Of all groups."""
+        return self.groups
+
+    def wake_ms(self, group_id: str) -> int | None:
+        """When a group is to be looked at, or None."""
+        group = self.groups.get(group_id)
+        return None if group is None else group.wake_ms
 
     def on_time(self, group_id: str, moment: Moment) -> Sequence[Effect]:
         """Do what a group's deadlines demand."""
@@ -313,14 +327,14 @@ class Shard:
             done = is_there and group.is_empty and not self.offsets.has(group.group_id)
             return [self._end(group)] if done else ()
 
-        return AppendGroupRecords((), then)
+        return AppendRecords((), then)
 
     def _end(self, group: Group) -> Effect:
         def appended() -> None:
             if self.groups.get(group.group_id) is group and group.is_empty:
                 del self.groups[group.group_id]
 
-        return AppendGroupRecords(group.tombstones(), lambda code: (), appended)
+        return AppendRecords(group.tombstones(), lambda code: (), appended)
 
     def forget_topic(self, topic: str) -> list[Effect]:
         """A topic is gone, and with it the offsets in it."""
@@ -341,6 +355,7 @@ class Shard:
                 self.groups[group.group_id] = group
                 if isinstance(group, ConsumerGroup):
                     self._migration.watch(group)
+                self._note_metadata(group.group_id)
             self._loading = None
 
     def unload(self) -> list[Effect]:
@@ -366,11 +381,19 @@ class Shard:
         if isinstance(group, ClassicGroup):
             group.now_ms = moment.now_ms
 
-    def drop_if_unused(self, group_id: str) -> None:
-        """Forget a group that was made for a request that was refused."""
+    def settled(self, group_id: str) -> None:
+        """A request was dealt with: forget the group if it was made for one that was refused."""
         group = self.groups.get(group_id)
         if group is not None and group.is_unused and not self.offsets.has(group_id):
             del self.groups[group_id]
+        self._note_metadata(group_id)
+
+    def _note_metadata(self, group_id: str) -> None:
+        group = self.groups.get(group_id)
+        kept_bytes = 0 if group is None else group.metadata_bytes
+        self.metadata_bytes += kept_bytes - self._metadata_bytes.pop(group_id, 0)
+        if kept_bytes:
+            self._metadata_bytes[group_id] = kept_bytes
 
     def _new_classic(self, group_id: str, moment: Moment) -> ClassicGroup:
         group = self.groups[group_id] = self._makers.classic(group_id, moment.wall_ms)
@@ -383,9 +406,9 @@ def _deleted(reply: Reply, group_id: str, code: ErrorCode) -> Answer:
     return Answer(reply, DeleteGroupsResponse(results=[result]))
 
 
-def _keep(write: OffsetWrite) -> AppendGroupRecords:
+def _keep(write: OffsetWrite) -> AppendRecords:
     def then(code: ErrorCode) -> Sequence[Effect]:
         write.settled(code)
         return ()
 
-    return AppendGroupRecords(write.records, then, write.appended)
+    return AppendRecords(write.records, then, write.appended)

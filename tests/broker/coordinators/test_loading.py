@@ -8,7 +8,7 @@ import pytest
 
 from odradek.broker.coordinators.loading import CoordinatorLoader
 from odradek.broker.core.partition import Partition
-from odradek.broker.groups.led_shard import GROUP_RECORDS
+from odradek.broker.groups.records import GROUP_RECORDS
 from odradek.protocol.group_records import GroupRecord, classic, encode_record
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.records import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from odradek.broker.coordinators.log import CoordinatorLog
 from odradek.broker.core.partition import Partition
-from odradek.broker.groups.led_shard import GROUP_RECORDS
+from odradek.broker.groups.records import GROUP_RECORDS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.group_records import GroupRecord, classic
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest

@@ -51,7 +51,7 @@ async def joined(client: Client, group_id: str = "g") -> tuple[str, int]:
 def ring(broker: RunningBroker) -> None:
     """Look at the group now: its timer knows nothing of a clock that was moved."""
     led = broker.node.groups._led[0]
-    led.run("g", led.shard.on_time("g", led.moment()))
+    led.run("g", led.machine.on_time("g", led.moment()))
 
 
 async def offset_of(client: Client, group_id: str = "g", topic: str = "orders") -> int:
@@ -252,7 +252,7 @@ async def test_members_have_only_so_much_to_say(broker: RunningBroker) -> None:
     assert (await client.ask(join("late", topics=["x" * 20]), 3)).error_code == full
     await client.ask(consumer_heartbeat("new", "m", -1), 1)
     led = broker.node.groups._led[0]
-    assert led.metadata_bytes == led.shard.groups["g"].metadata_bytes > 0
+    assert led.machine.metadata_bytes == led.machine.groups["g"].metadata_bytes > 0
     assert (await client.ask(join("late", topics=["x" * 20]), 3)).error_code == 0
 
 

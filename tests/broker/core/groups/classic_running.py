@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TypeVar, cast
 
+from odradek.broker.core.effects import AppendRecords, Caller, Effect
 from odradek.broker.core.groups.classic import ClassicGroup
-from odradek.broker.core.groups.effects import AppendGroupRecords, Caller, Effect
 from odradek.broker.core.groups.settings import ClassicSettings
 from odradek.protocol.consumer_protocol import ConsumerProtocolSubscription
 from odradek.protocol.errors import ErrorCode
@@ -79,7 +79,7 @@ class Running:
         self.now_ms = 1_000
         self._ids = 0
         self.group = ClassicGroup(GROUP, lambda: self.settings, self.new_member_id, self.wall_ms)
-        self.appends: list[AppendGroupRecords] = []
+        self.appends: list[AppendRecords] = []
         self.holds_appends = False
         self.written: list[GroupMetadataValue] = []
         """What the log has taken."""
@@ -204,7 +204,7 @@ class Running:
     def do(self, effects: object, version: int | None) -> None:
         """Do what the group wants done, in order."""
         for effect in cast(list[Effect], effects):
-            if isinstance(effect, AppendGroupRecords):
+            if isinstance(effect, AppendRecords):
                 self.appends.append(effect)
                 if not self.holds_appends:
                     self.finish_append()

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from odradek.broker.core.effects import Answer, Caller, Effect
 from odradek.broker.core.groups.consumer import ConsumerGroup
 from odradek.broker.core.groups.consumer_state import GroupState
-from odradek.broker.core.groups.effects import Answer, Caller, Effect
 from odradek.broker.core.groups.group import TopicImage
 from odradek.broker.core.groups.settings import ConsumerSettings
 from odradek.protocol.errors import ErrorCode

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypedDict, Unpack
 
+from odradek.broker.core.effects import Answer, AppendRecords, Caller, Effect
 from odradek.broker.core.groups import consumer_classic
 from odradek.broker.core.groups.classic import ClassicGroup
 from odradek.broker.core.groups.consumer import ConsumerGroup
 from odradek.broker.core.groups.consumer_classic_join import join
-from odradek.broker.core.groups.effects import Answer, AppendGroupRecords, Caller, Effect
 from odradek.broker.core.groups.group import Group, TopicImage
 from odradek.broker.core.groups.makers import GroupMakers
 from odradek.broker.core.groups.member_ids import MemberIds
@@ -139,7 +139,7 @@ class World:
             if isinstance(effect, Answer):
                 self.answers[effect.reply] = effect.response
                 continue
-            assert isinstance(effect, AppendGroupRecords)
+            assert isinstance(effect, AppendRecords)
             assert effect.records
             if self.refuse is ErrorCode.NONE:
                 for record in effect.records:

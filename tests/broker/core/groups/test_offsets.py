@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.core.groups.effects import Answer, AppendGroupRecords, Effect
+from odradek.broker.core.effects import Answer, AppendRecords, Effect
 from odradek.broker.core.groups.offsets import TOMBSTONES_BYTES_MAX, Offsets
 from odradek.broker.core.groups.offsets_answers import (
     older_shape,
@@ -88,10 +88,10 @@ def commit(offsets: Offsets, *asked: tuple[Any, ...], **more: Any) -> list[Effec
     return offsets.commit("g", request, REPLY, exists=exists, wall_ms=NOW)
 
 
-def append_in(effects: Sequence[Effect]) -> AppendGroupRecords:
+def append_in(effects: Sequence[Effect]) -> AppendRecords:
     """The one effect, which is an append that the log takes."""
     (append,) = effects
-    assert isinstance(append, AppendGroupRecords)
+    assert isinstance(append, AppendRecords)
     assert append.appended is not None
     return append
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.broker.core.groups.effects import Answer, AppendGroupRecords, Effect
+from odradek.broker.core.effects import Answer, AppendRecords, Effect
 from odradek.broker.core.groups.offsets import Offsets, OffsetWrite
 from odradek.broker.core.groups.settings import OffsetSettings
 from odradek.protocol.errors import ErrorCode
@@ -121,7 +121,7 @@ class World:
             return []
 
         if write.records:
-            self.run([AppendGroupRecords(write.records, then, write.appended)])
+            self.run([AppendRecords(write.records, then, write.appended)])
 
     def run(self, effects: Sequence[Effect]) -> None:
         for effect in effects:

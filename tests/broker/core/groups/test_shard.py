@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from odradek.broker.core.effects import Answer, AppendRecords, Caller, Effect
 from odradek.broker.core.groups.classic import ClassicGroup
 from odradek.broker.core.groups.consumer import ConsumerGroup
-from odradek.broker.core.groups.effects import Answer, AppendGroupRecords, Caller, Effect
 from odradek.broker.core.groups.member_ids import MemberIds
-from odradek.broker.core.groups.moment import Moment
 from odradek.broker.core.groups.shard import Shard
+from odradek.broker.core.moment import Moment
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k09_offset_fetch import OffsetFetchRequestGroup
 from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -45,7 +45,7 @@ def run(effects: Sequence[Effect]) -> list[Message]:
         if isinstance(effect, Answer):
             answers.append(effect.response)
         else:
-            assert isinstance(effect, AppendGroupRecords)
+            assert isinstance(effect, AppendRecords)
             if effect.appended is not None:
                 effect.appended()
             answers += run(effect.then(ErrorCode.NONE))

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from odradek.broker.groups.alarms import Alarms
+from odradek.broker.coordinators.alarms import Alarms
 from odradek.broker.runtime import Runtime
 from tests.broker.running import MovableClock
 from tests.support.awaiting import until

@@ -1,0 +1,156 @@
+"""A partition of an internal topic that this broker leads: what lives in it, at work.
+
+A machine of `core/` says what is to be done; here it is done, in its order: records are appended,
+answers are given, and what lives in the partition (a group, say) is looked at when its deadline
+comes.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.schema import Message
+
+from ..core.effects import AppendRecords, Caller, Effect, Reply
+from ..core.moment import Moment
+from ..runtime import Clock, Offload
+from .alarms import Alarms
+from .codec import RecordT
+from .loading import CoordinatorLoader
+from .log import CoordinatorLog
+
+
+class Machine(Protocol):
+    """All that lives in one partition, each by an id."""
+
+    @property
+    def ids(self) -> Iterable[str]:
+        """Of all that live here."""
+
+    def load(self, record: Any) -> None:
+        """Take a record that was read from the log, in its order."""
+
+    def loaded(self, moment: Moment) -> None:
+        """All records were read."""
+
+    def unload(self) -> Sequence[Effect]:
+        """It is led elsewhere: tell those who wait."""
+
+    def set_clocks(self, key: str, moment: Moment) -> None:
+        """Tell one what time it is, before the `then` of an effect of its goes on with it."""
+
+    def settled(self, key: str) -> None:
+        """What one wanted done is done, for now."""
+
+    def wake_ms(self, key: str) -> int | None:
+        """When to call `on_time` for one next, or None."""
+
+    def on_time(self, key: str, moment: Moment) -> Sequence[Effect]:
+        """Do what the deadlines of one demand."""
+
+
+MachineT = TypeVar("MachineT", bound=Machine)
+T = TypeVar("T")
+
+Decide = Callable[[MachineT, T, Caller, Reply, Moment], Sequence[Effect]]
+"""What a machine does with a request (T): one of its methods."""
+
+
+class Loaded(NamedTuple):
+    """What was read back from a log."""
+
+    record_count: int
+    skipped_count: int
+    took_ms: int
+
+
+class LedPartition(Generic[MachineT, RecordT]):
+    """A machine, its log and its alarms."""
+
+    def __init__(self, machine: MachineT, its_log: CoordinatorLog[RecordT], clock: Clock) -> None:
+        self.machine = machine
+        self.is_loading = True
+        self._log = its_log
+        self._clock = clock
+        self._alarms: Alarms[str] = Alarms(clock, self._on_alarm)
+        self._is_over = False
+
+    def moment(self) -> Moment:
+        """Now."""
+        return Moment(self._clock.now_ms(), self._clock.wall_ms())
+
+    def ask(
+        self, decide: Decide[MachineT, T], key: str, request: T, caller: Caller
+    ) -> Message | asyncio.Future[Message]:
+        """Let the machine decide; the answer, or what it will come by."""
+        reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self.run(key, decide(self.machine, request, caller, reply, self.moment()))
+        return reply.result() if reply.done() and not reply.cancelled() else reply
+
+    def run(self, key: str | None, effects: Sequence[Effect]) -> None:
+        """Do what one wants done, or (None) what is to be done to several."""
+        for effect in effects:
+            if isinstance(effect, AppendRecords):
+                self._append(key, effect)
+            else:
+                reply = effect.reply
+                assert isinstance(reply, asyncio.Future)
+                if not reply.done():  # else the client has hung up
+                    reply.set_result(effect.response)
+        if key is not None:
+            self.machine.settled(key)
+            self._set_alarm(key)
+
+    def _append(self, key: str | None, effect: AppendRecords) -> None:
+        def then(code: ErrorCode) -> None:
+            if key is not None:
+                self.machine.set_clocks(key, self.moment())
+            self.run(key, effect.then(code))
+
+        self._log.append(effect.records, then, effect.appended)
+
+    def _set_alarm(self, key: str) -> None:
+        wake_ms = self.machine.wake_ms(key)
+        if wake_ms is not None:
+            self._alarms.set(key, wake_ms)
+
+    def _on_alarm(self, key: str) -> None:
+        self.run(key, self.machine.on_time(key, self.moment()))
+
+    async def load(
+        self, offload: Offload, *, buffer_bytes: int, decompressed_bytes_max: int
+    ) -> Loaded | None:
+        """Read everything back from the log, and let it live; None if it is led elsewhere by then.
+
+        Raises: LogDirFailed.
+        """
+        started_ms = self._clock.now_ms()
+        loader = CoordinatorLoader(
+            self._log.partition,
+            self._log.codec,
+            self.machine.load,
+            is_over=lambda: self._is_over,
+            buffer_bytes=buffer_bytes,
+            decompressed_bytes_max=decompressed_bytes_max,
+        )
+        await loader.load(offload)
+        if self._is_over:
+            return None
+        self.machine.loaded(self.moment())
+        self.is_loading = False
+        for key in self.machine.ids:
+            self._set_alarm(key)
+        took_ms = self._clock.now_ms() - started_ms
+        return Loaded(loader.record_count, loader.skipped_count, took_ms)
+
+    def resign(self) -> None:
+        """It is led elsewhere from now on: whoever waits here is told so."""
+        self._log.close()
+        self.run(None, self.machine.unload())
+        self.close()
+
+    def close(self) -> None:
+        """Stop the alarms, and what is being loaded."""
+        self._is_over = True
+        self._alarms.clear()
