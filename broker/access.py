@@ -21,7 +21,7 @@ from .net.call import Call, Client
 if TYPE_CHECKING:
     from .node import Node
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def refusal(api: Api, request: Message, call: Call, node: "Node") -> Message | None:
@@ -31,7 +31,7 @@ def refusal(api: Api, request: Message, call: Call, node: "Node") -> Message | N
     answer = api.refuse(request, call.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if answer is not None:
         client = call.client
-        log.debug(
+        logger.debug(
             "request refused api=%s principal=%s host=%s listener=%s",
             api.name,
             client.principal,

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Config", "ConfigError", "Described", "Given", "load_config"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 BUILT: Final[dict[str, Setting[Value]]] = {
     name: setting for group in GROUPS for name, setting in declared_in(group).items()
@@ -232,7 +232,7 @@ class Config(BrokerSettings):
     def log_warnings(self) -> None:
         """Say what is unknown or has no effect, a line each."""
         for line in self.warnings:
-            log.warning("%s", line)
+            logger.warning("%s", line)
 
     def topic_config(self, overrides: Mapping[str, str] | None = None) -> TopicConfig:
         """The settings of a topic that has set `overrides`.
@@ -244,7 +244,7 @@ class Config(BrokerSettings):
             return self._plain_topic_config
         values, unusable = read_overrides(overrides or {}, self._given)
         for line in unusable:
-            log.warning("topic config left out: %s", line)
+            logger.warning("topic config left out: %s", line)
         topic_config = TopicConfig(
             values,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
@@ -335,12 +335,14 @@ def _readable(texts: Mapping[str, str], where: str) -> dict[str, Value]:
     for name, text in texts.items():
         setting = declared.get(name)
         if setting is None:
-            log.warning("broker config left out: there is none named %.100r layer=%s", name, where)
+            logger.warning(
+                "broker config left out: there is none named %.100r layer=%s", name, where
+            )
             continue
         try:
             values[name] = setting.parse(text)
         except ConfigError as error:
-            log.warning("broker config left out: %s layer=%s", error, where)
+            logger.warning("broker config left out: %s layer=%s", error, where)
     return values
 
 

@@ -54,7 +54,7 @@ from .partitions.startup import ProgressBar, Recovery, no_bar
 from .runtime import Runtime
 from .tasks import TaskSupervisor
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 STORE_FILE: Final = ".odradek-store.sqlite3"  # Kafka looks at directories and at its own files only
 IS_NOT_LINUX: Final = sys.platform != "linux"
@@ -347,11 +347,11 @@ class Broker:
             await self._member.hand_over()
 
     def _name_unknown(self, node: Node) -> None:
-        for kept in node.replicas.log_dirs.all_logs():
-            if (kept.topic, kept.partition) not in node.replicas.partitions:
-                log.warning(
+        for log in node.replicas.log_dirs.all_logs():
+            if (log.topic, log.partition) not in node.replicas.partitions:
+                logger.warning(
                     "partition directory left alone directory=%s reason=the store does not know it",
-                    kept.directory,
+                    log.directory,
                 )
 
 

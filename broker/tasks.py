@@ -9,7 +9,7 @@ from odradek.protocol.errors import Refused
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 async def to_the_end(awaitable: Awaitable[T]) -> T:
@@ -86,7 +86,7 @@ class TaskSupervisor:
         try:
             await coroutine
         except Exception as error:  # nobody awaits this task, so here is its last chance to be seen
-            log.exception("task failed name=%s", name)
+            logger.exception("task failed name=%s", name)
             if self._on_failure is not None:
                 self._on_failure(name, error)
 
@@ -94,4 +94,4 @@ class TaskSupervisor:
 def _say_failure(task: asyncio.Task[Any]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, Refused):
-        log.error("failed, and nobody waits for it any more error=%r", error, exc_info=error)
+        logger.error("failed, and nobody waits for it any more error=%r", error, exc_info=error)

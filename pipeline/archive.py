@@ -50,7 +50,7 @@ DEFAULTS: Final = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class BatchArchiver:
         asked = batch_ranges(checkpoint)
         parts = wanted(asked, self._writer.ends, gaps_allowed=not self._job.fail_on_data_loss)
         if not parts:
-            log.info("batch is archived already batch=%d", batch_id)
+            logger.info("batch is archived already batch=%d", batch_id)
             return
         folder = self._writer.stage()
         target = self._writer.files.absolute(folder)
@@ -257,7 +257,7 @@ class BatchArchiver:
         records = sum(file.records for file in staged)
         self.archived.commits += 1
         self.archived.records += records
-        log.info(
+        logger.info(
             "commit number=%d batch=%d records=%d files=%d",
             commit.number,
             batch_id,
@@ -269,10 +269,10 @@ class BatchArchiver:
     def _keep_settings(self, topics: Collection[str]) -> None:
         """Of topics that came while the job ran, whose names match its pattern."""
         for topic in sorted(topics):
-            log.info("topic has come topic=%s", topic)
+            logger.info("topic has come topic=%s", topic)
             try:
                 keep_settings(self._writer.files, self._kafka, [topic])
             except PipelineError as error:  # it has gone again, or its next records are soon enough
-                log.warning("settings of the topic are not known topic=%s: %s", topic, error)
+                logger.warning("settings of the topic are not known topic=%s: %s", topic, error)
             else:
                 self._known.add(topic)

@@ -50,7 +50,7 @@ SNAPSHOT_EVERY: Final = 100
 OURS: Final = re.compile(r"/\d{10}-(?P<claim>\d{8}-[0-9a-z]+)-part-[^/]+\.parquet$")
 """What we called a file; others in the folder are not ours to remove."""
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ class ArchiveWriter:
                 raise
 
     def _roll_back(self, path: str, intent: Intent) -> None:
-        log.warning("intent rolled back path=%s", path)
+        logger.warning("intent rolled back path=%s", path)
         held = {file.path for commit in read_commits(self.files) for file in commit.files}
         for place in intent.sources:
             if place not in held:
@@ -284,9 +284,9 @@ class ArchiveWriter:
         for path in visible:
             ours = OURS.search(path)
             if ours is None:
-                log.warning("file is not the archive's path=%s", path)
+                logger.warning("file is not the archive's path=%s", path)
             elif path not in held and ours["claim"] < self.claim:
-                log.warning("orphan removed path=%s", path)
+                logger.warning("orphan removed path=%s", path)
                 self.files.delete(path)
 
     def _place(self, folder: str, source: str, number: int) -> str:

@@ -21,7 +21,7 @@ from .status_line import StatusLine, time_left
 
 TARGET_BYTES: Final = 128 * 1024 * 1024
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def compact(
             line.show(f"compaction: folder {number} of {len(folders)}{left}, {folder}")
             new = _rewrite(spark, writer, about, folder, bins)
             old = sum(map(len, bins))
-            log.info("compacted folder=%s files=%d into=%d", folder, old, new)
+            logger.info("compacted folder=%s files=%d into=%d", folder, old, new)
             before += old
             after += new
             done_bytes += _size_bytes(bins)

@@ -45,7 +45,7 @@ from .status_line import StatusLine
 
 ATTEMPTS_MAX: Final = 3
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def audit(spark: SparkSession, job: AuditJob, *, now_ms: int) -> Report:
             try:
                 return _attempt(spark, job, now_ms, Steps(job, line))
             except _Moved as moved:
-                log.info("audit begins again attempt=%d reason=%s", attempt, moved)
+                logger.info("audit begins again attempt=%d reason=%s", attempt, moved)
     raise PipelineError(
         f"retention removed records of {', '.join(job.topics)} during each of"
         f" {ATTEMPTS_MAX} attempts: raise retention.ms or retention.bytes for the audit"
@@ -107,7 +107,7 @@ class Steps:
         """The next step."""
         self._number += 1
         assert self._number <= self._count
-        log.info("audit step=%d steps=%d: %s", self._number, self._count, what)
+        logger.info("audit step=%d steps=%d: %s", self._number, self._count, what)
         self._line.show(f"audit: step {self._number} of {self._count}, {what}")
 
     def begin_to_read(self, side: str) -> None:
@@ -126,7 +126,7 @@ def _attempt(spark: SparkSession, job: AuditJob, now_ms: int, steps: Steps) -> R
         _check_archived(archive, live)
     size = job.range_size or range_size(_lengths(live, archive))
     notes = list(archive.notes) if archive else []
-    log.info("audit topics=%s range_size=%d", ",".join(job.topics), size)
+    logger.info("audit topics=%s range_size=%d", ",".join(job.topics), size)
 
     steps.begin_to_read(BROKER)
     broker = _broker(spark, kafka, live, size, strict=job.strict)
@@ -218,7 +218,7 @@ def _copy(
 
 def _compare(left: Bounded, right: Bounded, size: int, *, types: bool) -> Comparison:
     places = suspects(left.side, right.side, types=types)
-    log.info(
+    logger.info(
         "compared %s with %s, ranges that differ: %d", left.side.name, right.side.name, len(places)
     )
     findings, examples = look_closer(left, right, places, size, types=types)

@@ -34,7 +34,7 @@ METADATA_BYTES_MAX: Final = 4096
 # Source partition and target partition, to the last source offset that was written there.
 Written = dict[tuple[int, int], int]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
 # kafka-python has no types of its own: its clients are `Any` here.
 Admin = Any
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Unreachable(PipelineError):
@@ -124,7 +124,7 @@ class Kafka:
             reason = refused["error_message"] or f"error {refused['error_code']}"
             raise PipelineError(f"topic {name} cannot be created: {reason}")
         self._ask(lambda admin: admin.wait_for_topics([name]))
-        log.info("topic created topic=%s partitions=%d", name, partitions)
+        logger.info("topic created topic=%s partitions=%d", name, partitions)
 
     def committed(self, group: str, topics: Sequence[str]) -> dict[str, dict[int, int]]:
         """The committed offsets of a group, by topic and partition, where there are any."""

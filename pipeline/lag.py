@@ -14,7 +14,7 @@ from .kafka import Kafka
 from .offsets import Offsets
 from .progress import Batch, parse_progress
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class LagCommits:
@@ -33,7 +33,7 @@ class LagCommits:
         try:
             self._kafka.commit(group, batch.ends)
         except PipelineError as error:
-            log.warning("lag not committed group=%s batch=%d: %s", group, batch.batch_id, error)
+            logger.warning("lag not committed group=%s batch=%d: %s", group, batch.batch_id, error)
             return
         self._committed[group] = batch.ends
 

@@ -28,7 +28,7 @@ from .writing import Copy, open_topic, totals
 
 STARTS: Final = ("earliest", "latest")
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def first_offsets(
                     f"the offsets {start} to {first - 1} of {topic}-{partition} were removed before"
                     f" they were mirrored: go on without them by --no-fail-on-data-loss"
                 )
-            log.warning(
+            logger.warning(
                 "offsets lost topic=%s partition=%d first=%d last=%d",
                 topic, partition, start, first - 1,
             )  # fmt: skip

@@ -30,7 +30,7 @@ from .stop_signals import stop_signals
 from .topic_settings import TopicSettings, ask_settings, read_settings
 from .writing import Copy, open_topic, retention_warning, totals
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def _copy_chunk(copy: Copy, records: DataFrame, job: Replay, chunk: Spans, done:
     oldest = [tally.oldest_ms for tally in tallies.values()]
     done.oldest_ms = min([done.oldest_ms, *oldest])
     elapsed_s = time.monotonic() - started_s
-    log.info(
+    logger.info(
         "chunk replayed topic=%s target=%s chunk=%d chunks=%d written=%d skipped=%d seconds=%.1f"
         " records_per_s=%.0f written_total=%d",
         job.topic, job.to_topic, done.chunks, done.chunks_planned, written, skipped, elapsed_s,
@@ -147,7 +147,7 @@ def _warn(target: Kafka, job: Replay, done: Done) -> bool:
     """Say it if what is written will not stay; whether it was said."""
     warning = retention_warning(target, job.to_topic, done.oldest_ms)
     if warning is not None:
-        log.warning("%s", warning)
+        logger.warning("%s", warning)
     return warning is not None
 
 

@@ -25,7 +25,7 @@ from .spark_types import DataFrame, SparkSession
 MISMATCH_RECORDS_MIN: Final = 10
 """If so many come, none fits, and none ever did, it is the spec that is wrong."""
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -76,7 +76,7 @@ class BatchWriter:
                 f" Parquet files, and cannot be done again without the records of {gone}, which was"
                 " deleted: begin with another name, checkpoint and output"
             )
-        log.warning("batch planned anew batch=%d without=%s", batch_id, gone)
+        logger.warning("batch planned anew batch=%d without=%s", batch_id, gone)
         # A new attempt replaces the changes that this one saved of its state, not a snapshot.
         for file in files.list("state", recursive=True):
             if PurePosixPath(file.path).stem == str(batch_id + 1):
@@ -91,7 +91,7 @@ class BatchWriter:
         counts = self._count(windows.sparkSession, planned)
         rows = self._write(windows, batch_id)
         self.noted = self.books.note(batch_id, counts, rows)
-        log.info(
+        logger.info(
             "rollup name=%s batch=%d records=%d bad=%d late=%d partly_late=%d rows=%d"
             " watermark_ms=%d",
             self.spec.name,

@@ -32,7 +32,7 @@ TIME_ZONE: Final = "spark.sql.session.timeZone"
 BATCHES_KEPT: Final = 100
 """As many as Spark keeps of its own (spark.sql.streaming.minBatchesToRetain)."""
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Origin = Mapping[str, Sequence[str | None]]
 """Of each topic that is read: where a rollup begins it, and the ids of its cluster and itself."""
@@ -100,7 +100,7 @@ class Books:
             # Where the query began stays, with `latest` too: what came since is not passed over.
             self._forget(*DONE)
             if is_elsewhere:
-                log.warning("no record has fitted, and the source is another: its start is, too")
+                logger.warning("no record has fitted, and the source is another: its start is, too")
                 self._forget(SOURCES)
             self._own(identity, meaning)
             return identity

@@ -25,7 +25,7 @@ _UNITS: Final = (
 )
 _WORDS: Final = {"interval", *_UNITS, *(f"{unit}s" for unit in _UNITS)}
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def check_trigger(trigger: str) -> None:
@@ -62,9 +62,9 @@ def run_stream(
         except explainable() as error:
             if stop.is_set() and _is_of_gateway(error):
                 # A service manager signals the whole group, the JVM, too.
-                log.warning("stopped query=%s: Spark's JVM ended before the batch did", name)
+                logger.warning("stopped query=%s: Spark's JVM ended before the batch did", name)
                 return watch.records
-            log.debug("query failed query=%s", name, exc_info=error)
+            logger.debug("query failed query=%s", name, exc_info=error)
             explained = explain(error)
             raise explained or PipelineError(
                 f"Spark stopped the query {name}: {reason(error)}"
@@ -87,7 +87,7 @@ class Watch:
         self.batches += 1
         self.records += batch.records
         if batch.records:
-            log.info("%s", log_line(batch))
+            logger.info("%s", log_line(batch))
         self.line.show(status_line(batch, self.records))
         self.commits.commit(batch)
 
@@ -111,7 +111,7 @@ def _run(
         _follow(query, watch, stop)
         # The news of the last batch are on their way: they are to be counted and committed.
         if not watch.ended.wait(LAST_EVENTS_TIMEOUT_S):
-            log.warning("no word of the query's end query=%s", name)
+            logger.warning("no word of the query's end query=%s", name)
     finally:
         streams.removeListener(listener)
 
@@ -141,7 +141,7 @@ def _follow(query: StreamingQuery, watch: Watch, stop: Stop) -> None:
             continue
         if batches is None:
             batches = watch.batches
-            log.info("stopping query=%s after the running batch", query.name)
+            logger.info("stopping query=%s after the running batch", query.name)
         # Spark has no word for it: the next batch may just have begun, which is as if it had not.
         if stop.now or watch.batches > batches or not query.status["isTriggerActive"]:
             query.stop()

@@ -25,7 +25,7 @@ from .spark_types import SparkSession
 
 CONNECT_TIMEOUT_S: Final = 5
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def start(app: str, options: SparkOptions, *, needs_kafka: bool = True) -> Spark
         session = builder.getOrCreate()
     if "spark.log.level" in settings and "spark.log.level" not in options.conf:
         _quieten(session)
-    log.info("spark started version=%s master=%s", spark.version, settings["spark.master"])
+    logger.info("spark started version=%s master=%s", spark.version, settings["spark.master"])
     return session
 
 
@@ -127,7 +127,9 @@ def settings_for(
     packages = listed(user.get("spark.jars.packages"))
     if needs_kafka and needs_download(spark, jars, packages):
         settings["spark.jars.packages"] = ",".join([*packages, spark.package])
-        log.info("connector package=%s (downloaded once; --jars is the way without)", spark.package)
+        logger.info(
+            "connector package=%s (downloaded once; --jars is the way without)", spark.package
+        )
     return settings
 
 

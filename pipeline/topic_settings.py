@@ -18,7 +18,7 @@ from .manifest import ROOM
 FOLDER: Final = f"{ROOM}/topics"
 VERSION: Final = 1
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def ask_settings(kafka: Kafka, topic: str) -> TopicSettings:
     try:
         return TopicSettings(partitions, kafka.topic_config(topic), topic_id)
     except SettingsHidden as hidden:
-        log.warning("a topic cannot be made like topic=%s: %s", topic, hidden)
+        logger.warning("a topic cannot be made like topic=%s: %s", topic, hidden)
         return TopicSettings(partitions, None, topic_id)
 
 

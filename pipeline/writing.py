@@ -65,7 +65,7 @@ SETTINGS_LEFT_OUT: Final = frozenset(
     }
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)

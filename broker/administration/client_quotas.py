@@ -24,7 +24,7 @@ from ..core.client_quotas import (
 )
 from .config_writes import ABSENT, NOTHING_TO_WRITE, change_config
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ClientQuotas:
@@ -66,7 +66,7 @@ class ClientQuotas:
         try:
             return znodes.decode_config(data), stat.version
         except MalformedZnode as error:
-            log.error("client quotas left out path=%s error=%s", path, error)
+            logger.error("client quotas left out path=%s error=%s", path, error)
             return {}, stat.version
 
     # Changing.
@@ -94,7 +94,7 @@ class ClientQuotas:
         too_large = ErrorCode.INVALID_REQUEST
         number = await change_config(self._session, name, plan, too_large=too_large)
         if number != NOTHING_TO_WRITE:
-            log.warning("client quotas are stored, not enforced yet entity=%s %s", name, new)
+            logger.warning("client quotas are stored, not enforced yet entity=%s %s", name, new)
 
     async def _setting(self, path: str, config: Mapping[str, str], version: int) -> list[Op]:
         data = znodes.encode_config(config)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..cluster.controller import ClusterController
     from ..local_broker import LocalBroker
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NOTIFICATION_AGE_MS: Final = 15 * 60_000
 RETRY_S: Final = 0.5
@@ -57,7 +57,7 @@ async def read_config(session: Session, path: str) -> dict[str, str]:
     except NoNode:
         return {}
     except MalformedZnode as error:
-        log.error("config left out path=%s error=%s", path, error)
+        logger.error("config left out path=%s error=%s", path, error)
         return {}
 
 
@@ -68,7 +68,7 @@ async def load_broker_configs(config: Config, session: Session, broker_id: int) 
     try:
         config.change(cluster=cluster, own=own)
     except ConfigError as error:
-        log.error("broker configs left out error=%s", error)
+        logger.error("broker configs left out error=%s", error)
 
 
 class DynamicConfigs:
@@ -135,7 +135,7 @@ class DynamicConfigs:
                     await self._reload()
                 await self._handle_notifications()
             except (SessionExpired, CoordinationLost) as error:
-                log.info("config changes wait for the store error=%s", error)
+                logger.info("config changes wait for the store error=%s", error)
                 self._is_stale = True
                 self._changed.set()
                 await asyncio.sleep(RETRY_S)
@@ -167,7 +167,7 @@ class DynamicConfigs:
         except NoNode:  # purged: it was left long before this broker watched
             pass
         except (MalformedZnode, BadArguments) as error:
-            log.error("config change left out path=%s error=%s", path, error)
+            logger.error("config change left out path=%s error=%s", path, error)
 
     async def _purge(self, paths: list[str]) -> None:
         """Every broker does it, once all must have seen them (ZkNodeChangeNotificationListener)."""
@@ -220,11 +220,11 @@ class DynamicConfigs:
         try:
             self._local.config.change(**layer)
         except ConfigError as error:
-            log.error("broker configs left out error=%s", error)
+            logger.error("broker configs left out error=%s", error)
             return
         if self._local.config.layers == before:
             return
-        log.info("broker configs changed layer=%s names=%s", *_layer_and_names(layer))
+        logger.info("broker configs changed layer=%s names=%s", *_layer_and_names(layer))
         self._local.replicas.reconfigure()
         for notify in self.on_broker_changed:
             notify()
@@ -237,7 +237,7 @@ class DynamicConfigs:
             self._groups[group_id] = texts
         else:
             self._groups.pop(group_id, None)
-        log.info("group configs changed group=%s names=%s", group_id, ",".join(texts))
+        logger.info("group configs changed group=%s names=%s", group_id, ",".join(texts))
 
     # Asking and changing.
 

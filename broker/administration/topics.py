@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ..cluster.controller import ClusterController
     from ..local_broker import LocalBroker
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 DEFAULT_COUNT: Final = -1
 _TOPIC_ID_BYTES: Final = 16
@@ -164,8 +164,8 @@ class Topics:
             pass  # somebody else has written its config meanwhile, or the controller has changed
         is_internal = topic.name in INTERNAL_TOPICS  # nobody has asked for its configs
         for config_text in () if is_internal else topic.configs_without_effect:
-            log.warning("topic config has no effect yet topic=%s %s", topic.name, config_text)
-        log.info("topic created topic=%s partitions=%d", topic.name, len(topic.assignment))
+            logger.warning("topic config has no effect yet topic=%s %s", topic.name, config_text)
+        logger.info("topic created topic=%s partitions=%d", topic.name, len(topic.assignment))
         await self._wait_for_leaders(topic.name, len(topic.assignment), timeout_ms)
 
     async def _write_new(self, topic: NewTopic) -> bool:
@@ -273,7 +273,7 @@ class Topics:
         except NoNode:
             raise _unknown(name) from None
         except MalformedZnode as error:
-            log.error("topic cannot be read topic=%s error=%s", name, error)
+            logger.error("topic cannot be read topic=%s error=%s", name, error)
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"topic {name!r}: {error}") from None
         if node.adding_replicas or node.removing_replicas:
             raise Refused(

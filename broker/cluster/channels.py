@@ -30,7 +30,7 @@ from .control_requests import (
     leader_and_isr_errors,
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_S: Final = 0.1
 LONG_QUEUE: Final = 100
@@ -139,7 +139,7 @@ class Channel:
         self._filled.set()
         if not self._is_long and len(self._queue) >= LONG_QUEUE:
             self._is_long = True
-            log.warning("broker is slow broker=%d queued=%d", self.broker.broker_id, LONG_QUEUE)
+            logger.warning("broker is slow broker=%d queued=%d", self.broker.broker_id, LONG_QUEUE)
 
     @property
     def owes(self) -> bool:
@@ -187,7 +187,7 @@ class Channel:
                 attempts += 1
                 if attempts == 1:
                     broker_id = self.broker.broker_id
-                    log.warning("broker not reached broker=%d error=%s", broker_id, failed)
+                    logger.warning("broker not reached broker=%d error=%s", broker_id, failed)
             await asyncio.sleep(RETRY_BACKOFF_S)
 
     def _version(self, request: ControlRequest) -> int:
@@ -202,7 +202,7 @@ class Channel:
         answers, broker = self._channels.answers, self.broker
         assert isinstance(response, _RESPONSES)
         if response.error_code != ErrorCode.NONE:
-            log.warning(
+            logger.warning(
                 "request refused broker=%d request=%s code=%d",
                 broker.broker_id,
                 type(request).__name__,

@@ -30,7 +30,7 @@ from .feature import FeatureWatch
 from .term import ControllerParts, ControllerTerm
 from .watching import StartOver
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 BACKOFF_MIN_S: Final = 0.1
 BACKOFF_MAX_S: Final = 30.0
@@ -222,7 +222,7 @@ class ClusterController:
             await self._feature.read()
             await self._contend()
         except (KRaftControls, MalformedZnode) as error:
-            log.error("no election reason=%s", error)
+            logger.error("no election reason=%s", error)
             self.lost()
             if isinstance(error, KRaftControls):
                 self.on_kraft(error)
@@ -262,12 +262,12 @@ class ClusterController:
         self.controller_id = NOBODY if holder is None else holder.broker_id
         is_ours = holder is not None and holder.session_id == self._session.id
         if self._term is not None and not is_ours:
-            log.warning("no longer controller, now it is broker=%d", self.controller_id)
+            logger.warning("no longer controller, now it is broker=%d", self.controller_id)
             self._end_term()
 
     def _begin_term(self, mandate: Mandate) -> None:
         broker_id, epoch = self._parts.broker_id, mandate.controller_epoch
-        log.info("elected controller broker=%d epoch=%d", broker_id, epoch)
+        logger.info("elected controller broker=%d epoch=%d", broker_id, epoch)
         self.controller_id = broker_id
         self._term = ControllerTerm(self._parts, mandate)
         self._term_task = self._tasks.spawn(self._run_term(self._term), "controller")
@@ -286,9 +286,9 @@ class ClusterController:
         except SessionExpired:
             pass  # `lost` is on its way, or has been here
         except (ControllerMoved, StartOver) as reason:
-            log.warning("controller resigns epoch=%d reason=%s", term.mandate[0], reason)
+            logger.warning("controller resigns epoch=%d reason=%s", term.mandate[0], reason)
         except Exception:
-            log.exception("controller resigns epoch=%d", term.mandate.controller_epoch)
+            logger.exception("controller resigns epoch=%d", term.mandate.controller_epoch)
             self._back_off()
         if self._term is term:
             await self.resign()

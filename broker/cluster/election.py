@@ -29,7 +29,7 @@ from ..coordination.interface import (
 from ..coordination.json_fields import INT32_MAX, MalformedZnode
 from .pipeline import RETRY_BACKOFF_S, until_connected
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NOBODY: Final = -1
 VERSIONS_KNOWN: Final = (1, 2)
@@ -70,7 +70,7 @@ def _decode(data: bytes) -> int:
     try:
         node = znodes.ControllerNode.decode(data)
     except MalformedZnode as error:
-        log.error("controller unknown path=%s error=%s", znodes.CONTROLLER, error)
+        logger.error("controller unknown path=%s error=%s", znodes.CONTROLLER, error)
         return NOBODY
     if node.kraft_controller_epoch > -1:
         raise KRaftControls(

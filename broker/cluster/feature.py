@@ -13,7 +13,7 @@ from ..coordination.json_fields import MalformedZnode
 from .pipeline import until_connected
 from .writing import FencedWriter, OpRefused
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 UNKNOWN_EPOCH: Final = -1
 VERSION: Final = 2
@@ -55,11 +55,11 @@ async def _correction(session: Session) -> Op | None:
     except NoNode:
         return Create(znodes.FEATURE, znodes.EMPTY_FEATURE)
     except MalformedZnode as error:
-        log.error("features unknown path=%s error=%s", znodes.FEATURE, error)
+        logger.error("features unknown path=%s error=%s", znodes.FEATURE, error)
         return None
     if feature.enabled and feature.version_levels_max:
         names = sorted(feature.version_levels_max)
-        log.error("unknown features path=%s features=%s", znodes.FEATURE, names)
+        logger.error("unknown features path=%s features=%s", znodes.FEATURE, names)
         return None
     if feature.enabled and json.loads(data).get("version") == VERSION:
         return None

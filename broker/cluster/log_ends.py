@@ -18,7 +18,7 @@ from ..core.partition_state import TopicPartition
 from ..peers.peer import PeerFailed
 from .channels import Links
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PARTITIONS_MAX: Final = 500
 TIMEOUT_S: Final = 5.0
@@ -60,7 +60,7 @@ async def _ask(
                 ends |= _ends(answer, broker.epoch)
     except (PeerFailed, TimeoutError) as error:
         reason = str(error) or "did not answer in time"
-        log.warning("log ends not told broker=%d error=%s", broker.broker_id, reason)
+        logger.warning("log ends not told broker=%d error=%s", broker.broker_id, reason)
     finally:
         link.close()
     return ends

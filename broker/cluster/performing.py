@@ -40,7 +40,7 @@ from .pipeline import map_pipelined
 from .reading import Broken, get, read_states
 from .writing import OPS_MAX, FencedWriter, OpRefused
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 OPS_PER_CREATION: Final = 2
 STATES_AT_ONCE: Final = 50
@@ -119,7 +119,7 @@ class Performer:
         states = {}
         for key, state in found.items():
             if isinstance(state, Broken):
-                log.error("partition left out path=%s error=%s", state.path, state.reason)
+                logger.error("partition left out path=%s error=%s", state.path, state.reason)
             else:
                 self._with_partitions.add(key[0])
                 states[key] = state
@@ -227,7 +227,7 @@ class Performer:
         try:
             config = {} if found is None else znodes.decode_config(found[0])
         except MalformedZnode as error:
-            log.error("config left out path=%s error=%s", path, error)
+            logger.error("config left out path=%s error=%s", path, error)
             config = {}
         own = config.get(UNCLEAN_ELECTION)
         return self._allows_unclean_election() if own is None else own.lower() == "true"
@@ -245,7 +245,7 @@ class Performer:
         except OpRefused as refused:
             if not isinstance(refused.error, NoNode):
                 raise
-            log.warning("topic not written, somebody has deleted it topic=%s", effect.topic)
+            logger.warning("topic not written, somebody has deleted it topic=%s", effect.topic)
 
     async def _delete_topic_nodes(self, effect: DeleteTopicNodes) -> None:
         topic = effect.topic

@@ -11,7 +11,7 @@ from ..coordination.json_fields import INT64_MAX, MalformedZnode
 from .pipeline import until_connected
 from .writing import FencedWriter, OpRefused
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 BLOCK_SIZE: Final = 1000
 
@@ -29,11 +29,11 @@ async def take_block(session: Session, writer: FencedWriter, broker_id: int) -> 
             await _make_node(writer)
             continue
         except MalformedZnode as error:
-            log.error("producer ids unknown path=%s error=%s", znodes.PRODUCER_ID_BLOCK, error)
+            logger.error("producer ids unknown path=%s error=%s", znodes.PRODUCER_ID_BLOCK, error)
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
         last = first + BLOCK_SIZE - 1
         if last > INT64_MAX or first < 0:
-            log.error("no producer ids left path=%s", znodes.PRODUCER_ID_BLOCK)
+            logger.error("no producer ids left path=%s", znodes.PRODUCER_ID_BLOCK)
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "no producer ids are left")
         node = znodes.ProducerIdBlock(broker_id, first, last)
         if await _is_written(writer, Set(znodes.PRODUCER_ID_BLOCK, node.encode(), stat.version)):

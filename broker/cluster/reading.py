@@ -19,7 +19,7 @@ from ..core.partition_state import NO_LEADER, REPLICAS_MAX, TopicPartition
 from ..core.topic_names import check_topic_name
 from .pipeline import map_pipelined, until_connected
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 TOPIC_ID_BYTES: Final = 16
 RECOVERY_STATES: Final = (0, 1)
@@ -94,7 +94,7 @@ async def read_brokers(
         try:
             return _live_broker(name, znodes.BrokerRegistration.decode(data), stat.czxid)
         except MalformedZnode as error:
-            log.error("broker left out path=%s error=%s", path, error)
+            logger.error("broker left out path=%s error=%s", path, error)
             return None
 
     names = await children(session, znodes.BROKER_IDS, on_children)
@@ -199,7 +199,7 @@ async def read_notifications(
             if node is not None:
                 values.append(decode(node[0]))
         except MalformedZnode as error:
-            log.error("notification left out path=%s error=%s", path, error)
+            logger.error("notification left out path=%s error=%s", path, error)
     return paths, values
 
 
@@ -216,5 +216,5 @@ async def read_request(
     try:
         return decode(found[0])
     except MalformedZnode as error:
-        log.error("request left out path=%s error=%s", path, error)
+        logger.error("request left out path=%s error=%s", path, error)
         return nothing

@@ -30,7 +30,7 @@ from .producer_id_blocks import take_block
 from .watching import Watching
 from .writing import FencedWriter
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 FIRST_REBALANCE_S: Final = 5
 

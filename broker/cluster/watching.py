@@ -33,7 +33,7 @@ from .reading import (
 )
 from .writing import FencedWriter, OpRefused
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -180,7 +180,9 @@ class Watching:
 
     def _set_aside(self, name: str, broken: Broken) -> None:
         if self._aside.get(name) != broken:
-            log.error("topic set aside topic=%s path=%s error=%s", name, broken.path, broken.reason)
+            logger.error(
+                "topic set aside topic=%s path=%s error=%s", name, broken.path, broken.reason
+            )
         if name not in self._context.assignments:  # else what was known before still counts
             self._aside[name] = broken
 
@@ -212,7 +214,7 @@ class Watching:
         names = await children(self._session, znodes.DELETE_TOPICS, self._on_deletion_event)
         waiting = [name for name in names if name in self._aside]
         if waiting:
-            log.warning("topics set aside are not deleted topics=%s", waiting[:10])
+            logger.warning("topics set aside are not deleted topics=%s", waiting[:10])
         return [name for name in names if name not in self._aside]
 
     async def _look_at_deletions(self) -> None:

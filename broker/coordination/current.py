@@ -24,7 +24,7 @@ from .interface import (
     Watch,
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.2
 OnFailure = Callable[[CoordinationError], None]
@@ -146,7 +146,7 @@ class CurrentSession:
         self._session = None
         if self._closed:
             return
-        log.warning("session lost id=%#x reason=%s", self._id, error)
+        logger.warning("session lost id=%#x reason=%s", self._id, error)
         for drop in self.on_lost:
             drop()
         if not isinstance(error, SessionExpired):
@@ -164,10 +164,10 @@ class CurrentSession:
             try:
                 await self._open_one()
             except (StoreError, SessionExpired) as error:
-                log.warning("no new session yet reason=%s", error)
+                logger.warning("no new session yet reason=%s", error)
                 await asyncio.sleep(RETRY_S)
                 continue
-            log.info("session renewed id=%#x", self._id)
+            logger.info("session renewed id=%#x", self._id)
             session = self._session
             try:
                 for renew in self.on_renewed:
@@ -183,7 +183,7 @@ class CurrentSession:
             return
         error = task.exception()
         if isinstance(error, CoordinationError):
-            log.error("session cannot be renewed reason=%s", error)
+            logger.error("session cannot be renewed reason=%s", error)
             self._fail(error)
         elif error is not None:
             task.get_loop().call_exception_handler(

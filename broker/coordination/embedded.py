@@ -40,7 +40,7 @@ from .single_writes import SingleWrites
 from .tree import Tree
 from .watches import Watches
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 OnEnd = Callable[[CoordinationError], None]
@@ -196,7 +196,7 @@ class EmbeddedStore:
 
     def _die(self, cause: Exception) -> None:
         """The journal failed, so the tree is ahead of it for good: nobody may go on."""
-        log.critical("store lost path=%s", self._name, exc_info=cause)
+        logger.critical("store lost path=%s", self._name, exc_info=cause)
         self._cause = cause
         for session in self._sessions.values():
             if session.on_end is not None:

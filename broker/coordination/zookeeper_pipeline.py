@@ -19,7 +19,7 @@ from .zookeeper_handler import NO_CONNECTION, Answer
 from .zookeeper_requests import Below, Read, Request, Write, error_of, stat_of
 from .zookeeper_traces import results_of
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CUTS_MAX: Final = 10
 """A request on which the connection is lost so often is perhaps what makes the server hang up."""

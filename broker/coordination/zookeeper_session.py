@@ -35,7 +35,7 @@ from .zookeeper_requests import Below, Read, Write
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 OnEnd = Callable[[CoordinationError], None]
 CLOSE_S: Final = 5.0
@@ -110,7 +110,7 @@ class ZooKeeperSession(SingleWrites):
         complain_s = min(COMPLAIN_S, timeout_s)
         await asyncio.wait([self._opened], timeout=complain_s)
         if not self._opened.done() and timeout_s > complain_s:
-            log.warning(
+            logger.warning(
                 "zookeeper cannot be reached at %s (%s): trying for %.0f s more",
                 self._client.hosts,
                 self._client.last_trouble,
@@ -254,7 +254,7 @@ class ZooKeeperSession(SingleWrites):
             self._id = session_id
             self._opened.set_result(None)
         else:
-            log.info("zookeeper connected again session=%#x", session_id)
+            logger.info("zookeeper connected again session=%#x", session_id)
         self._pipeline.connected(connection, session_id)
         for _, watch, event in self._watches.take_all():
             self._loop.call_soon(self._call_watch, watch, event)
@@ -263,7 +263,7 @@ class ZooKeeperSession(SingleWrites):
         """Wait for the next connection."""
         if self._ended is None:
             reason = self._client.last_trouble
-            log.warning("zookeeper connection lost session=%#x reason=%s", self._id, reason)
+            logger.warning("zookeeper connection lost session=%#x reason=%s", self._id, reason)
             self._pipeline.suspended(last_zxid)
 
     def lost(self, error: CoordinationError) -> None:

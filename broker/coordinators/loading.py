@@ -30,7 +30,7 @@ from ..core.partition import Partition
 from ..runtime import Offload
 from .codec import RecordCodec, RecordT
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 TURN_RECORDS_MAX: Final = 500  # applied before others get their turn
 
@@ -76,13 +76,13 @@ class CoordinatorLoader(Generic[RecordT]):
             offset = offset_next
 
     async def _read(self, offset: int, offload: Offload) -> bytes | None:
-        kept = self._log
+        log = self._log
         try:
-            span = kept.read(
-                offset, size_bytes_max=self._buffer_bytes, offset_end=kept.log_end_offset
+            span = log.read(
+                offset, size_bytes_max=self._buffer_bytes, offset_end=log.log_end_offset
             )
         except CorruptLog as error:
-            log.error("log ends early topic=%s partition=%d error=%s", *self._name, error)
+            logger.error("log ends early topic=%s partition=%d error=%s", *self._name, error)
             return None
         if span is None:
             return None
@@ -148,7 +148,7 @@ class CoordinatorLoader(Generic[RecordT]):
 
     def _skip(self, offset: int, error: Exception) -> None:
         self.skipped_count += 1
-        log.error(
+        logger.error(
             "record skipped topic=%s partition=%d offset=%d error=%s",
             *self._name,
             offset,

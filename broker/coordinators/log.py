@@ -20,7 +20,7 @@ from ..core.storage_errors import code_of
 from ..runtime import Clock
 from .codec import RecordCodec, RecordT
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Then = Callable[[ErrorCode], None]
 
@@ -71,7 +71,7 @@ class CoordinatorLog(Generic[RecordT]):
         try:
             offset_end = self._append(records)
         except Refused as refused:
-            log.warning("records refused log=%r reason=%s", self.partition.log, refused)
+            logger.warning("records refused log=%r reason=%s", self.partition.log, refused)
             then(refused.code)
             return
         except StorageError as error:

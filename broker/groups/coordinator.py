@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     LedShard = LedPartition[Shard, GroupRecord]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CREATE_TIMEOUT_MS: Final = 10_000
 SHORTAGE_SILENCE_MS: Final = 60_000
@@ -145,7 +145,7 @@ class GroupCoordinator:
         now_ms = self._local.clock.now_ms()
         if now_ms >= self._shortage_silent_until_ms:
             self._shortage_silent_until_ms = now_ms + SHORTAGE_SILENCE_MS
-            log.error("no groups topic=%s reason=%s", GROUP_OFFSETS_TOPIC, refused.message)
+            logger.error("no groups topic=%s reason=%s", GROUP_OFFSETS_TOPIC, refused.message)
 
     # Asking.
 
@@ -262,7 +262,7 @@ class GroupCoordinator:
             local.replicas.take_offline(error)
             return
         if loaded is not None and (loaded.record_count or loaded.skipped_count):
-            log.info(
+            logger.info(
                 "groups loaded partition=%d groups=%d records=%d skipped=%d ms=%d",
                 led.machine.partition,
                 len(led.machine.groups),

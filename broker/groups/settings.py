@@ -11,7 +11,7 @@ from ..settings.groups import ASSIGNORS, GROUP_CONFIGS
 if TYPE_CHECKING:
     from ..config import Config
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _MINUTE_MS: Final = 60_000
 
@@ -71,7 +71,7 @@ def usable_group_configs(configs: Mapping[str, str], config: "Config") -> dict[s
             try:
                 value = GROUP_CONFIGS[name].parse(configs[name])
             except ConfigError as error:
-                log.warning("group config left out: %s", error)
+                logger.warning("group config left out: %s", error)
             else:
                 usable[name] = str(min(max(value, lower), upper))
     return usable

@@ -29,7 +29,7 @@ from ..member.metadata import TopicInfo
 from ..net.call import Call
 from ..node import Node
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 TOPIC_ID_VERSION_FIRST: Final = 12
 LISTENER_NOT_FOUND_VERSION_FIRST: Final = 6
@@ -87,7 +87,7 @@ async def _create(node: Node, topic: str) -> ErrorCode:
             await node.topics.create_if_absent(topic, timeout_ms=0)
     except Refused as refused:
         if refused.code != ErrorCode.REQUEST_TIMED_OUT:
-            log.warning(
+            logger.warning(
                 "topic not created topic=%r reason=%s", topic, refused.message or refused.code
             )
             return refused.code

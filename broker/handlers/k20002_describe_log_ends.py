@@ -48,12 +48,12 @@ def refuse(
 
 def _look_up(topic: str, index: int, node: Node) -> ReplicaLogEnd:
     try:
-        kept = node.find(topic, index).log
+        log = node.find(topic, index).log
     except Refused as refused:
         return ReplicaLogEnd(partition_index=index, error_code=refused.code)
     return ReplicaLogEnd(
         partition_index=index,
-        last_epoch=kept.epochs.latest,
-        log_end_offset=kept.log_end_offset,
+        last_epoch=log.epochs.latest,
+        log_end_offset=log.log_end_offset,
         is_suspect=(topic, index) in node.replicas.suspects,
     )

@@ -47,26 +47,26 @@ def _describe(
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return result
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for kept in data_dir.all_logs():
-        if asked is None or (kept.topic, kept.partition) in asked:
-            topic = topics.setdefault(kept.topic, DescribeLogDirsTopic(name=kept.topic))
-            topic.partitions.append(_describe_log(kept, node))
+    for log in data_dir.all_logs():
+        if asked is None or (log.topic, log.partition) in asked:
+            topic = topics.setdefault(log.topic, DescribeLogDirsTopic(name=log.topic))
+            topic.partitions.append(_describe_log(log, node))
     result.topics = list(topics.values())
     return result
 
 
-def _describe_log(kept: Log, node: Node) -> DescribeLogDirsPartition:
+def _describe_log(log: Log, node: Node) -> DescribeLogDirsPartition:
     """Of a log or of the copy that is to replace it; the lag is against what is served."""
-    partition = node.replicas.partitions.get((kept.topic, kept.partition))
+    partition = node.replicas.partitions.get((log.topic, log.partition))
     if partition is None:
         offset_lag = INVALID_OFFSET_LAG
-    elif partition.log is kept:
-        offset_lag = max(0, kept.high_watermark - kept.log_end_offset)
+    elif partition.log is log:
+        offset_lag = max(0, log.high_watermark - log.log_end_offset)
     else:
-        offset_lag = partition.log.log_end_offset - kept.log_end_offset
+        offset_lag = partition.log.log_end_offset - log.log_end_offset
     return DescribeLogDirsPartition(
-        partition_index=kept.partition,
-        partition_size=kept.size_bytes,
+        partition_index=log.partition,
+        partition_size=log.size_bytes,
         offset_lag=offset_lag,
-        is_future_key=partition is not None and partition.log is not kept,
+        is_future_key=partition is not None and partition.log is not log,
     )

@@ -65,13 +65,13 @@ class Checkpointer:
 
     async def _checkpoint_dir(self, data_dir: DataDir) -> LogDirFailed | None:
         ends = {
-            kept: (
-                kept.recovery_point,
-                kept.high_watermark,
-                kept.log_start_offset,
-                kept.cleaner_offset,
+            log: (
+                log.recovery_point,
+                log.high_watermark,
+                log.log_start_offset,
+                log.cleaner_offset,
             )
-            for kept in data_dir.all_logs()
+            for log in data_dir.all_logs()
         }
         content = ends, frozenset(data_dir.unserved)
         if content == self._written.pop(data_dir, None):

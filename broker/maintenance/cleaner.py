@@ -30,7 +30,7 @@ from ..partitions.replicas import Replicas
 from ..runtime import Runtime
 from ..tasks import to_the_end
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SEGMENTS_A_TURN: Final = 1000  # looked at before others get their turn
 PAUSE_MS_MIN: Final = 100
@@ -86,43 +86,43 @@ class Cleaner:
         self._uncleanable.intersection_update(served)
         self._retry_at_ms = {k: v for k, v in self._retry_at_ms.items() if k in served}
         turn = 0
-        for kept in served:
-            candidate = self._candidate(kept)
+        for log in served:
+            candidate = self._candidate(log)
             if candidate is not None:
                 candidates.append(candidate)
-            turn += len(kept.segments) if kept.config.compacts else 1
+            turn += len(log.segments) if log.config.compacts else 1
             if turn > SEGMENTS_A_TURN:
                 turn = 0
                 await asyncio.sleep(0)
         found = filthiest(candidates)
         return None if found is None else self._candidate(found.log)  # as it is now
 
-    def _candidate(self, kept: Log) -> Cleanable | None:
+    def _candidate(self, log: Log) -> Cleanable | None:
         """What is to be compacted of a log now."""
         if (
-            not kept.config.compacts
-            or len(kept.segments) == 1
-            or not self._replicas.uses.may(Act.COMPACT, kept)
-            or kept in self._uncleanable
-            or self._runtime.clock.now_ms() < self._retry_at_ms.get(kept, 0)
-            or not self._serves(kept)
+            not log.config.compacts
+            or len(log.segments) == 1
+            or not self._replicas.uses.may(Act.COMPACT, log)
+            or log in self._uncleanable
+            or self._runtime.clock.now_ms() < self._retry_at_ms.get(log, 0)
+            or not self._serves(log)
         ):
             return None
         try:
-            found = cleanable(kept, self._runtime.clock.wall_ms())
+            found = cleanable(log, self._runtime.clock.wall_ms())
         except LogDirFailed as error:
             self._replicas.note_failure(error)
             return None
         return filthiest([found])
 
-    def _serves(self, kept: Log) -> bool:
-        partition = self._replicas.partitions.get((kept.topic, kept.partition))
-        return partition is not None and partition.log is kept
+    def _serves(self, log: Log) -> bool:
+        partition = self._replicas.partitions.get((log.topic, log.partition))
+        return partition is not None and partition.log is log
 
-    def _give_up(self, kept: Log) -> None:
+    def _give_up(self, log: Log) -> None:
         """The log is to be deleted: that must not wait for a job that may be throttled."""
-        if kept in self._jobs:
-            self._jobs[kept].cancel()
+        if log in self._jobs:
+            self._jobs[log].cancel()
 
     async def _clean_and_tell(self, found: Cleanable) -> None:
         try:
@@ -132,70 +132,70 @@ class Cleaner:
             self._ended.set()
 
     async def _clean(self, found: Cleanable) -> None:
-        kept, generation = found.log, found.log.generation
+        log, generation = found.log, found.log.generation
 
         def check(_: int) -> None:
-            if kept.generation != generation or not self._serves(kept):
+            if log.generation != generation or not self._serves(log):
                 raise _Outdated
 
         try:
             await self._compact(found, check)
         except _Outdated:
-            log.info("log not cleaned log=%r reason=it has changed meanwhile", kept)
+            logger.info("log not cleaned log=%r reason=it has changed meanwhile", log)
         except JobFailed as error:
-            log.warning("log not cleaned, tried again later log=%r error=%s", kept, error)
-            self._retry_later(kept)
+            logger.warning("log not cleaned, tried again later log=%r error=%s", log, error)
+            self._retry_later(log)
         except StorageError as error:
             with contextlib.suppress(_Outdated):
                 check(0)
-                self._failed(kept, error)
+                self._failed(log, error)
 
-    def _failed(self, kept: Log, error: StorageError) -> None:
+    def _failed(self, log: Log, error: StorageError) -> None:
         if isinstance(error, LogDirFailed):  # not the log's fault, and a disk may only be full
             self._replicas.note_failure(error)
-            self._retry_later(kept)
+            self._retry_later(log)
             return
-        log.warning("log can't be cleaned, left alone from now on log=%r error=%s", kept, error)
-        self._uncleanable.add(kept)
+        logger.warning("log can't be cleaned, left alone from now on log=%r error=%s", log, error)
+        self._uncleanable.add(log)
 
-    def _retry_later(self, kept: Log) -> None:
+    def _retry_later(self, log: Log) -> None:
         pause_ms = max(PAUSE_MS_MIN, self._config.log_cleaner_backoff_ms)
-        self._retry_at_ms[kept] = self._runtime.clock.now_ms() + pause_ms
+        self._retry_at_ms[log] = self._runtime.clock.now_ms() + pause_ms
 
     async def _compact(self, found: Cleanable, check: Check) -> None:
         """Raises: _Outdated, StorageError."""
-        kept, runtime = found.log, self._runtime
-        await to_the_end(runtime.offload(remove_cleaned, kept.files, kept.directory))
+        log, runtime = found.log, self._runtime
+        await to_the_end(runtime.offload(remove_cleaned, log.files, log.directory))
         check(0)
         start_ms = runtime.clock.now_ms()
         arguments = job_arguments(found, self._config, runtime.clock.wall_ms())
-        result = await self._run_job(kept, runtime.jobs("clean", arguments, check))
+        result = await self._run_job(log, runtime.jobs("clean", arguments, check))
         check(0)
         if result["end_offset"] <= found.first_dirty_offset:
-            raise CorruptLog(f"{kept!r}: no progress from offset {found.first_dirty_offset} on")
-        await self._make_recovered(kept, result["end_offset"])
+            raise CorruptLog(f"{log!r}: no progress from offset {found.first_dirty_offset} on")
+        await self._make_recovered(log, result["end_offset"])
         check(0)
-        with self._replicas.uses.during(kept, Use.SWAPS):
-            await to_the_end(self._take_over(kept, result, check))
-        kept.cleaner_offset = result["end_offset"]
+        with self._replicas.uses.during(log, Use.SWAPS):
+            await to_the_end(self._take_over(log, result, check))
+        log.cleaner_offset = result["end_offset"]
         _report(found, result, runtime.clock.now_ms() - start_ms)
-        await self._replicas.checkpoint(self._replicas.log_dirs.of(kept.directory))
+        await self._replicas.checkpoint(self._replicas.log_dirs.of(log.directory))
 
-    async def _make_recovered(self, kept: Log, offset: int) -> None:
+    async def _make_recovered(self, log: Log, offset: int) -> None:
         """Have what lies below `offset` below the recovery point on disk, too.
 
         A start scans what lies above it, and would take what a compaction has left out for lost
         if the topic is not compacted any more by then.  Raises: LogDirFailed.
         """
         replicas = self._replicas
-        if kept.recovery_point < offset:
-            await replicas.flushes.flush(replicas.partitions[kept.topic, kept.partition])
+        if log.recovery_point < offset:
+            await replicas.flushes.flush(replicas.partitions[log.topic, log.partition])
         with contextlib.suppress(DiskFull):  # it is a compaction that makes room
-            await replicas.checkpoint(replicas.log_dirs.of(kept.directory))
+            await replicas.checkpoint(replicas.log_dirs.of(log.directory))
 
-    async def _run_job(self, kept: Log, running: Coroutine[object, object, Result]) -> Result:
+    async def _run_job(self, log: Log, running: Coroutine[object, object, Result]) -> Result:
         """Raises: _Outdated (the log was given up), StorageError, JobFailed."""
-        job = self._jobs[kept] = asyncio.ensure_future(running)
+        job = self._jobs[log] = asyncio.ensure_future(running)
         try:
             return await job
         except asyncio.CancelledError:
@@ -204,16 +204,16 @@ class Cleaner:
                 raise
             raise _Outdated from None
         finally:
-            del self._jobs[kept]
+            del self._jobs[log]
 
-    async def _take_over(self, kept: Log, result: Result, check: Check) -> None:
+    async def _take_over(self, log: Log, result: Result, check: Check) -> None:
         """Put the new segments in the place of the old ones, one after the other.
 
         Only if all of them are, the dirty part counts as clean: what a tombstone deletes must not
         stay when the tombstone goes.  Raises: _Outdated, LogDirFailed.
         """
         for segment in result["segments"]:
-            swap = Swap(kept, segment["base_offset"], segment["replaces"])
+            swap = Swap(log, segment["base_offset"], segment["replaces"])
             await self._runtime.offload(swap.begin)
             try:
                 check(0)
@@ -223,12 +223,12 @@ class Cleaner:
                 await self._runtime.offload(swap.undo)
                 raise
             swap.switch()
-            await self._insist(swap.retire, kept.directory)
+            await self._insist(swap.retire, log.directory)
             check(0)
-            await self._insist(swap.settle, kept.directory, offload=False)
+            await self._insist(swap.settle, log.directory, offload=False)
             await self._runtime.offload(swap.sync)
-            unlink = UnlinkPlan(kept.files, swap.deleted_paths)
-            self._replicas.deletions.add(unlink, kept.config.file_delete_delay_ms)
+            unlink = UnlinkPlan(log.files, swap.deleted_paths)
+            self._replicas.deletions.add(unlink, log.config.file_delete_delay_ms)
 
     async def _insist(self, step: Callable[[], None], path: str, *, offload: bool = True) -> None:
         """Do a step of a swap, which can't be left half done, also when the disk is full.
@@ -250,11 +250,11 @@ class Cleaner:
 
 def job_arguments(found: Cleanable, config: Config, wall_ms: int) -> dict[str, Any]:
     """What the job is told; each of the threads gets its share of what they have together."""
-    kept, threads = found.log, max(1, config.log_cleaner_threads)
-    topic = kept.config
+    log, threads = found.log, max(1, config.log_cleaner_threads)
+    topic = log.config
     bytes_per_second = config.log_cleaner_io_max_bytes_per_second
     return {
-        "directory": kept.directory,
+        "directory": log.directory,
         "segments": [
             {
                 "base_offset": segment.base_offset,
@@ -283,7 +283,7 @@ def _report(found: Cleanable, result: Result, took_ms: int) -> None:
     told, seconds = result["statistics"], max(took_ms, 1) / 1000
     read_mb, written_mb = told["bytes_read"] / 1e6, told["bytes_written"] / 1e6
     indexed_mb = told["map_bytes_read"] / 1e6
-    log.info(
+    logger.info(
         "log cleaned log=%r first_dirty_offset=%d end_offset=%d dirty_ratio=%.2f seconds=%.1f "
         "indexed_mb=%.1f read_mb=%.1f written_mb=%.1f mb_per_second=%.1f records=%d -> %d "
         "map_used=%.1f%% smaller_by=%.1f%%",
@@ -302,6 +302,6 @@ def _report(found: Cleanable, result: Result, took_ms: int) -> None:
         100 * (1 - written_mb / read_mb) if read_mb else 0.0,
     )
     if told["invalid_records"]:
-        log.warning(
+        logger.warning(
             "records without a key left out log=%r count=%d", found.log, told["invalid_records"]
         )

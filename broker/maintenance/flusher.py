@@ -65,12 +65,12 @@ class Flusher:
             self._looked_ms = now_ms
         due, dirty = [], {}
         for partition in self._replicas.partitions.values():
-            kept = partition.log
-            unflushed_bytes = kept.flushing.unflushed_bytes
+            log = partition.log
+            unflushed_bytes = log.flushing.unflushed_bytes
             # Most of very many partitions are idle: no call for those.
             if not unflushed_bytes and not (partition.flush_due and partition.awaits_flush):
                 continue
-            since_ms = self._dirty_since_ms.get(kept, now_ms)
+            since_ms = self._dirty_since_ms.get(log, now_ms)
             if (
                 unflushed_bytes >= flush_bytes
                 or now_ms - since_ms >= flush_ms
@@ -79,6 +79,6 @@ class Flusher:
             ):
                 due.append(partition)
             else:
-                dirty[kept] = since_ms
+                dirty[log] = since_ms
         self._dirty_since_ms = dirty
         return due

@@ -12,7 +12,7 @@ from ..config import Config
 from ..metrics.counters import LOOP_STALLS, Counters
 from ..runtime import Runtime
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 STALL_MS: Final = 50
 
@@ -34,7 +34,7 @@ async def watch_loop(config: Config, runtime: Runtime, counters: Counters) -> No
         queued_ms = times.queued_ms - before.queued_ms
         if late_ms - queued_ms > STALL_MS:
             counters.add(LOOP_STALLS)
-            log.warning(
+            logger.warning(
                 "loop stalled ms=%d cpu_ms=%d queued_ms=%d",
                 late_ms,
                 times.cpu_ms - before.cpu_ms,

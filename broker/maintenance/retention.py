@@ -27,7 +27,7 @@ from ..partitions.replicas import Replicas
 from ..runtime import Runtime
 from ..tasks import to_the_end
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 FIRST_CHECK_MS: Final = 30_000  # after the start, as log.initial.task.delay.ms of Kafka
 LOOKED_AT_ONCE: Final = 50  # partitions between two turns of the loop
@@ -60,7 +60,9 @@ class Retention:
         try:
             await self._replicas.checkpoint()
         except DiskFull as error:
-            log.warning("log starts are not durable, segments are deleted all the same: %s", error)
+            logger.warning(
+                "log starts are not durable, segments are deleted all the same: %s", error
+            )
         except LogDirFailed:
             return  # the directory is offline by now
         for partition, offset in ready:
@@ -87,52 +89,52 @@ class Retention:
 
     async def _may_start(self, partition: Partition, offset: int) -> bool:
         """Make safe what a start from `offset` relies on; False: not now."""
-        kept = partition.log
+        log = partition.log
         uses = self._replicas.uses
-        if not self._is_served(partition) or not uses.may(Act.RAISE_START, kept):
+        if not self._is_served(partition) or not uses.may(Act.RAISE_START, log):
             return False
         try:
-            with uses.during(kept, Use.EXPIRES):
-                if not knows_producers_from(kept, offset):
+            with uses.during(log, Use.EXPIRES):
+                if not knows_producers_from(log, offset):
                     await self._replicas.flushes.flush(partition)
-                    if not self._is_served(partition) or not knows_producers_from(kept, offset):
+                    if not self._is_served(partition) or not knows_producers_from(log, offset):
                         return False
-                plan = start_plan(kept, offset)
+                plan = start_plan(log, offset)
                 await to_the_end(self._offload(plan.run))
-                kept.flushed(plan)
+                log.flushed(plan)
         except StorageError as error:
             self._replicas.note_failure(error)
             return False
         return True
 
     async def _remove(self, partition: Partition, offset: int) -> None:
-        kept = partition.log
+        log = partition.log
         uses = self._replicas.uses
-        if not self._is_served(partition) or not uses.may(Act.REMOVE_SEGMENTS, kept):
+        if not self._is_served(partition) or not uses.may(Act.REMOVE_SEGMENTS, log):
             return
         try:
-            with uses.during(kept, Use.EXPIRES):
-                plan = remove_plan(kept, offset)
+            with uses.during(log, Use.EXPIRES):
+                plan = remove_plan(log, offset)
                 if plan is None:
                     return
                 await to_the_end(self._offload(plan.run))
         except LogDirFailed as error:
             self._replicas.note_failure(error)
             return
-        removed(kept)
-        self._replicas.deletions.add(plan.unlink_plan(), kept.config.file_delete_delay_ms)
-        _report(kept, plan.count)
+        removed(log)
+        self._replicas.deletions.add(plan.unlink_plan(), log.config.file_delete_delay_ms)
+        _report(log, plan.count)
 
     def _is_served(self, partition: Partition) -> bool:
         state = partition.state
         return self._replicas.partitions.get((state.topic, state.partition)) is partition
 
 
-def _report(kept: Log, count: int) -> None:
-    log.info(
+def _report(log: Log, count: int) -> None:
+    logger.info(
         "segments deleted topic=%s partition=%d count=%d log_start_offset=%d",
-        kept.topic,
-        kept.partition,
+        log.topic,
+        log.partition,
         count,
-        kept.log_start_offset,
+        log.log_start_offset,
     )

@@ -26,7 +26,7 @@ from ..runtime import Runtime
 from ..tasks import to_the_end
 from .scrub_state import RUBBISH, STATE_FILE, Pass, State, decode, encode
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CHECK_MS: Final = 10_000
 JOB_S: Final = 30
@@ -55,9 +55,9 @@ class Scrubber:
         """Scrub for ever."""
         for data_dir in self._replicas.log_dirs.online:
             self.restore(data_dir)
-        for kept in self._replicas.log_dirs.all_logs():
-            if any(segment.damaged for segment in kept.segments):
-                self._replicas.renewals.want(kept)
+        for log in self._replicas.log_dirs.all_logs():
+            if any(segment.damaged for segment in log.segments):
+                self._replicas.renewals.want(log)
         while True:
             await asyncio.sleep(CHECK_MS / 1000)
             for data_dir in list(self._replicas.log_dirs.online):
@@ -71,25 +71,25 @@ class Scrubber:
     async def run_reported(self) -> None:
         """Verify what is reported, for ever."""
         while True:
-            kept, offset = await self._replicas.damage_reports.next()
-            await self.verify(kept, offset)
+            log, offset = await self._replicas.damage_reports.next()
+            await self.verify(log, offset)
 
-    async def verify(self, kept: Log, offset: int) -> None:
+    async def verify(self, log: Log, offset: int) -> None:
         """Verify the segment that holds an offset, and the next: compaction leaves gaps."""
-        data_dir, generation = self._replicas.log_dirs.of(kept.directory), kept.generation
+        data_dir, generation = self._replicas.log_dirs.of(log.directory), log.generation
         due = [
-            _Due(kept, segment, kept.segments.next_base_offset(segment) or kept.log_end_offset)
-            for segment in itertools.islice(kept.segments.from_offset(offset), 2)
+            _Due(log, segment, log.segments.next_base_offset(segment) or log.log_end_offset)
+            for segment in itertools.islice(log.segments.from_offset(offset), 2)
         ]
         result = await self._ask_job(due, rate=None, with_epochs=True) if due else []
-        is_same = data_dir is not None and data_dir.logs.get((kept.topic, kept.partition)) is kept
-        if data_dir is None or not is_same or kept.generation != generation:
-            self._replicas.damage_reports.verified(kept, offset, is_sound=False)  # it is gone
+        is_same = data_dir is not None and data_dir.logs.get((log.topic, log.partition)) is log
+        if data_dir is None or not is_same or log.generation != generation:
+            self._replicas.damage_reports.verified(log, offset, is_sound=False)  # it is gone
             return
         for found, said in zip(due, result, strict=False):
             self._take(self._state(data_dir), found, said)
         is_sound = bool(result) and not any(found.segment.damaged for found in due)
-        self._replicas.damage_reports.verified(kept, offset, is_sound=is_sound)
+        self._replicas.damage_reports.verified(log, offset, is_sound=is_sound)
         if not is_sound:
             await self._save(data_dir)
 
@@ -120,16 +120,16 @@ class Scrubber:
                     "size_bytes": segment.size_bytes,
                     "base_offset": segment.base_offset,
                     "offset_end": offset_end,
-                    **({"epochs": kept.epochs.entries()} if with_epochs else {}),
+                    **({"epochs": log.epochs.entries()} if with_epochs else {}),
                 }
-                for kept, segment, offset_end in due
+                for log, segment, offset_end in due
             ],
             "io_bytes_per_second": rate,
         }
         try:
             result = await self._runtime.jobs("scrub", arguments)
         except StorageError as error:
-            log.warning("scrub failed error=%s", error)
+            logger.warning("scrub failed error=%s", error)
             return []
         said: list[dict[str, Any]] = result["segments"]
         return said
@@ -141,20 +141,20 @@ class Scrubber:
         state = self._state(data_dir)
         bytes_left = self._config.odradek_scrub_max_bytes_per_second * JOB_S
         due: list[_Due] = []
-        for count, (key, kept) in enumerate(list(data_dir.logs.items())):
+        for count, (key, log) in enumerate(list(data_dir.logs.items())):
             if count % LOOKED_AT_ONCE == LOOKED_AT_ONCE - 1:
                 await asyncio.sleep(0)
             current = state.passes.get(key)
             if current is None or self._is_over(current, now_ms):
                 current = state.passes[key] = Pass(now_ms)
-            if current.is_done or data_dir.logs.get(key) is not kept:
+            if current.is_done or data_dir.logs.get(key) is not log:
                 continue
-            for found in _finished(kept, current.next_offset):
+            for found in _finished(log, current.next_offset):
                 if due and (bytes_left <= 0 or len(due) >= SEGMENTS_PER_JOB_MAX):
                     return due
                 due.append(found)
                 bytes_left -= found.segment.size_bytes
-            if not due or due[-1].log is not kept:
+            if not due or due[-1].log is not log:
                 current.is_done = True
         return due
 
@@ -166,25 +166,25 @@ class Scrubber:
     # -- what was found
 
     def _note_progress(self, state: State, found: _Due) -> None:
-        kept = found.log
-        current = state.passes.get((kept.topic, kept.partition))
-        if current is not None and any(other is found.segment for other in kept.segments):
+        log = found.log
+        current = state.passes.get((log.topic, log.partition))
+        if current is not None and any(other is found.segment for other in log.segments):
             current.next_offset = max(current.next_offset, found.offset_end)
 
     def _take(self, state: State, found: _Due, said: dict[str, Any]) -> None:
-        kept, segment = found.log, found.segment
-        if all(other is not segment for other in kept.segments):
+        log, segment = found.log, found.segment
+        if all(other is not segment for other in log.segments):
             return  # deleted, compacted or cut meanwhile
         counters = self._replicas.counters
         if "error" in said:
             counters.add(SEGMENTS_UNREADABLE)
-            log.error(
+            logger.error(
                 "segment could not be verified path=%s error=%s", segment.file.path, said["error"]
             )
             return
         counters.add(SEGMENTS_SCRUBBED)
         damaged = tuple(DamagedRange(*fields) for fields in said["damaged"])
-        key = kept.topic, kept.partition, segment.base_offset
+        key = log.topic, log.partition, segment.base_offset
         if damaged:
             state.damaged[key] = segment.size_bytes, damaged
         else:
@@ -193,7 +193,7 @@ class Scrubber:
             counters.add(BATCHES_CORRUPT, len(set(damaged) - set(segment.damaged)))
             segment.note_damage(damaged)
         if damaged:
-            self._replicas.renewals.want(kept)
+            self._replicas.renewals.want(log)
 
     # -- what is remembered
 
@@ -207,12 +207,12 @@ class Scrubber:
             data = self._runtime.files.read_bytes(path)
             state = decode(data) if data else State()
         except (LogDirFailed, *RUBBISH) as error:
-            log.warning("scrub state unreadable, begun anew path=%s error=%s", path, error)
+            logger.warning("scrub state unreadable, begun anew path=%s error=%s", path, error)
             state = State()
         self._states[data_dir] = state
         for (topic, partition, base_offset), (size_bytes, damaged) in state.damaged.items():
-            kept = data_dir.logs.get((topic, partition))
-            for segment in kept.segments if kept is not None else ():
+            log = data_dir.logs.get((topic, partition))
+            for segment in log.segments if log is not None else ():
                 if segment.base_offset == base_offset and segment.size_bytes == size_bytes:
                     segment.note_damage(damaged)
 
@@ -246,22 +246,21 @@ def _is_left(
 ) -> bool:
     """Whether a segment is damaged there yet."""
     topic, partition, base_offset = key
-    kept = data_dir.logs.get((topic, partition))
-    return kept is not None and any(
-        segment.base_offset == base_offset and segment.damaged == ranges
-        for segment in kept.segments
+    log = data_dir.logs.get((topic, partition))
+    return log is not None and any(
+        segment.base_offset == base_offset and segment.damaged == ranges for segment in log.segments
     )
 
 
-def _finished(kept: Log, offset_first: int) -> list[_Due]:
+def _finished(log: Log, offset_first: int) -> list[_Due]:
     """The segments from an offset on that are finished and safe on disk."""
     due = []
-    for segment in kept.segments.from_offset(offset_first):
-        offset_end = kept.segments.next_base_offset(segment)
-        if offset_end is None or offset_end > kept.recovery_point:
+    for segment in log.segments.from_offset(offset_first):
+        offset_end = log.segments.next_base_offset(segment)
+        if offset_end is None or offset_end > log.recovery_point:
             break
         if segment.base_offset >= offset_first or offset_end > offset_first:
-            due.append(_Due(kept, segment, offset_end))
+            due.append(_Due(log, segment, offset_end))
     return due
 
 

@@ -12,7 +12,7 @@ from ..peers.negotiation import negotiate
 from ..peers.peer import PeerFailed
 from .metadata import MetadataCache
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 ENVELOPE_KEY: Final = 58
 ASK_TIMEOUT_MS: Final = 10_000
@@ -40,7 +40,9 @@ async def warn_beside_kafka(metadata: MetadataCache, peers: Peers, broker_id: in
                 await asyncio.sleep(RETRY_S)
                 continue
             if found:
-                log.warning("broker=%d is Apache Kafka's, this one does less: %s", other, NOT_DONE)
+                logger.warning(
+                    "broker=%d is Apache Kafka's, this one does less: %s", other, NOT_DONE
+                )
                 return
             asked.add(other)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..local_broker import LocalBroker
     from ..replication.replicator import Replicator
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Codes = dict[TopicPartition, ErrorCode]
 Finish = Callable[[Coroutine[object, object, Codes]], Awaitable[Codes]]
@@ -175,7 +175,7 @@ class ControlRequests:
     def _check_controller_epoch(self, sender: Sender) -> None:
         """Refuse a controller that has a successor.  Raises: Refused."""
         if sender.controller_epoch < self.controller_epoch:
-            log.warning(
+            logger.warning(
                 "stale controller refused controller=%d epoch=%d latest=%d",
                 sender.controller_id,
                 sender.controller_epoch,

@@ -19,7 +19,7 @@ from ..peers.controller_client import ControllerClient
 from ..peers.peer import PeerFailed
 from .metadata import MetadataCache
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NAMED_MAX: Final = 10
 """Partitions that one log line names."""
@@ -51,10 +51,10 @@ async def hand_over(
         request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=broker_epoch())
         reason = await _try(controller_client, request, version, config)
         if reason is None:
-            log.info("everything was handed over")
+            logger.info("everything was handed over")
             return True
         tries_left -= 1
-        log.warning("not everything was handed over tries_left=%d reason=%s", tries_left, reason)
+        logger.warning("not everything was handed over tries_left=%d reason=%s", tries_left, reason)
         if tries_left and await _has_changed(metadata, before, backoff_s):
             tries_left += loop.time() < deadline_s
     return False

@@ -25,7 +25,7 @@ from ..peers.controller_client import ControllerClient
 from ..tasks import TaskSupervisor
 from .membership import Membership, refuse_authorizer
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 KNOWN_SPARE_MS: Final = 6_000
 """A dead controller is replaced this long after its session's time is up, at the latest."""
@@ -145,7 +145,7 @@ class Member:
                     lambda: metadata.is_told and broker_id in metadata.brokers
                 )
         except TimeoutError:
-            log.warning("no controller has told this broker anything yet: serving all the same")
+            logger.warning("no controller has told this broker anything yet: serving all the same")
 
     def _log_dir_failed(self, offline: Collection[TopicPartition]) -> None:
         """Resign from what is gone with a directory; the controller asks what is left."""
@@ -160,7 +160,7 @@ class Member:
             try:
                 await self._session.create(znodes.LOG_DIR_EVENT_PREFIX, event, sequential=True)
             except CoordinationError as error:
-                log.warning("failed log directory not reported yet reason=%s", error)
+                logger.warning("failed log directory not reported yet reason=%s", error)
                 await asyncio.sleep(REPORT_RETRY_S)
             else:
                 return

@@ -30,7 +30,7 @@ from ..coordination.interface import (
 from ..coordination.json_fields import MalformedZnode
 from ..settings.interbroker import DRAWN_BROKER_ID
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SESSION_END_SPARE_MS: Final = 4_000
 """A store may see a session end this much after its timeout."""
@@ -185,13 +185,13 @@ class Membership:
             if left_s <= 0:
                 raise CannotJoin(f"{conflict}: two brokers can't share that")
             if not waited:
-                log.warning("%s: waiting up to %.0f s for its session to end", conflict, left_s)
+                logger.warning("%s: waiting up to %.0f s for its session to end", conflict, left_s)
             waited = True
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
                     await changed.wait()
         self.broker_epoch = stat.czxid
-        log.info("registered broker=%d epoch=%d", self._broker_id, stat.czxid)
+        logger.info("registered broker=%d epoch=%d", self._broker_id, stat.czxid)
         return stat.czxid
 
     async def _conflict(
@@ -243,5 +243,5 @@ def _endpoints(path: str, data: bytes) -> tuple[znodes.RegisteredEndpoint, ...]:
     try:
         return znodes.BrokerRegistration.decode(data).endpoints
     except MalformedZnode as error:
-        log.warning("broker node left alone path=%s reason=%s", path, error)
+        logger.warning("broker node left alone path=%s reason=%s", path, error)
         return ()

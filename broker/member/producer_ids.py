@@ -18,7 +18,7 @@ from odradek.protocol.schema import Message
 
 from ..peers.peer import PeerFailed
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PREFETCH_AT: Final = 0.9
 WAIT_S: Final = 1.0
@@ -87,7 +87,7 @@ class ProducerIds:
             except Refused as refused:
                 if str(refused) != trouble:
                     trouble = str(refused)
-                    log.warning("no producer ids, trying again reason=%s", trouble)
+                    logger.warning("no producer ids, trying again reason=%s", trouble)
                 await asyncio.sleep(RETRY_PAUSE_S)
             else:
                 return

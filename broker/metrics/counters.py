@@ -69,9 +69,9 @@ class Counters:
 
     def add_all_loaded(self, log_dirs: LogDirs) -> None:
         """Count what loading has met at the start."""
-        for kept in log_dirs.all_logs():
-            if kept.loaded is not None:
-                self.add_loaded(kept.loaded)
+        for log in log_dirs.all_logs():
+            if log.loaded is not None:
+                self.add_loaded(log.loaded)
         unserved = sum(len(data_dir.unserved) for data_dir in log_dirs.online)
         self.add(PARTITIONS_NOT_LOADED, unserved)
 

@@ -27,7 +27,7 @@ from .receive import FrameBuffer
 if TYPE_CHECKING:
     from .connections import Connections
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Connection(ABC):
@@ -215,7 +215,7 @@ class Connection(ABC):
             self._send_gathered()
             self.close(f"{type(error).__name__}: {error}")
         except Exception:  # a bug of ours must end this connection only, with its traceback seen
-            log.exception("request failed peer=%s", self.host)
+            logger.exception("request failed peer=%s", self.host)
             self._send_gathered()
             self.close("a request failed")
         finally:

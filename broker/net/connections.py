@@ -20,7 +20,7 @@ from .receive import ReceiveBudget
 if TYPE_CHECKING:
     from ..node import Node
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SWEEP_MS: Final = 1000
 CLOSE_LINES_PER_SWEEP_MAX: Final = 20
@@ -151,7 +151,7 @@ class Connections:
     def _log_limited(self, line: str, *values: object) -> None:
         self._close_lines += 1
         if self._close_lines <= CLOSE_LINES_PER_SWEEP_MAX:
-            log.warning(line, *values)
+            logger.warning(line, *values)
 
     # Memory of receive buffers.
 
@@ -194,7 +194,7 @@ class Connections:
         """One round of `sweep_forever`."""
         suppressed = self._close_lines - CLOSE_LINES_PER_SWEEP_MAX
         if suppressed > 0:
-            log.warning("connections closed or refused without a line count=%d", suppressed)
+            logger.warning("connections closed or refused without a line count=%d", suppressed)
         self._close_lines = 0
         now_ms = self.clock.now_ms()
         if self._idle_ms_max >= 0:

@@ -32,7 +32,7 @@ from .eager_future import EagerFuture
 if TYPE_CHECKING:
     from ..node import Node
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PRODUCE_KEY: Final = 0
 CONTROLLED_SHUTDOWN_KEY: Final = 7
@@ -207,7 +207,7 @@ class Dispatcher:
         except CloseConnection as error:
             failure = str(error)
         except (Exception, asyncio.CancelledError):  # a bug must not leave the client waiting
-            log.exception("request failed peer=%s", client.host)
+            logger.exception("request failed peer=%s", client.host)
             failure = "a request failed"
         client.send_gathered()
         if failure:

@@ -18,7 +18,7 @@ from .endpoints import Endpoint
 from .plain_socket import PlainConnection
 from .stream import StreamConnection
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 ACCEPTS_PER_WAKE_UP: Final = 64
 _PAUSE_S: Final = 1.0
@@ -95,7 +95,7 @@ class PlainListener:
             except OSError as error:
                 if error.errno not in _EXHAUSTED:
                     raise
-                log.error("can't accept listener=%s error=%s", self.name, error)
+                logger.error("can't accept listener=%s error=%s", self.name, error)
                 self._pause(lambda: asyncio.sleep(_PAUSE_S))
                 return
             self._adopt(sock, peer[0])

@@ -22,7 +22,7 @@ from .sockets import reset_on_close
 if TYPE_CHECKING:
     from .connections import Connections
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SENDFILE_BYTES_MAX: Final = 4 << 20  # a wake-up; then other connections get their turn
 BLOCKED_RECEIVE_BYTES_MAX: Final = 1 << 16

@@ -15,7 +15,7 @@ from odradek.storage.log.log import Log
 from ..core.partition_state import TopicPartition
 from ..runtime import Clock
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SILENCE_MS: Final = 30_000
 SILENCE_MAX_MS: Final = 3_600_000
@@ -25,7 +25,7 @@ SILENCE_MAX_MS: Final = 3_600_000
 class _Verified:
     """A log that was looked at, and is not to be again for a while."""
 
-    kept: Log
+    log: Log
     until_ms: int
     silence_ms: int
 
@@ -39,16 +39,16 @@ class DamageReports:
         self._verified: dict[TopicPartition, _Verified] = {}
         self._changed = asyncio.Event()
 
-    def report(self, kept: Log, offset: int, reason: str) -> None:
+    def report(self, log: Log, offset: int, reason: str) -> None:
         """Have the records at this offset verified soon."""
-        key = kept.topic, kept.partition
+        key = log.topic, log.partition
         before = self._verified.get(key)
         if key in self._waiting:
             return
-        if before and before.kept is kept and self._clock.now_ms() < before.until_ms:
+        if before and before.log is log and self._clock.now_ms() < before.until_ms:
             return
-        log.warning("damage reported log=%r offset=%d reason=%s", kept, offset, reason)
-        self._waiting[key] = kept, offset
+        logger.warning("damage reported log=%r offset=%d reason=%s", log, offset, reason)
+        self._waiting[key] = log, offset
         self._changed.set()
 
     async def next(self) -> tuple[Log, int]:
@@ -58,15 +58,15 @@ class DamageReports:
             await self._changed.wait()
         return next(iter(self._waiting.values()))
 
-    def verified(self, kept: Log, offset: int, *, is_sound: bool) -> None:
+    def verified(self, log: Log, offset: int, *, is_sound: bool) -> None:
         """What was reported has been looked at."""
-        key, now_ms = (kept.topic, kept.partition), self._clock.now_ms()
+        key, now_ms = (log.topic, log.partition), self._clock.now_ms()
         before = self._verified.pop(key, None)
-        again = before is not None and before.kept is kept
+        again = before is not None and before.log is log
         silence_ms = min(2 * before.silence_ms, SILENCE_MAX_MS) if before and again else SILENCE_MS
         over = now_ms - SILENCE_MAX_MS
         self._verified = {k: c for k, c in self._verified.items() if c.until_ms > over}
-        self._verified[key] = _Verified(kept, now_ms + silence_ms, silence_ms)
+        self._verified[key] = _Verified(log, now_ms + silence_ms, silence_ms)
         self._waiting.pop(key, None)
         if is_sound:
-            log.warning("reported records are sound log=%r offset=%d", kept, offset)
+            logger.warning("reported records are sound log=%r offset=%d", log, offset)

@@ -31,7 +31,7 @@ from ..tasks import TaskSupervisor, to_the_end
 if TYPE_CHECKING:
     from .replicas import Replicas
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 TopicPartition = tuple[str, int]
 
@@ -99,12 +99,12 @@ class Moves:
         if not replicas.log_dirs.is_complete:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, "a log directory is offline")
         future = data_dir.create_future(served.log, name)
-        log.info("move begun from=%s to=%s", served.log.directory, future.directory)
+        logger.info("move begun from=%s to=%s", served.log.directory, future.directory)
         self._changed.set()
 
     def _cancel(self, data_dir: DataDir, future: Log) -> None:
         """Raises: LogDirFailed."""
-        log.info("move cancelled to=%s", future.directory)
+        logger.info("move cancelled to=%s", future.directory)
         self._failed.discard(future)
         uuid = self._runtime.random.randbytes(16)
         plan = data_dir.delete_future(future.topic, future.partition, uuid)
@@ -148,7 +148,7 @@ class Moves:
                 except LogDirFailed as error:
                     self._replicas.take_offline(error)
                     break
-                log.error("copy of another topic is set aside directory=%s", directory)
+                logger.error("copy of another topic is set aside directory=%s", directory)
 
     @property
     def _at_once(self) -> int:
@@ -184,7 +184,9 @@ class Moves:
         except (CorruptLog, MalformedMessage) as error:
             assert found is not None
             self._failed.add(found[1])
-            log.error("move failed, the replica stays where it is to=%s error=%s", found[1], error)
+            logger.error(
+                "move failed, the replica stays where it is to=%s error=%s", found[1], error
+            )
         finally:
             self._running.discard(key)
             self._changed.set()
@@ -357,7 +359,7 @@ class _Move:
             return None
 
     async def _settle(self, copy: Copy, plan: DeletePlan | None) -> None:
-        log.info("move ended directory=%s", self._future.directory)
+        logger.info("move ended directory=%s", self._future.directory)
         self._replicas.must_checkpoint.set()
         if plan is None:
             return

@@ -32,7 +32,7 @@ from ..runtime import Runtime
 if TYPE_CHECKING:
     from .replicas import Replicas
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 LOOK_MS: Final = 200
 ASK_AGAIN_MS: Final = 2_000
@@ -56,7 +56,7 @@ class Verdict(Enum):
 class _Damaged:
     """One damaged replica."""
 
-    kept: Log
+    log: Log
     ask_at_ms: int
     pause_ms: int = ASK_AGAIN_MS
     failed_in: PartitionState | None = None
@@ -82,15 +82,15 @@ class Renewals:
         self._damaged: dict[TopicPartition, _Damaged] = {}
         self._changed = asyncio.Event()
 
-    def want(self, kept: Log) -> None:
+    def want(self, log: Log) -> None:
         """Damage was found in the log of a replica."""
-        key = kept.topic, kept.partition
+        key = log.topic, log.partition
         known = self._damaged.get(key)
-        if (known and known.kept is kept) or self._replicas.log_dirs.find(*key) is not kept:
+        if (known and known.log is log) or self._replicas.log_dirs.find(*key) is not log:
             return
         self._replicas.counters.add(REPLICAS_DAMAGED)
-        log.error("replica damaged log=%r directory=%s", kept, kept.directory)
-        self._damaged[key] = _Damaged(kept, self._clock.now_ms())
+        logger.error("replica damaged log=%r directory=%s", log, log.directory)
+        self._damaged[key] = _Damaged(log, self._clock.now_ms())
         self._changed.set()
 
     # What the controller says.
@@ -98,7 +98,7 @@ class Renewals:
     def judge(self, state: PartitionState, live: Container[int]) -> Verdict:
         """What to do if this role is given; a role of the past changes nothing."""
         damaged = self._damaged.get(state.key)
-        if damaged is None or not damaged.has_room or not _is_left(damaged.kept):
+        if damaged is None or not damaged.has_room or not _is_left(damaged.log):
             return Verdict.TAKE
         served = self._replicas.partitions.get(state.key)
         known = damaged.failed_in if served is None else served.state
@@ -120,7 +120,7 @@ class Renewals:
         damaged, now_ms = self._damaged[state.key], self._clock.now_ms()
         self._replicas.statuses.note(state.key, Event.GIVE_UP)
         if damaged.failed_in is None:
-            log.error("damaged replica given up log=%r isr=%s", damaged.kept, state.isr)
+            logger.error("damaged replica given up log=%r isr=%s", damaged.log, state.isr)
             damaged.renew_at_ms = now_ms + self._unnoticed_ms
         damaged.failed_in = state
         damaged.ask_at_ms = now_ms + ASK_AGAIN_MS
@@ -136,7 +136,7 @@ class Renewals:
         """The damaged log is out of the way; an empty one will be filled."""
         self._damaged.pop(key, None)  # by now the damage may have gone, with its segment
         self._replicas.counters.add(REPLICAS_RENEWED)
-        log.error(
+        logger.error(
             "damaged replica set aside, copied anew topic=%s partition=%d directory=%s",
             *key,
             directory,
@@ -167,7 +167,7 @@ class Renewals:
             self._replicas.take_offline(error)
             return
         for damaged in due:
-            damaged.has_room = free_bytes >= damaged.kept.size_bytes + ROOM_BYTES_MIN
+            damaged.has_room = free_bytes >= damaged.log.size_bytes + ROOM_BYTES_MIN
 
     def look(self) -> bool:
         """Whether the controller is to be asked now; notes that it is."""
@@ -184,10 +184,10 @@ class Renewals:
         return is_due
 
     def _is_over(self, damaged: _Damaged) -> bool:
-        kept = damaged.kept
-        if self._replicas.log_dirs.find(kept.topic, kept.partition) is not kept:
+        log = damaged.log
+        if self._replicas.log_dirs.find(log.topic, log.partition) is not log:
             return True
-        return damaged.failed_in is None and not _is_left(kept)
+        return damaged.failed_in is None and not _is_left(log)
 
     def _may_ask(self, key: TopicPartition, damaged: _Damaged) -> bool:
         served = self._replicas.partitions.get(key)
@@ -203,7 +203,7 @@ class Renewals:
             return True
         if damaged.said != reason:
             damaged.said = reason
-            log.error("damaged replica stays, %s log=%r", reason, damaged.kept)
+            logger.error("damaged replica stays, %s log=%r", reason, damaged.log)
         return False
 
     def _has_source(self, served: Partition) -> bool:
@@ -213,6 +213,6 @@ class Renewals:
         return state.leader != NO_LEADER
 
 
-def _is_left(kept: Log) -> bool:
+def _is_left(log: Log) -> bool:
     """Whether there is damage yet: segments expire, are compacted and cut."""
-    return any(segment.damaged for segment in kept.segments)
+    return any(segment.damaged for segment in log.segments)

@@ -25,7 +25,7 @@ from ..runtime import Runtime
 if TYPE_CHECKING:
     from .replicas import Replicas
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MADE_AT_ONCE: Final = 32
 MAKERS_MAX: Final = 2  # of the threads, the others are for flushes that answers wait for
@@ -60,83 +60,83 @@ class ReplicaLogs:
         served = self._replicas.partitions.get(state.key)
         if served is not None:
             return served.log.topic_id
-        kept = self._replicas.log_dirs.find(*state.key)
-        if kept is None or state.is_new or not _is_legible(kept.topic_id, state.topic_id):
+        log = self._replicas.log_dirs.find(*state.key)
+        if log is None or state.is_new or not _is_legible(log.topic_id, state.topic_id):
             return None
-        return kept.topic_id
+        return log.topic_id
 
     def find(self, state: PartitionState) -> Log | None:
         """The log that was loaded; one of another topic is set aside."""
-        kept = self._replicas.log_dirs.find(*state.key)
-        if kept is None or state.topic_id in (kept.topic_id, ZERO_UUID):
-            return self._without_gap(kept, state)
-        if not _is_legible(kept.topic_id, state.topic_id):
-            log.warning("topic id was unreadable, written anew directory=%s", kept.directory)
-            self.assign_topic_id(kept, state.topic_id)
-            if self._replicas.log_dirs.of(kept.directory) is None:  # that has shown that it fails
+        log = self._replicas.log_dirs.find(*state.key)
+        if log is None or state.topic_id in (log.topic_id, ZERO_UUID):
+            return self._without_gap(log, state)
+        if not _is_legible(log.topic_id, state.topic_id):
+            logger.warning("topic id was unreadable, written anew directory=%s", log.directory)
+            self.assign_topic_id(log, state.topic_id)
+            if self._replicas.log_dirs.of(log.directory) is None:  # that has shown that it fails
                 return None
-            return self._without_gap(kept, state)
+            return self._without_gap(log, state)
         try:
             uuid = self._runtime.random.randbytes(16)
-            data_dir = self._replicas.log_dirs.holding(kept)
+            data_dir = self._replicas.log_dirs.holding(log)
             directory = data_dir.set_aside(*state.key, uuid)
         except LogDirFailed as error:
             self._replicas.take_offline(error)
         else:
             self._replicas.suspects.forget(state.key)
-            log.error("log of another topic with this name is set aside directory=%s", directory)
+            logger.error("log of another topic with this name is set aside directory=%s", directory)
         return None
 
-    def _without_gap(self, kept: Log | None, state: PartitionState) -> Log | None:
+    def _without_gap(self, log: Log | None, state: PartitionState) -> Log | None:
         """Cut a log where a power cut has taken records before others, if there are more replicas.
 
         A follower would never ask for what lies before its end. As after any cut the log must be
         made safe before anything is appended (`Use.CUT`).
         """
-        gap_offset = None if kept is None or kept.loaded is None else kept.loaded.gap_offset
-        if kept is None or kept.loaded is None or gap_offset is None or len(state.replicas) < 2:
-            return kept
-        if gap_offset < kept.segments.first_offset and state.leader == self._broker_id:
-            return kept  # it only begins later, and may be all that is left
-        replicas, generation = self._replicas, kept.generation
-        log.error("log cut at a gap log=%r offset=%d", kept, gap_offset)
+        gap_offset = None if log is None or log.loaded is None else log.loaded.gap_offset
+        if log is None or log.loaded is None or gap_offset is None or len(state.replicas) < 2:
+            return log
+        if gap_offset < log.segments.first_offset and state.leader == self._broker_id:
+            return log  # it only begins later, and may be all that is left
+        replicas, generation = self._replicas, log.generation
+        logger.error("log cut at a gap log=%r offset=%d", log, gap_offset)
         try:
-            kept.truncate(gap_offset)
+            log.truncate(gap_offset)
         except StorageError as error:
             replicas.note_failure(error)
-            if not self._is_ours(kept):
+            if not self._is_ours(log):
                 return None
-        if kept.generation != generation:
-            kept.loaded.gap_offset = None
-            replicas.uses.begin(kept, Use.CUT)
+        if log.generation != generation:
+            log.loaded.gap_offset = None
+            replicas.uses.begin(log, Use.CUT)
             replicas.must_checkpoint.set()
-        return kept
+        return log
 
-    def assign_topic_id(self, kept: Log, topic_id: bytes) -> None:
+    def assign_topic_id(self, log: Log, topic_id: bytes) -> None:
         """Give an id to a log that has none; `sync_ids` makes it safe."""
         try:
-            kept.write_topic_id(topic_id)
+            log.write_topic_id(topic_id)
         except LogDirFailed as error:
             self._replicas.take_offline(error)
         else:
-            self._given_ids.append(kept)
+            self._given_ids.append(log)
 
     async def sync_ids(self) -> None:
         """Make safe which ids were given; thousands, if the logs are from before there were any."""
         given, self._given_ids = self._given_ids, []
         for start in range(0, len(given), MADE_AT_ONCE):
-            group = [kept for kept in given[start : start + MADE_AT_ONCE] if self._is_ours(kept)]
+            group = [log for log in given[start : start + MADE_AT_ONCE] if self._is_ours(log)]
             try:
-                plans = [kept.flushing.id_plan() for kept in group]
+                plans = [log.flushing.id_plan() for log in group]
                 await self._runtime.offload(_run_all, plans)
             except LogDirFailed as error:
                 self._replicas.take_offline(error)
                 continue
-            for kept in group:
-                kept.flushing.id_is_safe()
+            for log in group:
+                log.flushing.id_is_safe()
 
-    def _is_ours(self, kept: Log) -> bool:
-        return self._replicas.log_dirs.of(kept.directory) is not None
+    def _is_ours(self, log: Log) -> bool:
+        return self._replicas.log_dirs.of(log.directory) is not None
 
     # Made.
 
@@ -205,7 +205,7 @@ class ReplicaLogs:
             if plan.log is not None and data_dir not in replicas.log_dirs.online:
                 data_dir.not_created()  # it has failed meanwhile, and took along what it held then
                 plan.log.abandon()
-                log.error("replica offline topic=%s partition=%d", *state.key)
+                logger.error("replica offline topic=%s partition=%d", *state.key)
                 replicas.statuses.note(state.key, Event.FAIL_DIR)
                 continue
             if plan.error is None:
@@ -229,15 +229,15 @@ class ReplicaLogs:
 
     # Deleted.
 
-    async def until_unused(self, kept: Log) -> None:
+    async def until_unused(self, log: Log) -> None:
         """Return once nobody compacts the log or renames its segments; have them stop soon.
 
         They know the files by their names, which a new log's files would have too.
         """
         replicas = self._replicas
         for stop in replicas.on_given_up:
-            stop(kept)
-        while not replicas.uses.may(Act.GIVE_UP, kept):  # noqa: ASYNC110 - rare, short
+            stop(log)
+        while not replicas.uses.may(Act.GIVE_UP, log):  # noqa: ASYNC110 - rare, short
             await asyncio.sleep(USE_CHECK_MS / 1000)
 
     async def delete(self, key: TopicPartition) -> None:
@@ -247,10 +247,10 @@ class ReplicaLogs:
         """
         log_dirs = self._replicas.log_dirs
         found, moving = log_dirs.find(*key), log_dirs.find_future(*key)
-        for kept in (found, None if moving is None else moving[1]):
-            if kept is not None:
-                await self.until_unused(kept)
-                self._remove(kept)
+        for log in (found, None if moving is None else moving[1]):
+            if log is not None:
+                await self.until_unused(log)
+                self._remove(log)
         self._set_unserved_aside(key)
 
     async def set_aside(self, key: TopicPartition) -> None:
@@ -260,40 +260,40 @@ class ReplicaLogs:
         `LogDirs.find` if it has stayed, as the disk is full.
         """
         log_dirs = self._replicas.log_dirs
-        kept, moving = log_dirs.find(*key), log_dirs.find_future(*key)
+        log, moving = log_dirs.find(*key), log_dirs.find_future(*key)
         if moving is not None:
             await self.until_unused(moving[1])
             self._remove(moving[1])
-        if kept is None:
+        if log is None:
             return
-        await self.until_unused(kept)
-        data_dir = log_dirs.of(kept.directory)
-        if data_dir is None or data_dir.logs.get(key) is not kept:
+        await self.until_unused(log)
+        data_dir = log_dirs.of(log.directory)
+        if data_dir is None or data_dir.logs.get(key) is not log:
             return
         try:
             directory = data_dir.set_aside(*key, self._runtime.random.randbytes(16))
         except LogDirFailed as error:
             self._replicas.take_offline(error)
         else:
-            self._replicas.uses.end(kept, Use.CUT)
+            self._replicas.uses.end(log, Use.CUT)
             self._replicas.renewals.set_aside(key, directory)
 
-    def _remove(self, kept: Log) -> None:
-        data_dir, key = self._replicas.log_dirs.of(kept.directory), (kept.topic, kept.partition)
+    def _remove(self, log: Log) -> None:
+        data_dir, key = self._replicas.log_dirs.of(log.directory), (log.topic, log.partition)
         if data_dir is None:  # it has failed meanwhile
             return
-        is_future = data_dir.futures.get(key) is kept
-        if not (is_future or data_dir.logs.get(key) is kept):  # a move was cancelled meanwhile
+        is_future = data_dir.futures.get(key) is log
+        if not (is_future or data_dir.logs.get(key) is log):  # a move was cancelled meanwhile
             return
         uuid = self._runtime.random.randbytes(16)
         try:
             plan = (data_dir.delete_future if is_future else data_dir.delete_log)(*key, uuid)
         except LogDirFailed as error:
             self._replicas.take_offline(error)
-            if is_future and data_dir.futures.pop(key, None) is kept:
-                kept.abandon()  # another topic of that name must not be moved into it
+            if is_future and data_dir.futures.pop(key, None) is log:
+                log.abandon()  # another topic of that name must not be moved into it
             return
-        self._replicas.uses.end(kept, Use.CUT)
+        self._replicas.uses.end(log, Use.CUT)
         if not is_future:
             self._replicas.suspects.forget(key)
         # Or a new partition of that name would inherit the offsets.
@@ -310,7 +310,7 @@ class ReplicaLogs:
             except LogDirFailed as error:
                 self._replicas.take_offline(error)
             else:
-                log.warning("partition of a deleted topic is set aside directory=%s", path)
+                logger.warning("partition of a deleted topic is set aside directory=%s", path)
 
 
 def _is_legible(topic_id: bytes | None, expected: bytes) -> bool:

@@ -37,7 +37,7 @@ from .replica_logs import ReplicaLogs
 from .shared_flushes import SharedFlushes
 from .suspects import Suspects
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 READ_AT_ONCE: Final = 100  # of topics whose settings are read
 FULL_SILENCE_MS: Final = 10_000  # between two lines about a full disk, which every request may meet
@@ -151,12 +151,12 @@ class Replicas:
 
     # What is served.
 
-    def serve(self, kept: Log, state: PartitionState) -> bool:
+    def serve(self, log: Log, state: PartitionState) -> bool:
         """Serve a log in a role; False if its disk has failed, or is full."""
         try:
             config, begin_flush = self.topic_config(state.topic), self.flushes.begin
             now_ms = self._runtime.clock.now_ms()
-            partition = Partition(kept, config, state, self._broker_id, begin_flush, now_ms=now_ms)
+            partition = Partition(log, config, state, self._broker_id, begin_flush, now_ms=now_ms)
         except LogDirFailed as error:
             self.take_offline(error)
             self.statuses.note(state.key, Event.LACK_LOG)
@@ -168,17 +168,17 @@ class Replicas:
 
     def note_id(self, partition: Partition) -> None:
         """The log of a replica that is served has an id by now."""
-        kept = partition.log
-        if kept.topic_id is not None:
-            self.by_id[kept.topic_id, kept.partition] = partition
+        log = partition.log
+        if log.topic_id is not None:
+            self.by_id[log.topic_id, log.partition] = partition
 
     def stop_serving(self, keys: Iterable[TopicPartition]) -> None:
         """Serve these replicas no longer; who waits for them hears of it."""
         for partition in [self.partitions.pop(key) for key in keys if key in self.partitions]:
             self.statuses.note(partition.state.key, Event.STOP)
-            kept = partition.log
-            if kept.topic_id is not None:
-                self.by_id.pop((kept.topic_id, kept.partition), None)
+            log = partition.log
+            if log.topic_id is not None:
+                self.by_id.pop((log.topic_id, log.partition), None)
             partition.is_leader = False
             partition.wake()
 
@@ -208,7 +208,7 @@ class Replicas:
         flushed = await self.flushes.flush_all(partition for partition, *_ in cut)
         done = [one for one, is_safe in zip(cut, flushed, strict=True) if is_safe]
         failure = None
-        for data_dir in dict.fromkeys(self.log_dirs.of(kept.directory) for _, kept, _ in done):
+        for data_dir in dict.fromkeys(self.log_dirs.of(log.directory) for _, log, _ in done):
             if data_dir is None:  # it has failed by now
                 continue
             try:
@@ -216,10 +216,10 @@ class Replicas:
             except LogDirFailed as error:
                 failure = error
                 continue
-            for _, kept, generation in done:
-                is_here = self.log_dirs.of(kept.directory) is data_dir
-                if is_here and kept.generation == generation:  # else it was cut again meanwhile
-                    self.uses.end(kept, Use.CUT)
+            for _, log, generation in done:
+                is_here = self.log_dirs.of(log.directory) is data_dir
+                if is_here and log.generation == generation:  # else it was cut again meanwhile
+                    self.uses.end(log, Use.CUT)
         if failure is not None:
             raise failure
 
@@ -228,7 +228,7 @@ class Replicas:
         if isinstance(error, LogDirFailed):
             self.take_offline(error)
         elif isinstance(error, CorruptLog) and not isinstance(error, DamagedRecords):
-            log.error("log is corrupt: %s", error)
+            logger.error("log is corrupt: %s", error)
 
     def take_offline(self, error: LogDirFailed) -> None:
         """The log directory can't be trusted any more: nothing of it is served from here on.
@@ -244,9 +244,9 @@ class Replicas:
             now_ms = self._runtime.clock.now_ms()
             if now_ms >= self._full_silent_until_ms:
                 self._full_silent_until_ms = now_ms + FULL_SILENCE_MS
-                log.error("disk full path=%s error=%s", data_dir.path, error)
+                logger.error("disk full path=%s error=%s", data_dir.path, error)
             return
-        log.critical("log directory offline path=%s error=%s", data_dir.path, error)
+        logger.critical("log directory offline path=%s error=%s", data_dir.path, error)
         if self.log_dirs.can_lose(data_dir):
             self._fail(data_dir)
         else:
@@ -271,7 +271,7 @@ class Replicas:
         for key in keys:
             statuses.note(key, Event.FAIL_DIR)
         self.stop_serving(keys)
-        log.critical("replicas offline path=%s count=%d", data_dir.path, len(keys))
+        logger.critical("replicas offline path=%s count=%d", data_dir.path, len(keys))
         self.on_log_dir_failed(keys)
 
 
@@ -284,5 +284,5 @@ async def read_overrides(topic: str, session: Session) -> dict[str, str]:
     except NoNode:
         return {}
     except MalformedZnode as error:
-        log.error("topic configs left out path=%s error=%s", path, error)
+        logger.error("topic configs left out path=%s error=%s", path, error)
         return {}

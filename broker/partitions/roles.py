@@ -23,7 +23,7 @@ from ..slices import Slices
 from .renewals import Verdict
 from .replicas import Replicas
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Codes = dict[TopicPartition, ErrorCode]
 Tell = Callable[[Sequence[TopicPartition]], None]
@@ -157,15 +157,15 @@ class Roles:
                     self._refuse(state)  # the disk is full
                 elif self._may_lead(state, partition.log):
                     self._become(partition, state)
-            elif (kept := replicas.logs.find(state)) is not None:
-                self._serve(kept, state)
+            elif (log := replicas.logs.find(state)) is not None:
+                self._serve(log, state)
             elif self._replicas.log_dirs.holds(key):
                 replicas.statuses.note(key, Event.LACK_LOG)
             elif state.is_new or key in self._renewed or replicas.log_dirs.is_complete:
                 missing.append(state if self._may_lead(state, None) else without_role(state))
             else:
                 reason = "it may lie in a log directory that has failed"
-                log.error("replica offline topic=%s partition=%d reason=%s", *key, reason)
+                logger.error("replica offline topic=%s partition=%d reason=%s", *key, reason)
                 replicas.statuses.note(key, Event.FAIL_DIR)
             if self._slices.is_over:
                 self._flush()
@@ -186,9 +186,9 @@ class Roles:
         replicas = self._replicas
         if key in replicas.partitions or not self._leads(state) or self._is_offline(key):
             return
-        kept = replicas.logs.find(state)
-        if kept is not None and not replicas.uses.may(Act.APPEND, kept):
-            replicas.serve(kept, without_role(state))
+        log = replicas.logs.find(state)
+        if log is not None and not replicas.uses.may(Act.APPEND, log):
+            replicas.serve(log, without_role(state))
 
     async def _make_cuts_safe(self, states: Iterable[PartitionState]) -> None:
         """Of those that are to lead: they may have been cut just now, to follow another."""
@@ -214,12 +214,12 @@ class Roles:
         self._flush()
         await self._replicas.logs.set_aside(key)
 
-    def _may_lead(self, state: PartitionState, kept: Log | None) -> bool:
+    def _may_lead(self, state: PartitionState, log: Log | None) -> bool:
         """Whether a replica that is to lead does: a suspect one may have to wait."""
         if not self._leads(state):
             return True
         suspects, epoch = self._replicas.suspects, self._controller_epoch
-        may = suspects.may_lead(state, kept, self._live, epoch)
+        may = suspects.may_lead(state, log, self._live, epoch)
         if not may:
             self._declined.add(state.key)
         return may
@@ -246,9 +246,9 @@ class Roles:
         self._declined.add(state.key)
         self._replicas.statuses.note(state.key, Event.REFUSE)
 
-    def _serve(self, kept: Log, state: PartitionState) -> None:
-        takes = self._can_follow(state) and self._may_lead(state, kept)
-        if self._replicas.serve(kept, state if takes else without_role(state)) and takes:
+    def _serve(self, log: Log, state: PartitionState) -> None:
+        takes = self._can_follow(state) and self._may_lead(state, log)
+        if self._replicas.serve(log, state if takes else without_role(state)) and takes:
             self._told.append(state.key)
             self._replicas.suspects.role_taken(self._replicas.partitions[state.key])
 
@@ -265,7 +265,7 @@ class Roles:
 
     def _say_without_leader(self) -> None:
         if self._without_leader:
-            log.warning(
+            logger.warning(
                 "leaders are not alive, their followers wait leaders=%s count=%d "
                 "topic=%s partition=%d",
                 sorted({state.leader for state in self._without_leader}),
@@ -289,7 +289,7 @@ class Roles:
                 )
                 refused.setdefault((code, is_known), []).append(key)
         for (code, is_known), keys in refused.items():
-            log.log(
+            logger.log(
                 logging.DEBUG if is_known else logging.WARNING,
                 "roles refused code=%s count=%d topic=%s partition=%d",
                 code.name,

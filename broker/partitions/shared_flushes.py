@@ -50,16 +50,16 @@ class SharedFlushes:
         """Make durable what the log holds now; False if that failed or there is no such log now."""
         while (running := self._flushing.get(partition.log)) is not None:
             await asyncio.wait([running])
-        kept = partition.log  # a move may have put another in its place
+        log = partition.log  # a move may have put another in its place
         if not self._is_served(partition):
             return False
-        ended = self._flushing[kept] = asyncio.get_running_loop().create_future()
+        ended = self._flushing[log] = asyncio.get_running_loop().create_future()
         plan = None
         try:
-            plan = kept.flush_plan()
+            plan = log.flush_plan()
             if plan is not None:
                 await self._run(plan)
-                kept.flushed(plan)
+                log.flushed(plan)
                 self.flushed_bytes += plan.size_bytes
         except LogDirFailed as error:
             self._replicas.take_offline(error)
@@ -67,7 +67,7 @@ class SharedFlushes:
         finally:
             if plan is not None:
                 plan.release()
-            del self._flushing[kept]
+            del self._flushing[log]
             ended.set_result(None)
         partition.flushed(self._clock.now_ms())
         return True
@@ -88,15 +88,15 @@ class SharedFlushes:
         return await asyncio.gather(*(self.flush(partition) for partition in partitions))
 
     @contextlib.asynccontextmanager
-    async def hold(self, kept: Log) -> AsyncIterator[None]:
+    async def hold(self, log: Log) -> AsyncIterator[None]:
         """Let nothing more of a log become durable: it is about to be replaced by its copy."""
-        while (running := self._flushing.get(kept)) is not None:
+        while (running := self._flushing.get(log)) is not None:
             await asyncio.wait([running])
-        ended = self._flushing[kept] = asyncio.get_running_loop().create_future()
+        ended = self._flushing[log] = asyncio.get_running_loop().create_future()
         try:
             yield
         finally:
-            del self._flushing[kept]
+            del self._flushing[log]
             ended.set_result(None)
 
     async def _commit(self, partition: Partition) -> None:

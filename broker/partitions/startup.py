@@ -24,7 +24,7 @@ from odradek.storage.recovery.scan_estimate import bytes_to_scan
 
 from ..runtime import Runtime
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 WORTH_BYTES: Final = 64 << 20  # less in all is scanned before a process is up
 JOB_BYTES: Final = 64 << 20  # of small partitions, so many go into one job
@@ -71,7 +71,7 @@ class Recovery:
         total_bytes = sum(part.size_bytes for part in self._parts)
         if total_bytes < WORTH_BYTES:
             return
-        log.info("recovery begins partitions=%d bytes=%d", self._partition_count(), total_bytes)
+        logger.info("recovery begins partitions=%d bytes=%d", self._partition_count(), total_bytes)
         with bar(total_bytes) as advance:
             reporter = asyncio.ensure_future(self._report(total_bytes))
             try:
@@ -116,7 +116,7 @@ class Recovery:
             try:
                 await self._recover(part, advance)
             except StorageError as error:
-                log.warning(
+                logger.warning(
                     "recovery in a process failed, done here partitions=%d error=%s",
                     len(part.partitions),
                     error,
@@ -148,7 +148,7 @@ class Recovery:
             logging.getLogger("odradek.storage").log(level, "%s", message)
         for found, said in zip(part.partitions, result["partitions"], strict=True):
             if "error" in said:
-                log.warning("not recovered path=%s reason=%s", found.directory, said["error"])
+                logger.warning("not recovered path=%s reason=%s", found.directory, said["error"])
                 continue
             hints = LoadHints(
                 clean=True,
@@ -167,7 +167,7 @@ class Recovery:
             await asyncio.sleep(PROGRESS_S)
             done_bytes = sum(part.done_bytes for part in self._parts)
             rate = max(1, done_bytes * 1000 // max(1, clock.now_ms() - begun_ms))
-            log.info(
+            logger.info(
                 "recovery progress bytes=%d of=%d partitions=%d of=%d bytes_per_second=%d "
                 "remaining_s=%d",
                 done_bytes,

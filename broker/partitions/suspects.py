@@ -38,7 +38,7 @@ from ..tasks import TaskSupervisor, to_the_end
 if TYPE_CHECKING:
     from .replicas import Replicas
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 LAST_REPLICA: Final = "odradek.unclean.last.replica"
 WAIT: Final = "wait"
@@ -96,31 +96,31 @@ class Suspects:
     # Leading.
 
     def may_lead(
-        self, state: PartitionState, kept: Log | None, live: Container[int], controller_epoch: int
+        self, state: PartitionState, log: Log | None, live: Container[int], controller_epoch: int
     ) -> bool:
         """Whether a replica that is to lead may do so now; loud if it is suspect.
 
-        Without a log (`kept`) it is suspect where others had one: its own must have been lost.
+        Without a log it is suspect where others had one: its own must have been lost.
         `controller_epoch`: that of the controller who says so, and `live` the brokers it knows.
         """
-        is_lost = kept is None and not state.is_new and state.partition_epoch > 0
+        is_lost = log is None and not state.is_new and state.partition_epoch > 0
         if not (is_lost or state.key in self) or self._of(state.key).is_doomed:
             return True
         if self._may_have_led(state, controller_epoch) and self._is_replaceable(state, live):
-            return self._decline(state, kept, Event.CEDE, f"{_HAS_LED}: {_CEDES}")
+            return self._decline(state, log, Event.CEDE, f"{_HAS_LED}: {_CEDES}")
         has_others = any(replica != self._broker_id for replica in state.isr)
         if len(state.replicas) == 1:
-            return self._may(state, kept, "it is the only replica")
+            return self._may(state, log, "it is the only replica")
         if state.is_loss_accepted:
-            return self._may(state, kept, "the loss is accepted")
+            return self._may(state, log, "the loss is accepted")
         if self._replicas.topic_config(state.topic).unclean_leader_election_enable:
-            return self._may(state, kept, "unclean.leader.election.enable=true")
+            return self._may(state, log, "unclean.leader.election.enable=true")
         if self._config.odradek_unclean_last_replica != WAIT:
             because = "others in sync will follow it" if has_others else f"{LAST_REPLICA}=lead"
-            return self._may(state, kept, because)
+            return self._may(state, log, because)
         if has_others:
-            return self._decline(state, kept, Event.CEDE, f"{LAST_REPLICA}=wait: {_CEDES}")
-        return self._decline(state, kept, Event.WAIT, f"{LAST_REPLICA}=wait: {_WAITS}")
+            return self._decline(state, log, Event.CEDE, f"{LAST_REPLICA}=wait: {_CEDES}")
+        return self._decline(state, log, Event.WAIT, f"{LAST_REPLICA}=wait: {_WAITS}")
 
     def _may_have_led(self, state: PartitionState, controller_epoch: int) -> bool:
         """Whether this leader epoch may be from before this process.
@@ -141,32 +141,32 @@ class Suspects:
     def _is_replaceable(self, state: PartitionState, live: Container[int]) -> bool:
         return any(replica != self._broker_id and replica in live for replica in state.isr)
 
-    def _decline(self, state: PartitionState, kept: Log | None, event: Event, reason: str) -> bool:
+    def _decline(self, state: PartitionState, log: Log | None, event: Event, reason: str) -> bool:
         self._statuses.note(state.key, event)
         self._counters.add(SUSPECT_REPLICAS_WAITED)
-        log.error(
+        logger.error(
             "suspect replica does not lead topic=%s partition=%d log_end_offset=%d "
             "high_watermark=%d last_epoch=%d reason=%s",
-            *_named(state, kept),
+            *_named(state, log),
             reason,
         )
         return False
 
-    def _may(self, state: PartitionState, kept: Log | None, because: str) -> bool:
+    def _may(self, state: PartitionState, log: Log | None, because: str) -> bool:
         self._counters.add(SUSPECT_REPLICAS_LED)
-        log.error(
+        logger.error(
             "suspect replica leads, committed records may be lost topic=%s partition=%d "
             "log_end_offset=%d high_watermark=%d last_epoch=%d reason=%s",
-            *_named(state, kept),
+            *_named(state, log),
             because,
         )
         return True
 
     def add(self, key: TopicPartition, reason: str) -> None:
         """Suspect a replica, whose log is here by now."""
-        kept = self._log_dirs.find(*key)
-        if kept is not None:
-            self._log_dirs.holding(kept).suspicion.add(key, reason)
+        log = self._log_dirs.find(*key)
+        if log is not None:
+            self._log_dirs.holding(log).suspicion.add(key, reason)
             self._write_soon()
 
     # What ends it.
@@ -184,11 +184,11 @@ class Suspects:
         With a record of the leader's epoch it has all that the leader had when the epoch began, and
         with the high watermark all that was committed since.
         """
-        kept, key = partition.log, partition.state.key
+        log, key = partition.log, partition.state.key
         if (
             key in self
-            and kept.log_end_offset >= high_watermark
-            and kept.epochs.latest == partition.state.leader_epoch
+            and log.log_end_offset >= high_watermark
+            and log.epochs.latest == partition.state.leader_epoch
         ):
             self._clear(key, "it has caught up with its leader")
 
@@ -225,7 +225,7 @@ class Suspects:
             self._ask_soon()
 
     def _clear(self, key: TopicPartition, reason: str) -> None:
-        log.info("replica is not suspect any more topic=%s partition=%d reason=%s", *key, reason)
+        logger.info("replica is not suspect any more topic=%s partition=%d reason=%s", *key, reason)
         self.forget(key)
 
     def forget(self, key: TopicPartition) -> None:
@@ -287,8 +287,8 @@ class Suspects:
         return None
 
 
-def _named(state: PartitionState, kept: Log | None) -> tuple[str, int, int, int, int]:
-    if kept is None:
+def _named(state: PartitionState, log: Log | None) -> tuple[str, int, int, int, int]:
+    if log is None:
         return state.topic, state.partition, 0, 0, -1
-    ends = kept.log_end_offset, kept.high_watermark, kept.epochs.latest
+    ends = log.log_end_offset, log.high_watermark, log.epochs.latest
     return state.topic, state.partition, *ends

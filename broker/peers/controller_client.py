@@ -13,7 +13,7 @@ from .own import AskSelf
 from .peer import Peer, PeerFailed
 from .trouble import Trouble
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 UNKNOWN_PAUSE_S: Final = 0.1
 """Between looks for a controller, while the metadata names none."""
@@ -118,11 +118,11 @@ class ControllerClient:
     def _note(self, trouble: str) -> None:
         if not trouble:
             if self._trouble.ends():
-                log.info("controller asked again broker=%d", self._metadata.controller_id)
+                logger.info("controller asked again broker=%d", self._metadata.controller_id)
             return
         is_said = self._trouble.begins(int(asyncio.get_running_loop().time() * 1000))
         level = logging.WARNING if is_said else logging.DEBUG
-        log.log(level, "controller not asked, trying again reason=%s", trouble)
+        logger.log(level, "controller not asked, trying again reason=%s", trouble)
 
 
 def _says_not_controller(answer: Any) -> bool:

@@ -28,7 +28,7 @@ from .taking import Taking, UnexpectedStart
 if TYPE_CHECKING:
     from ..local_broker import LocalBroker
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 LOOK_MS: Final = 100
 """So often all that is followed is looked at; in between only what the last answer was about."""
@@ -288,7 +288,7 @@ class Fetcher:
         """One line, as it may be all that is followed: a new topic is known late to its leader."""
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return
-        log.log(
+        logger.log(
             logging.DEBUG if is_usual else logging.WARNING,
             "replicas not fetched leader=%d error=%s count=%d topic=%s partition=%d",
             self._leader_id,
@@ -313,12 +313,12 @@ class Fetcher:
         return self._session.tell_again(said)
 
     def _said(self, following: Following) -> tuple[int, ...]:
-        kept = following.partition.log
+        log = following.partition.log
         return (
             following.leader_epoch,
-            kept.log_end_offset,
-            kept.epochs.latest,
-            kept.flushing.safe_start_offset(kept),
+            log.log_end_offset,
+            log.epochs.latest,
+            log.flushing.safe_start_offset(log),
             self._config.replica_fetch_max_bytes,
         )
 
@@ -355,8 +355,8 @@ class Fetcher:
     def _note(self, trouble: str) -> None:
         if not trouble:
             if self._trouble.ends():
-                log.info("leader %d fetched from again", self._leader_id)
+                logger.info("leader %d fetched from again", self._leader_id)
             return
         is_said = self._trouble.begins(self._clock.now_ms())
         level = logging.WARNING if is_said else logging.DEBUG
-        log.log(level, "leader %d not fetched from reason=%s", self._leader_id, trouble)
+        logger.log(level, "leader %d not fetched from reason=%s", self._leader_id, trouble)

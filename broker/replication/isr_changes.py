@@ -31,7 +31,7 @@ from ..tasks import TaskSupervisor
 if TYPE_CHECKING:
     from ..local_broker import LocalBroker
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 RETRY_PAUSE_S: Final = 0.05
 
@@ -110,7 +110,7 @@ class IsrChanges:
         assert isinstance(response, AlterPartitionResponse)
         if response.error_code:
             if response.error_code != self._last_error:  # not for each try: they are many
-                log.warning("in-sync sets not changed error=%s", error_name(response.error_code))
+                logger.warning("in-sync sets not changed error=%s", error_name(response.error_code))
             self._last_error = response.error_code
             self._again(proposed)
             return True
@@ -168,7 +168,7 @@ class IsrChanges:
         if data.error_code:
             # A follower that stops, or has just started, is refused at every fetch for a while.
             usual = outcome_of(data.error_code) is Outcome.REVERT
-            log.log(
+            logger.log(
                 logging.DEBUG if usual else logging.WARNING,
                 "in-sync set not changed topic=%s partition=%d isr=%s wanted=%s error=%s",
                 state.topic,
@@ -179,7 +179,7 @@ class IsrChanges:
             )
             return partition.isr_refused(proposal, data.error_code)
         partition.isr_altered(proposal, data.isr, data.leader_epoch, data.partition_epoch)
-        log.debug(
+        logger.debug(
             "in-sync set changed topic=%s partition=%d isr=%s was=%s",
             state.topic,
             state.partition,
@@ -202,7 +202,7 @@ def _say_changed(changed: Sequence[Changed]) -> None:
             joined.setdefault(broker_id, []).append(change.key)
     for what, found in (("left", left), ("joined", joined)):
         for broker_id, keys in sorted(found.items()):
-            log.info(
+            logger.info(
                 "in-sync sets %s broker=%d count=%d topic=%s partition=%d",
                 what,
                 broker_id,

@@ -32,7 +32,7 @@ from .following import Following
 if TYPE_CHECKING:
     from ..local_broker import LocalBroker
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -81,7 +81,7 @@ class Repair:
         if shared.end_offset < 0:
             trouble = "the leader names no offset to cut at"
             if following.is_news(trouble, self._clock.now_ms()):
-                log.error("log not cut log=%r reason=%s", following.partition.log, trouble)
+                logger.error("log not cut log=%r reason=%s", following.partition.log, trouble)
             self._delay(following)
             return
         self._cuts.append(Cut(following, shared.end_offset, shared.epoch))
@@ -131,16 +131,16 @@ class Repair:
         """Source: fetchOffsetAndTruncate of Kafka 3.9's AbstractFetcherThread."""
         cuts, behind = [], []
         for following, end_offset in await self._offsets(followings, LATEST, ask):
-            kept = following.partition.log
-            if end_offset < kept.log_end_offset:
-                _warn(kept, "the leader's log ends at", end_offset)
+            log = following.partition.log
+            if end_offset < log.log_end_offset:
+                _warn(log, "the leader's log ends at", end_offset)
                 cuts.append(Cut(following, end_offset))
             else:
                 behind.append(following)
         for following, start_offset in await self._offsets(behind, EARLIEST, ask):
-            kept = following.partition.log
-            if start_offset > kept.log_end_offset:
-                _warn(kept, "the leader's log starts at", start_offset)
+            log = following.partition.log
+            if start_offset > log.log_end_offset:
+                _warn(log, "the leader's log starts at", start_offset)
                 cuts.append(Cut(following, start_offset, begins_anew=True))
             else:  # it was out of range a moment ago
                 self._delay(following)
@@ -188,42 +188,42 @@ class Repair:
             await self._until_unused(following)
             if not self._follows(following):
                 continue
-            kept = following.partition.log
-            generation, before = kept.generation, (kept.log_end_offset, kept.epochs.latest)
+            log = following.partition.log
+            generation, before = log.generation, (log.log_end_offset, log.epochs.latest)
             following.is_prepared = False
             try:
-                self._cut_one(kept, cut)
+                self._cut_one(log, cut)
             except StorageError as error:
                 self._replicas.note_failure(error)
-                log.error("log not cut log=%r error=%s", kept, error)
+                logger.error("log not cut log=%r error=%s", log, error)
                 self._delay(following)
                 failed.append(following)
-            is_same = before == (kept.log_end_offset, kept.epochs.latest)
+            is_same = before == (log.log_end_offset, log.epochs.latest)
             if is_same and cut.epoch != UNDEFINED:
                 self._delay(following)  # or the same would be answered at once, again and again
-            if kept.generation != generation:
-                self._replicas.uses.begin(kept, Use.CUT)
+            if log.generation != generation:
+                self._replicas.uses.begin(log, Use.CUT)
                 self._replicas.must_checkpoint.set()
             await slices.step()
         return failed
 
-    def _cut_one(self, kept: Log, cut: Cut) -> None:
+    def _cut_one(self, log: Log, cut: Cut) -> None:
         """Raises: CorruptLog, LogDirFailed."""
-        offset, end_before = cut.offset, kept.log_end_offset
+        offset, end_before = cut.offset, log.log_end_offset
         if cut.epoch != UNDEFINED:
-            offset = truncation_offset(kept, cut.epoch, offset)
-        high_watermark = kept.high_watermark
+            offset = truncation_offset(log, cut.epoch, offset)
+        high_watermark = log.high_watermark
         if cut.begins_anew:
-            kept.restart_at(offset)
+            log.restart_at(offset)
         else:
-            kept.truncate(offset)
-        if kept.log_end_offset == end_before and not cut.begins_anew:
+            log.truncate(offset)
+        if log.log_end_offset == end_before and not cut.begins_anew:
             return
         level = logging.WARNING if offset < high_watermark else logging.INFO
-        log.log(
+        logger.log(
             level,
             "log cut to follow its leader log=%r ended=%d high_watermark=%d",
-            kept,
+            log,
             end_before,
             high_watermark,
         )
@@ -236,5 +236,5 @@ class Repair:
             await asyncio.sleep(UNUSED_CHECK_S)
 
 
-def _warn(kept: Log, what: str, offset: int) -> None:
-    log.warning("log out of its leader's range log=%r %s=%d", kept, what, offset)
+def _warn(log: Log, what: str, offset: int) -> None:
+    logger.warning("log out of its leader's range log=%r %s=%d", log, what, offset)

@@ -20,7 +20,7 @@ from .following import Following
 if TYPE_CHECKING:
     from ..local_broker import LocalBroker
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 REFUSED_MAX: Final = 10
 """A leader that still has the same gap has verified it: its topic was compacted once, and its high
@@ -64,9 +64,9 @@ class Taking:
                 self._replicas.must_checkpoint.set()
             self._replicas.suspects.followed(partition, data.high_watermark)
         except UnexpectedOffset as error:
-            kept = partition.log
-            is_empty = kept.log_end_offset == kept.log_start_offset
-            if is_empty and 0 <= error.base_offset < kept.log_end_offset <= error.last_offset:
+            log = partition.log
+            is_empty = log.log_end_offset == log.log_start_offset
+            if is_empty and 0 <= error.base_offset < log.log_end_offset <= error.last_offset:
                 raise UnexpectedStart(error.base_offset) from None
             self._report(following, error)
             return False
@@ -132,4 +132,4 @@ class Taking:
         following.refusal_count += 1
         is_news = following.is_news(str(error), self._clock.now_ms())
         level = logging.ERROR if is_news else logging.DEBUG
-        log.log(level, "fetched batches refused log=%r error=%s", following.partition.log, error)
+        logger.log(level, "fetched batches refused log=%r error=%s", following.partition.log, error)

@@ -90,7 +90,7 @@ def _changed_list(
     items = list(default or ()) if current is None else list(LIST.parse(current))
     for item in LIST.parse(value):
         if operation == Operation.SUBTRACT:
-            items = [kept for kept in items if kept != item]
+            items = [log for log in items if log != item]
         elif item not in items:
             items.append(item)
     return ",".join(items)

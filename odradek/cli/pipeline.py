@@ -29,7 +29,7 @@ EPILOG: Final = (
     "checkpoint has lost records, 2 the job could not run."
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class JobFailed(CommandError):
@@ -59,7 +59,7 @@ class JobGroup(LazyGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(JobFailed.exit_code)
         except Exception as error:
-            log.debug("job failed", exc_info=error)
+            logger.debug("job failed", exc_info=error)
             raise JobFailed(
                 f"the job stopped: {reason(error)} (--log-level debug shows where)"
             ) from error

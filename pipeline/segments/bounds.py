@@ -13,7 +13,7 @@ from .batches import RECORDS_BYTES_MAX, pass_over, read_batches
 from .log_view import LogView
 from .options import Bound, PerPartition, ReadOptions
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Known(NamedTuple):
@@ -101,7 +101,7 @@ def _within(
     what = f"offset {offset} of {key} is not there: what can be read is {known.start} up to {end}"
     if options.fail_on_data_loss:
         raise PipelineError(f"{what}; failOnDataLoss=false reads what is left")
-    log.warning("%s", what)
+    logger.warning("%s", what)
     return min(max(offset, known.start), end)
 
 

@@ -22,7 +22,7 @@ from .options import ReadOptions
 from .pushdown import EVERYTHING, Narrowing
 from .transactions import first_open_offset
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _know(view: LogView, found: _Found, options: ReadOptions) -> Known:
     if options.to_log_end:
         end = None
     elif found.high_watermark is None:
-        log.warning("no high watermark is noted, nothing is read path=%s", found.directory)
+        logger.warning("no high watermark is noted, nothing is read path=%s", found.directory)
         end = start
     else:
         end = max(start, found.high_watermark)

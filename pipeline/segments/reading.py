@@ -17,7 +17,7 @@ from .options import ReadOptions
 from .planning import ReadRange
 from .transactions import Aborted, aborted_transactions, is_aborted
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -39,7 +39,7 @@ class _Reading:
                 f"{damage.path} is damaged at position {damage.position} ({damage.problem}); "
                 "mode=DROPMALFORMED reads the rest"
             )
-        log.warning(
+        logger.warning(
             "segment damaged path=%s position=%d bytes=%d offsets=%d..%d problem=%s",
             damage.path,
             damage.position,
@@ -168,14 +168,14 @@ def _malformed(batch: Batch, problem: str) -> Damage:
 
 def _sum_up(reading: _Reading) -> None:
     if reading.untold_times:
-        log.warning(
+        logger.warning(
             "timestamps beyond Spark's are null topic=%s partition=%d records=%d",
             reading.wanted.topic,
             reading.wanted.partition,
             reading.untold_times,
         )
     if reading.damages:
-        log.warning(
+        logger.warning(
             "damage left out topic=%s partition=%d places=%d bytes=%d",
             reading.wanted.topic,
             reading.wanted.partition,

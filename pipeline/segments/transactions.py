@@ -16,7 +16,7 @@ from ..errors import PipelineError
 from .batches import pass_over, read_batches
 from .log_view import LogView
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Aborted = Mapping[int, list[tuple[int, int]]]
 """Producer id to the first and last offsets of its aborted transactions, both inclusive."""
@@ -75,5 +75,5 @@ def _newest_snapshot(view: LogView, offset_end: int | None) -> tuple[int, Produc
         try:
             return offset, decode_snapshot(view.files.read_bytes(path) or b"")
         except ValueError as error:
-            log.warning("producer snapshot unreadable, passed over path=%s: %s", path, error)
+            logger.warning("producer snapshot unreadable, passed over path=%s: %s", path, error)
     return view.first_offset or 0, ProducerState()

@@ -18,7 +18,7 @@ from .replica_machine import change_replicas
 from .request_batch import send_full_metadata, send_metadata
 from .status import PartitionStatus, ReplicaStatus
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def brokers_changed(context: Context, registered: Mapping[int, LiveBroker]) -> Procedure[None]:
@@ -34,7 +34,7 @@ def brokers_changed(context: Context, registered: Mapping[int, LiveBroker]) -> P
         if registered[b].epoch == known[b].epoch and registered[b].endpoints != known[b].endpoints
     ]
     if new or dead or bounced or moved:
-        log.info("brokers changed new=%s dead=%s bounced=%s moved=%s", new, dead, bounced, moved)
+        logger.info("brokers changed new=%s dead=%s bounced=%s moved=%s", new, dead, bounced, moved)
     if bounced:  # in Kafka behind the new ones, which then may begin what the bounce has to undo
         yield from _stop(context, bounced)
         yield from _start(context, {b: registered[b] for b in bounced})
@@ -82,11 +82,11 @@ def leader_and_isr_answered(
     context.offline_replicas[broker_id] = now
     lost = sorted(now - before)
     if lost:
-        log.error("replicas are offline broker=%d replicas=%s", broker_id, lost)
+        logger.error("replicas are offline broker=%d replicas=%s", broker_id, lost)
         yield from _go_offline(context, {broker_id: lost})
     back = sorted(before - now)
     if back:
-        log.info("replicas are online again broker=%d replicas=%s", broker_id, back)
+        logger.info("replicas are online again broker=%d replicas=%s", broker_id, back)
         yield from _tell_again(context, broker_id, back)
         yield from bring_online(context)
         yield from retry_deletions(context, sorted({topic for topic, _ in back}))

@@ -8,7 +8,7 @@ from ..partition_state import PartitionState, TopicPartition
 from .effects import ReplicaAssignment, StoredState
 from .status import PartitionStatus, ReplicaStatus
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Endpoint(NamedTuple):
@@ -183,7 +183,7 @@ class Context:
         or has set the epoch back: as in Kafka that partition is left alone, and no other.
         """
         if stored.controller_epoch > self.controller_epoch:
-            log.error(
+            logger.error(
                 "state is of a later controller topic=%s partition=%d epoch=%d own_epoch=%d",
                 *key,
                 stored.controller_epoch,

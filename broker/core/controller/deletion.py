@@ -20,7 +20,7 @@ from .replica_machine import change_replicas
 from .request_batch import send_metadata, slices
 from .status import REPLICA_BEFORE, PartitionStatus, ReplicaStatus
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NAMED_MAX: Final = 10
 """Topics that one log line names."""
@@ -30,13 +30,13 @@ def deletions_asked(context: Context, topics: Collection[str], *, enabled: bool)
     """Nodes below /admin/delete_topics; `enabled` is delete.topic.enable."""
     unknown = [topic for topic in topics if topic not in context.assignments]
     if unknown:
-        log.warning("no such topics to delete topics=%s", ",".join(unknown))
+        logger.warning("no such topics to delete topics=%s", ",".join(unknown))
         yield DropDeletionRequests(unknown)
     known = [topic for topic in topics if topic in context.assignments]
     if not known:
         return
     if not enabled:
-        log.info("topics are not to be deleted topics=%s", ",".join(known))
+        logger.info("topics are not to be deleted topics=%s", ",".join(known))
         yield DropDeletionRequests(known)
         return
     reassigning = {topic for topic, _ in context.reassigning}
@@ -79,7 +79,7 @@ def halt_deletions(context: Context, topics: Iterable[str], why: str) -> None:
     if halted:
         context.deletions_halted.update(halted)
         named = ",".join(halted[:NAMED_MAX])
-        log.info("deletions wait count=%d topics=%s why=%s", len(halted), named, why)
+        logger.info("deletions wait count=%d topics=%s why=%s", len(halted), named, why)
 
 
 def retry_deletions(context: Context, topics: Iterable[str]) -> Procedure[None]:
@@ -138,7 +138,7 @@ def _complete(context: Context, topic: str) -> Procedure[None]:
     context.remove_topic(topic)
     if any(key[0] == topic for key in context.reassignment_requests):  # Kafka leaves them there
         yield from drop_requests(context, lambda key, replicas: key[0] == topic)
-    log.info("topic deleted topic=%s", topic)
+    logger.info("topic deleted topic=%s", topic)
 
 
 def _begin(context: Context, topics: Collection[str]) -> Procedure[None]:

@@ -17,7 +17,7 @@ from .rebalance import preferred_elections_requested
 from .replica_machine import start_replicas
 from .request_batch import send_full_metadata, slices
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Snapshot(NamedTuple):
@@ -57,7 +57,7 @@ def fail_over(context: Context, snapshot: Snapshot) -> Procedure[None]:
     yield from resume_reassignments(context, waiting)
     yield from resume_deletions(context)
     yield from preferred_elections_requested(context, snapshot.preferred_elections)
-    log.info(
+    logger.info(
         "controller is ready epoch=%d brokers=%d topics=%d begun=%d",
         context.controller_epoch,
         len(context.brokers),

@@ -15,7 +15,7 @@ from .effects import Procedure, ReadStates, WriteStates
 from .reassignment import complete_reassignments
 from .request_batch import send_metadata
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class IsrChange(NamedTuple):
@@ -64,7 +64,7 @@ def alter_partitions(
     conflicts = (yield WriteStates(written)) if written else ()
     for state in written:
         if state.key in conflicts:
-            log.info("in-sync replicas were changed meanwhile topic=%s partition=%d", *state.key)
+            logger.info("in-sync replicas were changed meanwhile topic=%s partition=%d", *state.key)
             results[state.key] = ErrorCode.INVALID_UPDATE_VERSION
         else:
             context.states[state.key] = state

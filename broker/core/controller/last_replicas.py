@@ -19,7 +19,7 @@ from .partition_machine import States, with_leadership
 from .request_batch import RequestBatch
 from .status import PartitionStatus, ReplicaStatus
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class LogEnd(NamedTuple):
@@ -127,7 +127,7 @@ def _take(
     for broker_id in told:  # they have answered: they are there
         context.offline_replicas.get(broker_id, set()).discard(key)
         context.replica_status[key][broker_id] = ReplicaStatus.ONLINE
-    log.error(
+    logger.error(
         "leader elected though committed records may be lost topic=%s partition=%d broker=%d "
         "last_epoch=%d log_end_offset=%d all=%s",
         *key,

@@ -23,7 +23,7 @@ from .effects import (
 from .request_batch import RequestBatch, slices
 from .status import PARTITION_BEFORE, PartitionStatus
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 States = dict[TopicPartition, PartitionState]
 
@@ -95,7 +95,7 @@ def _may_change(context: Context, key: TopicPartition, target: PartitionStatus) 
     status = context.partition_status.setdefault(key, PartitionStatus.NON_EXISTENT)
     if status in PARTITION_BEFORE[target]:
         return True
-    log.error(
+    logger.error(
         "partition state change refused topic=%s partition=%d from=%s to=%s",
         *key,
         status.name,
@@ -125,7 +125,7 @@ def _initialize(
         for state in some:
             key = state.key
             if key in taken:
-                log.error("state is there already topic=%s partition=%d", *key)
+                logger.error("state is there already topic=%s partition=%d", *key)
                 continue
             context.states[key] = changed[key] = state
             batch.add_leader_and_isr(state.isr, state, is_new=True)
@@ -136,7 +136,7 @@ def _first_state(context: Context, key: TopicPartition) -> PartitionState | None
     assignment = context.assignment(key)
     leadership = first_leader(context.online(key, assignment.replicas))
     if leadership.leader == NO_LEADER:
-        log.warning("no live replica topic=%s partition=%d", *key)
+        logger.warning("no live replica topic=%s partition=%d", *key)
         return None
     stored = StoredState(leadership.leader, 0, leadership.isr, context.controller_epoch, 0)
     return context.state_from(key, stored)
@@ -181,7 +181,7 @@ def _choose(
             yield Breathe()
         for key in keys:
             if key not in stored:
-                log.error("no state to elect a leader from topic=%s partition=%d", *key)
+                logger.error("no state to elect a leader from topic=%s partition=%d", *key)
             elif (state := context.state_to_change(key, stored[key])) is not None:
                 states[key] = state
     unclean = yield from _unclean_topics(context, states.values(), strategy)
@@ -198,7 +198,7 @@ def _choose(
             else:
                 elected[key] = with_leadership(state, leadership)
                 if leadership.leader not in state.isr:
-                    log.error(
+                    logger.error(
                         "leader elected that is not in sync, records may be lost topic=%s "
                         "partition=%d broker=%d isr=%s",
                         *key,
@@ -206,7 +206,7 @@ def _choose(
                         state.isr,
                     )
     if leaderless:
-        log.warning(
+        logger.warning(
             "nobody can lead strategy=%s count=%d topic=%s partition=%d",
             strategy.name.lower(),
             len(leaderless),

@@ -14,7 +14,7 @@ from .effects import Procedure, ReplicaAssignment
 from .reassignment_requests import drop_requests
 from .reassignment_steps import NotMovable, advance, is_complete
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Reassigned = dict[TopicPartition, Refused | None]
 
@@ -59,7 +59,7 @@ def reassignments_requested(
     )
     failed = {key for key, refused in results.items() if refused is not None}
     if failed:
-        log.warning("reassignments refused partitions=%s", sorted(failed))
+        logger.warning("reassignments refused partitions=%s", sorted(failed))
         yield from drop_requests(context, lambda key, replicas: key in failed)
     return [key for key in results if key not in failed]
 
@@ -143,6 +143,6 @@ def _try(
     try:
         yield from advance(context, key, assignment)
     except NotMovable as reason:
-        log.error("partition not moved topic=%s partition=%d reason=%s", *key, reason)
+        logger.error("partition not moved topic=%s partition=%d reason=%s", *key, reason)
         return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(reason))
     return None

@@ -24,7 +24,7 @@ from .replica_machine import change_replicas
 from .request_batch import RequestBatch, send_metadata
 from .status import PartitionStatus, ReplicaStatus
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class NotMovable(Exception):
@@ -49,7 +49,7 @@ def advance(
     has_leader = yield from _settle_leader(context, key, completed, assignment.replicas)
     if not has_leader and not (yield from is_complete(key, assignment)):
         # An older leader has shrunk the ISR meanwhile: the replicas that go hold what is committed.
-        log.warning("targets are in sync no more topic=%s partition=%d", *key)
+        logger.warning("targets are in sync no more topic=%s partition=%d", *key)
         context.set_assignment(key, assignment)
         return
     yield from _stop_replicas(context, key, assignment.removing)
@@ -61,7 +61,7 @@ def advance(
     )
     del context.reassigning[key]
     yield from send_metadata(context, (key,))
-    log.info("reassigned topic=%s partition=%d replicas=%s", *key, list(completed.replicas))
+    logger.info("reassigned topic=%s partition=%d replicas=%s", *key, list(completed.replicas))
     yield from retry_deletions(context, (key[0],))
 
 

@@ -18,7 +18,7 @@ from .partition_machine import States, bring_online, change_partitions
 from .request_batch import slices
 from .status import PartitionStatus
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Elections = dict[TopicPartition, PartitionState | Refused]
 
@@ -87,7 +87,7 @@ def rebalance(context: Context, imbalance_percent_max: int) -> Procedure[None]:
             continue
         able = [key for key in led if _can_prefer(context, key)]
         if able:
-            log.info("leaders rebalanced broker=%d partitions=%d", broker_id, len(able))
+            logger.info("leaders rebalanced broker=%d partitions=%d", broker_id, len(able))
         yield from change_partitions(context, able, PartitionStatus.ONLINE, Strategy.PREFERRED)
 
 

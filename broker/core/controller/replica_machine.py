@@ -14,7 +14,7 @@ from .effects import Breathe, Procedure, ReadStates, WriteStates
 from .request_batch import RequestBatch, slices
 from .status import REPLICA_BEFORE, ReplicaStatus
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _Step = Callable[[Context, int, Sequence[TopicPartition], RequestBatch], None]
 
@@ -65,7 +65,7 @@ def _may_change(
     status = replicas.get(broker_id, ReplicaStatus.NON_EXISTENT)
     if status in REPLICA_BEFORE[target]:
         return True
-    log.error(
+    logger.error(
         "replica state change refused topic=%s partition=%d broker=%d from=%s to=%s",
         *key,
         broker_id,
@@ -85,7 +85,7 @@ def _become_new(
         state = context.states.get(key)
         if state is not None:
             if state.leader == broker_id:
-                log.error("the leader is no new replica topic=%s partition=%d", *key)
+                logger.error("the leader is no new replica topic=%s partition=%d", *key)
                 continue
             batch.add_leader_and_isr((broker_id,), state, is_new=True)
         context.replica_status[key][broker_id] = ReplicaStatus.NEW
@@ -213,4 +213,4 @@ def _miss_state(context: Context, broker_id: int, key: TopicPartition) -> None:
     if context.is_to_be_deleted(key[0]):
         context.replica_status[key][broker_id] = ReplicaStatus.OFFLINE
     else:
-        log.error("no state to remove a replica from topic=%s partition=%d", *key)
+        logger.error("no state to remove a replica from topic=%s partition=%d", *key)

@@ -16,7 +16,7 @@ from .replica_machine import change_replicas
 from .request_batch import RequestBatch
 from .status import PartitionStatus, ReplicaStatus
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 BROKER_EPOCH_UNKNOWN = -1
 
@@ -34,7 +34,7 @@ def shut_down(
         raise Refused(ErrorCode.BROKER_NOT_AVAILABLE, f"there is no broker {broker_id}")
     if broker_epoch != BROKER_EPOCH_UNKNOWN and broker_epoch < broker.epoch:
         raise Refused(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} has registered again")
-    log.info("broker shuts down broker=%d", broker_id)
+    logger.info("broker shuts down broker=%d", broker_id)
     context.shutting_down.add(broker_id)
     led: list[TopicPartition] = []
     followed: list[TopicPartition] = []

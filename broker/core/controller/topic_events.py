@@ -13,7 +13,7 @@ from .partition_machine import change_partitions
 from .replica_machine import change_replicas
 from .status import PartitionStatus, ReplicaStatus
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def topics_changed(
@@ -27,7 +27,7 @@ def topics_changed(
         if topic not in context.assignments:
             context.add_topic(topic, node)
             created += context.partitions_of((topic,))
-    log.info("topics changed new=%d gone=%d partitions=%d", len(topics), len(gone), len(created))
+    logger.info("topics changed new=%d gone=%d partitions=%d", len(topics), len(gone), len(created))
     yield from _create(context, created)
 
 
@@ -40,7 +40,7 @@ def topic_changed(context: Context, topic: str, node: TopicNode) -> Procedure[No
     if not added:
         return
     if context.is_to_be_deleted(topic):
-        log.warning("no partitions are added to a topic that goes topic=%s", topic)
+        logger.warning("no partitions are added to a topic that goes topic=%s", topic)
         led = {p: known[p] for p in node.partitions if (topic, p) in context.states}
         yield WriteAssignment(topic, context.topic_ids[topic], led)
         return

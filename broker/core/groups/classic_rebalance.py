@@ -28,7 +28,7 @@ from .classic_records import subscribed_topics
 from .classic_state import TRANSITIONS, ClassicState
 from .settings import ClassicSettings
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 IDLE_WAIT_MS_MIN: Final = 1_000
@@ -73,7 +73,7 @@ class Rebalances(ClassicBase):
         self._is_initial, self.is_extended = self.state is ClassicState.EMPTY, False
         self.transition(ClassicState.PREPARING_REBALANCE)
         self.journal.note("rebalance", reason)
-        log.info(
+        logger.info(
             "rebalance group=%s generation=%d reason=%s", self.group_id, self.generation_id, reason
         )
         timeout_ms = self.roster.rebalance_timeout_ms
@@ -152,7 +152,7 @@ class Rebalances(ClassicBase):
         def stored(code: ErrorCode) -> list[Effect]:
             # Nobody waits. If the broker stops now, the last generation comes back and times out.
             if code is not ErrorCode.NONE:
-                log.warning("store empty group=%s code=%s", self.group_id, code.name)
+                logger.warning("store empty group=%s code=%s", self.group_id, code.name)
                 self.journal.note("not-stored", f"the empty group was not stored: {code.name}")
             return []
 
@@ -166,7 +166,7 @@ class Rebalances(ClassicBase):
         self.roster.remove(member)
         self.deadlines.clear(member.member_id)
         self.journal.note(event, reason, member.member_id)
-        log.info(
+        logger.info(
             "member %s group=%s member=%s reason=%s",
             event,
             self.group_id,

@@ -18,7 +18,7 @@ from .classic_member import ClassicMember, ClassicProtocols
 from .classic_rebalance import Rebalances
 from .classic_state import ClassicState
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _SKIP_ASSIGNMENT_VERSION_FIRST: Final = 9
 
@@ -102,7 +102,7 @@ def _undo(
     group: Rebalances, joining: Joining, member: ClassicMember, former: Former, code: ErrorCode
 ) -> None:
     parked = joining.parked
-    log.warning("store static member group=%s code=%s", group.group_id, code.name)
+    logger.warning("store static member group=%s code=%s", group.group_id, code.name)
     group.journal.note("not-stored", f"its return was not stored: {code.name}", member.member_id)
     group.roster.take_join(member)
     _rename(group, member, former.member_id)

@@ -15,7 +15,7 @@ from .classic_member import ClassicMember, Parked
 from .classic_rebalance import Rebalances
 from .classic_state import ClassicState
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _PROTOCOL_NAMED_VERSION_FIRST: Final = 5
 
@@ -91,7 +91,7 @@ def _assign(group: Rebalances, request: SyncGroupRequest, leader: ClassicMember)
     assignments = {member_id: given.get(member_id, b"") for member_id in group.roster.members}
     without = [member_id for member_id, assignment in assignments.items() if not assignment]
     if without:
-        log.info("empty assignment group=%s members=%s", group.group_id, without)
+        logger.info("empty assignment group=%s members=%s", group.group_id, without)
     group.store(assignments, _after_assigning(group, assignments, leader.member_id))
 
 
@@ -105,7 +105,7 @@ def _after_assigning(
         if not completing or group.generation_id != generation_id:
             return []  # another rebalance began meanwhile
         if code is not ErrorCode.NONE:
-            log.warning("store assignment group=%s code=%s", group.group_id, code.name)
+            logger.warning("store assignment group=%s code=%s", group.group_id, code.name)
             group.drop_assignments(code)
             group.prepare(f"the assignment was not stored: {code.name}")
         else:

@@ -49,7 +49,7 @@ from .embedded import read_assignment, read_subscription, read_version, write_as
 from .group import Group
 from .makers import GroupMakers
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _UPGRADES: Final = frozenset({"upgrade", "bidirectional"})
 _DOWNGRADES: Final = frozenset({"downgrade", "bidirectional"})
@@ -133,7 +133,7 @@ class Migration:
         try:
             return [tombstone, *self._members_as_records(classic)]
         except MalformedMessage as error:
-            log.warning("upgrade refused group=%s reason=%s", classic.group_id, error)
+            logger.warning("upgrade refused group=%s reason=%s", classic.group_id, error)
             raise _not_upgradable(classic, "what its members wrote cannot be read") from error
 
     def _members_as_records(self, classic: ClassicGroup) -> list[GroupRecord]:
@@ -270,7 +270,7 @@ class Migration:
         try:
             self._fill(classic, group, draft.state, members)
         except MalformedMessage as error:
-            log.warning("downgrade refused group=%s reason=%s", group.group_id, error)
+            logger.warning("downgrade refused group=%s reason=%s", group.group_id, error)
             return None
         kept = {member.member_id: member.assignment for member in classic.roster}
         written = classic.record(kept)
