@@ -22,7 +22,7 @@ from ..member.control_messages import ControlRequest
 from ..peers.peer import PeerFailed
 from ..peers.versions import InterBrokerVersions
 from ..tasks import TaskSupervisor
-from .control_requests import (
+from .broker_requests import (
     ActiveController,
     Errors,
     build_requests,

@@ -27,7 +27,7 @@ from ..coordination.interface import (
     Watch,
 )
 from ..coordination.json_fields import INT32_MAX, MalformedZnode
-from .pipeline import RETRY_BACKOFF_S, until_connected
+from .store_calls import RETRY_BACKOFF_S, until_connected
 
 logger = logging.getLogger(__name__)
 

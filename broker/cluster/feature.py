@@ -10,7 +10,7 @@ from typing import Final
 from ..coordination import znodes
 from ..coordination.interface import Create, NodeExists, NoNode, Op, Session, Set, Watch
 from ..coordination.json_fields import MalformedZnode
-from .pipeline import until_connected
+from .store_calls import until_connected
 from .writing import FencedWriter, OpRefused
 
 logger = logging.getLogger(__name__)

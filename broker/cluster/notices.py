@@ -19,8 +19,8 @@ from .admin_requests import (
 )
 from .events import Events
 from .performing import Perform
-from .pipeline import map_pipelined
 from .reading import children, read_notifications, read_request
+from .store_calls import map_concurrently
 from .writing import FencedWriter
 
 LOG_DIR_FAILED: Final = 1
@@ -93,7 +93,7 @@ class Notices:
         await self._delete_all(paths)
 
     async def _delete_all(self, paths: list[str]) -> None:
-        await map_pipelined(self._writer.delete_if_there, paths)
+        await map_concurrently(self._writer.delete_if_there, paths)
 
     async def read_reassignments(self) -> dict[TopicPartition, tuple[int, ...]] | None:
         """The replicas that are wanted; None: nobody asks."""

@@ -36,8 +36,8 @@ from ..core.controller.effects import (
 from ..core.partition_state import PartitionState, TopicPartition
 from .admin_requests import REASSIGN_PARTITIONS, encode_reassignments
 from .channels import Channels
-from .pipeline import map_pipelined
 from .reading import Broken, get, read_states
+from .store_calls import map_concurrently
 from .writing import OPS_MAX, FencedWriter, OpRefused
 
 logger = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ class Performer:
     async def _write_states(self, effect: WriteStates) -> Collection[TopicPartition]:
         states = effect.states
         groups = [states[at : at + STATES_AT_ONCE] for at in range(0, len(states), STATES_AT_ONCE)]
-        conflicts = await map_pipelined(self._write_group, groups)
+        conflicts = await map_concurrently(self._write_group, groups)
         return {key for keys in conflicts for key in keys}
 
     async def _write_group(self, states: Sequence[PartitionState]) -> Collection[TopicPartition]:
@@ -168,7 +168,7 @@ class Performer:
             try:
                 await self._writer.write(ops)
             except (OpRefused, RequestTooLarge):  # some of it is there already
-                made = await map_pipelined(self._create_state, states)
+                made = await map_concurrently(self._create_state, states)
                 pairs = zip(states, made, strict=True)
                 in_the_way.update(state.key for state, is_made in pairs if not is_made)
             self._with_partitions.update(state.topic for state in states)
@@ -218,7 +218,7 @@ class Performer:
     # Topics.
 
     async def _read_unclean_election(self, effect: ReadUncleanElection) -> Mapping[str, bool]:
-        allowed = await map_pipelined(self._allows_unclean, effect.topics)
+        allowed = await map_concurrently(self._allows_unclean, effect.topics)
         return dict(zip(effect.topics, allowed, strict=True))
 
     async def _allows_unclean(self, topic: str) -> bool:
@@ -256,7 +256,7 @@ class Performer:
 
     async def _drop_deletion_requests(self, effect: DropDeletionRequests) -> None:
         paths = [znodes.delete_topic_path(topic) for topic in effect.topics]
-        await map_pipelined(self._writer.delete_if_there, paths)
+        await map_concurrently(self._writer.delete_if_there, paths)
 
     async def _keep_reassignment_requests(self, effect: KeepReassignmentRequests) -> None:
         if not effect.partitions:

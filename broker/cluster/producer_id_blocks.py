@@ -8,7 +8,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 from ..coordination import znodes
 from ..coordination.interface import BadVersion, Create, NodeExists, NoNode, Op, Session, Set
 from ..coordination.json_fields import INT64_MAX, MalformedZnode
-from .pipeline import until_connected
+from .store_calls import until_connected
 from .writing import FencedWriter, OpRefused
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from ..core.controller.context import Endpoint, LiveBroker, TopicNode
 from ..core.controller.effects import ReplicaAssignment, StoredState
 from ..core.partition_state import NO_LEADER, REPLICAS_MAX, TopicPartition
 from ..core.topic_names import check_topic_name
-from .pipeline import map_pipelined, until_connected
+from .store_calls import map_concurrently, until_connected
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ async def read_brokers(
             return None
 
     names = await children(session, znodes.BROKER_IDS, on_children)
-    brokers = await map_pipelined(read, names)
+    brokers = await map_concurrently(read, names)
     return {broker.broker_id: broker for broker in brokers if broker is not None}
 
 
@@ -131,7 +131,7 @@ async def read_topics(
         return StoredTopic(name, node, stat.version)
 
     names = list(names)
-    return dict(zip(names, await map_pipelined(read, names), strict=True))
+    return dict(zip(names, await map_concurrently(read, names), strict=True))
 
 
 def _check_assignment(node: znodes.TopicAssignment) -> None:
@@ -161,7 +161,7 @@ async def read_states(
         except MalformedZnode as error:
             return Broken(path, str(error))
 
-    states = await map_pipelined(read, partitions)
+    states = await map_concurrently(read, partitions)
     return {key: state for key, state in zip(partitions, states, strict=True) if state is not None}
 
 
@@ -192,7 +192,7 @@ async def read_notifications(
 ) -> tuple[list[str], list[T]]:
     """Sequential nodes below `parent`: their paths, and what those of them say that can be read."""
     paths = [f"{parent}/{name}" for name in await children(session, parent, watch)]
-    found = await map_pipelined(lambda path: get(session, path), paths)
+    found = await map_concurrently(lambda path: get(session, path), paths)
     values = []
     for path, node in zip(paths, found, strict=True):
         try:

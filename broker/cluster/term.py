@@ -19,9 +19,9 @@ from ..core.partition_state import TopicPartition
 from ..peers.versions import BY_PROTOCOL_VERSION
 from ..runtime import Runtime
 from ..tasks import TaskSupervisor
+from .broker_requests import ActiveController, Errors
 from .channels import Channels, Links
 from .comparing import Comparing
-from .control_requests import ActiveController, Errors
 from .election import Mandate
 from .events import Events
 from .feature import ensure_feature

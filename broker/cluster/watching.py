@@ -20,7 +20,6 @@ from ..core.partition_state import TopicPartition
 from .events import Events
 from .notices import Notices
 from .performing import Perform
-from .pipeline import map_pipelined
 from .reading import (
     Broken,
     StoredTopic,
@@ -31,6 +30,7 @@ from .reading import (
     read_states,
     read_topics,
 )
+from .store_calls import map_concurrently
 from .writing import FencedWriter, OpRefused
 
 logger = logging.getLogger(__name__)
@@ -165,7 +165,7 @@ class Watching:
                 gone.add(name)
             else:
                 topics.append(topic)
-        ids = await map_pipelined(self._id_of, topics)
+        ids = await map_concurrently(self._id_of, topics)
         nodes: dict[str, TopicNode] = {}
         owners = {**self._context.topic_names}
         for topic, topic_id in zip(topics, ids, strict=True):

@@ -18,8 +18,8 @@ from ..coordination.interface import (
 )
 from ..core.controller.effects import ControllerMoved
 from .election import Mandate
-from .pipeline import RETRY_BACKOFF_S, map_pipelined, until_connected
 from .reading import children
+from .store_calls import RETRY_BACKOFF_S, map_concurrently, until_connected
 
 OPS_MAX: Final = 500
 DELETE_ATTEMPTS_MAX: Final = 10
@@ -93,7 +93,9 @@ class FencedWriter:
             return []
         levels = [[path]]
         while levels[-1]:
-            found = await map_pipelined(lambda parent: children(self._session, parent), levels[-1])
+            found = await map_concurrently(
+                lambda parent: children(self._session, parent), levels[-1]
+            )
             pairs = zip(levels[-1], found, strict=True)
             levels.append([f"{parent}/{name}" for parent, names in pairs for name in names])
         ops: list[Op] = [Delete(node) for level in reversed(levels) for node in level]

@@ -29,8 +29,8 @@ from .paths import check_path, check_size
 from .single_writes import SingleWrites
 from .watches import Watches
 from .zookeeper_client import SessionClient
-from .zookeeper_pipeline import Pipeline
 from .zookeeper_requests import Below, Read, Write
+from .zookeeper_sending import RequestSender
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -78,7 +78,7 @@ class ZooKeeperSession(SingleWrites):
         self._client = SessionClient(
             hosts, self, timeout_ms=timeout_ms, tls=tls, options=client_options
         )
-        self._pipeline = Pipeline(
+        self._sender = RequestSender(
             self._client, below, in_flight_max=in_flight_max, on_read=self._set_watch
         )
 
@@ -170,8 +170,8 @@ class ZooKeeperSession(SingleWrites):
         if self._ended is not None:
             return
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._pipeline.connection(), RECONNECT_S)
-            await asyncio.wait_for(self._pipeline.idle(), CLOSE_S)
+            await asyncio.wait_for(self._sender.connection(), RECONNECT_S)
+            await asyncio.wait_for(self._sender.idle(), CLOSE_S)
         self._finish(SessionExpired(f"session {self._id:#x} is closed"))
         await self._client.stop()
 
@@ -181,7 +181,7 @@ class ZooKeeperSession(SingleWrites):
         self._check_live()
         check_path(path)
         answer = self._loop.create_future()
-        self._pipeline.submit(
+        self._sender.submit(
             Read(answer, kind=kind, path=path, watch=watch, on_event=self._on_event)
         )
         return await answer
@@ -201,7 +201,7 @@ class ZooKeeperSession(SingleWrites):
             return []
         request = Write(self._loop.create_future(), ops=tuple(ops), is_multi=is_multi)
         request.prepare(self._below)
-        self._pipeline.submit(request)
+        self._sender.submit(request)
         results: list[Result] = await request.answer
         return results
 
@@ -217,7 +217,7 @@ class ZooKeeperSession(SingleWrites):
             path = "/" + "/".join(names[:count])
             request = Write(self._loop.create_future(), ops=(Create(path),), is_multi=False)
             request.prepare(Below("", self._below.acl_of))
-            self._pipeline.submit(request)
+            self._sender.submit(request)
             try:
                 await request.answer
             except NodeExists:
@@ -255,7 +255,7 @@ class ZooKeeperSession(SingleWrites):
             self._opened.set_result(None)
         else:
             logger.info("zookeeper connected again session=%#x", session_id)
-        self._pipeline.connected(connection, session_id)
+        self._sender.connected(connection, session_id)
         for _, watch, event in self._watches.take_all():
             self._loop.call_soon(self._call_watch, watch, event)
 
@@ -264,7 +264,7 @@ class ZooKeeperSession(SingleWrites):
         if self._ended is None:
             reason = self._client.last_trouble
             logger.warning("zookeeper connection lost session=%#x reason=%s", self._id, reason)
-            self._pipeline.suspended(last_zxid)
+            self._sender.suspended(last_zxid)
 
     def lost(self, error: CoordinationError) -> None:
         """Tell everybody."""
@@ -279,7 +279,7 @@ class ZooKeeperSession(SingleWrites):
         if self._ended is None:
             self._ended = error
             self._watches.end_session(THIS)
-            self._pipeline.end(error)
+            self._sender.end(error)
 
 
 def _check_op(op: Op) -> None:

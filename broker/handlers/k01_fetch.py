@@ -308,7 +308,7 @@ class _Answering:
 
     def _note_failure(self, partition: Partition, offset: int, failure: StorageError) -> None:
         if isinstance(failure, DamagedRecords):
-            self._node.replicas.renewals.want(partition.log)
+            self._node.replicas.damaged.want(partition.log)
         elif isinstance(failure, CorruptLog):
             self._doubt(partition, offset, "they can't be read")
 

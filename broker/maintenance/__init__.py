@@ -36,5 +36,5 @@ def loops(
         "make what had no room": Unmade(replicas, runtime).run(),
         "verify old segments": scrubber.run(),
         "verify reported records": scrubber.run_reported(),
-        "renew damaged replicas": replicas.renewals.run(),
+        "copy damaged replicas anew": replicas.damaged.run(),
     }

@@ -57,7 +57,7 @@ class Scrubber:
             self.restore(data_dir)
         for log in self._replicas.log_dirs.all_logs():
             if any(segment.damaged for segment in log.segments):
-                self._replicas.renewals.want(log)
+                self._replicas.damaged.want(log)
         while True:
             await asyncio.sleep(CHECK_MS / 1000)
             for data_dir in list(self._replicas.log_dirs.online):
@@ -193,7 +193,7 @@ class Scrubber:
             counters.add(BATCHES_CORRUPT, len(set(damaged) - set(segment.damaged)))
             segment.note_damage(damaged)
         if damaged:
-            self._replicas.renewals.want(log)
+            self._replicas.damaged.want(log)
 
     # -- what is remembered
 

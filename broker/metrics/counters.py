@@ -21,7 +21,7 @@ SEGMENTS_SCRUBBED: Final = "segments_scrubbed"
 SEGMENTS_UNREADABLE: Final = "segments_unreadable"
 REPLICAS_DAMAGED: Final = "replicas_damaged"
 """Replicas in whose log damage was found."""
-REPLICAS_RENEWED: Final = "replicas_renewed"
+REPLICAS_COPIED_ANEW: Final = "replicas_copied_anew"
 """Damaged replicas that were set aside, to be copied anew from their leaders."""
 PARTITIONS_RECOVERED: Final = "partitions_recovered"
 PARTITIONS_NOT_LOADED: Final = "partitions_not_loaded"
@@ -40,7 +40,7 @@ _NAMES: Final = (
     SEGMENTS_SCRUBBED,
     SEGMENTS_UNREADABLE,
     REPLICAS_DAMAGED,
-    REPLICAS_RENEWED,
+    REPLICAS_COPIED_ANEW,
     PARTITIONS_RECOVERED,
     PARTITIONS_NOT_LOADED,
     SUSPECT_REPLICAS_LED,

@@ -16,10 +16,10 @@ from odradek.storage.log.log import Log
 from odradek.storage.log.plans import CreatePlan, FlushPlan, create_together
 
 from ..config import Config
-from ..core.control_rules import UNKNOWN_EPOCH
 from ..core.log_uses import Act, Use
 from ..core.partition_state import PartitionState, TopicPartition
 from ..core.replica_status import Event
+from ..core.role_rules import UNKNOWN_EPOCH
 from ..runtime import Runtime
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ class ReplicaLogs:
             self._replicas.take_offline(error)
         else:
             self._replicas.uses.end(log, Use.CUT)
-            self._replicas.renewals.set_aside(key, directory)
+            self._replicas.damaged.set_aside(key, directory)
 
     def _remove(self, log: Log) -> None:
         data_dir, key = self._replicas.log_dirs.of(log.directory), (log.topic, log.partition)

@@ -30,9 +30,9 @@ from ..runtime import Runtime
 from ..settings.topic_config import TopicConfig
 from ..tasks import TaskSupervisor
 from .damage_reports import DamageReports
+from .damaged_replicas import DamagedReplicas
 from .deletions import Deletions
 from .moves import Moves
-from .renewals import Renewals
 from .replica_logs import ReplicaLogs
 from .shared_flushes import SharedFlushes
 from .suspects import Suspects
@@ -78,7 +78,7 @@ class Replicas:
         self.logs = ReplicaLogs(self, config, runtime, broker_id)
         self.moves = Moves(self, config, runtime, tasks)
         self.damage_reports = DamageReports(runtime.clock)
-        self.renewals = Renewals(
+        self.damaged = DamagedReplicas(
             self, runtime, broker_id, unnoticed_ms=config.zookeeper_session_timeout_ms
         )
         self.must_checkpoint = asyncio.Event()

@@ -12,15 +12,15 @@ from odradek.storage.errors import LogDirFailed
 from odradek.storage.log.log import Log
 
 from ..coordination.interface import Session
-from ..core.control_rules import judge_role, judge_stop, without_role
 from ..core.controller.requests import StoppedReplica
 from ..core.log_uses import Act, Use
 from ..core.partition import Partition
 from ..core.partition_state import NO_LEADER, PartitionState, TopicPartition
 from ..core.replica_status import Event, Presence
+from ..core.role_rules import judge_role, judge_stop, without_role
 from ..runtime import Clock
 from ..slices import Slices
-from .renewals import Verdict
+from .damaged_replicas import Verdict
 from .replicas import Replicas
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Roles:
         self._without_leader: list[PartitionState] = []
         self._declined: set[TopicPartition] = set()
         """Replicas that were to lead and do not."""
-        self._renewed: set[TopicPartition] = set()
+        self._copied_anew: set[TopicPartition] = set()
 
     async def take(self, states: Iterable[PartitionState]) -> Codes:
         """Lead and follow; one code for each partition.
@@ -111,12 +111,12 @@ class Roles:
         replicas = self._replicas
         if replicas.is_offline or self._is_offline(key):
             return ErrorCode.KAFKA_STORAGE_ERROR
-        verdict = replicas.renewals.judge(state, self._live)
+        verdict = replicas.damaged.judge(state, self._live)
         if verdict is Verdict.FAIL:
             self._give_up(state)
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if verdict is Verdict.RENEW:
-            self._renewed.add(key)
+        if verdict is Verdict.COPY_ANEW:
+            self._copied_anew.add(key)
             return None
         served = replicas.partitions.get(key)
         code = judge_role(
@@ -130,7 +130,7 @@ class Roles:
         return code
 
     def _give_up(self, state: PartitionState) -> None:
-        self._replicas.renewals.failed(state)
+        self._replicas.damaged.failed(state)
         self._replicas.stop_serving([state.key])
         self._tell([state.key])
 
@@ -145,7 +145,7 @@ class Roles:
         missing: list[PartitionState] = []
         await self._make_cuts_safe(states.values())
         for key, state in states.items():
-            if key in self._renewed:
+            if key in self._copied_anew:
                 await self._set_aside(key)
             self._serve_cut(key, state)
             await self._make_cuts_safe([state])
@@ -161,7 +161,7 @@ class Roles:
                 self._serve(log, state)
             elif self._replicas.log_dirs.holds(key):
                 replicas.statuses.note(key, Event.LACK_LOG)
-            elif state.is_new or key in self._renewed or replicas.log_dirs.is_complete:
+            elif state.is_new or key in self._copied_anew or replicas.log_dirs.is_complete:
                 missing.append(state if self._may_lead(state, None) else without_role(state))
             else:
                 reason = "it may lie in a log directory that has failed"
@@ -317,7 +317,7 @@ async def stop(
         codes[replica.key] = code
         if code == ErrorCode.NONE and replica.delete:
             doomed.append(replica.key)
-        replicas.renewals.stopped(replica.key)
+        replicas.damaged.stopped(replica.key)
     replicas.stop_serving(doomed)
     tell([key for key, code in codes.items() if code == ErrorCode.NONE])
     slices = Slices(clock)

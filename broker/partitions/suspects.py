@@ -27,10 +27,10 @@ from odradek.storage.errors import LogDirFailed
 from odradek.storage.log.log import Log
 
 from ..config import Config
-from ..core.control_rules import UNKNOWN_EPOCH
 from ..core.partition import Partition
 from ..core.partition_state import LEADER_IS_DELETED, NO_LEADER, PartitionState, TopicPartition
 from ..core.replica_status import Claim, Event
+from ..core.role_rules import UNKNOWN_EPOCH
 from ..metrics.counters import SUSPECT_REPLICAS_LED, SUSPECT_REPLICAS_WAITED
 from ..runtime import Runtime
 from ..tasks import TaskSupervisor, to_the_end

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.cluster.control_requests import PARTITIONS_MAX
+from odradek.broker.cluster.broker_requests import PARTITIONS_MAX
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
 from tests.kafka.process import killed_at_the_end
 from tests.support.brokers import StartServer, create_topic

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from odradek.broker.cluster.broker_requests import PARTITIONS_MAX, ActiveController, Errors
 from odradek.broker.cluster.channels import Channels
-from odradek.broker.cluster.control_requests import PARTITIONS_MAX, ActiveController, Errors
 from odradek.broker.core.controller.context import Endpoint, LiveBroker
 from odradek.broker.core.controller.requests import BrokerRequests, StoppedReplica
 from odradek.broker.core.partition_state import PartitionState

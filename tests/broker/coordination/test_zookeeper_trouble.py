@@ -373,7 +373,7 @@ async def test_a_thousand_reads_are_answered_in_order(server: ZooKeeper) -> None
         async def read(number: int) -> None:
             nonlocal in_flight_max
             await at.session.get("/n")
-            in_flight_max = max(in_flight_max, len(at.session._pipeline._in_flight))
+            in_flight_max = max(in_flight_max, len(at.session._sender._in_flight))
             heard.append(number)
 
         await asyncio.gather(*map(read, range(1000)))
@@ -388,7 +388,7 @@ async def test_a_server_that_comes_back(server: ZooKeeper) -> None:
         await at.session.create("/e", b"x", ephemeral=True)
         server.kill()
         reading = asyncio.create_task(at.session.get("/e"))
-        await until(lambda: not at.session._pipeline._is_connected.is_set())
+        await until(lambda: not at.session._sender._is_connected.is_set())
         server.start()
         _, stat = await reading
         assert stat.ephemeral_owner == at.session.id

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.cluster.control_requests import PARTITIONS_MAX, ActiveController, build_requests
+from odradek.broker.cluster.broker_requests import PARTITIONS_MAX, ActiveController, build_requests
 from odradek.broker.coordination.embedded import EmbeddedStore
 from odradek.broker.coordination.interface import SessionExpired
 from odradek.broker.coordination.znodes import BrokerRegistration

@@ -2,8 +2,8 @@
 
 import pytest
 
-from odradek.broker.core.control_rules import judge_role
 from odradek.broker.core.partition_state import PartitionState
+from odradek.broker.core.role_rules import judge_role
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.primitives import ZERO_UUID
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-async def map_pipelined(
+async def map_concurrently(
     function: Callable[[T], Awaitable[R]], items: Sequence[T], *, in_flight_max: int = IN_FLIGHT_MAX
 ) -> list[R]:
     """What `function` makes of each item, in order; the first error ends it all."""

@@ -9,9 +9,9 @@ import pytest
 from odradek.broker.core.log_uses import Use
 from odradek.broker.core.partition_state import PartitionState
 from odradek.broker.maintenance.scrubber import Scrubber
-from odradek.broker.metrics.counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
+from odradek.broker.metrics.counters import REPLICAS_COPIED_ANEW, REPLICAS_DAMAGED
 from odradek.broker.partitions.damage_reports import SILENCE_MAX_MS, SILENCE_MS, DamageReports
-from odradek.broker.partitions.renewals import ROOM_BYTES_MIN, Verdict
+from odradek.broker.partitions.damaged_replicas import ROOM_BYTES_MIN, Verdict
 from odradek.broker.partitions.roles import Codes, Roles
 from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode
@@ -87,21 +87,21 @@ async def test_a_leader_gives_way_and_copies(cluster: Cluster) -> None:
     broker = cluster[1]
     content, damaged_log = broker.bytes_of(), broker.partition().log
     await damage(broker)
-    renewals = broker.replicas.renewals
-    assert renewals.look(), "the controller is asked to say again who leads"
-    assert not renewals.look(), "once"
+    damaged = broker.replicas.damaged
+    assert damaged.look(), "the controller is asked to say again who leads"
+    assert not damaged.look(), "once"
     assert await told(broker, state) == {KEY: ErrorCode.KAFKA_STORAGE_ERROR}
     assert KEY not in broker.replicas.partitions
-    assert not renewals.look()
+    assert not damaged.look()
     assert await told(broker, state) == {KEY: ErrorCode.KAFKA_STORAGE_ERROR}, "not yet"
     await cluster[2].take(state_of(2, 1, [2, 3], ISR, is_new=False))
     new = state_of(2, 1, [2, 3], ISR, is_new=False)
-    renewals.stopped(KEY)
-    assert not renewals.look(), "the new leader may be dead, and this the only copy"
+    damaged.stopped(KEY)
+    assert not damaged.look(), "the new leader may be dead, and this the only copy"
     assert await told(broker, new) == {KEY: ErrorCode.KAFKA_STORAGE_ERROR}
     assert broker.replicas.log_dirs.find(*KEY) is damaged_log
     broker.clock.moved_ms += SESSION_TIMEOUT_MS
-    assert renewals.look()
+    assert damaged.look()
     assert await told(broker, new) == {KEY: ErrorCode.NONE}
     await cluster[3].take(new)
     await cluster.until_equal()
@@ -111,8 +111,8 @@ async def test_a_leader_gives_way_and_copies(cluster: Cluster) -> None:
     (aside,) = directory.glob(f"*/{TOPIC}-0.*-stray")
     assert b"".join(p.read_bytes() for p in aside.glob("*.log")) != content
     counters = broker.replicas.counters
-    assert (counters[REPLICAS_DAMAGED], counters[REPLICAS_RENEWED]) == (1, 1)
-    assert not renewals.look()
+    assert (counters[REPLICAS_DAMAGED], counters[REPLICAS_COPIED_ANEW]) == (1, 1)
+    assert not damaged.look()
 
 
 @on_cluster(count=3)
@@ -121,7 +121,7 @@ async def test_a_follower_leaves_the_in_sync_set_first(cluster: Cluster) -> None
     state = await with_records(cluster)
     broker = cluster[2]
     await damage(broker)
-    assert broker.replicas.renewals.look()
+    assert broker.replicas.damaged.look()
     assert await told(broker, state) == {KEY: ErrorCode.KAFKA_STORAGE_ERROR}
     without = state_of(1, 1, [1, 3], ISR, is_new=False)
     await cluster[1].take(without)
@@ -140,7 +140,7 @@ async def test_one_that_is_not_in_sync_begins_anew_at_once(cluster: Cluster) -> 
     for number in (1, 3, 2):
         await cluster[number].take(without)
     await damage(cluster[2])
-    assert cluster[2].replicas.renewals.look()
+    assert cluster[2].replicas.damaged.look()
     assert await told(cluster[2], without) == {KEY: ErrorCode.NONE}
     await cluster.until_equal()
 
@@ -154,8 +154,8 @@ async def test_alone_it_stays(cluster: Cluster) -> None:
         cluster[other].replicator.stopped([KEY])
     await cluster[1].take(alone)
     await damage(cluster[1])
-    broker, renewals = cluster[1], cluster[1].replicas.renewals
-    assert not renewals.look()
+    broker, damaged = cluster[1], cluster[1].replicas.damaged
+    assert not damaged.look()
     client = await broker.client()
     codes = {offset: (await client.fetch(TOPIC, offset)).error_code for offset in range(4)}
     assert codes == {0: 0, 1: ErrorCode.CORRUPT_MESSAGE, 2: 0, 3: 0}
@@ -163,26 +163,26 @@ async def test_alone_it_stays(cluster: Cluster) -> None:
     assert await told(broker, alone) == {KEY: ErrorCode.STALE_CONTROLLER_EPOCH}, "as ever"
     assert broker.partition().is_leader
     broker.partition().state = alone._replace(isr=(1, 2), partition_epoch=2)
-    assert renewals.look()
+    assert damaged.look()
 
 
 @on_cluster(count=3)
 async def test_without_room_for_a_copy_it_stays(cluster: Cluster) -> None:
     """What is set aside is kept, and a full disk would stop everybody else on it."""
     state = await with_records(cluster)
-    broker, renewals = cluster[1], cluster[1].replicas.renewals
+    broker, damaged = cluster[1], cluster[1].replicas.damaged
     await damage(broker)
     log = broker.partition().log
     free_bytes = ROOM_BYTES_MIN + log.size_bytes - 1
     for data_dir in broker.log_dirs.online:
         data_dir.space = lambda: (1 << 40, free_bytes)  # type: ignore[method-assign]
-    await renewals.look_for_room()
-    assert not renewals.look()
-    assert renewals.judge(state, live=ISR) is Verdict.TAKE
+    await damaged.look_for_room()
+    assert not damaged.look()
+    assert damaged.judge(state, live=ISR) is Verdict.TAKE
     free_bytes += 1
-    await renewals.look_for_room()
-    assert renewals.look()
-    assert renewals.judge(state, live=ISR) is Verdict.FAIL
+    await damaged.look_for_room()
+    assert damaged.look()
+    assert damaged.judge(state, live=ISR) is Verdict.FAIL
 
 
 @on_cluster(count=3)
@@ -190,7 +190,7 @@ async def test_who_can_not_be_elected_is_no_help(cluster: Cluster) -> None:
     state = await with_records(cluster)
     broker = cluster[1]
     await damage(broker)
-    judge = broker.replicas.renewals.judge
+    judge = broker.replicas.damaged.judge
     assert judge(state, live=[1]) is Verdict.TAKE
     assert judge(state._replace(isr=(1,)), live=ISR) is Verdict.TAKE
     assert judge(state._replace(leader=-1, isr=(2,), leader_epoch=1), live=ISR) is Verdict.TAKE
@@ -198,7 +198,7 @@ async def test_who_can_not_be_elected_is_no_help(cluster: Cluster) -> None:
     behind = state._replace(leader=2, isr=(2,), leader_epoch=1)
     assert judge(behind, live=[1, 3]) is Verdict.TAKE
     assert judge(behind._replace(replicas=(2, 3)), live=ISR) is Verdict.TAKE
-    assert judge(behind, live=ISR) is Verdict.RENEW
+    assert judge(behind, live=ISR) is Verdict.COPY_ANEW
     old = state_of(2, 0, [2, 3], ISR)._replace(leader_epoch=-1)
     assert judge(old, live=ISR) is Verdict.TAKE, "it is of the past"
 
@@ -215,7 +215,7 @@ async def test_an_epoch_outside_the_checksum(cluster: Cluster) -> None:
     (damaged,) = segment.damaged
     assert (damaged.offset_first, damaged.offset_end) == (1, 2)
     assert "epoch 1 where 0 was expected" in damaged.problem
-    assert cluster[1].replicas.renewals.look()
+    assert cluster[1].replicas.damaged.look()
 
 
 @on_cluster(count=3)
@@ -224,8 +224,8 @@ async def test_damage_that_goes_with_its_segment_is_forgotten(cluster: Cluster) 
     broker = cluster[1]
     await damage(broker)
     broker.partition().log.truncate(0)
-    assert not broker.replicas.renewals.look()
-    assert broker.replicas.renewals.judge(state, live=ISR) is Verdict.TAKE
+    assert not broker.replicas.damaged.look()
+    assert broker.replicas.damaged.judge(state, live=ISR) is Verdict.TAKE
 
 
 @on_cluster(count=3)
@@ -244,7 +244,7 @@ async def test_damage_that_goes_while_it_is_to_be_set_aside(cluster: Cluster) ->
     await until(lambda: KEY not in replicas.partitions)
     for segment in log.segments:
         segment.note_damage(())
-    replicas.renewals.look()
+    replicas.damaged.look()
     replicas.uses.end(log, Use.COMPACTS)
     assert await telling == {KEY: ErrorCode.NONE}
     await cluster.until_equal()

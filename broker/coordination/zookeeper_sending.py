@@ -29,7 +29,7 @@ class CutOff(Exception):
     """The connection is gone; go on after the next one."""
 
 
-class Pipeline:
+class RequestSender:
     """Sends requests through one kazoo client.  All of it runs on the loop."""
 
     def __init__(

@@ -26,7 +26,7 @@ from odradek.storage.log.log import Log
 from ..core.partition import Partition
 from ..core.partition_state import NO_LEADER, PartitionState, TopicPartition
 from ..core.replica_status import Event
-from ..metrics.counters import REPLICAS_DAMAGED, REPLICAS_RENEWED
+from ..metrics.counters import REPLICAS_COPIED_ANEW, REPLICAS_DAMAGED
 from ..runtime import Runtime
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Verdict(Enum):
     """What is done else: there is no damage, or nobody to copy from."""
     FAIL = auto()
     """Serve it no longer, and answer KAFKA_STORAGE_ERROR: somebody else is to lead."""
-    RENEW = auto()
+    COPY_ANEW = auto()
     """Set the log aside and begin with an empty one."""
 
 
@@ -61,13 +61,13 @@ class _Damaged:
     pause_ms: int = ASK_AGAIN_MS
     failed_in: PartitionState | None = None
     """Since this role it is not served any more."""
-    renew_at_ms: int = 0
+    copy_at_ms: int = 0
     has_room: bool = True
     said: str = ""
     """Why it stays."""
 
 
-class Renewals:
+class DamagedReplicas:
     """The damaged replicas of one broker."""
 
     def __init__(
@@ -113,7 +113,7 @@ class Renewals:
             return Verdict.FAIL
         if state.leader not in live:
             return Verdict.TAKE
-        return Verdict.RENEW if self._clock.now_ms() >= damaged.renew_at_ms else Verdict.FAIL
+        return Verdict.COPY_ANEW if self._clock.now_ms() >= damaged.copy_at_ms else Verdict.FAIL
 
     def failed(self, state: PartitionState) -> None:
         """The controller is answered KAFKA_STORAGE_ERROR, and the replica not served any more."""
@@ -121,7 +121,7 @@ class Renewals:
         self._replicas.statuses.note(state.key, Event.GIVE_UP)
         if damaged.failed_in is None:
             logger.error("damaged replica given up log=%r isr=%s", damaged.log, state.isr)
-            damaged.renew_at_ms = now_ms + self._unnoticed_ms
+            damaged.copy_at_ms = now_ms + self._unnoticed_ms
         damaged.failed_in = state
         damaged.ask_at_ms = now_ms + ASK_AGAIN_MS
         damaged.pause_ms = 2 * ASK_AGAIN_MS
@@ -130,12 +130,12 @@ class Renewals:
         """The controller has taken note (StopReplica): it knows by now who is to lead."""
         damaged = self._damaged.get(key)
         if damaged is not None and damaged.failed_in is not None:
-            damaged.ask_at_ms = max(self._clock.now_ms(), damaged.renew_at_ms)
+            damaged.ask_at_ms = max(self._clock.now_ms(), damaged.copy_at_ms)
 
     def set_aside(self, key: TopicPartition, directory: str) -> None:
         """The damaged log is out of the way; an empty one will be filled."""
         self._damaged.pop(key, None)  # by now the damage may have gone, with its segment
-        self._replicas.counters.add(REPLICAS_RENEWED)
+        self._replicas.counters.add(REPLICAS_COPIED_ANEW)
         logger.error(
             "damaged replica set aside, copied anew topic=%s partition=%d directory=%s",
             *key,
@@ -177,8 +177,8 @@ class Renewals:
                 del self._damaged[key]
             elif now_ms >= damaged.ask_at_ms and self._may_ask(key, damaged):
                 damaged.ask_at_ms = now_ms + damaged.pause_ms
-                if now_ms < damaged.renew_at_ms:
-                    damaged.ask_at_ms = min(damaged.ask_at_ms, damaged.renew_at_ms)
+                if now_ms < damaged.copy_at_ms:
+                    damaged.ask_at_ms = min(damaged.ask_at_ms, damaged.copy_at_ms)
                 damaged.pause_ms = min(2 * damaged.pause_ms, ASK_AGAIN_MAX_MS)
                 is_due = True
         return is_due
