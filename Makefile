@@ -46,6 +46,7 @@ check: $(VENV)/.dev ## linters, types, the rules between the rooms
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.sizes
 	$(BIN)/hadolint docker/Dockerfile
 	@for file in compose.yaml compose.cluster.yml; do \
 	if docker compose version >/dev/null 2>&1; then docker compose -f docker/$$file config -q || exit 1; \

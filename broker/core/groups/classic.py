@@ -5,45 +5,107 @@ own, the group chooses one, and a member, the leader, assigns for all.  The grou
 together: it counts generations, notices who is gone, and lets nobody of an older generation in.
 Metadata and assignments are opaque, and go back as they came.
 
-    JoinGroup   is parked until the generation begins   (classic_join)
+    JoinGroup   is parked until the generation begins   (classic_join, classic_static)
     SyncGroup   is parked until the leader's assignment is written and replicated   (classic_sync)
     Heartbeat   says REBALANCE_IN_PROGRESS if the member shall join again   (classic_sync)
     LeaveGroup  makes the others rebalance   (classic_leave)
 
-`classic_rebalance` has the way from generation to generation and the deadlines, `classic_state` the
-states, `classic_roster` the members.
+The requests are functions of those modules, which work on the class here; what they want done they
+put into `effects`.  `classic_state` has the states, `classic_roster` the members.  From one
+generation to the next:
+
+    Empty, Stable,  --prepare-->  PreparingRebalance  --all joined, or time is up-->
+    CompletingRebalance           |                   CompletingRebalance --assigned--> Stable
+                                  +--nobody left-->   Empty
+
+Three kinds of deadlines.  A member's *session* ends if nothing is heard of it; it cannot speak
+while an answer of ours is due, so then the session does not end.  The *join* deadline closes
+PreparingRebalance: dynamic members that are missing are removed, static ones stay until their
+session ends.  The first members of an empty group are kept for group.initial.rebalance.delay.ms,
+again and again while more of them come, but no longer than the rebalance timeout.  The *sync*
+deadline removes members that joined but do not fetch their assignment.
 
 Source of behaviour: GroupCoordinator and GroupMetadata of Apache Kafka 3.9.2.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Self
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Self
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.group_records import GroupRecord
 from odradek.protocol.group_records.classic import GroupMetadataValue
-from odradek.protocol.messages.k11_join_group import JoinGroupRequest
+from odradek.protocol.messages.k11_join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest
-from odradek.protocol.messages.k14_sync_group import SyncGroupRequest
+from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.protocol.messages.k15_describe_groups import DescribedGroup, DescribedGroupMember
 
-from ..effects import Caller, Effect, Reply
+from ..effects import Answer, AppendRecords, Caller, Effect, Reply
+from .classic_answers import join_refused, protocol_name_of, sync_refused
 from .classic_join import join
 from .classic_joining import Joining
 from .classic_leave import leave
 from .classic_member import ClassicMember, Parked
-from .classic_rebalance import Rebalances
-from .classic_records import CONSUMER, generation_tombstone, members_from, subscribed_topics
-from .classic_state import ClassicState
+from .classic_records import (
+    CONSUMER,
+    generation_record,
+    generation_tombstone,
+    members_from,
+    subscribed_topics,
+)
+from .classic_roster import Roster
+from .classic_state import TRANSITIONS, ClassicState, Phase
 from .classic_sync import check_generation, heartbeat, sync
+from .codes import group_code_of
 from .deadlines import Deadlines
 from .group import OffsetOwner, TopicPartition
+from .journal import Journal
 from .settings import ClassicSettings
 
+logger = logging.getLogger(__name__)
 
-class ClassicGroup(Rebalances):
-    """A classic group. Methods return what is to be done, in order."""
+IDLE_WAIT_MS_MIN: Final = 1_000
+"""So that members with a rebalance timeout of 0 do not keep us busy while they are silent."""
+
+
+class ClassicGroup:
+    """A classic group. What the shard calls returns what is to be done, in order."""
+
+    def __init__(
+        self,
+        group_id: str,
+        settings: Callable[[], ClassicSettings],
+        new_member_id: Callable[[str], str],
+        wall_ms: int,
+    ) -> None:
+        self.group_id = group_id
+        self.settings = settings
+        self.new_member_id = new_member_id
+        self.journal = Journal()
+        self.journal.wall_ms = wall_ms
+        self.now_ms = 0
+        """The monotonic clock as of the last call; the shard sets it before the `then` of an
+        effect runs (`Shard.set_clocks`), as it does with the journal's."""
+        self.state = ClassicState.EMPTY
+        self.state_since_wall_ms: int | None = wall_ms
+        """When it came into its state; None if its record is too old to tell."""
+        self.generation_id = 0
+        self.protocol_type = ""
+        self.protocol_name: str | None = None
+        self.roster = Roster()
+        self.topics: frozenset[str] | None = None
+        """What the members of the last generation consume; None if that is not known."""
+        self.deadlines: Deadlines[str | Phase] = Deadlines()
+        self.effects: list[Effect] = []
+        self._is_initial = False  # members of an empty group gather; not closed before its time
+        self._extendable_ms = 0  # how much longer they may be kept in all
+        self.is_extended = False
+        """Whether another member has come since the first members of the group are kept."""
 
     @classmethod
     def load(
@@ -253,3 +315,301 @@ class ClassicGroup(Rebalances):
                 for member in self.roster
             ],
         )
+
+    def store(
+        self, assignments: Mapping[str, bytes], then: Callable[[ErrorCode], list[Effect]]
+    ) -> None:
+        """Write the group; `then` hears the code for the clients."""
+        record = self.record(assignments)
+        self.effects.append(AppendRecords([record], lambda code: then(_client_code(code))))
+
+    def record(self, assignments: Mapping[str, bytes]) -> GroupRecord:
+        """The group as it is written."""
+        since_ms = self.state_since_wall_ms
+        value = GroupMetadataValue(
+            protocol_type=self.protocol_type,
+            generation=self.generation_id,
+            protocol=self.protocol_name,
+            leader=self.roster.leader_id,
+            current_state_timestamp=-1 if since_ms is None else since_ms,
+        )
+        return generation_record(self.group_id, value, self.roster, assignments)
+
+    # Answers
+
+    def answer_join(self, parked: Parked, response: JoinGroupResponse) -> None:
+        """Answer a JoinGroup."""
+        self.effects.append(Answer(parked.reply, response))
+
+    def answer_sync(self, parked: Parked, response: SyncGroupResponse) -> None:
+        """Answer a SyncGroup."""
+        self.effects.append(Answer(parked.reply, response))
+
+    def joined(
+        self, parked: Parked, member_id: str, *, leader: str | None = None, skip: bool = False
+    ) -> JoinGroupResponse:
+        """The current generation, as a member is told of it; its leader hears of all members."""
+        leader = self.roster.leader_id or "" if leader is None else leader
+        return JoinGroupResponse(
+            generation_id=self.generation_id,
+            protocol_type=self.protocol_type,
+            protocol_name=protocol_name_of(parked.version, self.protocol_name),
+            leader=leader,
+            skip_assignment=skip,
+            member_id=member_id,
+            members=self.membership() if leader == member_id else [],
+        )
+
+    def membership(self) -> list[JoinGroupResponseMember]:
+        """All members of the generation, for its leader to assign by."""
+        return [
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata(self.protocol_name or ""),
+            )
+            for member in self.roster
+        ]
+
+    def park_join(self, member: ClassicMember, parked: Parked) -> None:
+        """Let a JoinGroup wait for the next generation; an earlier one is told to come again."""
+        if (before := self.roster.park_join(member, parked)) is not None:
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+            self.answer_join(before, join_refused(before.version, code, member.member_id))
+
+    def park_sync(self, member: ClassicMember, parked: Parked) -> None:
+        """Let a SyncGroup wait for the assignment; an earlier one is told to start over."""
+        before, member.sync = member.sync, parked
+        if before is not None:
+            self.answer_sync(before, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+
+    def refuse_parked(self, member: ClassicMember, code: ErrorCode, *, member_id: str = "") -> None:
+        """Answer whatever a member waits for with an error."""
+        if (join := self.roster.take_join(member)) is not None:
+            self.answer_join(join, join_refused(join.version, code, member_id))
+        if member.sync is not None:
+            self.answer_sync(member.sync, sync_refused(code))
+            member.sync = None
+
+    def finish_syncs(self, code: ErrorCode) -> None:
+        """Answer the SyncGroups that wait: with the assignments, or with an error."""
+        for member in self.roster:
+            if member.sync is None:
+                continue
+            refused = code is not ErrorCode.NONE
+            self.answer_sync(member.sync, sync_refused(code) if refused else self.synced(member))
+            member.sync = None
+            self.restart_session(member)
+
+    def synced(self, member: ClassicMember) -> SyncGroupResponse:
+        """A member's assignment."""
+        return SyncGroupResponse(
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol_name,
+            assignment=member.assignment,
+        )
+
+    def restart_session(self, member: ClassicMember) -> None:
+        """Something was heard of a member, or it was answered: its session begins anew."""
+        self.deadlines.set(member.member_id, self.now_ms + member.session_timeout_ms)
+
+    def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Whether a client is the member that it claims to be: NONE, or why not."""
+        if instance_id is not None:
+            current_id = self.roster.member_id_of.get(instance_id)
+            if current_id is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current_id != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.roster.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    # The way through a rebalance
+
+    def transition(self, state: ClassicState) -> None:
+        """Go into a state."""
+        assert state in TRANSITIONS[self.state], f"{self.state} -> {state}"
+        self.state = state
+        self.state_since_wall_ms = self.journal.wall_ms
+
+    def prepare_if_possible(self, reason: str) -> None:
+        """Begin a rebalance, unless one has begun."""
+        if ClassicState.PREPARING_REBALANCE in TRANSITIONS[self.state]:
+            self.prepare(reason)
+
+    def prepare(self, reason: str) -> None:
+        """Begin a rebalance: members shall join again."""
+        if self.state is ClassicState.COMPLETING_REBALANCE:
+            self.drop_assignments(ErrorCode.REBALANCE_IN_PROGRESS)
+        self.roster.unsynced.clear()
+        self.deadlines.clear(Phase.SYNC)
+        self._is_initial, self.is_extended = self.state is ClassicState.EMPTY, False
+        self.transition(ClassicState.PREPARING_REBALANCE)
+        self.journal.note("rebalance", reason)
+        logger.info(
+            "rebalance group=%s generation=%d reason=%s", self.group_id, self.generation_id, reason
+        )
+        timeout_ms = self.roster.rebalance_timeout_ms
+        if self._is_initial:
+            delay_ms = self.settings().initial_rebalance_delay_ms
+            self._extendable_ms = max(timeout_ms - delay_ms, 0)
+            self.deadlines.set(Phase.JOIN, self.now_ms + delay_ms)
+        else:
+            self.deadlines.set(Phase.JOIN, self.now_ms + timeout_ms)
+            self.complete_if_all_joined()
+
+    def drop_assignments(self, code: ErrorCode) -> None:
+        """Give up the generation that was being assigned."""
+        for member in self.roster:
+            member.assignment = b""
+        self.finish_syncs(code)
+
+    def complete_if_all_joined(self) -> None:
+        """Begin the next generation if nobody is missing, and if it is not held back."""
+        preparing = self.state is ClassicState.PREPARING_REBALANCE
+        if preparing and not self._is_initial and self.roster.all_joined:
+            self._complete()
+
+    def _on_join_deadline(self) -> None:
+        if self._is_initial and self.is_extended and self._extendable_ms:
+            self.is_extended = False
+            delay_ms = min(self.settings().initial_rebalance_delay_ms, self._extendable_ms)
+            self._extendable_ms -= delay_ms
+            self.deadlines.set(Phase.JOIN, self.now_ms + delay_ms)
+        else:
+            self._complete()
+
+    def _complete(self) -> None:
+        self.deadlines.clear(Phase.JOIN)
+        self._is_initial = False
+        for member in self.roster:
+            if member.join is None and member.instance_id is None:
+                self.strike(member, "timed-out", "did not join again in time")
+        if len(self.roster) and not self.roster.elect_joined_leader():
+            # Static members only, all of them silent: their sessions will end this.
+            self.journal.note("rebalance", "nobody has joined; waiting for the static members")
+            wait_ms = max(self.roster.rebalance_timeout_ms, IDLE_WAIT_MS_MIN)
+            self.deadlines.set(Phase.JOIN, self.now_ms + wait_ms)
+            return
+        self.generation_id += 1
+        if len(self.roster):
+            self._begin_generation()
+        else:
+            self._become_empty()
+
+    def _begin_generation(self) -> None:
+        self.protocol_name = self.roster.select_protocol()
+        self.topics = subscribed_topics(self.protocol_type, self.protocol_name, self.roster)
+        self.transition(ClassicState.COMPLETING_REBALANCE)
+        leader_id = self.roster.leader_id or ""
+        self.journal.note(
+            "generation",
+            f"generation {self.generation_id} with {len(self.roster)} members, "
+            f"protocol {self.protocol_name}; this member assigns",
+            leader_id,
+        )
+        for member in self.roster:
+            if (parked := self.roster.take_join(member)) is not None:
+                self.answer_join(parked, self.joined(parked, member.member_id))
+            self.restart_session(member)
+            member.is_new = False
+            self.roster.unsynced.add(member.member_id)
+        self.deadlines.set(Phase.SYNC, self.now_ms + self.roster.rebalance_timeout_ms)
+
+    def _become_empty(self) -> None:
+        self.protocol_name = None
+        self.topics = frozenset()
+        self.transition(ClassicState.EMPTY)
+        self.journal.note("empty", f"generation {self.generation_id} has no members")
+
+        def stored(code: ErrorCode) -> list[Effect]:
+            # Nobody waits. If the broker stops now, the last generation comes back and times out.
+            if code is not ErrorCode.NONE:
+                logger.warning("store empty group=%s code=%s", self.group_id, code.name)
+                self.journal.note("not-stored", f"the empty group was not stored: {code.name}")
+            return []
+
+        self.store({}, stored)
+
+    # Members
+
+    def strike(self, member: ClassicMember, event: str, reason: str) -> None:
+        """Remove a member, and nothing else."""
+        self.refuse_parked(member, ErrorCode.UNKNOWN_MEMBER_ID)
+        self.roster.remove(member)
+        self.deadlines.clear(member.member_id)
+        self.journal.note(event, reason, member.member_id)
+        logger.info(
+            "member %s group=%s member=%s reason=%s",
+            event,
+            self.group_id,
+            member.member_id,
+            reason,
+        )
+
+    def remove(self, member: ClassicMember, event: str, reason: str) -> None:
+        """Remove a member; the others rebalance."""
+        self.strike(member, event, reason)
+        if self.state is ClassicState.PREPARING_REBALANCE:
+            self.complete_if_all_joined()
+        else:
+            self.prepare_if_possible(f"member {member.member_id} {event}: {reason}")
+
+    def remove_pending(self, member_id: str) -> None:
+        """Forget an id with which nobody has joined."""
+        self.roster.pending.discard(member_id)
+        self.deadlines.clear(member_id)
+        self.complete_if_all_joined()
+
+    # Deadlines
+
+    def run_deadlines(self) -> None:
+        """Do what the deadlines demand that have come."""
+        for key in self.deadlines.due(self.now_ms):
+            if self.deadlines.get(key) is not None:
+                continue  # an earlier one has set it anew
+            if isinstance(key, str):
+                self._on_session_end(key)
+            elif key is Phase.SYNC:
+                self._on_sync_deadline()
+            elif self.state is ClassicState.PREPARING_REBALANCE:
+                self._on_join_deadline()
+
+    def _on_session_end(self, member_id: str) -> None:
+        if member_id in self.roster.pending:
+            self.journal.note("timed-out", "did not join with the id it was given", member_id)
+            self.remove_pending(member_id)
+        elif (member := self.roster.members.get(member_id)) is None:
+            return
+        elif member.is_new:
+            self.remove(member, "timed-out", "waited too long for its first generation")
+        elif not member.is_waiting:
+            seconds = member.session_timeout_ms / 1000
+            self.remove(member, "timed-out", f"no heartbeat within {seconds:g} s")
+
+    def _on_sync_deadline(self) -> None:
+        late = [member for member in self.roster if member.member_id in self.roster.unsynced]
+        if not late:
+            return
+        for member in late:
+            self.strike(member, "timed-out", "joined, but did not fetch its assignment in time")
+        ids = ", ".join(member.member_id for member in late)
+        self.prepare_if_possible(f"members did not fetch their assignment in time: {ids}")
+
+    # Around each call
+
+    def begin(self, now_ms: int, wall_ms: int) -> None:
+        """Note the clocks at the beginning of a call."""
+        self.now_ms = now_ms
+        self.journal.wall_ms = wall_ms
+
+    def take_effects(self) -> list[Effect]:
+        """What is to be done, at the end of a call."""
+        effects, self.effects = self.effects, []
+        return effects
+
+
+def _client_code(code: ErrorCode) -> ErrorCode:
+    """Kafka lets members start over when the group's record was not replicated in time."""
+    if code is ErrorCode.REQUEST_TIMED_OUT:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return group_code_of(code)

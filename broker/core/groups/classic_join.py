@@ -7,22 +7,25 @@ new, static          is a member at once; if its instance id is known, it takes 
 known                joins again: to change its metadata, to rebalance, or for the answer anew
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import ErrorCode
 
 from .classic_answers import join_refused
 from .classic_joining import Joining
 from .classic_member import ClassicMember
-from .classic_rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalances
 from .classic_state import ClassicState
 from .classic_static import replace
 
+if TYPE_CHECKING:
+    from .classic import ClassicGroup
+
+NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 PENDING_MAX: Final = 10_000
 """Ids that a group gives out before it sees anyone join with them; Kafka has no limit here."""
 
 
-def join(group: Rebalances, joining: Joining) -> None:
+def join(group: "ClassicGroup", joining: Joining) -> None:
     """Answer a JoinGroup, or park it."""
     settings = group.settings()
     if not settings.allows_session(joining.session_timeout_ms):
@@ -43,11 +46,11 @@ def join(group: Rebalances, joining: Joining) -> None:
     group.complete_if_all_joined()
 
 
-def _refuse(group: Rebalances, joining: Joining, code: ErrorCode, member_id: str) -> None:
+def _refuse(group: "ClassicGroup", joining: Joining, code: ErrorCode, member_id: str) -> None:
     group.answer_join(joining.parked, join_refused(joining.parked.version, code, member_id))
 
 
-def _has_place(group: Rebalances, member_id: str, size_max: int) -> bool:
+def _has_place(group: "ClassicGroup", member_id: str, size_max: int) -> bool:
     # While a group prepares, those count who wait: the limit may have been lowered, and then the
     # last who come back are turned away.
     members = group.roster.members
@@ -61,7 +64,7 @@ def _has_place(group: Rebalances, member_id: str, size_max: int) -> bool:
             return member_id in members or len(members) < size_max
 
 
-def _refuse_place(group: Rebalances, joining: Joining) -> None:
+def _refuse_place(group: "ClassicGroup", joining: Joining) -> None:
     _refuse(group, joining, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     member = group.roster.members.get(joining.member_id)
     if member is not None:
@@ -71,7 +74,7 @@ def _refuse_place(group: Rebalances, joining: Joining) -> None:
         group.remove_pending(joining.member_id)
 
 
-def _fits(group: Rebalances, joining: Joining) -> bool:
+def _fits(group: "ClassicGroup", joining: Joining) -> bool:
     if group.state is ClassicState.EMPTY:
         return bool(joining.protocol_type and joining.protocols)
     same_type = joining.protocol_type == group.protocol_type
@@ -81,7 +84,7 @@ def _fits(group: Rebalances, joining: Joining) -> bool:
 # Newcomers
 
 
-def _join_dynamic(group: Rebalances, joining: Joining) -> None:
+def _join_dynamic(group: "ClassicGroup", joining: Joining) -> None:
     member_id = group.new_member_id(joining.caller.client_id)
     if not joining.is_to_get_an_id:
         _add(group, joining, member_id)
@@ -94,7 +97,7 @@ def _join_dynamic(group: Rebalances, joining: Joining) -> None:
         _refuse(group, joining, ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
 
-def _join_static(group: Rebalances, joining: Joining, instance_id: str) -> None:
+def _join_static(group: "ClassicGroup", joining: Joining, instance_id: str) -> None:
     new_id = group.new_member_id(instance_id)
     old_id = group.roster.member_id_of.get(instance_id)
     if old_id is None:
@@ -103,7 +106,7 @@ def _join_static(group: Rebalances, joining: Joining, instance_id: str) -> None:
         replace(group, joining, group.roster.members[old_id], new_id)
 
 
-def _add(group: Rebalances, joining: Joining, member_id: str) -> None:
+def _add(group: "ClassicGroup", joining: Joining, member_id: str) -> None:
     member = ClassicMember(
         member_id=member_id,
         instance_id=joining.instance_id,
@@ -131,7 +134,7 @@ def _add(group: Rebalances, joining: Joining, member_id: str) -> None:
 # Those that are known
 
 
-def _join_known(group: Rebalances, joining: Joining) -> None:
+def _join_known(group: "ClassicGroup", joining: Joining) -> None:
     member_id = joining.member_id
     if member_id in group.roster.pending:
         if joining.instance_id is not None:  # ids are given to dynamic members only
@@ -156,7 +159,7 @@ def _join_known(group: Rebalances, joining: Joining) -> None:
         group.prepare_if_possible(f"member {member_id}: {reason}")
 
 
-def _why_rebalance(group: Rebalances, joining: Joining, member: ClassicMember) -> str | None:
+def _why_rebalance(group: "ClassicGroup", joining: Joining, member: ClassicMember) -> str | None:
     if group.state is ClassicState.PREPARING_REBALANCE:
         return "joined again"
     if member.protocols != joining.protocols:

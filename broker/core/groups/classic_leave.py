@@ -1,16 +1,20 @@
 """LeaveGroup: members leave, or an administrator removes them by instance id."""
 
+from typing import TYPE_CHECKING
+
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest, MemberIdentity
 
 from ..effects import Answer, Reply
 from .classic_answers import leave_answer, leave_refused, members_of
 from .classic_joining import REASON_SIZE_MAX
-from .classic_rebalance import Rebalances
 from .classic_state import ClassicState
 
+if TYPE_CHECKING:
+    from .classic import ClassicGroup
 
-def leave(group: Rebalances, request: LeaveGroupRequest, version: int, reply: Reply) -> None:
+
+def leave(group: "ClassicGroup", request: LeaveGroupRequest, version: int, reply: Reply) -> None:
     """Remove the members that can be removed, and answer."""
     if group.state is ClassicState.DEAD:
         response = leave_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -20,7 +24,7 @@ def leave(group: Rebalances, request: LeaveGroupRequest, version: int, reply: Re
     group.effects.append(Answer(reply, response))
 
 
-def _leave(group: Rebalances, identity: MemberIdentity) -> ErrorCode:
+def _leave(group: "ClassicGroup", identity: MemberIdentity) -> ErrorCode:
     member_id, instance_id = identity.member_id, identity.group_instance_id
     said = (identity.reason or "")[:REASON_SIZE_MAX]
     reason = f"the client says: {said}" if said else "no reason given"

@@ -31,3 +31,10 @@ TRANSITIONS: Final[dict[ClassicState, frozenset[ClassicState]]] = {
     _DEAD: frozenset({_DEAD}),
 }
 """To which states each may lead; anything else is a bug of ours."""
+
+
+class Phase(Enum):
+    """The deadlines of the whole group; those of its members are kept by member id."""
+
+    JOIN = "join"
+    SYNC = "sync"

@@ -7,7 +7,7 @@ Otherwise there is a rebalance, or one is under way.
 
 import logging
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 
@@ -15,15 +15,17 @@ from ..effects import Effect
 from .classic_answers import join_refused, protocol_name_of
 from .classic_joining import Joining
 from .classic_member import ClassicMember, ClassicProtocols
-from .classic_rebalance import Rebalances
 from .classic_state import ClassicState
+
+if TYPE_CHECKING:
+    from .classic import ClassicGroup
 
 logger = logging.getLogger(__name__)
 
 _SKIP_ASSIGNMENT_VERSION_FIRST: Final = 9
 
 
-def replace(group: Rebalances, joining: Joining, member: ClassicMember, new_id: str) -> None:
+def replace(group: "ClassicGroup", joining: Joining, member: ClassicMember, new_id: str) -> None:
     """Give the member its new id; whoever still waits under the old one is fenced."""
     former = Former(
         member.member_id,
@@ -56,13 +58,13 @@ class Former(NamedTuple):
     """Protocols, session timeout, rebalance timeout."""
 
 
-def _rename(group: Rebalances, member: ClassicMember, member_id: str) -> None:
+def _rename(group: "ClassicGroup", member: ClassicMember, member_id: str) -> None:
     group.deadlines.clear(member.member_id)
     group.roster.rename(member, member_id)
     group.restart_session(member)
 
 
-def _store(group: Rebalances, joining: Joining, member: ClassicMember, former: Former) -> None:
+def _store(group: "ClassicGroup", joining: Joining, member: ClassicMember, former: Former) -> None:
     def stored(code: ErrorCode) -> list[Effect]:
         if member.join is not joining.parked:
             return []  # answered by a rebalance that came between, or fenced in its turn
@@ -80,11 +82,11 @@ def _store(group: Rebalances, joining: Joining, member: ClassicMember, former: F
     _store_all(group, stored)
 
 
-def _store_all(group: Rebalances, then: Callable[[ErrorCode], list[Effect]]) -> None:
+def _store_all(group: "ClassicGroup", then: Callable[[ErrorCode], list[Effect]]) -> None:
     group.store({each.member_id: each.assignment for each in group.roster}, then)
 
 
-def _answer(group: Rebalances, joining: Joining, member: ClassicMember, former: Former) -> None:
+def _answer(group: "ClassicGroup", joining: Joining, member: ClassicMember, former: Former) -> None:
     parked = joining.parked
     group.roster.take_join(member)
     group.restart_session(member)
@@ -99,7 +101,7 @@ def _answer(group: Rebalances, joining: Joining, member: ClassicMember, former: 
 
 
 def _undo(
-    group: Rebalances, joining: Joining, member: ClassicMember, former: Former, code: ErrorCode
+    group: "ClassicGroup", joining: Joining, member: ClassicMember, former: Former, code: ErrorCode
 ) -> None:
     parked = joining.parked
     logger.warning("store static member group=%s code=%s", group.group_id, code.name)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
@@ -10,10 +10,11 @@ from odradek.protocol.messages.k14_sync_group import SyncGroupRequest
 
 from ..effects import Effect
 from .classic_answers import sync_refused
-from .classic_base import Phase
 from .classic_member import ClassicMember, Parked
-from .classic_rebalance import Rebalances
-from .classic_state import ClassicState
+from .classic_state import ClassicState, Phase
+
+if TYPE_CHECKING:
+    from .classic import ClassicGroup
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ def lacks_protocol(request: SyncGroupRequest, version: int) -> bool:
 
 
 def check_generation(
-    group: Rebalances, member_id: str, instance_id: str | None, generation_id: int
+    group: "ClassicGroup", member_id: str, instance_id: str | None, generation_id: int
 ) -> ErrorCode:
     """Whether someone is a member of the current generation: NONE, or why not."""
     if group.state is ClassicState.DEAD:
@@ -38,7 +39,7 @@ def check_generation(
     return code
 
 
-def heartbeat(group: Rebalances, request: HeartbeatRequest) -> ErrorCode:
+def heartbeat(group: "ClassicGroup", request: HeartbeatRequest) -> ErrorCode:
     """Keep a member's session alive; tell it if it shall join again."""
     code = check_generation(
         group, request.member_id, request.group_instance_id, request.generation_id
@@ -50,7 +51,7 @@ def heartbeat(group: Rebalances, request: HeartbeatRequest) -> ErrorCode:
     return ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
 
 
-def sync(group: Rebalances, request: SyncGroupRequest, parked: Parked) -> None:
+def sync(group: "ClassicGroup", request: SyncGroupRequest, parked: Parked) -> None:
     """Answer a SyncGroup, or park it until the leader's assignment is written."""
     code = _check(group, request, parked.version)
     if code is not ErrorCode.NONE:
@@ -69,7 +70,7 @@ def sync(group: Rebalances, request: SyncGroupRequest, parked: Parked) -> None:
         _assign(group, request, member)
 
 
-def _check(group: Rebalances, request: SyncGroupRequest, version: int) -> ErrorCode:
+def _check(group: "ClassicGroup", request: SyncGroupRequest, version: int) -> ErrorCode:
     if lacks_protocol(request, version):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     code = check_generation(
@@ -86,7 +87,7 @@ def _check(group: Rebalances, request: SyncGroupRequest, version: int) -> ErrorC
     return ErrorCode.NONE
 
 
-def _assign(group: Rebalances, request: SyncGroupRequest, leader: ClassicMember) -> None:
+def _assign(group: "ClassicGroup", request: SyncGroupRequest, leader: ClassicMember) -> None:
     given = {each.member_id: each.assignment for each in request.assignments}
     assignments = {member_id: given.get(member_id, b"") for member_id in group.roster.members}
     without = [member_id for member_id, assignment in assignments.items() if not assignment]
@@ -96,7 +97,7 @@ def _assign(group: Rebalances, request: SyncGroupRequest, leader: ClassicMember)
 
 
 def _after_assigning(
-    group: Rebalances, assignments: dict[str, bytes], leader_id: str
+    group: "ClassicGroup", assignments: dict[str, bytes], leader_id: str
 ) -> Callable[[ErrorCode], list[Effect]]:
     generation_id = group.generation_id
 
