@@ -18,22 +18,22 @@ from odradek.protocol.records import BatchHeader, set_append_time, set_offset_an
 from ..errors import BatchTooLarge, DiskFull, LogDirFailed, OffsetOutOfRange
 from ..files import FileSystem
 from .checkpoint import PARTITION_METADATA, render_partition_metadata
-from .cutting import restart_at, truncate
 from .flush import Flushing
 from .following import Appended, append_as_follower, append_staged, stage
 from .leader_epochs import LeaderEpochs
 from .load_report import LoadReport
 from .log_config import LogConfig
 from .plans import DeletePlan, FlushPlan
+from .producer_rebuild import rebuild_producers, remove_snapshots_above
 from .producer_state import ProducerState
 from .reader import Reader
-from .rolling import roll, roll_for
-from .segment import Segment
+from .segment import Segment, create_segment
 from .segments import Segments
-from .span import Span
+from .span import Span, drop_spans
 from .staging import Staged
 from .timestamps import TimestampOffset, max_timestamp_offset, offset_for_timestamp
 from .txn_index import AbortedTransaction
+from .walk import walk_headers
 
 DIRECTORY_NAME_MAX: Final = 255
 DELETED_SUFFIX: Final = "-delete"
@@ -212,7 +212,7 @@ class Log:
         if not segment.prepared:
             segment.prepare(wall_ms, config)
         if segment.must_roll(size_bytes, offset_last, timestamp, wall_ms, config):
-            segment = roll_for(self, base_offset, offset_last, wall_ms)
+            segment = self._roll_for(base_offset, offset_last, wall_ms)
         aborted = self.producers.aborted_by(header, batch, base_offset)
         if aborted is not None:
             segment.note_aborted(aborted, self.producers)
@@ -240,7 +240,33 @@ class Log:
 
     def roll(self, base_offset: int, wall_ms: int) -> Segment:
         """Finish the active segment and begin a new one.  Raises: DiskFull, LogDirFailed."""
-        return roll(self, base_offset, wall_ms)
+        old = self.segments.active
+        if old.base_offset == base_offset:
+            return old
+        only_empty = old.size_bytes == 0 and len(self.segments) == 1
+        if not only_empty:
+            old.finish()
+            self.flushing.snapshot(self)
+        new = create_segment(self.files, self.directory, base_offset)
+        new.prepare(wall_ms, self.config)
+        if only_empty:
+            self.flushing.directory_unsynced = True
+            self._discard(self.segments.replace_all(new))
+        else:
+            self.flushing.rolled(old)
+            self.segments.add(new)
+        return new
+
+    def _roll_for(self, base_offset: int, offset_last: int, wall_ms: int) -> Segment:
+        """Roll for a batch, which compaction may have left a gap before.
+
+        The segment begins where the log ends, if the batch can be in it: a full disk may keep the
+        batch out, and the next one may be of a leader that has what is missing.
+
+        Raises: DiskFull, LogDirFailed.
+        """
+        is_near = offset_last - self.log_end_offset <= INT32_MAX
+        return self.roll(self.log_end_offset if is_near else base_offset, wall_ms)
 
     # -- reading
 
@@ -315,15 +341,78 @@ class Log:
         A batch is removed as a whole, so the new end may lie below `offset`. The caller must
         write a checkpoint before the next append: the recovery point on disk may lie beyond the
         new end; and before that run a `flush_plan`, if other batches are to come where these were.
-        Raises: CorruptLog, LogDirFailed.
+        Raises: CorruptLog (then nothing has changed), DiskFull (then all is cut, and only the
+        epochs' file is not written), LogDirFailed.
         """
-        return truncate(self, offset)
+        if offset >= self.log_end_offset:
+            # An epoch in which nothing was written begins there; another leader may know another.
+            self.epochs.truncate_end(self.log_end_offset)
+            return self.log_end_offset
+        if offset < self.segments.first_offset:
+            return self.restart_at(offset)
+        segment = self.segments.floor(offset)
+        found = segment.find(offset)  # may fail, so before anything is changed
+        if (
+            found is None
+        ):  # in a gap behind the segment's last batch: appends must not go on after it
+            offset = _end_of(segment)
+        self.reader.forget()
+        gone = self.segments.cut_after(segment)
+        self._discard(gone)
+        if found is not None:
+            offset = min(offset, found[0])
+            segment.truncate(found[1], offset)
+        self._ends_at(offset, gone)
+        self.log_start_offset = min(self.log_start_offset, offset)  # it may lie inside the batch
+        infos = self.files.list_directory(self.directory)
+        self.producers = rebuild_producers(self.files, self.directory, self.segments, offset, infos)
+        self.epochs.truncate_end(offset)  # last, as a full disk fails it
+        return offset
 
     def restart_at(self, offset: int) -> int:
-        """Remove everything and begin, empty, at `offset`.  Raises: DiskFull, LogDirFailed."""
-        return restart_at(self, offset)
+        """Remove everything; the log is empty and begins at `offset`.
 
-    def ends_at(self, offset: int, gone: list[Segment]) -> None:
+        Raises: DiskFull (then nothing has changed, or only the epochs' file is not written),
+        LogDirFailed.
+        """
+        first = self.segments.floor(offset)
+        if first.base_offset == offset:
+            first.truncate(0, offset)
+        else:
+            first = create_segment(self.files, self.directory, offset)
+        self.reader.forget()
+        gone = self.segments.replace_all(first)
+        self._discard([segment for segment in gone if segment is not first])
+        self.log_start_offset = self._high_watermark = offset
+        self._ends_at(offset, gone)
+        infos = self.files.list_directory(self.directory)
+        remove_snapshots_above(self.files, self.directory, infos, -1)
+        self.producers = ProducerState()
+        self.epochs.truncate_end(0)
+        return offset
+
+    def cut_start(self, offset: int) -> list[Segment]:
+        """Take out and return the segments that end at or before `offset` and before the log start.
+
+        The active one always stays.  Spans on their way keep their file, whatever its name is then.
+        """
+        gone = self.segments.cut_before(min(offset, self.log_start_offset))
+        if gone:
+            self.reader.forget()
+            self.flushing.start_cut(gone)
+            for segment in gone:
+                segment.close()
+        return gone
+
+    def _discard(self, segments: list[Segment]) -> None:
+        """Unlink segments; spans on their way are dropped, but keep their file."""
+        for segment in segments:
+            drop_spans(segment.file, 0)
+            segment.close()
+            for path in segment.paths():
+                self.files.unlink(path)
+
+    def _ends_at(self, offset: int, gone: list[Segment]) -> None:
         """The log was cut to this end; `gone` are the segments that were removed."""
         self.log_end_offset = offset
         self._high_watermark = min(self._high_watermark, offset)
@@ -331,11 +420,6 @@ class Log:
             self.cleaner_offset = min(self.cleaner_offset, self.segments.active.base_offset)
         self.generation += 1
         self.flushing.truncated(offset, gone)
-
-    def restarts_at(self, offset: int, gone: list[Segment]) -> None:
-        """The log is empty and begins at this offset."""
-        self.log_start_offset = self._high_watermark = offset
-        self.ends_at(offset, gone)
 
     # -- safe on disk
 
@@ -397,3 +481,11 @@ class Log:
         self.files.rename(self.directory, directory)
         self.abandon()
         return directory
+
+
+def _end_of(segment: Segment) -> int:
+    entry = segment.offset_index.last()
+    end = segment.base_offset
+    for _, header in walk_headers(segment.file, entry.position if entry else 0, segment.size_bytes):
+        end = header.next_offset
+    return end

@@ -17,7 +17,6 @@ from typing import Final, Protocol, TypeVar
 
 from ..errors import DiskFull, LogDirFailed
 from ..files import FileSystem
-from ..log.cutting import cut_start
 from ..log.log import Log
 from ..log.log_config import LogConfig
 from ..log.plans import FlushPlan
@@ -148,7 +147,7 @@ def remove_plan(log: Log, offset: int) -> "RemovePlan | None":
     if log.epochs.lags:
         with contextlib.suppress(DiskFull):  # it may go on lagging
             log.epochs.write()
-    gone = cut_start(log, offset)
+    gone = log.cut_start(offset)
     return RemovePlan(log, gone, log.segments.first_offset) if gone else None
 
 

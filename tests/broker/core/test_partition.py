@@ -240,7 +240,7 @@ def test_what_was_due_before_a_cut_and_a_move_is_not_so_any_more(
         partition.go_on_in(copy)
     else:
         partition.go_on_in(copy)
-        copy.ends_at(0, [])
+        copy._ends_at(0, [])
     assert not partition.awaits_flush
     append(partition, b"d")
     assert partition.log.high_watermark == 1
