@@ -19,7 +19,7 @@ from typing import Final
 
 from odradek.protocol.records import iter_batches
 
-from ..errors import DataDirError
+from ..errors import DataDirError, DiskFull
 from ..log.leader_epochs import LeaderEpochs
 from ..log.log import DELETED_SUFFIX, Log
 from ..log.plans import DeletePlan
@@ -229,6 +229,21 @@ def resolve(dirs: list[DataDir]) -> None:
                 log.files.unlink(f"{log.directory}/{MARKER}")
 
 
+def _has_start_of(old: Log, new: Log, new_dir: DataDir) -> bool:
+    """Have the copy begin where clients may have been told that the log does.
+
+    False: a full disk cannot keep it. Then the old log goes on, and the move ends later.
+    """
+    if new.log_start_offset < old.log_start_offset:
+        new.high_watermark = max(new.high_watermark, old.log_start_offset)
+        new.advance_log_start(old.log_start_offset)
+        try:
+            new_dir.checkpoint()
+        except DiskFull:
+            return False
+    return True
+
+
 def _is_marked(log: Log) -> bool:
     return log.files.exists(f"{log.directory}/{MARKER}")
 
@@ -247,11 +262,7 @@ def _resolve_two(old_dir: DataDir, new_dir: DataDir, key: tuple[str, int]) -> No
     old, new = old_dir.logs[key], new_dir.logs[key]
     if _is_marked(old) or not _is_marked(new):
         raise _doubled(old.directory, new.directory)
-    if new.log_end_offset >= old.log_end_offset:
-        if new.log_start_offset < old.log_start_offset:  # clients may have been told the later one
-            new.high_watermark = max(new.high_watermark, old.log_start_offset)
-            new.advance_log_start(old.log_start_offset)
-            new_dir.checkpoint()
+    if new.log_end_offset >= old.log_end_offset and _has_start_of(old, new, new_dir):
         logger.warning("move is completed directory=%s", new.directory)
         plan = retire(old, old_dir, old.topic_id or bytes(16))
         old_dir.logs.pop(key).abandon()

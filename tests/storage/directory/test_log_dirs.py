@@ -188,6 +188,11 @@ class FullFiles(UnsyncedFileSystem):
             fail(path, OSError(errno.ENOSPC, "full"))
         super().write_bytes(path, data)
 
+    def write_atomic(self, path: str, data: Bytes, *, sync: bool = True) -> None:
+        if path.endswith(self.full_for):
+            fail(path, OSError(errno.ENOSPC, "full"))
+        super().write_atomic(path, data, sync=sync)
+
 
 @pytest.mark.parametrize("full_for", [".log", "partition.metadata"])
 def test_a_copy_that_could_not_be_made_leaves_nothing(tmp_path: Path, full_for: str) -> None:
@@ -345,6 +350,25 @@ def test_a_copy_starts_where_the_old_log_has_come_to_start(tmp_path: Path) -> No
     copy.source.advance_log_start(5)
     go_on(copy)
     assert copy.future.log_start_offset == 5
+    log_dirs.abandon()
+
+
+def test_a_full_disk_lets_a_move_go_on_whose_old_log_starts_later(tmp_path: Path) -> None:
+    with_log(tmp_path, "a", 5)
+    log_dirs = opened(tmp_path, "a")
+    served(log_dirs).high_watermark = 5
+    served(log_dirs).advance_log_start(3)
+    log_dirs.close()
+    with_log(tmp_path, "b", 5, marked=True)
+    files = FullFiles()
+    files.full_for = "b/log-start-offset-checkpoint"
+    log_dirs = opened(tmp_path, files=files)
+    assert served(log_dirs).directory == f"{tmp_path}/a/t-0"
+    assert served(log_dirs).log_start_offset == 3
+    assert log_dirs.find_future("t", 0) is not None
+    log_dirs.abandon()
+    log_dirs = opened(tmp_path)
+    assert served(log_dirs).log_start_offset == 3, "whatever the full disk kept"
     log_dirs.abandon()
 
 
