@@ -1,4 +1,7 @@
-"""All names that Kafka knows and that have no effect here; imported only when one may be meant."""
+"""Names that Kafka knows and that have no effect here, and which settings may change.
+
+Imported only when one may be meant.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -14,8 +17,8 @@ UNBUILT: Final[dict[str, Setting[Value]]] = {s.name: s for s in LATER + SECURITY
 _NEVER_NAMES: Final = frozenset(setting.name for setting in NEVER)
 _LISTENER_PREFIX: Final = "listener.name."
 
-# Which of its settings Kafka lets one change while a broker runs: DescribeConfigs shows all others
-# as read-only.
+# What may change while a broker runs: Kafka's settings, and our own. DescribeConfigs shows all
+# others as read-only.
 _DYNAMIC_NAMES: Final = """
 advertised.listeners background.threads compression.gzip.level compression.lz4.level
 compression.type compression.zstd.level listener.security.protocol.map listeners
