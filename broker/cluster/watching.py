@@ -103,6 +103,7 @@ class Watching:
             deletions=await self._read_deletions(),
             reassignments=await self.notices.read_reassignments() or {},
             preferred_elections=preferred or [],
+            is_complete=topics.keys() == set(names),
         )
 
     async def _read_states(self, topics: dict[str, TopicNode]) -> dict[TopicPartition, StoredState]:

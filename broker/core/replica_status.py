@@ -35,7 +35,7 @@ class Claim(Enum):
     REFUSED = auto()
     """The disk was full."""
     CEDED = auto()
-    """It is suspect, and another replica in sync can lead."""
+    """It is suspect, and another replica in sync can lead: so until it takes a role."""
     WAITING = auto()
     """It is suspect, and the last one in sync."""
 
@@ -90,9 +90,9 @@ CLAIM_AFTER: Final[Mapping[Event, Mapping[Claim, Claim]]] = {
     Event.STOP: {Claim.REFUSED: Claim.NONE},
     Event.FAIL_DIR: dict.fromkeys(Claim, Claim.NONE),
     Event.TAKE_ROLE: dict.fromkeys(Claim, Claim.NONE),
-    Event.REFUSE: dict.fromkeys(Claim, Claim.REFUSED),
+    Event.REFUSE: {Claim.NONE: Claim.REFUSED, Claim.WAITING: Claim.REFUSED},
     Event.CEDE: dict.fromkeys(Claim, Claim.CEDED),
-    Event.WAIT: dict.fromkeys(Claim, Claim.WAITING),
+    Event.WAIT: {Claim.NONE: Claim.WAITING, Claim.REFUSED: Claim.WAITING},
     Event.ASK: {Claim.REFUSED: Claim.NONE},
     Event.CLEAR: dict.fromkeys(_SUSPECT, Claim.NONE),
 }

@@ -49,8 +49,10 @@ class FullUpdate:
         self, sender: Sender, states: Iterable[PartitionState], *, more_to_come: bool
     ) -> set[str] | None:
         """Take a part; all topics that were named, if this is what ends the update."""
-        if sender != self._sender:
+        if self._sender is None or _term(sender) > _term(self._sender):
             self._sender, self._named = sender, set()
+        if sender != self._sender:  # of an earlier registration, and read late
+            return None
         if self._named is None:
             return None
         self._named.update(state.topic for state in states)
@@ -58,6 +60,11 @@ class FullUpdate:
             return None
         named, self._named = self._named, None
         return named
+
+
+def _term(sender: Sender) -> tuple[int, int]:
+    """What rises with each controller, and with each registration of this broker."""
+    return sender.controller_epoch, sender.broker_epoch
 
 
 class ControlRequests:

@@ -132,6 +132,7 @@ class Dispatcher:
             raise UnsupportedVersion(f"unknown API key {api_key}")
         if not api.first <= version <= api.last:
             if api_key == API_VERSIONS_KEY:
+                self._node.metrics.requests[api.name].count += 1
                 self._answer_unknown_api_versions(api, correlation_id)
                 return
             raise UnsupportedVersion(f"{api.name} v{version}")

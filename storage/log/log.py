@@ -352,9 +352,7 @@ class Log:
             return self.restart_at(offset)
         segment = self.segments.floor(offset)
         found = segment.find(offset)  # may fail, so before anything is changed
-        if (
-            found is None
-        ):  # in a gap behind the segment's last batch: appends must not go on after it
+        if found is None:  # in a gap behind the segment's last batch: nothing may come after it
             offset = _end_of(segment)
         self.reader.forget()
         gone = self.segments.cut_after(segment)

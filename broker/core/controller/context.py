@@ -53,6 +53,8 @@ class Context:
         self.controller_id = controller_id
         self.controller_epoch = controller_epoch
         self.delete_topic_enable = delete_topic_enable
+        self.is_complete = True
+        """Whether every topic of the store was legible when this controller began."""
         self.brokers: dict[int, LiveBroker] = {}
         """All registered ones, also those that are shutting down."""
         self.shutting_down: set[int] = set()

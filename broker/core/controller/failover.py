@@ -32,6 +32,8 @@ class Snapshot(NamedTuple):
     """Of /admin/reassign_partitions."""
     preferred_elections: Collection[TopicPartition]
     """Of /admin/preferred_replica_election; the shell deletes the node afterwards."""
+    is_complete: bool = True
+    """False: some topics are left out, as their nodes can't be read; they may be mended later."""
 
 
 def fail_over(context: Context, snapshot: Snapshot) -> Procedure[None]:
@@ -68,6 +70,7 @@ def fail_over(context: Context, snapshot: Snapshot) -> Procedure[None]:
 
 def _load(context: Context, snapshot: Snapshot) -> Procedure[None]:
     context.brokers = dict(snapshot.brokers)
+    context.is_complete = snapshot.is_complete
     for number, topics in enumerate(slices(list(snapshot.topics))):
         if number:
             yield Breathe()

@@ -134,8 +134,12 @@ def send_full_metadata(
 
     A broker may have known of topics that were deleted while it had no session, or that the
     controller before deleted without telling it; it drops what a full update does not name. What is
-    being deleted is named as such, which Kafka leaves out.
+    being deleted is named as such, which Kafka leaves out. The update is not full while there are
+    topics that it cannot name: those that the controller could not read, and those that have no
+    leader yet.
     """
     batch = RequestBatch(context)
     batch.add_update_metadata(list(context.states), broker_ids)
-    yield from batch.send(is_full=True)
+    named = {topic for topic, _ in context.states}
+    is_full = context.is_complete and context.assignments.keys() <= named
+    yield from batch.send(is_full=is_full)

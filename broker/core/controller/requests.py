@@ -37,5 +37,4 @@ class BrokerRequests(NamedTuple):
     """None: no UpdateMetadata; empty: only the live brokers."""
     stop_replicas: Sequence[StoppedReplica] = ()
     is_full: bool = False
-    """Whether `update_metadata` names every partition that ever had a leader: a topic that it does
-    not name is deleted."""
+    """Whether `update_metadata` names every topic: one that it does not name was deleted."""

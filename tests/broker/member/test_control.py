@@ -19,6 +19,7 @@ from odradek.broker.core.partition_state import (
     REPLICAS_MAX,
     PartitionState,
 )
+from odradek.broker.member.control import FullUpdate
 from odradek.broker.member.control_messages import Sender
 from odradek.broker.member.membership import Membership
 from odradek.broker.node import Node
@@ -478,6 +479,17 @@ async def test_a_full_update_ends_the_topics_that_it_does_not_name(
         answer = await controller.ask(stale, 8)
         assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
     assert sorted(known) == ["t", "t1"]
+
+
+def test_a_part_for_an_earlier_registration_ends_no_full_update() -> None:
+    update, earlier, later = FullUpdate(), Sender(1, 5, 10), Sender(1, 5, 20)
+    a, b = state(topic="a"), state(topic="b")
+    assert update.add(earlier, [a], more_to_come=True) is None
+    assert update.add(earlier, [b], more_to_come=False) == {"a", "b"}
+    assert update.add(later, [a], more_to_come=True) is None
+    assert update.add(earlier, [b], more_to_come=False) is None, "read late"
+    assert update.add(later, [b], more_to_come=False) == {"a", "b"}
+    assert update.add(later, [b], more_to_come=False) is None, "again: its answer was lost"
 
 
 @on_broker(SETTINGS, both=False)

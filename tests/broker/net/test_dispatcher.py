@@ -174,6 +174,9 @@ def test_requests_are_counted_by_their_api(conversation: Conversation) -> None:
         first, second = conversation.client.sent
         sent_bytes = len(first) - 4 + len(second) - 4
         assert counted() == {"Produce": (3, 3 * size_bytes, sent_bytes, 50 + 20)}
+        unserved = b"\0\x12\0\x09\0\0\0\1\xff\xff"  # ApiVersions 9
+        conversation.dispatcher.on_frame(memoryview(unserved))
+        assert counted()["ApiVersions"][0] == 1
 
     run(main())
 

@@ -276,6 +276,23 @@ def test_who_had_no_session_hears_of_a_deletion_that_is_done() -> None:
     assert list(cluster.told[3].metadata) == [("other", 0)]
 
 
+def full_updates(cluster: Cluster) -> list[bool]:
+    """Whether what is sent to a broker that comes is full."""
+    cluster.take()
+    cluster.start(3)
+    return [r.is_full for r in cluster.take() if r.broker_id == 3 and r.update_metadata]
+
+
+def test_an_update_is_not_full_while_a_topic_cannot_be_named() -> None:
+    cluster = started(1, 2)
+    assert full_updates(cluster)[0]
+    cluster.context.is_complete = False
+    assert not any(full_updates(cluster))
+    cluster.context.is_complete = True
+    cluster.create("dead", (9,))  # it never had a leader, or its states are lost
+    assert not any(full_updates(cluster))
+
+
 def test_a_new_controller_tells_of_what_the_one_before_has_deleted() -> None:
     cluster = started(1, 2, 3)
     cluster.deliver()
