@@ -1,4 +1,4 @@
-"""What a broker does to its logs in the background, one file a concern."""
+"""What a broker does to its logs in the background, one file for each concern."""
 
 from collections.abc import Coroutine
 

@@ -5,8 +5,8 @@ log.cleaner.threads allows, never two of one log. The memory for keys, the buffe
 each second are shared out evenly among them. When one has ended the next round begins; when there
 is nothing to do, after log.cleaner.backoff.ms.  Source: LogCleaner of Kafka 3.9.
 
-What the job has written is worth nothing if the log was cut or deleted meanwhile. A log that the
-job can't read is left alone until the broker starts again, as in Kafka.
+The job's output is discarded if the log was truncated or deleted meanwhile. A log that the job
+can't read is not compacted again until the broker restarts, as in Kafka.
 """
 
 import asyncio
@@ -120,7 +120,7 @@ class Cleaner:
         return partition is not None and partition.log is log
 
     def _give_up(self, log: Log) -> None:
-        """The log is to be deleted: that must not wait for a job that may be throttled."""
+        """Cancel the job of a log to be deleted: deletion must not wait for a throttled job."""
         if log in self._jobs:
             self._jobs[log].cancel()
 
@@ -182,10 +182,10 @@ class Cleaner:
         await self._replicas.checkpoint(self._replicas.log_dirs.of(log.directory))
 
     async def _make_recovered(self, log: Log, offset: int) -> None:
-        """Have what lies below `offset` below the recovery point on disk, too.
+        """Make sure that the recovery point on disk is at least `offset`.
 
-        A start scans what lies above it, and would take what a compaction has left out for lost
-        if the topic is not compacted any more by then.  Raises: LogDirFailed.
+        A start scans the records above it, and would treat records removed by compaction as lost if
+        the topic is not compacted any more by then.  Raises: LogDirFailed.
         """
         replicas = self._replicas
         if log.recovery_point < offset:
@@ -209,8 +209,8 @@ class Cleaner:
     async def _take_over(self, log: Log, result: Result, check: Check) -> None:
         """Put the new segments in the place of the old ones, one after the other.
 
-        Only if all of them are, the dirty part counts as clean: what a tombstone deletes must not
-        stay when the tombstone goes.  Raises: _Outdated, LogDirFailed.
+        The dirty part counts as clean only once all are in place: a record must not outlive the
+        tombstone that deletes it.  Raises: _Outdated, LogDirFailed.
         """
         for segment in result["segments"]:
             swap = Swap(log, segment["base_offset"], segment["replaces"])

@@ -20,9 +20,9 @@ STALL_MS: Final = 50
 async def watch_loop(config: Config, runtime: Runtime, counters: Counters) -> None:
     """Log every stall that is seen, for ever; or nothing if the interval is 0.
 
-    Of a stall, the loop worked for `cpu_ms`, and for `queued_ms` the machine had others to serve,
-    which alone makes no stall. In the rest it waited: for the disk, or for another thread of the
-    broker.
+    During a stall, the loop ran for `cpu_ms`, and the machine ran other work for `queued_ms`. The
+    latter alone does not count as a stall. For the rest the loop waited: for the disk, or for
+    another thread of the broker.
     """
     interval_ms = config.odradek_loop_stall_check_ms
     times = runtime.thread_times()

@@ -2,8 +2,8 @@
 
 All replicas are looked at in turn; what a look finds is made safe together: one checkpoint for all
 log starts that have moved, then the files are renamed, then (`Deletions`) unlinked. A disk that is
-too full for the checkpoint must not keep us from making room: then, as in Apache Kafka, a crash may
-bring back segments that were about to go.
+too full for the checkpoint must not prevent making room: then, as in Apache Kafka, a crash may
+bring back segments that were about to be deleted.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """What is remembered of scrubbing: how far each partition is, and what was found damaged.
 
-A file at the top of each data directory; one that can't be read is as none.
+The state is a file at the top of each data directory; an unreadable file counts as missing.
 """
 
 import json

@@ -201,7 +201,7 @@ class Scrubber:
         return self._states.setdefault(data_dir, State())
 
     def restore(self, data_dir: DataDir) -> None:
-        """Take up what the last run has left; a file that can't be read is as none."""
+        """Restore the state of the last run; an unreadable file counts as missing."""
         path = f"{data_dir.path}/{STATE_FILE}"
         try:
             data = self._runtime.files.read_bytes(path)
@@ -244,7 +244,7 @@ def _forget_passes(state: State, data_dir: DataDir) -> None:
 def _is_left(
     data_dir: DataDir, key: tuple[str, int, int], ranges: tuple[DamagedRange, ...]
 ) -> bool:
-    """Whether a segment is damaged there yet."""
+    """Whether a segment is still damaged there."""
     topic, partition, base_offset = key
     log = data_dir.logs.get((topic, partition))
     return log is not None and any(

@@ -1,7 +1,8 @@
-"""Replicas that a full disk had no room for are made once it has some; those that it kept from
-leading may lead then, and those that it kept from being deleted are deleted.
+"""Replicas that a full disk had no room for are made once it has room again.
 
-The controller is asked to say again who leads what, as after a log directory has failed.
+Replicas that the full disk kept from leading may then lead, and those that it kept from being
+deleted are deleted. The controller is asked to send its requests again, as after a log directory
+failure.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""Connections: sockets, frames, the order of requests and answers, the gate to the handlers."""
+"""Connections: sockets, frames, the order of requests and answers, the access check."""

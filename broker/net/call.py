@@ -1,10 +1,10 @@
-"""What the gate and handlers know of a request beside its message: its version, and who sent it."""
+"""What access checks and handlers know of a request beside its message: version and sender."""
 
 from typing import Final, NamedTuple, Protocol
 
 
 class Principal(NamedTuple):
-    """Who a client is, as Kafka writes it: `User:ANONYMOUS`."""
+    """The identity of a client, as Kafka writes it: `User:ANONYMOUS`."""
 
     kind: str
     name: str
@@ -14,11 +14,11 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""Who has not authenticated; here that is everybody."""
+"""The principal of an unauthenticated client; here that is every client."""
 
 
 class CloseConnection(Exception):
-    """The handler's answer is to hang up (a failed Produce with acks=0)."""
+    """Raised by a handler to close the connection (a failed Produce with acks=0)."""
 
 
 class Client(Protocol):
@@ -30,11 +30,11 @@ class Client(Protocol):
     principal: Principal
 
     def note_software(self, software: str) -> None:
-        """The client has named itself."""
+        """Note the software name that the client has given."""
 
 
 class Call:
-    """What surrounds one request."""
+    """The context of one request."""
 
     __slots__ = ("client", "client_id", "version")
 

@@ -1,14 +1,14 @@
 """One client's connection: from received pieces to handled frames, the same for every kind of I/O.
 
-Subclasses move bytes: `plain_socket` on a socket of its own with sendfile, `stream` on asyncio's
-transports, for platforms and simulators without them. Here is what they share: when to read, when
-to wait, when to hang up.
+Subclasses move bytes: `plain_socket` on its own socket with sendfile, `stream` on asyncio's
+transports, for platforms and simulators without these. This module holds what they share: when to
+read, when to wait, when to hang up.
 
-Reading stops while bytes are buffered that may not be handled yet, because an answer is parked that
-they must not overtake, or one has not been sent: that is the back-pressure on a client that does
-not read. With nothing buffered, or the beginning of a frame that may be handled once it is whole, a
-waiting connection goes on reading; so it notices when its client hangs up. Reading stops
-also while there is no memory for the rest of a large frame.
+Reading stops while the buffer holds bytes that may not be handled yet. This is so if they must not
+overtake a parked answer, or if an answer has not been sent yet; the latter is the back-pressure on
+a client that does not read. A waiting connection continues to read if its buffer is empty, or holds
+only the beginning of a frame that may be handled once it is whole; so it notices when its client
+hangs up. Reading also stops while there is no memory for the rest of a large frame.
 """
 
 import logging
@@ -53,27 +53,27 @@ class Connection(ABC):
         self._connections = connections
         self._reading = True
         self._out: deque[memoryview | Span] = deque()
-        """What waits to be sent, in order."""
+        """Pieces that wait to be sent, in order."""
         self._span_sent_bytes = 0
-        """Of the span that comes first, if one does."""
+        """Bytes already sent of the first piece, if that is a span."""
         self.listener_name = listener_name
         self.host = host
         self.principal = ANONYMOUS
         self.software = ""
         self.closed = False
         self.is_gathering = False
-        """Whether answers may be held back, because more will follow at once."""
+        """Whether answers may be held back because more follow immediately."""
         self.active_ms = connections.clock.now_ms()
         self.frames = FrameBuffer(connections.budget, connections.frame_bytes_max)
         self.dispatcher = Dispatcher(connections.node, self)
 
     def note_software(self, software: str) -> None:
-        """The client has named itself, for the log."""
+        """Note the software name that the client has given, for the log."""
         self.software = software
 
     @abstractmethod
     def send(self, out: Writer) -> None:
-        """Send a whole frame with its splices, behind all earlier ones."""
+        """Send a whole frame with its splices, after all earlier frames."""
 
     @property
     @abstractmethod
@@ -82,14 +82,14 @@ class Connection(ABC):
 
     @abstractmethod
     def _pause_reading(self) -> None:
-        """Hear of no more bytes."""
+        """Stop being notified of received bytes."""
 
     @abstractmethod
     def _resume_reading(self) -> None:
-        """Hear of bytes again."""
+        """Be notified of received bytes again."""
 
     def _queue(self, out: Writer) -> None:
-        """Append the pieces of a frame: bytes of `out`, and the spans between them."""
+        """Append the pieces of a frame: the bytes of `out`, and the spans between them."""
         view, start = memoryview(out), 0
         for position, span in out.splices:
             assert isinstance(span, Span)
@@ -105,18 +105,18 @@ class Connection(ABC):
         self.close("log was truncated below an answer on its way out")
 
     def _give_back_pieces(self) -> None:
-        """Nothing more will be sent."""
+        """Release all queued pieces, as nothing more will be sent."""
         out, self._out = self._out, deque()
         for piece in out:
             if isinstance(piece, Span):
                 piece.release()
 
     def gather(self) -> None:
-        """Hold back what is sent until `send_gathered`, as more follows at once."""
+        """Hold back what is sent until `send_gathered`, as more follows immediately."""
         self.is_gathering = True
 
     def send_gathered(self) -> None:
-        """Send what was held back."""
+        """Send the answers that were held back."""
         self.is_gathering = False
         if not self.closed:
             self._send_gathered()
@@ -127,23 +127,23 @@ class Connection(ABC):
 
     @abstractmethod
     def _hang_up(self) -> None:
-        """Close the socket and give back all that waits to be sent."""
+        """Close the socket and release all pieces that wait to be sent."""
 
     @abstractmethod
     def _prepare_reset(self) -> None:
-        """See to it that hanging up drops what waits, and resets the connection."""
+        """Make hanging up discard all pieces that wait and reset the connection."""
 
     @property
     def is_reading(self) -> bool:
-        """Whether it would notice that its client hangs up."""
+        """Whether the connection would notice that its client hangs up."""
         return self._reading
 
     def room(self) -> memoryview:
-        """Where to receive."""
+        """The memory to receive into."""
         return self.frames.room()
 
     def on_received(self, size_bytes: int) -> None:
-        """So many bytes have arrived in `room`; 0 means that the client hung up."""
+        """Take note of `size_bytes` received in `room`; 0 means that the client hung up."""
         if size_bytes == 0:
             self.close("")
             return
@@ -152,7 +152,7 @@ class Connection(ABC):
         self.resume()
 
     def resume(self) -> None:
-        """Handle what is buffered, as far as it may be handled now."""
+        """Handle the buffered frames that may be handled now."""
         if self.closed:
             return
         frames = self.frames
@@ -176,14 +176,14 @@ class Connection(ABC):
             self._set_reading(False)
 
     def _may_follow_later(self) -> bool:
-        """Whether the frame that is not whole yet will have to wait for no earlier answer."""
+        """Whether the incomplete frame need not wait for an earlier answer once it is complete."""
         if self.dispatcher.is_held:
             return False
         start = self.frames.next_start()
         return start is None or self.dispatcher.may_follow(start)
 
     def close(self, reason: str) -> None:
-        """Hang up; a reason that is not empty is logged."""
+        """Hang up; a non-empty reason is logged."""
         if self.closed:
             return
         self.closed = True
@@ -195,7 +195,7 @@ class Connection(ABC):
         self._connections.forget(self)
 
     def reset(self) -> None:
-        """Hang up with a reset, as the system does for a process that was killed."""
+        """Hang up with a reset, as the operating system does for a killed process."""
         self._prepare_reset()
         self.close("")
 
@@ -214,7 +214,7 @@ class Connection(ABC):
         except (MalformedMessage, CloseConnection) as error:
             self._send_gathered()
             self.close(f"{type(error).__name__}: {error}")
-        except Exception:  # a bug of ours must end this connection only, with its traceback seen
+        except Exception:  # a bug must end only this connection, and log its traceback
             logger.exception("request failed peer=%s", self.host)
             self._send_gathered()
             self.close("a request failed")

@@ -1,4 +1,4 @@
-"""All connections of a broker: how many there may be, how long they may idle, what they share."""
+"""All connections of a broker: their maximum number, their maximum idle time, what they share."""
 
 import asyncio
 import errno
@@ -28,7 +28,7 @@ _NO_PROBE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
 class Connections:
-    """Registry of the open connections, and the limits that hold for all of them."""
+    """The registry of open connections, and the limits that apply to all of them."""
 
     def __init__(self, config: Config, runtime: Runtime, node: "Node") -> None:
         self.node = node
@@ -50,7 +50,7 @@ class Connections:
         self._slot_free = asyncio.Event()
         endpoints = (*config.listener_endpoints, *config.private_endpoints)
         self._of_brokers = config.broker_listeners.names if len(endpoints) > 1 else frozenset()
-        """Listeners that brokers have beside those of clients."""
+        """Listeners for brokers, separate from those for clients."""
         self.limits_changed()
 
     def __len__(self) -> int:
@@ -59,11 +59,11 @@ class Connections:
     # Accepting.
 
     async def wait_for_slot(self) -> None:
-        """Return once `max.connections` leaves room for one more."""
+        """Return once `max.connections` permits one more connection."""
         await self._slot_free.wait()
 
     def has_slot(self, listener_name: str) -> bool:
-        """Whether `max.connections` leaves room for one more.  A broker may take a client's."""
+        """Whether `max.connections` permits one more.  A broker may take a client's slot."""
         if not self._is_full:
             return True
         return self._is_of_brokers(listener_name) and any(self._clients())
@@ -73,14 +73,14 @@ class Connections:
         return len(self._open) >= self._config.max_connections
 
     def _is_of_brokers(self, listener_name: str) -> bool:
-        """Whether who comes there is let in before clients, as in Kafka."""
+        """Whether connections on this listener have priority over clients, as in Kafka."""
         return listener_name in self._of_brokers and not self.node.local.is_alone
 
     def _clients(self) -> Iterator[Connection]:
         return (each for each in self._open if not self._is_of_brokers(each.listener_name))
 
     def refuses(self, host: str, listener_name: str) -> bool:
-        """Whether `max.connections.per.ip` is used up for this client."""
+        """Whether this host has reached `max.connections.per.ip`."""
         if listener_name == PRIVATE.name:
             return False
         limit = self._config.connection_limits.get(host, self._config.max_connections_per_ip)
@@ -92,7 +92,7 @@ class Connections:
         return True
 
     def tune(self, sock: socket.socket) -> None:
-        """Give the socket of a new connection its options."""
+        """Set the socket options of a new connection."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if self._send_buffer_bytes > 0:
@@ -101,7 +101,7 @@ class Connections:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
 
     def add(self, connection: Connection) -> None:
-        """A connection has been accepted."""
+        """Register an accepted connection."""
         self._open[connection] = None
         if connection.listener_name != PRIVATE.name:
             self._per_host[connection.host] += 1
@@ -110,14 +110,14 @@ class Connections:
         self.limits_changed()
 
     def limits_changed(self) -> None:
-        """There are more or fewer connections, or as many others are allowed."""
+        """Take note that the number of connections or the limit has changed."""
         if self._is_full:
             self._slot_free.clear()
         else:
             self._slot_free.set()
 
     def forget(self, connection: Connection) -> None:
-        """A connection has been closed."""
+        """Unregister a closed connection."""
         self._open.pop(connection, None)
         if connection.listener_name != PRIVATE.name:
             self._per_host[connection.host] -= 1
@@ -126,23 +126,23 @@ class Connections:
         self.limits_changed()
 
     def _close_idlest(self) -> None:
-        """A broker came, and there are too many: the client goes that has been idle the longest."""
+        """Close the longest-idle client connection, as a broker's exceeds the limit."""
         idlest = min(self._clients(), key=lambda client: client.active_ms, default=None)
         if idlest is not None:
             idlest.close(f"a broker came and max.connections={self._config.max_connections}")
 
     def close_all(self) -> None:
-        """The broker stops."""
+        """Close all connections, as the broker stops."""
         for connection in list(self._open):
             connection.close("")
 
     def reset_all(self) -> None:
-        """The broker is taken for dead: clients see what they would see then."""
+        """Reset all connections, so that clients see what a dead broker would show them."""
         for connection in list(self._open):
             connection.reset()
 
     def log_closed(self, connection: Connection, reason: str) -> None:
-        """One line for a connection that is closed for a reason; a flood of them is cut short."""
+        """Log one line for a connection closed for a reason; the number of lines is limited."""
         client = connection.software or "-"
         self._log_limited(
             "connection closed peer=%s client=%s reason=%s", connection.host, client, reason
@@ -156,12 +156,12 @@ class Connections:
     # Memory of receive buffers.
 
     def wait_for_memory(self, connection: Connection) -> None:
-        """A large frame can't grow now: its connection goes on when others give memory back."""
+        """Resume this connection, whose large frame can't grow now, once others free memory."""
         if connection not in self._waiting_for_memory:
             self._waiting_for_memory.append(connection)
 
     def reclaim_memory(self) -> None:
-        """Close the connection whose unfinished frame is longest without progress."""
+        """Close the connection whose unfinished frame has made no progress for the longest time."""
         holders = self._memory_holders()
         if holders:
             victim = min(holders, key=lambda connection: connection.active_ms)
@@ -172,7 +172,7 @@ class Connections:
 
     def _on_memory_freed(self) -> None:
         if self._waiting_for_memory and not self._wakes_memory_waiters:
-            # Not now: some connection is in the middle of its own frames.
+            # Not now: another connection is still handling its own frames.
             self._wakes_memory_waiters = True
             asyncio.get_running_loop().call_soon(self._wake_memory_waiters)
 
@@ -182,16 +182,16 @@ class Connections:
         for connection in waiting:
             connection.resume()
 
-    # Once in a while.
+    # Periodic work.
 
     async def sweep_forever(self) -> None:
-        """Close what idles, and free memory that nobody else frees."""
+        """Close idle connections, and free memory that nothing else frees."""
         while True:
             await asyncio.sleep(SWEEP_MS / 1000)
             self.sweep()
 
     def sweep(self) -> None:
-        """One round of `sweep_forever`."""
+        """Run one round of `sweep_forever`."""
         suppressed = self._close_lines - CLOSE_LINES_PER_SWEEP_MAX
         if suppressed > 0:
             logger.warning("connections closed or refused without a line count=%d", suppressed)
@@ -205,7 +205,7 @@ class Connections:
 
     def _close_idle(self, since_ms: int) -> None:
         for connection in [c for c in self._open if c.active_ms < since_ms]:
-            # A client that waits for an answer is not idle, if its hanging up is noticed.
+            # A client that waits for an answer is not idle, if we would notice that it hangs up.
             if not (connection.dispatcher.parked and connection.is_reading):
                 connection.close("")
 
@@ -216,7 +216,7 @@ class Connections:
     # Cold data.
 
     def is_cold(self, span: Span) -> bool:
-        """Whether sending the span would wait for the disk: an end of it is not in memory."""
+        """Whether sending would wait for the disk: the span's first or last byte is not cached."""
         if not self._can_probe or span.size_bytes == 0:
             return False
         try:
@@ -227,11 +227,11 @@ class Connections:
         except OSError as error:
             if error.errno not in _NO_PROBE:
                 raise
-            self._can_probe = False  # this file system does not know the flag
+            self._can_probe = False  # this file system does not support the flag
         return False
 
     def read_if_warm(self, span: Span) -> bytes | bytearray | None:
-        """The bytes of a span, or None if reading them would wait for the disk.
+        """Return the bytes of a span, or None if reading them would wait for the disk.
 
         Raises: LogDirFailed.
         """
@@ -246,7 +246,7 @@ class Connections:
         return data if count == len(data) else None
 
     async def warm_up(self, span: Span) -> None:
-        """Bring a span into memory, in a thread.  Raises: OSError."""
+        """Read a span into the page cache, in a thread.  Raises: OSError."""
         file = span.file
         file.ref()
         reading = asyncio.ensure_future(
@@ -254,7 +254,7 @@ class Connections:
         )
 
         def on_read(done: asyncio.Future[None]) -> None:
-            file.unref()  # not before: the thread goes on even if nobody waits for it any more
+            file.unref()  # only now: the thread continues even if nobody waits for it any more
             if not done.cancelled():
                 done.exception()
 

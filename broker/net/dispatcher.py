@@ -1,10 +1,10 @@
-"""Requests of one connection in order, answers in the same order.
+"""Handles the requests of one connection in order, and answers them in the same order.
 
-A frame is decoded, passes the gate (`access.py`), is handed to its API's handler and, if the
-handler knows the answer at once, answered before the next frame is looked at. An answer that has to
-wait is *parked*: further frames stay unread, as in Kafka; only a Produce may follow Produces that
-wait for a flush or for the high watermark, so many and no more. A connection that closes cancels
-what it has parked.
+A frame is decoded, passes the access check (`access.py`) and goes to its API's handler. If the
+handler knows the answer immediately, it is sent before the next frame is handled. An answer that
+has to wait is *parked*: further frames stay unread, as in Kafka. The exception is a Produce that
+follows Produces waiting for a flush or for the high watermark; their number and size are limited.
+A connection that closes cancels its parked answers.
 """
 
 import asyncio
@@ -36,41 +36,41 @@ logger = logging.getLogger(__name__)
 
 PRODUCE_KEY: Final = 0
 CONTROLLED_SHUTDOWN_KEY: Final = 7
-HEADER_WITHOUT_CLIENT_BYTES: Final = 8  # of its version 0 alone
+HEADER_WITHOUT_CLIENT_BYTES: Final = 8  # of request version 0 only
 PARKED_PRODUCES_MAX: Final = 64
-# What they were sent in: a result for each partition is all that is kept of them, but of a request
-# of many tiny batches that is much.
+# The size of their requests. Only a result for each partition is kept, but for a request of many
+# tiny batches that takes much memory.
 PARKED_PRODUCES_BYTES_MAX: Final = 16 << 20
-# Only Produce carries data. Anything else that is larger than this is no request of a real client,
-# and decoded structs take many times the bytes they were sent in.
+# Only Produce carries data. No real client sends any other request larger than this, and decoded
+# structs take many times the bytes of the request.
 CONTROL_FRAME_BYTES_MAX: Final = 8 << 20
 _PRODUCE_START: Final = PRODUCE_KEY.to_bytes(2, "big")
 
 
 class ClientConnection(Client, Protocol):
-    """The client's connection, as its dispatcher sees it."""
+    """The client's connection, as the dispatcher sees it."""
 
     active_ms: int
-    """When bytes last came or went, by the monotonic clock."""
+    """When bytes were last received or sent, by the monotonic clock."""
 
     def send(self, out: Writer) -> None:
-        """Send a whole frame with its splices, behind all earlier ones."""
+        """Send a whole frame with its splices, after all earlier frames."""
 
     def gather(self) -> None:
-        """Hold back what is sent until `send_gathered`, as more follows at once."""
+        """Hold back what is sent until `send_gathered`, as more follows immediately."""
 
     def send_gathered(self) -> None:
-        """Send what was held back."""
+        """Send the answers that were held back."""
 
     def resume(self) -> None:
-        """Go on with frames that were left unread."""
+        """Continue with the frames that were left unread."""
 
     def close(self, reason: str) -> None:
-        """Hang up; a reason that is not empty is logged."""
+        """Hang up; a non-empty reason is logged."""
 
 
 class Parked:
-    """An answer that waits, or that waits behind another one."""
+    """An answer that is not known yet, or that waits for an earlier answer."""
 
     __slots__ = (
         "api",
@@ -85,7 +85,7 @@ class Parked:
     def __init__(
         self, api: Api, version: int, correlation_id: int, size_bytes: int, came_at_ms: int
     ) -> None:
-        """`size_bytes` of the request."""
+        """`size_bytes` is the size of the request."""
         self.api = api
         self.size_bytes = size_bytes
         self.version = version
@@ -96,7 +96,7 @@ class Parked:
 
 
 class Dispatcher:
-    """The conversation on one connection."""
+    """The requests and answers of one connection."""
 
     __slots__ = ("_client", "_node", "_parked_bytes", "parked")
 
@@ -104,25 +104,25 @@ class Dispatcher:
         self._node = node
         self._client = client
         self.parked: deque[Parked] = deque()
-        """Answers that are owed, the oldest first."""
+        """Answers not sent yet, the oldest first."""
         self._parked_bytes = 0
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing may be handled before an answer that is owed."""
+        """Whether no frame may be handled before a parked answer is sent."""
         parked = self.parked
         return bool(parked) and (
-            parked[0].api.key != PRODUCE_KEY  # and if it is, then all are
+            parked[0].api.key != PRODUCE_KEY  # if the first is a Produce, all are
             or len(parked) >= PARKED_PRODUCES_MAX
             or self._parked_bytes >= PARKED_PRODUCES_BYTES_MAX
         )
 
     def may_follow(self, frame: memoryview | bytes) -> bool:
-        """Whether `frame`, of which only the beginning need be there, may be handled now."""
+        """Whether `frame` may be handled now; its beginning is enough to tell."""
         return not self.parked or (frame[:2] == _PRODUCE_START and not self.is_held)
 
     def on_frame(self, frame: memoryview) -> None:
-        """Handle one request; its answer is sent, parked, or not owed.
+        """Handle one request: send its answer or park it, unless the request has none.
 
         Raises: MalformedMessage, CloseConnection: the caller closes the connection.
         """
@@ -167,7 +167,7 @@ class Dispatcher:
             self._park(answer, Parked(api, version, correlation_id, len(frame), came_at_ms))
 
     def close(self) -> None:
-        """The connection is gone: nobody waits for what is parked."""
+        """Cancel the parked answers, as the connection is closed."""
         parked, self.parked = self.parked, deque()
         self._parked_bytes = 0
         for answer in parked:
@@ -193,7 +193,7 @@ class Dispatcher:
 
     def _on_answer(self, task: asyncio.Future[Message]) -> None:
         parked = self.parked
-        if not parked:  # the connection was closed meanwhile
+        if not parked:  # the connection has been closed
             if not task.cancelled() and task.exception() is None:
                 task.result().release()
             return
@@ -203,7 +203,7 @@ class Dispatcher:
         if len(parked) > 1:
             client.gather()
         try:
-            while self.parked and self._is_ready(self.parked[0]):  # sending may close it
+            while self.parked and self._is_ready(self.parked[0]):  # sending may close us
                 self._send_parked(self.parked.popleft())
         except CloseConnection as error:
             failure = str(error)
@@ -242,7 +242,7 @@ class Dispatcher:
         self._client.send(out)
 
     def _answer_unknown_api_versions(self, api: Api, correlation_id: int) -> None:
-        """A client newer than we are learns in v0 which versions of this API it may use."""
+        """Tell a client newer than this broker, in v0, which versions of this API it may use."""
         from odradek.protocol.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
 
         own = ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last)

@@ -1,4 +1,4 @@
-"""Listeners, as `listeners` and `advertised.listeners` name them."""
+"""Listeners, as configured by `listeners` and `advertised.listeners`."""
 
 import re
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Endpoint(NamedTuple):
-    """Where one listener is: its name in capitals, host (without brackets) and port.
+    """The address of one listener: its name in capitals, host (without brackets) and port.
 
-    An empty host stands for all interfaces, and where it is advertised for this machine's name.
+    An empty host means all interfaces; in an advertised listener it means this machine's name.
     """
 
     name: str
@@ -29,12 +29,12 @@ class Endpoint(NamedTuple):
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it means all interfaces, so that nobody could connect to it as it is written."""
+        """Whether the host means all interfaces, so that no client could connect to it."""
         return self.host in _WILDCARDS
 
 
 def parse_endpoints(setting: str, text: str) -> tuple[Endpoint, ...]:
-    """Read a list of listeners, at least one, each name once.
+    """Parse a list of listeners: at least one, each name once.
 
     Raises: ConfigError.
     """
@@ -54,7 +54,7 @@ def parse_endpoints(setting: str, text: str) -> tuple[Endpoint, ...]:
 
 
 def parse_protocol_map(setting: str, text: str) -> dict[str, str]:
-    """Read NAME:PROTOCOL pairs.
+    """Parse NAME:PROTOCOL pairs.
 
     Raises: ConfigError.
     """
@@ -73,7 +73,7 @@ def parse_protocol_map(setting: str, text: str) -> dict[str, str]:
 def check_listeners(
     listeners: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...], protocols: Mapping[str, str]
 ) -> None:
-    """Let listeners pass that can be served and reached.
+    """Check that all listeners can be served and reached.
 
     Raises: ConfigError.
     """
@@ -106,25 +106,25 @@ def check_listeners(
 
 
 PRIVATE: Final = Endpoint("odradek-brokers", "127.0.0.1", 0)
-"""Where a broker is reached by the others of its process.  No listener that a user names is called
-so, as their names are in capitals."""
+"""Where other brokers of the same process reach a broker.  No configured listener can have this
+name, as their names are in capitals."""
 
 
 class BrokerListeners(NamedTuple):
-    """By which listeners brokers reach each other."""
+    """The listeners by which brokers reach each other."""
 
     inter_broker: str
     control_plane: str | None
-    """What the controller and the brokers ask each other; None: as everything else."""
+    """For requests between the controller and brokers; None: the inter-broker listener."""
 
     @property
     def of_controller(self) -> str:
-        """The listener on which the controller is asked, and asks."""
+        """The listener for requests to and from the controller."""
         return self.control_plane or self.inter_broker
 
     @property
     def names(self) -> frozenset[str]:
-        """All that brokers may come by."""
+        """All listeners that brokers may connect to."""
         return frozenset((self.inter_broker, self.of_controller))
 
 
@@ -174,7 +174,7 @@ def choose_broker_listeners(
 
 
 def parse_connection_limits(setting: str, text: str) -> dict[str, int]:
-    """Read HOST:COUNT pairs; a host may be an IPv6 address in brackets.
+    """Parse HOST:COUNT pairs; a host may be an IPv6 address in brackets.
 
     Raises: ConfigError.
     """

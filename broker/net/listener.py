@@ -1,8 +1,8 @@
 """Sockets that accept connections.
 
-`PlainListener` accepts by itself and hands sockets to `PlainConnection`; `StreamListener` lets
-asyncio do both. A full broker (`max.connections`) leaves new clients in the backlog, as Kafka does;
-asyncio can't be told to, so that there they are hung up on.
+`PlainListener` accepts by itself and passes sockets to `PlainConnection`; `StreamListener` leaves
+both to asyncio. A full broker (`max.connections`) leaves new clients in the backlog, as Kafka does.
+asyncio can't do this, so `StreamListener` closes their connections instead.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 
 
 class Listener(Protocol):
-    """Something that accepts connections at an address."""
+    """Accepts connections at an address."""
 
     name: str
     port: int
@@ -35,14 +35,14 @@ class Listener(Protocol):
         """Bind, so that the port is known.  Raises: OSError."""
 
     async def accept(self) -> None:
-        """Accept connections; those that came since `bind` have waited in the backlog."""
+        """Accept connections; those made since `bind` have waited in the backlog."""
 
     def close(self) -> None:
-        """Accept no more; open connections stay."""
+        """Stop accepting; open connections stay."""
 
 
 class PlainListener:
-    """Accepts on a socket of its own."""
+    """Accepts on its own socket."""
 
     def __init__(self, connections: Connections, endpoint: Endpoint, config: Config) -> None:
         self.name = endpoint.name
@@ -69,12 +69,12 @@ class PlainListener:
         self.port = self._socket.getsockname()[1]
 
     async def accept(self) -> None:
-        """Accept connections; those that came since `bind` have waited in the backlog."""
+        """Accept connections; those made since `bind` have waited in the backlog."""
         assert self._socket is not None
         asyncio.get_running_loop().add_reader(self._socket, self._on_acceptable)
 
     def close(self) -> None:
-        """Accept no more; open connections stay."""
+        """Stop accepting; open connections stay."""
         if self._resuming is not None:
             self._resuming.cancel()
         if self._socket is not None:
@@ -123,7 +123,7 @@ class PlainListener:
 
 
 class StreamListener:
-    """Accepts through asyncio's transports: portable, and what a simulator can run."""
+    """Accepts through asyncio's transports: portable, and suitable for a simulator."""
 
     def __init__(self, connections: Connections, endpoint: Endpoint, config: Config) -> None:
         self.name = endpoint.name
@@ -145,11 +145,11 @@ class StreamListener:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def accept(self) -> None:
-        """Accept connections; those that came since `bind` have waited in the backlog."""
+        """Accept connections; those made since `bind` have waited in the backlog."""
         assert self._server is not None
         await self._server.start_serving()
 
     def close(self) -> None:
-        """Accept no more; open connections stay."""
+        """Stop accepting; open connections stay."""
         if self._server is not None:
             self._server.close()

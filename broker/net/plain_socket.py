@@ -1,7 +1,7 @@
 """Connections that own their socket: `recv_into`, `send`, and `sendfile` for spans of segments.
 
-asyncio only tells when the socket is ready. All answers that one wake-up gives go out together.
-Large spans go from the file to the socket without being copied here; for small ones a copy is
+asyncio only reports when the socket is ready. All answers of one wake-up are sent together. Large
+spans go from the file to the socket without a copy in this process; for small spans a copy is
 cheaper than the system calls.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SENDFILE_BYTES_MAX: Final = 4 << 20  # a wake-up; then other connections get their turn
+SENDFILE_BYTES_MAX: Final = 4 << 20  # per wake-up; then other connections get their turn
 BLOCKED_RECEIVE_BYTES_MAX: Final = 1 << 16
 GATHERED_BYTES_MAX: Final = 1 << 16
 COPIED_SPANS_BYTES_MAX: Final = 1 << 16
@@ -32,7 +32,7 @@ _GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.E
 
 
 class PlainConnection(Connection):
-    """A connection on a non-blocking socket of its own."""
+    """A connection on its own non-blocking socket."""
 
     __slots__ = (
         "_gathered",
@@ -50,8 +50,8 @@ class PlainConnection(Connection):
         self._loop = asyncio.get_running_loop()
         self._socket = sock
         self._gathered: Writer | None = None
-        self._out_ready = False  # add_writer is in force
-        self._warm: Span | None = None  # has been read ahead
+        self._out_ready = False  # whether add_writer is active
+        self._warm: Span | None = None  # the span that was read ahead
         self._warming: asyncio.Future[None] | None = None
         self._loop.add_reader(sock, self._on_readable)
 
@@ -61,7 +61,7 @@ class PlainConnection(Connection):
         return bool(self._out)
 
     def send(self, out: Writer) -> None:
-        """Send a whole frame with its splices, behind all earlier ones."""
+        """Send a whole frame with its splices, after all earlier frames."""
         if out.splices and not self._copy_spans(out):
             self._send_gathered()
             self._queue(out)
@@ -79,7 +79,7 @@ class PlainConnection(Connection):
             self._send_now(out)
 
     def _copy_spans(self, out: Writer) -> bool:
-        """Put the bytes of small spans into `out` itself, unless that would wait for the disk."""
+        """Copy the bytes of small spans into `out`, unless that would wait for the disk."""
         if out.spliced_bytes > COPIED_SPANS_BYTES_MAX:
             return False
         pieces, start = [], 0
@@ -88,7 +88,7 @@ class PlainConnection(Connection):
             try:
                 data = self._connections.read_if_warm(span)
             except LogDirFailed:
-                return False  # met again, and dealt with, where spans are sent
+                return False  # recurs when the spans are sent, and is handled there
             if data is None:
                 return False
             pieces += [out[start:position], data]
@@ -135,7 +135,7 @@ class PlainConnection(Connection):
         self.on_received(received)
 
     def _flush(self) -> None:
-        """Send what is queued until the socket takes no more, or one wake-up's share is sent."""
+        """Send queued pieces until the socket accepts no more, or one wake-up's share is sent."""
         out = self._out
         share_bytes = SENDFILE_BYTES_MAX
         try:
@@ -166,7 +166,7 @@ class PlainConnection(Connection):
             self._wait_until_writable(bool(out))
 
     def _send_span(self, span: Span) -> int:
-        """Send some of a span; return how many bytes.  Raises: OSError."""
+        """Send a part of a span; return its size in bytes.  Raises: OSError."""
         position = span.position + self._span_sent_bytes
         left_bytes = span.size_bytes - self._span_sent_bytes
         count = min(left_bytes, SENDFILE_BYTES_MAX)
@@ -183,7 +183,7 @@ class PlainConnection(Connection):
         return sent
 
     def _warm_up(self, span: Span) -> None:
-        """The span is not in the page cache: read it in a thread, so that the loop goes on."""
+        """Read a span that is not in the page cache in a thread, not to block the loop."""
         self._warm = span
         self._wait_until_writable(False)
         self._warming = asyncio.ensure_future(self._connections.warm_up(span))

@@ -1,11 +1,11 @@
-"""Received bytes on their way to whole frames.
+"""Assembles received bytes into whole frames.
 
-A connection that waits holds no buffer of its own: pieces arrive in one scratch area that all
-connections of a loop share, and whole frames are handled right there. Only what is left over, the
-beginning of a frame or frames that must wait for an answer, moves into a buffer of the connection.
-That buffer grows with what has arrived, never ahead of it by more than it holds already, and goes
-back to a pool when it is empty. All such buffers together stay below `queued.max.request.bytes`:
-large frames may grow up to seven eighths of it and then wait, so that small requests still pass.
+A waiting connection holds no buffer of its own. Pieces arrive in one scratch area shared by all
+connections of a loop, and whole frames are handled in place. Only the remainder moves into a buffer
+of the connection: the beginning of a frame, or frames that must wait for an answer. That buffer
+grows with the received bytes, never by more than it already holds, and returns to a pool when it is
+empty. All such buffers together stay below `queued.max.request.bytes`: large frames may use up to
+seven eighths of it and then wait, so that small requests can still be received.
 As in Kafka, the only connection that holds memory may exceed the limit, so that its frame can
 complete.
 """
@@ -15,15 +15,15 @@ from typing import Final
 
 from odradek.protocol.framing import FRAME_SIZE, frame_size
 
-SCRATCH_BYTES: Final = 1 << 20  # also the most that is read from one socket in one wake-up
+SCRATCH_BYTES: Final = 1 << 20  # also the maximum read from one socket in one wake-up
 _BUFFER_BYTES_MIN: Final = 1 << 16
 _POOL_BYTES_MAX: Final = 8 << 20
 
 
 class ReceiveBudget:
-    """The memory of all receive buffers of a broker, and a pool of those that are free.
+    """The memory of all receive buffers of a broker, and a pool of free ones.
 
-    `size_bytes_max` 0 or less: no limit.  `on_freed` is called whenever memory comes back.
+    `size_bytes_max` 0 or less: no limit.  `on_freed` is called whenever memory is freed.
     """
 
     def __init__(self, size_bytes_max: int, *, on_freed: Callable[[], None] = lambda: None) -> None:
@@ -37,15 +37,15 @@ class ReceiveBudget:
 
     @property
     def is_roomy(self) -> bool:
-        """Whether all that one wake-up may read could be kept."""
+        """Whether there is memory to keep everything that one wake-up may read."""
         return not self._is_limited or self.used_bytes + SCRATCH_BYTES <= self._growing_bytes_max
 
     def take(self, size_bytes: int) -> bytearray | None:
-        """A buffer of at least `size_bytes`; None if others have used up the budget."""
+        """Return a buffer of at least `size_bytes`; None if others have used up the budget."""
         return self._take(size_bytes, self.used_bytes, self._size_bytes_max)
 
     def exchange(self, buffer: bytearray, size_bytes: int) -> bytearray | None:
-        """A larger buffer with the content of `buffer`, which is given back; None as in `take`."""
+        """Replace `buffer` by a larger one with the same content; None as in `take`."""
         others_bytes = self.used_bytes - len(buffer)
         grown = self._take(size_bytes, others_bytes, self._growing_bytes_max)
         if grown is not None:
@@ -54,7 +54,7 @@ class ReceiveBudget:
         return grown
 
     def give_back(self, buffer: bytearray) -> None:
-        """The buffer is empty and no view of it is alive."""
+        """Free a buffer, which is empty and of which no view is alive."""
         self.used_bytes -= len(buffer)
         if sum(map(len, self._pool)) + len(buffer) <= _POOL_BYTES_MAX:
             self._pool.append(buffer)
@@ -74,11 +74,11 @@ class ReceiveBudget:
 
 
 class FrameBuffer:
-    """Cuts frames out of the pieces that one connection receives.
+    """Extracts frames from the pieces that one connection receives.
 
-    In turn: `room` says where to receive, `received` how much came, `next_frame` and `consume`
-    take whole frames one by one, `settle` keeps what is left over, and `make_room` makes sure that
-    the next piece has a place.
+    The calls in order: `room` returns where to receive, `received` takes the number of bytes,
+    `next_frame` and `consume` take whole frames one by one, `settle` keeps the remainder, and
+    `make_room` makes room for the next piece.
     """
 
     __slots__ = ("_budget", "_data", "_end", "_frame_bytes_max", "_frame_end", "_own", "_start")
@@ -92,7 +92,7 @@ class FrameBuffer:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes that were received and not yet consumed."""
+        """Bytes received and not yet consumed."""
         return self._end - self._start
 
     @property
@@ -101,17 +101,17 @@ class FrameBuffer:
         return self._own is not None
 
     def room(self) -> memoryview:
-        """Where the next piece goes; empty until `make_room` has succeeded."""
+        """The memory for the next piece; empty until `make_room` has succeeded."""
         if self._own is not None:
             return self._data[self._end :]
         return self._data if self._budget.is_roomy else self._data[:_BUFFER_BYTES_MIN]
 
     def received(self, size_bytes: int) -> None:
-        """So many bytes were written to the last `room`."""
+        """Take note of `size_bytes` written to the last `room`."""
         self._end += size_bytes
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its size; the caller releases it, then may `consume` it.
+        """Return the next frame without its size; the caller releases it, then may `consume` it.
 
         Raises: MalformedMessage (a size that is negative or over the limit).
         """
@@ -125,16 +125,16 @@ class FrameBuffer:
         return self._data[body:end]
 
     def next_start(self) -> bytes | None:
-        """The first two bytes of the next frame, which tell its API; None until they are there."""
+        """The first two bytes of the next frame, its API key; None until they are received."""
         body = self._start + FRAME_SIZE.size
         return bytes(self._data[body : body + 2]) if body + 2 <= self._end else None
 
     def consume(self) -> None:
-        """The frame that `next_frame` gave is done with."""
+        """Remove the frame that `next_frame` returned."""
         self._start = self._frame_end
 
     def settle(self) -> bool:
-        """Move what is left over out of the shared area; False if the budget has no room for it."""
+        """Move the remainder out of the shared area; False if the budget has no room for it."""
         if self._start == self._end:
             self.close()
         elif self._own is None:
@@ -147,9 +147,9 @@ class FrameBuffer:
         return True
 
     def make_room(self) -> bool:
-        """Make room behind a full buffer: move to its front, or double it up to the frame.
+        """Make room in a full buffer: move its content to the front, or double it up to the frame.
 
-        False if the budget has none.  The caller has taken all whole frames.
+        False if the budget has no room.  The caller has taken all whole frames.
         """
         own = self._own
         if own is None or self._end < len(own):
@@ -168,7 +168,7 @@ class FrameBuffer:
         return True
 
     def close(self) -> None:
-        """Forget everything and give the buffer back."""
+        """Discard all bytes and free the buffer."""
         self._start = self._end = 0
         if self._own is not None:
             self._data.release()

@@ -1,4 +1,4 @@
-"""What is asked of sockets beside their use."""
+"""Helpers for sockets."""
 
 import socket
 import struct
@@ -8,8 +8,8 @@ _NO_LINGER: Final = struct.pack("ii", 1, 0)
 
 
 def reset_on_close(sock: socket.socket) -> None:
-    """Have the end of the connection drop what was not delivered, and tell the other side (RST).
+    """Make closing the socket discard undelivered bytes and reset the connection (RST).
 
-    Else the system goes on trying for minutes to deliver it, long after the socket was closed.
+    Otherwise the system tries for minutes to deliver them, long after the socket was closed.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)

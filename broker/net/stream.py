@@ -19,16 +19,16 @@ _PIECE_BYTES: Final = 1 << 18
 
 
 class StreamConnection(asyncio.BufferedProtocol):
-    """The asyncio face of a connection; `_Stream` is the connection itself."""
+    """The asyncio protocol of a connection; `_Stream` is the connection itself."""
 
     def __init__(self, connections: "Connections", listener_name: str) -> None:
         self._connections = connections
         self._listener_name = listener_name
         self._stream: _Stream | None = None
-        self._nowhere = bytearray(1)  # for what still comes from a client that is refused
+        self._nowhere = bytearray(1)  # receives the bytes of a refused client
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there; it may be one too many."""
+        """Accept a client, or refuse it if there are too many."""
         peer = transport.get_extra_info("peername")
         host = str(peer[0]) if peer else ""
         writable = cast(asyncio.Transport, transport)
@@ -43,26 +43,26 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._connections.add(self._stream)
 
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:
-        """Where asyncio receives."""
+        """Return the memory for asyncio to receive into."""
         return self._nowhere if self._stream is None else self._stream.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes were received."""
+        """Handle `nbytes` received bytes."""
         if self._stream is not None and not self._stream.closed:
             self._stream.on_received(nbytes)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone, or we hung up."""
+        """Close the connection: the client is gone, or we hung up."""
         if self._stream is not None:
             self._stream.close("")
 
     def pause_writing(self) -> None:
-        """The transport holds enough."""
+        """Stop writing: the buffer of the transport is full."""
         if self._stream is not None:
             self._stream.is_full = True
 
     def resume_writing(self) -> None:
-        """The transport takes more."""
+        """Continue writing: the transport accepts more."""
         if self._stream is not None:
             self._stream.on_drained()
 
@@ -89,12 +89,12 @@ class _Stream(Connection):
         return bool(self._out) or self.is_full
 
     def send(self, out: Writer) -> None:
-        """Send a whole frame with its splices, behind all earlier ones."""
+        """Send a whole frame with its splices, after all earlier frames."""
         self._queue(out)
         self._flush()
 
     def on_drained(self) -> None:
-        """The transport takes more."""
+        """Continue writing: the transport accepts more."""
         self.is_full = False
         self.active_ms = self._connections.clock.now_ms()
         self._flush()
@@ -111,14 +111,14 @@ class _Stream(Connection):
                 self._transport.write(piece)
 
     def _send_some(self, span: Span) -> None:
-        """Send the next piece of the first span; with its last piece the span goes."""
+        """Send the next piece of the first span; release the span after its last piece."""
         size_bytes = min(_PIECE_BYTES, span.size_bytes - self._span_sent_bytes)
         try:
             data = span.file.pread(size_bytes, span.position + self._span_sent_bytes)
         except LogDirFailed as error:
             self.close(str(error))
             return
-        if len(data) != size_bytes:  # the frame's size has been announced: no way back
+        if len(data) != size_bytes:  # the frame's size has been sent and can't be kept
             self.close("log is shorter than an answer on its way out")
             return
         self._span_sent_bytes += size_bytes
@@ -129,7 +129,7 @@ class _Stream(Connection):
         self._transport.write(data)
 
     def _send_gathered(self) -> None:
-        """Nothing was held back: the transport buffers by itself."""
+        """Do nothing: no answer was held back, as the transport buffers by itself."""
 
     def _pause_reading(self) -> None:
         self._transport.pause_reading()
@@ -143,6 +143,6 @@ class _Stream(Connection):
     def _hang_up(self) -> None:
         self._give_back_pieces()
         if self._transport.get_write_buffer_size():
-            self._transport.abort()  # who does not read would keep what is buffered for ever
+            self._transport.abort()  # a client that does not read would keep the buffer for ever
         else:
             self._transport.close()

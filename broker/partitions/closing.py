@@ -13,7 +13,7 @@ from ..tasks import to_the_end
 
 
 async def close_log_dirs(log_dirs: LogDirs, offload: Offload) -> None:
-    """Close all that are in use, as `DataDir.close`; one that fails does not keep the others.
+    """Close all online directories, as `DataDir.close`; if one fails, the others are still closed.
 
     Raises: DiskFull, LogDirFailed.
     """

@@ -1,8 +1,8 @@
 """Reports of places in logs that may be damaged; the scrubber verifies one after the other.
 
-A follower that asks again and again for records that it was given can't take them; a read that
-meets rubbish says so itself. Either may have other reasons (a follower's disk is full), or be made
-up by a client, so a log that was looked at is left alone for a while, then for longer.
+A follower that fetches the same records again and again can't append them; a read that finds
+invalid data reports it itself. Either may have other reasons (a follower's disk is full), or be
+forged by a client. So a verified log is not verified again for a while, then for longer.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ SILENCE_MAX_MS: Final = 3_600_000
 
 @dataclass(slots=True)
 class _Verified:
-    """A log that was looked at, and is not to be again for a while."""
+    """A log that was verified, and is not verified again for a while."""
 
     log: Log
     until_ms: int
@@ -52,14 +52,14 @@ class DamageReports:
         self._changed.set()
 
     async def next(self) -> tuple[Log, int]:
-        """What has waited longest; `verified` says what became of it."""
+        """Return the report that has waited longest; `verified` takes the outcome."""
         while not self._waiting:
             self._changed.clear()
             await self._changed.wait()
         return next(iter(self._waiting.values()))
 
     def verified(self, log: Log, offset: int, *, is_sound: bool) -> None:
-        """What was reported has been looked at."""
+        """Take the outcome of verifying a report."""
         key, now_ms = (log.topic, log.partition), self._clock.now_ms()
         before = self._verified.pop(key, None)
         again = before is not None and before.log is log

@@ -1,16 +1,16 @@
 """Replicas whose log is damaged are copied anew from others that are in sync.
 
-A replica that just began anew while it leads, or while it is in sync, could take committed records
-along. So the controller is told first, as after a log directory has failed
-(`/log_dir_event_notification`): it says again who leads what (LeaderAndIsr), and is answered
-KAFKA_STORAGE_ERROR. From there on the replica is not served. The controller elects somebody else
-and takes the replica out of the in-sync set; asked once more, it names the new leader. Only then
-the damaged directory is set aside, and an empty one filled from that leader: and not before a
-leader that was dead when it was elected would have been found out, since what is sound here would
-be the last copy.
+If a replica began anew while it leads or is in sync, committed records could be lost. So the
+controller is notified first, as after a log directory failure (`/log_dir_event_notification`). It
+sends LeaderAndIsr again, and is answered KAFKA_STORAGE_ERROR. From then on the replica is not
+served. The controller elects another leader and removes the replica from the in-sync set; asked
+once more, it names the new leader. Only then is the damaged directory set aside and an empty one
+filled from that leader. This also waits until the controller would have noticed a leader that was
+already dead when elected, since the sound records here would then be the last copy.
 
-While nobody else is in sync the replica goes on: it serves what is sound. So it does while there is
-no room for a copy beside what is set aside: a full disk would stop all other replicas on it.
+While no other replica is in sync, the replica continues to serve its sound records. It does so too
+while there is no room for a copy beside the old log: a full disk would stop all other replicas on
+it.
 """
 
 import asyncio
@@ -38,16 +38,16 @@ LOOK_MS: Final = 200
 ASK_AGAIN_MS: Final = 2_000
 ASK_AGAIN_MAX_MS: Final = 60_000
 ROOM_BYTES_MIN: Final = 256 << 20
-"""So much more than the log takes must be free."""
+"""The free space that is needed beyond the size of the log."""
 
 
 class Verdict(Enum):
     """What to do about a role that the controller gives to a replica."""
 
     TAKE = auto()
-    """What is done else: there is no damage, or nobody to copy from."""
+    """Take the role as usual: there is no damage, or no replica to copy from."""
     FAIL = auto()
-    """Serve it no longer, and answer KAFKA_STORAGE_ERROR: somebody else is to lead."""
+    """Stop serving the replica, and answer KAFKA_STORAGE_ERROR: another one is to lead."""
     COPY_ANEW = auto()
     """Set the log aside and begin with an empty one."""
 
@@ -60,11 +60,11 @@ class _Damaged:
     ask_at_ms: int
     pause_ms: int = ASK_AGAIN_MS
     failed_in: PartitionState | None = None
-    """Since this role it is not served any more."""
+    """The role since which the replica is not served."""
     copy_at_ms: int = 0
     has_room: bool = True
     said: str = ""
-    """Why it stays."""
+    """The logged reason why it stays."""
 
 
 class DamagedReplicas:
@@ -73,7 +73,7 @@ class DamagedReplicas:
     def __init__(
         self, replicas: "Replicas", runtime: Runtime, broker_id: int, *, unnoticed_ms: int
     ) -> None:
-        """`unnoticed_ms`: so long a broker may be dead before the controller knows."""
+        """`unnoticed_ms`: how long a broker may be dead before the controller notices."""
         self._replicas = replicas
         self._clock = runtime.clock
         self._offload = runtime.offload
@@ -96,7 +96,7 @@ class DamagedReplicas:
     # What the controller says.
 
     def judge(self, state: PartitionState, live: Container[int]) -> Verdict:
-        """What to do if this role is given; a role of the past changes nothing."""
+        """Decide what to do about this role; an outdated role changes nothing."""
         damaged = self._damaged.get(state.key)
         if damaged is None or not damaged.has_room or not _is_left(damaged.log):
             return Verdict.TAKE
@@ -116,7 +116,7 @@ class DamagedReplicas:
         return Verdict.COPY_ANEW if self._clock.now_ms() >= damaged.copy_at_ms else Verdict.FAIL
 
     def failed(self, state: PartitionState) -> None:
-        """The controller is answered KAFKA_STORAGE_ERROR, and the replica not served any more."""
+        """Note that KAFKA_STORAGE_ERROR is answered and the replica is not served any more."""
         damaged, now_ms = self._damaged[state.key], self._clock.now_ms()
         self._replicas.statuses.note(state.key, Event.GIVE_UP)
         if damaged.failed_in is None:
@@ -127,7 +127,7 @@ class DamagedReplicas:
         damaged.pause_ms = 2 * ASK_AGAIN_MS
 
     def stopped(self, key: TopicPartition) -> None:
-        """The controller has taken note (StopReplica): it knows by now who is to lead."""
+        """Note the controller's StopReplica: by now it knows which replica is to lead."""
         damaged = self._damaged.get(key)
         if damaged is not None and damaged.failed_in is not None:
             damaged.ask_at_ms = max(self._clock.now_ms(), damaged.copy_at_ms)
@@ -142,10 +142,10 @@ class DamagedReplicas:
             directory,
         )
 
-    # Asking it to say more.
+    # Asking the controller to send LeaderAndIsr again.
 
     async def run(self) -> None:
-        """Have the controller asked, for ever."""
+        """Ask the controller whenever that is due, for ever."""
         while True:
             if not self._damaged:
                 self._changed.clear()
@@ -192,8 +192,8 @@ class DamagedReplicas:
     def _may_ask(self, key: TopicPartition, damaged: _Damaged) -> bool:
         served = self._replicas.partitions.get(key)
         if served is None:
-            return damaged.failed_in is not None  # else nothing was said of it yet
-        if damaged.failed_in is not None:  # it is served again, as nobody else is there
+            return damaged.failed_in is not None  # else the controller has not named it yet
+        if damaged.failed_in is not None:  # it is served again, as there is no other replica
             damaged.failed_in, damaged.pause_ms = None, ASK_AGAIN_MS
         if not damaged.has_room:
             reason = "there is no room for a copy"
@@ -214,5 +214,5 @@ class DamagedReplicas:
 
 
 def _is_left(log: Log) -> bool:
-    """Whether there is damage yet: segments expire, are compacted and cut."""
+    """Whether there is still damage: segments expire, are compacted and truncated."""
     return any(segment.damaged for segment in log.segments)

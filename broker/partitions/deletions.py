@@ -1,7 +1,7 @@
 """Files that were renamed out of the way are unlinked after a delay, in threads.
 
-So that whoever holds one open, or wants it back, has time. What is pending when the broker stops is
-found by the next start: directories under `-delete`, files under `.deleted`.
+The delay gives time to readers that hold a file open, and to users who want it back. The next start
+finds what is pending when the broker stops: directories under `-delete`, files under `.deleted`.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class Plan(Protocol):
 
 
 class Deletions:
-    """What one broker has still to unlink."""
+    """The files that one broker still has to unlink."""
 
     def __init__(self, runtime: Runtime, on_failure: Callable[[LogDirFailed], None]) -> None:
         self._clock = runtime.clock
@@ -60,7 +60,7 @@ class Deletions:
                 self._on_failure(error)
 
     def _wait_ms(self) -> int | None:
-        """How long nothing is due; None: nothing is pending."""
+        """The time until the next plan is due; None: nothing is pending."""
         return self._pending[0][0] - self._clock.now_ms() if self._pending else None
 
     async def _wait(self, wait_ms: int | None) -> None:

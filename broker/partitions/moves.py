@@ -1,7 +1,7 @@
 """Moves of replicas between the log directories of this broker (AlterReplicaLogDirs).
 
-A move is a copy (`storage/directory/moving.py`) that catches up with the log while that is served,
-and then takes its place. It is wanted as long as the copy is there: on disk, so that it goes on
+A move is a copy (`storage/directory/moving.py`) that catches up with the log while the log is
+served, and then replaces it. A move is wanted as long as its copy exists on disk, so it continues
 after a restart. `num.replica.alter.log.dirs.threads` moves run at a time; each is a task that
 copies slices, and other work runs between them. Together they copy no faster than
 `replica.alter.log.dirs.io.max.bytes.per.second`.
@@ -38,9 +38,9 @@ TopicPartition = tuple[str, int]
 SLICE_BYTES: Final = 64 << 10  # the first; what follows takes 2 to 5 ms
 SLICE_BYTES_MIN: Final = 8 << 10
 SLICE_BYTES_MAX: Final = 512 << 10
-FLUSH_BYTES: Final = 32 << 20  # so often the copy is made durable
+FLUSH_BYTES: Final = 32 << 20  # the interval at which the copy is made durable
 RETRY_MS: Final = 10_000  # after a full disk
-THROTTLED_MS: Final = 100  # so often it is seen whether the next slice may be copied
+THROTTLED_MS: Final = 100  # between checks whether the next slice may be copied
 DIRECTORY_NAME_MAX: Final = 255
 
 
@@ -71,7 +71,7 @@ class Moves:
     # What clients ask.
 
     def alter(self, topic: str, partition: int, path: str) -> None:
-        """Have a replica moved, or made, in a directory; the one where it is ends its move.
+        """Have a replica moved to, or made in, a directory; its present directory cancels its move.
 
         Raises: Refused (INVALID_TOPIC_EXCEPTION, LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR,
         REPLICA_NOT_AVAILABLE), DiskFull, LogDirFailed.  Source: ReplicaManager of Kafka.
@@ -114,7 +114,7 @@ class Moves:
     # Running.
 
     async def run(self) -> None:
-        """Run moves for ever, those first that the last run of the broker left."""
+        """Run moves for ever, starting with those left by the last run of the broker."""
         self._set_aside_strays()
         while True:
             self._changed.clear()
@@ -127,7 +127,7 @@ class Moves:
             await self._changed.wait()
 
     async def _end_use(self, source: Log, plan: DeletePlan) -> None:
-        """Who reads the old log at this moment, such as a loader of groups, may end it."""
+        """Let readers of the old log, such as a group loader, finish before it is unlinked."""
         try:
             await asyncio.sleep(source.config.file_delete_delay_ms / 1000)
         finally:
@@ -135,7 +135,7 @@ class Moves:
         self._replicas.deletions.add(plan, 0)
 
     def _set_aside_strays(self) -> None:
-        """A copy of a topic that was deleted and made anew while its directory was offline."""
+        """Set aside copies of topics that were recreated while their directory was offline."""
         for data_dir in list(self._replicas.log_dirs.online):
             for key, future in list(data_dir.futures.items()):
                 served = self._replicas.partitions.get(key)
@@ -216,7 +216,7 @@ class _Move:
         self._slice_bytes = SLICE_BYTES
 
     async def run(self) -> DeletePlan | None:
-        """Copy, then swap; what is to be done with the old log once nobody reads it any more.
+        """Copy, then swap; return the plan for the old log once nobody reads it any more.
 
         Raises: _Ended, CorruptLog, MalformedMessage, LogDirFailed.
         """
@@ -258,7 +258,7 @@ class _Move:
         return plan
 
     def _check(self) -> None:
-        """Whether all is as it was before others had their turn.  Raises: _Ended."""
+        """Check that nothing changed while other tasks had their turn.  Raises: _Ended."""
         replicas, source = self._replicas, self._source
         key = source.topic, source.partition
         if (
@@ -271,9 +271,9 @@ class _Move:
             raise _Ended
 
     async def _catch_up(self, copy: Copy, *, is_throttled: bool = False) -> None:
-        """Return when what is left is less than a slice: nobody has had a turn since.
+        """Copy until less than a slice is left, and return without another task having had a turn.
 
-        What is left for the end is not throttled, as the log is held for it.
+        The rest that is copied at the end is not throttled, as the log is held meanwhile.
         """
         while True:
             while is_throttled and self._quota.is_exceeded(self._runtime.clock.now_ms()):
@@ -292,7 +292,7 @@ class _Move:
                 span.release()
             if not is_last:
                 self._check()
-            if span.dropped:  # the log was cut meanwhile: that is not of it any more, or not whole
+            if span.dropped:  # the log was cut meanwhile: this is stale or incomplete
                 continue
             self._append(copy, data)
             if is_last and copy.lag == 0:
@@ -318,7 +318,7 @@ class _Move:
         try:
             await to_the_end(self._runtime.offload(copy.mark))
         except LogDirFailed:
-            self._check()  # whoever ends a move takes the directory away meanwhile
+            self._check()  # ending a move removes the directory
             raise
 
     async def _flush(self) -> None:

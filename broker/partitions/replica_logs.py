@@ -55,7 +55,7 @@ class ReplicaLogs:
     def topic_id(self, state: PartitionState) -> bytes | None:
         """The id in the log that a state is about; None if there is no log, or no legible id.
 
-        A replica that is new can't have a log yet: what lies there does not count.
+        A new replica can't have a log yet: an existing one does not count.
         """
         served = self._replicas.partitions.get(state.key)
         if served is not None:
@@ -88,10 +88,10 @@ class ReplicaLogs:
         return None
 
     def _without_gap(self, log: Log | None, state: PartitionState) -> Log | None:
-        """Cut a log where a power cut has taken records before others, if there are more replicas.
+        """Truncate a log at a gap left by a power failure, if there are other replicas.
 
-        A follower would never ask for what lies before its end. As after any cut the log must be
-        made safe before anything is appended (`Use.CUT`).
+        A follower would never fetch records before its log end. As after any truncation, the log
+        must be made safe before anything is appended (`Use.CUT`).
         """
         gap_offset = None if log is None or log.loaded is None else log.loaded.gap_offset
         if log is None or log.loaded is None or gap_offset is None or len(state.replicas) < 2:
@@ -122,7 +122,7 @@ class ReplicaLogs:
             self._given_ids.append(log)
 
     async def sync_ids(self) -> None:
-        """Make safe which ids were given; thousands, if the logs are from before there were any."""
+        """Sync the ids that were given; thousands, if the logs are older than topic ids."""
         given, self._given_ids = self._given_ids, []
         for start in range(0, len(given), MADE_AT_ONCE):
             group = [log for log in given[start : start + MADE_AT_ONCE] if self._is_ours(log)]
@@ -141,7 +141,7 @@ class ReplicaLogs:
     # Made.
 
     def prefer_dir(self, key: TopicPartition, path: str) -> None:
-        """Make a replica there, should it be made; Kafka too remembers this until it stops."""
+        """Set the directory in case the replica is made; Kafka too remembers it until it stops."""
         self.preferred_dirs.pop(key, None)
         self.preferred_dirs[key] = path
         if len(self.preferred_dirs) > PREFERRED_DIRS_MAX:
@@ -163,7 +163,7 @@ class ReplicaLogs:
         await asyncio.gather(*(make_some() for _ in starts[:MAKERS_MAX]))
 
     async def _forget_deleted(self, missing: Sequence[PartitionState]) -> Sequence[PartitionState]:
-        """See to it that new logs don't inherit the offsets of deleted ones; which can be made."""
+        """Keep new logs from inheriting offsets of deleted ones; return those that can be made."""
         log_dirs = self._replicas.log_dirs
 
         def remembered() -> set[TopicPartition]:
@@ -220,7 +220,7 @@ class ReplicaLogs:
             await self._make(again, serve, tried)
 
     def _dir_for(self, key: TopicPartition, tried: Collection[DataDir]) -> DataDir | None:
-        """Where to make a replica: where somebody wants it, or where the fewest are."""
+        """The directory for a new replica: the preferred one, or that with the fewest replicas."""
         wanted = self.preferred_dirs.get(key)
         for data_dir in self._replicas.log_dirs.for_new_partition():
             if data_dir not in tried and wanted in (None, data_dir.path):
@@ -230,9 +230,9 @@ class ReplicaLogs:
     # Deleted.
 
     async def until_unused(self, log: Log) -> None:
-        """Return once nobody compacts the log or renames its segments; have them stop soon.
+        """Return once no task compacts the log or renames its segments; have those tasks stop soon.
 
-        They know the files by their names, which a new log's files would have too.
+        They address files by name, and a new log's files would have the same names.
         """
         replicas = self._replicas
         for stop in replicas.on_given_up:
@@ -301,7 +301,7 @@ class ReplicaLogs:
         self._replicas.deletions.add(plan, self._config.log_segment_delete_delay_ms)
 
     def _set_unserved_aside(self, key: TopicPartition) -> None:
-        """What could not be loaded is no topic's any more, but still somebody's data."""
+        """Set aside a log that could not be loaded: its topic is gone, but it still holds data."""
         for data_dir in self._replicas.log_dirs.online:
             if key not in data_dir.unserved:
                 continue

@@ -64,12 +64,12 @@ class Replicas:
         self.statuses = ReplicaStatuses()
         self.uses = LogUses()
         self.on_log_dir_failed: Callable[[Collection[TopicPartition]], None] = lambda offline: None
-        """Is told which replicas went offline with a directory, if the broker goes on; has the
-        controller say again who leads what."""
+        """Called with the replicas that went offline with a directory, if the broker continues; has
+        the controller send LeaderAndIsr again."""
         self.counters = counters
         self.suspects = Suspects(self, config, runtime, tasks, broker_id=broker_id)
         self.on_given_up: list[Callable[[Log], None]] = []
-        """Told of a log that is to be deleted or moved away: whoever works on it shall stop."""
+        """Called with a log that is to be deleted or moved away: any work on it must stop."""
         self.is_offline = False
         """Whether the broker has to stop: nothing is served any more."""
         self._full_silent_until_ms = 0
@@ -83,7 +83,7 @@ class Replicas:
         )
         self.must_checkpoint = asyncio.Event()
         self.checkpoint_waiters: list[asyncio.Future[Mapping[DataDir, LogDirFailed]]] = []
-        """Who waits for the next checkpoint; `Checkpointer` answers which directories failed."""
+        """Waiters for the next checkpoint; `Checkpointer` answers which directories failed."""
         self._overrides: dict[str, Mapping[str, str]] = {}
         self._topic_configs: dict[str, TopicConfig] = {}
         self._on_offline = on_offline
@@ -103,7 +103,7 @@ class Replicas:
         return config
 
     def set_overrides(self, topic: str, overrides: Mapping[str, str]) -> None:
-        """These are the settings that a topic has of its own; they count from now on."""
+        """Set the topic's own settings, which apply from now on."""
         if self._overrides.get(topic) == overrides:
             return
         self._overrides[topic] = overrides
@@ -173,7 +173,7 @@ class Replicas:
             self.by_id[log.topic_id, log.partition] = partition
 
     def stop_serving(self, keys: Iterable[TopicPartition]) -> None:
-        """Serve these replicas no longer; who waits for them hears of it."""
+        """Stop serving these replicas, and wake those that wait for them."""
         for partition in [self.partitions.pop(key) for key in keys if key in self.partitions]:
             self.statuses.note(partition.state.key, Event.STOP)
             log = partition.log
@@ -185,7 +185,7 @@ class Replicas:
     async def checkpoint(self, data_dir: DataDir | None = None) -> None:
         """Have the checkpoints written as of now; return when they are safe on disk.
 
-        Those of one directory are enough if it is given: another one may be full for long.
+        If a directory is given, only its checkpoints must succeed: another may stay full for long.
         Raises: DiskFull, LogDirFailed.
         """
         written = asyncio.get_running_loop().create_future()

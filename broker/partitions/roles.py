@@ -43,8 +43,8 @@ class Roles:
         controller_epoch: int,
         tell: Tell,
     ) -> None:
-        """`tell` is called with those that have a new role, in the turn in which they got it; of
-        logs that have to be made, when all of them are there."""
+        """`tell` is called with the replicas that have a new role, in the turn in which they got
+        it; for logs that have to be made, once all of them exist."""
         self._replicas = replicas
         self._clock = clock
         self._session = session
@@ -56,7 +56,7 @@ class Roles:
         self._told: list[TopicPartition] = []
         self._without_leader: list[PartitionState] = []
         self._declined: set[TopicPartition] = set()
-        """Replicas that were to lead and do not."""
+        """Replicas that were to lead but do not."""
         self._copied_anew: set[TopicPartition] = set()
 
     async def take(self, states: Iterable[PartitionState]) -> Codes:
@@ -99,8 +99,8 @@ class Roles:
     def _has_failed(self, key: TopicPartition, state: PartitionState) -> bool:
         """Whether another replica is to lead.
 
-        The only replica has no other: if just its own files can't be made or read it is said to be
-        well, for else the topic could not even be deleted. Clients hear of the failure.
+        No other replica can replace the only one. If only its own files can't be made or read, no
+        error is answered, as otherwise the topic could not even be deleted. Clients see the error.
         """
         presence = self._replicas.statuses[key].presence
         if presence is Presence.UNMADE and not self._replicas.is_offline:
@@ -191,7 +191,7 @@ class Roles:
             replicas.serve(log, without_role(state))
 
     async def _make_cuts_safe(self, states: Iterable[PartitionState]) -> None:
-        """Of those that are to lead: they may have been cut just now, to follow another."""
+        """Make the cuts safe of logs that are to lead: they may just have been cut to follow."""
         replicas = self._replicas
         if not replicas.uses.having(Use.CUT):  # as nearly always; there may be thousands of states
             return
@@ -215,7 +215,7 @@ class Roles:
         await self._replicas.logs.set_aside(key)
 
     def _may_lead(self, state: PartitionState, log: Log | None) -> bool:
-        """Whether a replica that is to lead does: a suspect one may have to wait."""
+        """Whether a replica that is to lead may do so: a suspect one may have to wait."""
         if not self._leads(state):
             return True
         suspects, epoch = self._replicas.suspects, self._controller_epoch
@@ -225,7 +225,7 @@ class Roles:
         return may
 
     def _flush(self) -> None:
-        """Say who has a new role, before others have their turn."""
+        """Report the replicas with a new role, before other tasks have their turn."""
         if self._told:
             told, self._told = self._told, []
             self._tell(told)
@@ -253,9 +253,9 @@ class Roles:
             self._replicas.suspects.role_taken(self._replicas.partitions[state.key])
 
     def _can_follow(self, state: PartitionState) -> bool:
-        """Whether there is somebody to follow, or to lead it is ours.
+        """Whether there is a live leader to follow, or this broker is to lead.
 
-        Kafka too leaves the replica as it is otherwise, and answers that all is well.
+        Otherwise Kafka too leaves the replica unchanged, and answers without an error.
         """
         if self._leads(state) or state.leader in self._live:
             return True

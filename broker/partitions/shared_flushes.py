@@ -1,9 +1,9 @@
 """Flushes that answers wait for: one fsync covers all writes that came before it began.
 
-A log is flushed by one at a time. What is appended meanwhile is collected by the next flush, which
-follows at once if somebody waits for it; so the slower the disk, the more writes share an fsync.
-Several logs are flushed at once, in threads. A failed fsync takes the directory offline, and who
-waits hears of it as of any partition that is gone: nothing is flushed a second time.
+A log has one flush at a time. The next flush covers the records appended meanwhile, and follows
+immediately if an answer waits for it; so the slower the disk, the more writes share an fsync.
+Several logs are flushed at once, in threads. A failed fsync takes the directory offline. Waiters
+are notified as for any partition that is gone, and nothing is flushed a second time.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class SharedFlushes:
         self._committing: set[Partition] = set()
         self._flushing: dict[Log, asyncio.Future[None]] = {}
         self.flushed_bytes = 0
-        """What has been made durable since somebody set this to 0."""
+        """Bytes made durable since this was last set to 0."""
 
     def begin(self, partition: Partition) -> None:
         """Have the log flushed until nothing of it is due, from the loop's next turn on.
@@ -77,7 +77,7 @@ class SharedFlushes:
         running = asyncio.ensure_future(self._offload(plan.run))
         try:
             await to_the_end(running)
-        except asyncio.CancelledError:  # if it failed, too, nobody else would hear of it
+        except asyncio.CancelledError:  # if it failed too, nothing else would report that
             error = None if running.cancelled() else running.exception()
             if isinstance(error, LogDirFailed):
                 self._replicas.take_offline(error)
@@ -89,7 +89,7 @@ class SharedFlushes:
 
     @contextlib.asynccontextmanager
     async def hold(self, log: Log) -> AsyncIterator[None]:
-        """Let nothing more of a log become durable: it is about to be replaced by its copy."""
+        """Keep anything more of a log from becoming durable: its copy is about to replace it."""
         while (running := self._flushing.get(log)) is not None:
             await asyncio.wait([running])
         ended = self._flushing[log] = asyncio.get_running_loop().create_future()

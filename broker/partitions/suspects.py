@@ -6,14 +6,15 @@ If it is to lead itself, `odradek.unclean.last.replica` decides: it does, as in 
 declines. Then the controller elects another one in sync; and if it was the last one it waits until
 the loss is accepted, or the controller has compared all replicas.
 
-Whatever is set, a suspect replica does not lead on in a leader epoch in which it may have led
-before, while others in sync are alive. A machine may be gone and back while there is no controller,
-and the next one does not see it. What was lost and what is written then would be of one epoch at
-the same offsets, and nobody could tell it apart. Another one is elected, in an epoch of its own;
-Kafka does not see to that.
+Whatever the setting, a suspect replica does not continue to lead in a leader epoch in which it may
+have led before, while other in-sync replicas are alive. A machine may fail and return while there
+is no controller, and the next controller does not notice. Lost records and newly written ones would
+then have the same epoch and offsets, and could not be told apart. Another replica is elected, in a
+new leader epoch. Kafka has no such rule.
 
-Who declines counts as offline, and is told no more. So once another one leads the controller is
-asked to say again who leads what, as after a log directory has failed.
+A replica that declines counts as offline, and the controller sends it no more roles. So once
+another replica leads, the controller is asked to send LeaderAndIsr again, as after a log directory
+failure.
 """
 
 import asyncio
@@ -60,7 +61,7 @@ class _Known:
     was_out: bool = False
     """It was seen out of the in-sync set."""
     is_doomed: bool = False
-    """Its topic is to be deleted: nobody else is elected, and who declines can't be deleted."""
+    """Its topic is to be deleted: no other is elected, and a declining replica can't be deleted."""
 
 
 class Suspects:
@@ -98,10 +99,10 @@ class Suspects:
     def may_lead(
         self, state: PartitionState, log: Log | None, live: Container[int], controller_epoch: int
     ) -> bool:
-        """Whether a replica that is to lead may do so now; loud if it is suspect.
+        """Whether a replica that is to lead may do so now; logs an error if it is suspect.
 
-        Without a log it is suspect where others had one: its own must have been lost.
-        `controller_epoch`: that of the controller who says so, and `live` the brokers it knows.
+        A replica without a log is suspect where others had one: its own must have been lost.
+        `controller_epoch` is that of the asking controller, and `live` the brokers it knows.
         """
         is_lost = log is None and not state.is_new and state.partition_epoch > 0
         if not (is_lost or state.key in self) or self._of(state.key).is_doomed:
@@ -125,16 +126,16 @@ class Suspects:
     def _may_have_led(self, state: PartitionState, controller_epoch: int) -> bool:
         """Whether this leader epoch may be from before this process.
 
-        Every controller sees who comes and goes while it is one, so it is that of an earlier one;
-        but for what it says at first it may say later that it is its own. The log does not tell:
-        its latest epoch may be lost, too.
+        A controller sees every broker that comes and goes during its term, so such an epoch is from
+        an earlier controller. But the controller may later claim as its own an epoch that it first
+        sent as an earlier one's. The log can't tell: its latest epoch may be lost, too.
         """
         served = self._replicas.partitions.get(state.key)
         has_role = served is not None and served.state.leader_epoch != UNKNOWN_EPOCH
         known = self._of(state.key)
         if not has_role and state.controller_epoch < controller_epoch:
             known.past_epoch = state.leader_epoch
-        # Before the controller hears of that it may begin an epoch without electing anybody.
+        # Before the controller learns of that, it may begin an epoch without an election.
         is_ceded = self._statuses[state.key].claim is Claim.CEDED
         return is_ceded or state.leader_epoch <= known.past_epoch
 
@@ -193,7 +194,7 @@ class Suspects:
             self._clear(key, "it has caught up with its leader")
 
     def told(self, states: Iterable[PartitionState]) -> None:
-        """The controller has told of these: a leader takes in sync only who has caught up."""
+        """Take the controller's states: a leader adds only caught-up replicas to the ISR."""
         if not any(data_dir.suspicion.suspects for data_dir in self._log_dirs.online):
             return
         for state in states:
@@ -211,7 +212,7 @@ class Suspects:
                 self._clear(key, "its leader has taken it in sync")
 
     def _note_successor(self, state: PartitionState) -> None:
-        """Who leads instead of a replica that has ceded; if nobody can it may be its turn."""
+        """Note the leader that replaces a ceded replica; if there is none, it may lead itself."""
         is_doomed = state.leader == LEADER_IS_DELETED
         if is_doomed:
             self._of(state.key).is_doomed = True
