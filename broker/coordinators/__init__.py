@@ -1,1 +1,1 @@
-"""What every coordinator has: a log that it leads, and the topic whose partitions are its logs."""
+"""What every coordinator has: a log that it leads, and a topic whose partitions are its logs."""

@@ -1,4 +1,4 @@
-"""One timer of the event loop for many deadlines, of which few are ever met."""
+"""One timer of the event loop for many deadlines, few of which are ever reached."""
 
 import asyncio
 import heapq
@@ -11,18 +11,18 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Alarms(Generic[K]):
-    """Calls `ring(key)` once the clock has come to the time that was set for a key."""
+    """Calls `ring(key)` once the time set for a key is reached."""
 
     def __init__(self, clock: Clock, ring: Callable[[K], None]) -> None:
         self._clock = clock
         self._ring = ring
         self._set_ms: dict[K, int] = {}
         self._heap: list[tuple[int, int, K]] = []
-        self._number = 0  # so that keys need no order
+        self._number = 0  # a tie-breaker, so that keys need no order
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, key: K, at_ms: int) -> None:
-        """Ring at this time, or earlier if it is already set for an earlier one."""
+        """Ring at this time, or earlier if an earlier time is already set."""
         before_ms = self._set_ms.get(key)
         if before_ms is not None and before_ms <= at_ms:
             return
@@ -33,7 +33,7 @@ class Alarms(Generic[K]):
             self._start_timer()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Clear all alarms."""
         self._set_ms.clear()
         self._heap.clear()
         self._start_timer()
@@ -52,8 +52,8 @@ class Alarms(Generic[K]):
         try:
             while self._heap and self._heap[0][0] <= now_ms:
                 at_ms, _, key = heapq.heappop(self._heap)
-                if self._set_ms.get(key) == at_ms:  # else it was set anew, for an earlier time
+                if self._set_ms.get(key) == at_ms:  # otherwise it was reset to an earlier time
                     del self._set_ms[key]
                     self._ring(key)
-        finally:  # should one fail, the others are rung all the same
+        finally:  # if one fails, the others are still rung
             self._start_timer()

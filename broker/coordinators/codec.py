@@ -1,4 +1,4 @@
-"""How the records of a coordinator's topic are written."""
+"""Encoding of the records of a coordinator's topic."""
 
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
@@ -12,4 +12,4 @@ class RecordCodec(NamedTuple, Generic[RecordT]):
     encode: Callable[[RecordT], tuple[bytes, bytes | None]]
     """Raises: struct.error if a field can't be written."""
     decode: Callable[[bytes, bytes | None], RecordT | None]
-    """None: a kind of record that only newer brokers know.  Raises: MalformedMessage."""
+    """None: a type of record that only newer brokers know.  Raises: MalformedMessage."""

@@ -1,8 +1,7 @@
-"""A partition of an internal topic that this broker leads: what lives in it, at work.
+"""A partition of an internal topic that this broker leads, with its machine at work.
 
-A machine of `core/` says what is to be done; here it is done, in its order: records are appended,
-answers are given, and what lives in the partition (a group, say) is looked at when its deadline
-comes.
+A machine in `core/` decides what to do. This module does it, in order: it appends records, gives
+answers, and calls the machine when the deadline of one of its objects (a group, say) is reached.
 """
 
 import asyncio
@@ -22,43 +21,43 @@ from .log import CoordinatorLog
 
 
 class Machine(Protocol):
-    """All that lives in one partition, each by an id."""
+    """Holds everything that lives in one partition, each object by its id."""
 
     @property
     def ids(self) -> Iterable[str]:
-        """Of all that live here."""
+        """The ids of all objects here."""
 
     def load(self, record: Any) -> None:
-        """Take a record that was read from the log, in its order."""
+        """Apply a record that was read from the log, in log order."""
 
     def loaded(self, moment: Moment) -> None:
-        """All records were read."""
+        """Note that all records have been read."""
 
     def unload(self) -> Sequence[Effect]:
-        """It is led elsewhere: tell those who wait."""
+        """Another broker leads now: answer the waiting requests."""
 
     def set_clocks(self, key: str, moment: Moment) -> None:
-        """Tell one what time it is, before the `then` of an effect of its goes on with it."""
+        """Tell an object the time, before the `then` of one of its effects continues."""
 
     def settled(self, key: str) -> None:
-        """What one wanted done is done, for now."""
+        """Note that the effects of an object have been carried out, for now."""
 
     def wake_ms(self, key: str) -> int | None:
-        """When to call `on_time` for one next, or None."""
+        """When to call `on_time` for an object next, or None."""
 
     def on_time(self, key: str, moment: Moment) -> Sequence[Effect]:
-        """Do what the deadlines of one demand."""
+        """Do what the deadlines of an object require."""
 
 
 MachineT = TypeVar("MachineT", bound=Machine)
 T = TypeVar("T")
 
 Decide = Callable[[MachineT, T, Caller, Reply, Moment], Sequence[Effect]]
-"""What a machine does with a request (T): one of its methods."""
+"""Handles a request (T): a method of the machine."""
 
 
 class Loaded(NamedTuple):
-    """What was read back from a log."""
+    """What was read from a log."""
 
     record_count: int
     skipped_count: int
@@ -77,26 +76,26 @@ class LedPartition(Generic[MachineT, RecordT]):
         self._is_over = False
 
     def moment(self) -> Moment:
-        """Now."""
+        """The current time."""
         return Moment(self._clock.now_ms(), self._clock.wall_ms())
 
     def ask(
         self, decide: Decide[MachineT, T], key: str, request: T, caller: Caller
     ) -> Message | asyncio.Future[Message]:
-        """Let the machine decide; the answer, or what it will come by."""
+        """Let the machine decide; the answer, or a future for it."""
         reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self.run(key, decide(self.machine, request, caller, reply, self.moment()))
         return reply.result() if reply.done() and not reply.cancelled() else reply
 
     def run(self, key: str | None, effects: Sequence[Effect]) -> None:
-        """Do what one wants done, or (None) what is to be done to several."""
+        """Carry out the effects of one object, or (None) those that concern several."""
         for effect in effects:
             if isinstance(effect, AppendRecords):
                 self._append(key, effect)
             else:
                 reply = effect.reply
                 assert isinstance(reply, asyncio.Future)
-                if not reply.done():  # else the client has hung up
+                if not reply.done():  # otherwise the client has disconnected
                     reply.set_result(effect.response)
         if key is not None:
             self.machine.settled(key)
@@ -121,7 +120,7 @@ class LedPartition(Generic[MachineT, RecordT]):
     async def load(
         self, offload: Offload, *, buffer_bytes: int, decompressed_bytes_max: int
     ) -> Loaded | None:
-        """Read everything back from the log, and let it live; None if it is led elsewhere by then.
+        """Read everything from the log and start the machine; None if it is led elsewhere by then.
 
         Raises: LogDirFailed.
         """
@@ -145,12 +144,12 @@ class LedPartition(Generic[MachineT, RecordT]):
         return Loaded(loader.record_count, loader.skipped_count, took_ms)
 
     def resign(self) -> None:
-        """It is led elsewhere from now on: whoever waits here is told so."""
+        """Another broker leads from now on: answer the waiting requests accordingly."""
         self._log.close()
         self.run(None, self.machine.unload())
         self.close()
 
     def close(self) -> None:
-        """Stop the alarms, and what is being loaded."""
+        """Stop the alarms and any loading."""
         self._is_over = True
         self._alarms.clear()

@@ -1,10 +1,11 @@
-"""Reading a partition of an internal topic back into the state that it was written from.
+"""Reading a partition of an internal topic back into the state from which it was written.
 
-The whole log is read, compacted or not: records are applied in their order, so the last one of
-each key counts. What cannot be read is logged with its position and left out; the broker starts.
+The whole log is read, compacted or not: records are applied in order, so the last one of each key
+counts. What cannot be read is logged with its position and skipped; the broker starts.
 
-It takes many turns of the loop, and between two reads the log may be moved to another directory, or
-leadership may go and the log with it: a deleted log can't be read, and its disk is well.
+Loading takes many turns of the event loop. Between two reads the log may be moved to another
+directory, or leadership may be lost and the log deleted: reading a deleted log fails, although its
+disk is healthy.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ from .codec import RecordCodec, RecordT
 
 logger = logging.getLogger(__name__)
 
-TURN_RECORDS_MAX: Final = 500  # applied before others get their turn
+TURN_RECORDS_MAX: Final = 500  # applied before other tasks get their turn
 
 
 class CoordinatorLoader(Generic[RecordT]):
@@ -55,13 +56,13 @@ class CoordinatorLoader(Generic[RecordT]):
         self._is_over = is_over
         self._buffer_bytes = buffer_bytes
         self._decompressed_bytes_max = decompressed_bytes_max
-        # Offsets of transactions, by producer id, until its marker says what became of them.
+        # Offsets of transactions, by producer id, until the marker commits or aborts them.
         self._undecided: dict[int, list[RecordT]] = {}
         self.record_count = 0
         self.skipped_count = 0
 
     async def load(self, offload: Offload) -> None:
-        """Apply everything up to the log end, unless it `is_over` before.  Raises: LogDirFailed."""
+        """Apply everything up to the log end, unless it `is_over` first.  Raises: LogDirFailed."""
         offset = 0
         while not self._is_over():
             offset = max(offset, self._log.log_start_offset)  # retention may have moved it
@@ -72,7 +73,7 @@ class CoordinatorLoader(Generic[RecordT]):
                 return
             offset_next = await self._apply_batches(data, offset)
             if offset_next == offset:
-                return  # nothing behind a broken header can be found
+                return  # nothing after a broken header can be found
             offset = offset_next
 
     async def _read(self, offset: int, offload: Offload) -> bytes | None:
@@ -92,7 +93,7 @@ class CoordinatorLoader(Generic[RecordT]):
             span.release()
 
     async def _apply_batches(self, data: bytes, offset: int) -> int:
-        """Return the offset behind the last batch; the last may be cut off, it is read again."""
+        """Return the offset after the last complete batch; one that is cut off is read again."""
         turn = 0
         view = memoryview(data)
         for position, header in self._batches(view, offset):
@@ -133,7 +134,7 @@ class CoordinatorLoader(Generic[RecordT]):
             return
         self.record_count += 1
         if decoded is None:
-            return  # of a newer broker
+            return  # written by a newer broker
         if header.is_transactional:
             self._undecided.setdefault(header.producer_id, []).append(decoded)
         else:
@@ -157,7 +158,7 @@ class CoordinatorLoader(Generic[RecordT]):
 
     @property
     def _log(self) -> Log:
-        """Where it is now."""
+        """The log that the partition uses now."""
         return self._partition.log
 
     @property

@@ -1,7 +1,8 @@
-"""The log of a coordinator: records go in, and are known to be committed later.
+"""The log of a coordinator: records are appended, and later known to be committed.
 
-With one replica an append is committed at once; with followers it is once the high watermark has
-passed it, as a Produce with acks=all. What waits for that is told when leadership is lost instead.
+With one replica, an append is committed at once. With followers, it is committed once the high
+watermark has passed it, as in a Produce with acks=all. If leadership is lost first, the waiting
+callbacks are told so.
 """
 
 import asyncio
@@ -59,11 +60,11 @@ class CoordinatorLog(Generic[RecordT]):
         then: Then,
         appended: Callable[[], None] | None = None,
     ) -> None:
-        """Append one batch; `then` is told what became of it, at once or later.
+        """Append one batch; `then` gets the result, at once or later.
 
         `appended` is called as soon as the log has taken it.
         """
-        if not records:  # nothing has to be kept, and so it is kept already
+        if not records:  # nothing to append, so it is committed already
             if appended is not None:
                 appended()
             then(ErrorCode.NONE)
@@ -89,20 +90,20 @@ class CoordinatorLog(Generic[RecordT]):
         self._set_timer()
 
     def close(self) -> None:
-        """Tell those who wait that this broker does not lead any more."""
+        """Tell the waiting callbacks that this broker no longer leads."""
         while self._waiting:
             self._waiting.popleft().then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._stop_waiting()
 
     def _append(self, records: Sequence[RecordT]) -> int:
-        """Return the offset behind the batch.  Raises: Refused, StorageError."""
+        """Return the offset after the batch.  Raises: Refused, StorageError."""
         partition = self.partition
         partition.check_leader()
         partition.check_enough_replicas()
         wall_ms, encode = self._clock.wall_ms(), self.codec.encode
         try:
             kept = [Record(i, wall_ms, *encode(record)) for i, record in enumerate(records)]
-        except struct.error as error:  # an epoch beyond the last, a string too long to be written
+        except struct.error as error:  # an epoch out of range, or a string too long to be written
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
         batch = memoryview(build_batch(kept))
         if len(batch) > partition.config.max_message_bytes:
@@ -118,7 +119,7 @@ class CoordinatorLog(Generic[RecordT]):
             self.close()
             return
         kept = self.partition.log
-        # A callback may append, too, and move the high watermark with it.
+        # A callback may also append, and so move the high watermark.
         while self._waiting and self._waiting[0].offset_end <= kept.high_watermark:
             enough = self.partition.has_enough_replicas
             code = ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND

@@ -1,4 +1,4 @@
-"""Which coordinator lives in the partitions of which topic."""
+"""Which coordinator uses the partitions of which topic."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
@@ -8,16 +8,16 @@ from ..core.partition_state import TopicPartition
 
 
 class Coordinator(Protocol):
-    """Who keeps its state in the partitions of one internal topic."""
+    """A coordinator that keeps its state in the partitions of one internal topic."""
 
     def lead(self, partition: Partition) -> None:
         """This broker has become the leader of a partition."""
 
     def resign_partitions(self, partitions: Collection[int]) -> None:
-        """This broker does not lead these partitions any more, if it did."""
+        """This broker no longer leads these partitions, if it did."""
 
     def forget_topic(self, topic: str) -> None:
-        """A topic, its own or another one, was deleted."""
+        """A topic was deleted: the coordinator's own, or another one."""
 
 
 class Coordinators:
@@ -29,7 +29,7 @@ class Coordinators:
     def roles_changed(
         self, keys: Iterable[TopicPartition], served: Mapping[TopicPartition, Partition]
     ) -> None:
-        """These partitions were told whom to follow, or to lead; `served` are all that are here."""
+        """These partitions have new roles (LeaderAndIsr); `served` are all that are here."""
         for key in keys:
             coordinator = self._by_topic.get(key[0])
             if coordinator is None:
@@ -41,7 +41,7 @@ class Coordinators:
                 coordinator.resign_partitions([key[1]])
 
     def resign(self, keys: Collection[TopicPartition]) -> None:
-        """These partitions are not on this broker any more."""
+        """These partitions are no longer on this broker."""
         for topic, coordinator in self._by_topic.items():
             coordinator.resign_partitions([number for name, number in keys if name == topic])
 

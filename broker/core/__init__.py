@@ -1,1 +1,1 @@
-"""Decisions as pure functions and machines: nothing here awaits, opens a file or has a clock."""
+"""Decisions as pure functions and state machines: no awaits, no open files, no clock."""

@@ -1,15 +1,15 @@
 """Which brokers hold which replicas of a new topic.
 
-Kafka's rule without racks: partition p has its first replica on the broker at (start + p); the
-others follow at a distance that grows by one after each full round, so that the partitions which
-share their first broker do not share all their followers.
+Kafka's rule without racks: the first replica of partition p is on the broker at (start + p); the
+others follow at a distance that grows by one after each full round, so that partitions which share
+their first broker do not share all their followers.
 
-With racks the brokers are dealt from the racks in turn (one of each rack, again and again), and a
-broker is passed over while its rack already has a replica and another rack has none.
+With racks the brokers are taken from the racks in turn (one of each rack, repeatedly). A broker is
+skipped while its rack already has a replica and another rack has none.
 
-Both promise, for any start and shift: distinct brokers within a partition, first replicas spread
-evenly (counts differ by at most one per run), and at most one replica in a rack while racks are
-left.  Chance stays outside: the caller draws `start` and `shift`.
+Both guarantee, for any start and shift: distinct brokers within a partition, first replicas spread
+evenly (counts differ by at most one per run), and at most one replica per rack while racks are
+left.  There is no randomness here: the caller draws `start` and `shift`.
 
 Source: KIP-36, and vectors taken from Kafka 3.9.2's `AdminUtils.assignReplicasToBrokers`.
 """
@@ -22,7 +22,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 
 
 class BrokerRack(NamedTuple):
-    """A live broker and the rack it says it stands in."""
+    """A live broker and the rack it reports."""
 
     broker_id: int
     rack: str | None = None
@@ -37,7 +37,7 @@ _broker_id = attrgetter("broker_id")
 def check_counts(
     partitions: int, replication_factor: int, broker_count: int, *, partitions_max: int
 ) -> None:
-    """Let counts pass that can be assigned.
+    """Check that partitions and replicas can be assigned in these numbers.
 
     Raises: Refused with INVALID_PARTITIONS or INVALID_REPLICATION_FACTOR.
     """
@@ -61,10 +61,10 @@ def check_counts(
 
 
 def check_racks(brokers: Iterable[BrokerRack]) -> None:
-    """Let brokers pass that all name a rack, or none of them.
+    """Check that either all brokers name a rack, or none of them.
 
-    Kafka 3.9 assigns nothing else, be a topic asked for or made by itself, and answers with this
-    code.
+    Kafka 3.9 assigns nothing otherwise, whether a topic is requested or created automatically, and
+    answers with this code.
 
     Raises: Refused with UNKNOWN_SERVER_ERROR.
     """
@@ -86,10 +86,10 @@ def assign_replicas(
     shift: int,
     partition_first: int = 0,
 ) -> list[Replicas]:
-    """Replica lists for `partitions` partitions, the first being number `partition_first`.
+    """Replica lists for `partitions` partitions, numbered from `partition_first`.
 
-    The caller has called `check_counts`, and `check_racks` if a cluster shall do as Kafka: here
-    racks count only if every broker names one.
+    The caller has called `check_counts`, and `check_racks` if a cluster must behave as Kafka does:
+    here racks count only if every broker names one.
     """
     racks = {broker.broker_id: broker.rack for broker in sorted(brokers, key=_broker_id)}
     assert 0 < replication_factor <= len(racks)
@@ -117,8 +117,8 @@ def assign_added(
     """Replica lists for `partitions` more partitions of a topic that has `existing` ones.
 
     The start is the position of partition 0's first replica among the brokers by id (of the next
-    broker if it is gone), the shift equals it, and the partitions count on.
-    The caller has called `check_counts` with the replication factor of `existing[0]`.
+    broker if it is gone). The shift equals the start, and the numbering continues. The caller has
+    called `check_counts` with the replication factor of `existing[0]`.
     """
     ordered = sorted(brokers, key=_broker_id)
     first_replica = existing[0][0]
@@ -134,7 +134,7 @@ def assign_added(
 
 
 def alternate_racks(racks: Mapping[int, str]) -> list[int]:
-    """Brokers dealt from their racks in turn: one of each rack in order of name, and again."""
+    """Brokers taken from their racks in turn: one of each rack in order of name, repeatedly."""
     by_rack: dict[str, list[int]] = {}
     for broker_id in sorted(racks):
         by_rack.setdefault(racks[broker_id], []).append(broker_id)
@@ -168,11 +168,11 @@ def _across_racks(
 def check_manual_assignment(
     assignment: Mapping[int, Sequence[int]], brokers: Iterable[int], *, partitions_max: int
 ) -> None:
-    """Let an assignment for a new topic pass: partition -> replicas.
+    """Check an assignment for a new topic: partition -> replicas.
 
-    As Kafka in ZooKeeper mode, brokers that are not among the live `brokers` may be named: they may
-    come.  Unlike there, a partition is refused whose replica list is empty, or has no live broker
-    at all: nobody could serve it.
+    As in Kafka's ZooKeeper mode, it may name brokers that are not among the live `brokers`: they
+    may start later.  Unlike Kafka, a partition is refused if its replica list is empty or contains
+    no live broker: nobody could serve it.
 
     Raises: Refused with INVALID_REPLICA_ASSIGNMENT or INVALID_PARTITIONS.
     """
@@ -201,9 +201,9 @@ def check_added_assignment(
     added: Sequence[Sequence[int]] | None,
     brokers: Iterable[int],
 ) -> int:
-    """How many partitions CreatePartitions adds.  `added` is None if the broker shall assign.
+    """How many partitions CreatePartitions adds.  `added` is None if the broker assigns them.
 
-    Every broker that is named must be among the live `brokers`, as in Kafka.
+    Every named broker must be among the live `brokers`, as in Kafka.
 
     The caller has called `check_counts` with `total_partitions`, for its upper bound.
 

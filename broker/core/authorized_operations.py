@@ -1,4 +1,4 @@
-"""The bit sets by which clients learn what they may do; without an authorizer that is everything.
+"""The bit sets that tell clients what they may do; without an authorizer that is everything.
 
 Source: AclOperation's codes, and the operations that Kafka allows on each resource.
 """

@@ -1,7 +1,7 @@
-"""Client quotas: whom they are for, which there are, where they are stored, which ones match.
+"""Client quotas: their entities, their kinds, where they are stored, and which ones match.
 
-An entity is a user, a client id, both, or an address; each of its parts is a name or None, the
-default of those that have no quota of their own.
+An entity is a user, a client id, both, or an address. Each of its parts is a name or None, the
+default for those that have no quota of their own.
 
 Source: how Kafka 3.9.2 in ZooKeeper mode validates, stores and filters them (KIP-546, KIP-612).
 """
@@ -25,7 +25,7 @@ CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 ENTITY_TYPES: Final = (USER, CLIENT_ID, IP)
 FOLDERS: Final = {USER: "users", CLIENT_ID: "clients", IP: "ips"}
-"""The folders below /config in which the entities lie."""
+"""The folders below /config that hold the entities."""
 
 DEFAULT_NAME: Final = "<default>"
 _ADDRESS: Final = re.compile(r"(?:[0-9]{1,10}\.){0,3}[0-9]{1,10}")
@@ -36,7 +36,7 @@ _PLAIN_END: Final = 1e7
 
 
 class Kind(IntEnum):
-    """What a quota's value may be, by its largest one; 0: any number."""
+    """The type of a quota's values: the number is the largest one; 0: any number is allowed."""
 
     DOUBLE = 0
     INT = INT32_MAX
@@ -60,7 +60,7 @@ class Change(NamedTuple):
 
 
 class MatchType(IntEnum):
-    """How a part of an entity is asked for."""
+    """How a part of an entity is matched."""
 
     EXACT = 0
     DEFAULT = 1
@@ -74,7 +74,7 @@ class Component(NamedTuple):
     name: str | None
 
     def admits(self, name: str | None) -> bool:
-        """Whether a part with this name, or the default, is asked for."""
+        """Whether a part with this name, or the default, matches."""
         if self.match_type == MatchType.ANY:
             return True
         return name == (self.name if self.match_type == MatchType.EXACT else None)
@@ -84,7 +84,7 @@ class Component(NamedTuple):
 
 
 def entity_path(entity: Entity) -> str:
-    """Where an entity's quotas lie below /config, as config changes name it.
+    """The path of an entity's quotas below /config, as config changes name it.
 
     Raises: Refused (INVALID_REQUEST).
     """
@@ -104,7 +104,7 @@ def entity_path(entity: Entity) -> str:
 
 
 def _check_address(address: str | None) -> None:
-    """IPv4 with one to four numbers, of which the last fills all that is left."""
+    """Check an IPv4 address of one to four numbers; the last one fills all remaining bytes."""
     if address is None:
         return
     *first, last = address.split(".")
@@ -115,7 +115,7 @@ def _check_address(address: str | None) -> None:
 
 
 def encode_name(name: str | None) -> str:
-    """The node of a part's name: URL-encoded, and without characters that JMX gives a meaning."""
+    """The node of a part's name: URL-encoded, and without characters that are special in JMX."""
     return DEFAULT_NAME if name is None else quote(name, safe="").replace("~", "%7E")
 
 
@@ -128,7 +128,7 @@ def decode_name(node: str) -> str | None:
 
 
 def changed(config: Mapping[str, str], entity: Entity, changes: Iterable[Change]) -> dict[str, str]:
-    """An entity's config after some changes; what is no quota in it stays.
+    """An entity's config after some changes; entries that are not quotas stay.
 
     Raises: Refused (INVALID_REQUEST).
     """
@@ -149,8 +149,8 @@ def _encode_value(key: str, value: float, kind: Kind) -> str:
         raise _invalid(f"{key} is not a number")
     if kind is Kind.DOUBLE:
         return java_double(value)
-    # As Kafka: what is a hair below a whole number counts as that number, and a negative one never
-    # comes out whole.
+    # As in Kafka: a value just below a whole number counts as that number, and a negative one never
+    # becomes a whole number.
     whole = int(min(max(value + _NEARLY, -float(kind) - 1), float(kind)))
     if abs(float(whole) - value) > _NEARLY:
         raise _invalid(f"{key} is {value}, not a whole number from 0 to {kind.value}")
@@ -170,7 +170,7 @@ def java_double(value: float) -> str:
 
 
 def quotas_in(config: Mapping[str, str], entity: Entity) -> dict[str, float]:
-    """The quotas in an entity's config; what is none, or no number, is left out."""
+    """The quotas in an entity's config, without other entries and values that are no numbers."""
     kinds = IP_QUOTAS if IP in entity else USER_QUOTAS
     quotas = {}
     for key in kinds.keys() & config.keys():
@@ -181,13 +181,13 @@ def quotas_in(config: Mapping[str, str], entity: Entity) -> dict[str, float]:
     return dict(sorted(quotas.items()))
 
 
-# Asking.
+# Filters.
 
 
 def parse_components(
     components: Iterable[tuple[str, int, str | None]],
 ) -> dict[str, Component]:
-    """What is asked for, by type of part; given are (type, match type, name).
+    """The filter, by type of part, from (type, match type, name) triples.
 
     Raises: Refused (INVALID_REQUEST, UNSUPPORTED_VERSION).
     """
@@ -210,7 +210,7 @@ def parse_components(
 
 
 def matches(entity: Entity, components: Mapping[str, Component], *, strict: bool) -> bool:
-    """Whether an entity has all parts that are asked for; `strict`: and no others."""
+    """Whether an entity has all requested parts; `strict`: and no others."""
     if strict and len(entity) > len(components):
         return False
     return all(

@@ -1,7 +1,7 @@
-"""What the machines of a coordinator want done, as values; `LedPartition` does it, in their order.
+"""What the machines of a coordinator want done, as values; `LedPartition` executes them in order.
 
-The order is the promise. An answer that may only be given once its records are kept is an effect
-that `then` returns; it never stands beside the append.
+The order is a guarantee. An answer that may only be given once its records are committed is an
+effect that `then` returns; it never stands beside the append.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,11 +11,12 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
 Reply = object
-"""Who waits for an answer. The machines keep it and hand it back; the shell knows what it is."""
+"""Identifies the client that waits for an answer. The machines keep it and pass it back; only the
+shell knows what it is."""
 
 
 class Answer(NamedTuple):
-    """Answer the waiting client; if it has hung up, nothing happens."""
+    """Answer the waiting client; if it has disconnected, nothing happens."""
 
     reply: Reply
     response: Message
@@ -24,15 +25,15 @@ class Answer(NamedTuple):
 class AppendRecords(NamedTuple):
     """Append records to the coordinator's partition, as one batch.
 
-    `appended` is called at once when the log has taken them, before anything else happens: here a
-    machine whose state is made of its records applies them.  `then` is called once the high
-    watermark has passed them (NONE), or when they were refused (the log's own code, for example
-    MESSAGE_TOO_LARGE; then `appended` was not called, or leadership was lost before the high
-    watermark came); it returns what is to be done next.
+    `appended` is called as soon as the log has taken them, before anything else happens: a machine
+    whose state consists of its records applies them here.  `then` is called with NONE once the high
+    watermark has passed them, or with an error code if they failed: the log's own code if it
+    refused them, for example MESSAGE_TOO_LARGE (then `appended` was not called), or another if
+    leadership was lost before the high watermark passed them.  It returns what is to be done next.
     """
 
     records: Sequence[Any]
-    """Of the kind that the coordinator's codec writes."""
+    """Records of the type that the coordinator's codec writes."""
     then: Callable[[ErrorCode], "Sequence[Effect]"]
     appended: Callable[[], None] | None = None
 
@@ -41,9 +42,9 @@ Effect = Answer | AppendRecords
 
 
 class Caller(NamedTuple):
-    """Who asks, and in which version of the API."""
+    """The client that sent a request, and the version of the API it used."""
 
     client_id: str
     client_host: str
-    """As Kafka keeps it: "/127.0.0.1"."""
+    """In Kafka's form: "/127.0.0.1"."""
     version: int

@@ -18,17 +18,17 @@ class ElectionType(IntEnum):
 
 
 class Strategy(Enum):
-    """Why a leader is elected, and so who may be it."""
+    """Why a leader is elected, and therefore which replicas are eligible."""
 
     OFFLINE = auto()
-    """The leader is gone; out-of-sync replicas only where the topic allows it."""
+    """The leader is gone; an out-of-sync replica is eligible only where the topic allows it."""
     UNCLEAN = auto()
-    """The leader is gone; any replica."""
+    """The leader is gone; any replica is eligible."""
     REASSIGN = auto()
-    """A reassignment is done and its leader does not stay."""
+    """A reassignment is complete, and its leader is not among the target replicas."""
     PREFERRED = auto()
     SHUTDOWN = auto()
-    """The leader's broker wants to stop."""
+    """The leader's broker is shutting down."""
 
 
 class Leadership(NamedTuple):
@@ -41,9 +41,9 @@ class Leadership(NamedTuple):
 
 
 def first_leader(online: Sequence[int]) -> Leadership:
-    """Of a new partition: the first online replica; all online ones are in sync.
+    """The first online replica of a new partition; all online replicas are in sync.
 
-    Without one there is no leader, and the partition waits for it.
+    If no replica is online there is no leader, and the partition waits for one.
     """
     return Leadership(online[0] if online else NO_LEADER, tuple(online))
 
@@ -51,7 +51,7 @@ def first_leader(online: Sequence[int]) -> Leadership:
 def leader_if_offline(
     state: PartitionState, online: Collection[int], *, allow_unclean: bool
 ) -> Leadership | None:
-    """The first online replica in sync, or else (unclean) the first online one."""
+    """The first online in-sync replica, or else (unclean) the first online replica."""
     replicas = [replica for replica in state.replicas if replica in online]
     for replica in replicas:
         if replica in state.isr:
@@ -65,7 +65,7 @@ def leader_if_offline(
 def leader_after_reassignment(
     state: PartitionState, target: Sequence[int], online: Collection[int]
 ) -> Leadership | None:
-    """The first of the target replicas that is online and in sync; those in sync stay so."""
+    """The first target replica that is online and in sync; the in-sync set stays."""
     for replica in target:
         if replica in online and replica in state.isr:
             return Leadership(replica, state.isr, state.is_recovering)
@@ -73,16 +73,16 @@ def leader_after_reassignment(
 
 
 def preferred_leader(state: PartitionState, online: Collection[int]) -> Leadership | None:
-    """The first replica, if it is online and in sync; those in sync stay so."""
+    """The first replica, if it is online and in sync; the in-sync set stays."""
     return leader_after_reassignment(state, state.replicas[:1], online)
 
 
 def leader_at_shutdown(
     state: PartitionState, online: Collection[int], shutting_down: Collection[int]
 ) -> Leadership | None:
-    """The first replica that is online, in sync and stays; who goes is in sync no more.
+    """The first replica that is online, in sync and not shutting down.
 
-    `online`: those that are shutting down are among them.
+    The replicas that are shutting down leave the in-sync set; `online` includes them.
     """
     isr = tuple(r for r in state.isr if r not in shutting_down)
     for replica in state.replicas:
@@ -92,9 +92,10 @@ def leader_at_shutdown(
 
 
 def lose_replica(state: PartitionState, replica: int) -> Leadership:
-    """What is left when a replica goes offline: no leader if it led, the last in sync stays so.
+    """The state after a replica goes offline.
 
-    A replica in sync that a reassignment has given up can't be elected, so it is not the last.
+    If it led, there is no leader. The last in-sync replica stays in the set. A replica in sync that
+    a reassignment has removed can't be elected, so it does not count as the last one.
     """
     left = tuple(other for other in state.isr if other != replica)
     leader = NO_LEADER if state.leader == replica else state.leader

@@ -1,4 +1,4 @@
-"""One round of reading for a Fetch: what each partition has to give, within its limits."""
+"""One round of reads for a Fetch: what each partition can return, within its limits."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -15,17 +15,17 @@ from .partition import Partition
 from .storage_errors import code_of
 
 Lookup = Callable[[PartitionFetch], Partition]
-"""The partition that is asked for.  Raises: Refused."""
+"""Finds the requested partition.  Raises: Refused."""
 Nearest = Callable[[Partition, int], int | None]
-"""The follower that a consumer is to read a partition from, at an offset; None: this leader."""
+"""The follower from which a consumer should read a partition at an offset; None: this leader."""
 HoldsBack = Callable[[Partition], bool]
-"""Whether the follower that asks is to get nothing of a partition now."""
+"""Whether a partition must be held back from the fetching follower now."""
 
 UNKNOWN = -1
 
 
 class Read(NamedTuple):
-    """What one partition has to give; -1 for what an error leaves unknown."""
+    """What one partition returns; -1 for what is unknown because of an error."""
 
     fetch: PartitionFetch
     partition: Partition | None
@@ -35,16 +35,16 @@ class Read(NamedTuple):
     log_start_offset: int = UNKNOWN
     span: Span | None = None
     aborted: Sequence[AbortedTransaction] = ()
-    """What a reader of committed records must leave out of the span."""
+    """The aborted transactions that a reader of committed records must leave out of the span."""
     diverging_epoch: tuple[int, int] | None = None
-    """The last epoch (and its end) that both may share, for a fetcher that has another log."""
+    """The last epoch (and its end) that both logs may share, if the fetcher's log diverges."""
     failure: StorageError | None = None
     preferred: int | None = None
     """The replica from which the consumer is to read instead."""
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the records."""
+        """The size of the records in bytes."""
         return 0 if self.span is None else self.span.size_bytes
 
 
@@ -62,14 +62,14 @@ def read_all(
 ) -> list[Read]:
     """Read the partitions in order until `size_bytes_max` is used up.
 
-    `committed`: up to the last stable offset only, and with the aborted transactions named.
-    `at_any_replica`: followers serve it too, as far as they know what is committed; `nearest` says
-    who is to be asked instead.
-    `replica`: a follower reads, up to the log end; with `is_news` the request has just come, and
-    the leader takes note of it.  What is held back from it is answered without records.
+    `committed`: read only up to the last stable offset, and list the aborted transactions.
+    `at_any_replica`: followers serve the read too, as far as they know what is committed; `nearest`
+    says which replica to ask instead. `replica`: a follower reads, up to the log end. With
+    `is_news` the request has just arrived, and the leader takes note of it.  A partition that is
+    held back from the follower is answered without records.
 
     The first batch of the first partition that has any is returned even if it is larger than every
-    limit, so that a consumer always gets on (KIP-74). The caller releases the spans.
+    limit, so that a consumer always makes progress (KIP-74). The caller releases the spans.
     """
     reads = []
     left_bytes = size_bytes_max
@@ -146,7 +146,7 @@ def read_as_follower(
 ) -> Read:
     """Read one partition for a broker that has a replica of it.
 
-    An answer that tells where the logs part says nothing about how far the follower is.
+    If the answer reports a divergence, the request says nothing about the follower's position.
     """
     partition = None
     try:
@@ -180,9 +180,9 @@ def read_as_follower(
 def _read_quiet(
     fetch: PartitionFetch, partition: Partition, replica: FetchingReplica, *, is_news: bool
 ) -> Read | None:
-    """What is read for a follower in sync that had all in this state, and still has and knows all.
+    """Read for a follower in sync that had everything in this state, and still does.
 
-    Nearly all partitions of a session are so, nearly always: so this is all that is done.
+    This fast path covers nearly all partitions of a session, nearly always.
     """
     log, end_offset = partition.log, fetch.fetch_offset
     if (
@@ -193,7 +193,7 @@ def _read_quiet(
     ):
         return None
     follower = partition.followers.get(replica.replica_id)
-    if follower is None:  # whoever uses the session
+    if follower is None:  # another fetcher may use the session
         return None
     if is_news:
         follower.fetched(replica, end_offset, fetch.log_start_offset, end_offset)
@@ -204,20 +204,20 @@ def _read_quiet(
 
 
 def is_quiet(read: Read) -> bool:
-    """Whether there is nothing to answer about it: a follower's session has been told all."""
+    """Whether there is nothing to answer: a follower's session already knows everything."""
     return read is read.fetch.quiet
 
 
 def is_news(read: Read) -> bool:
-    """Whether it is worth an answer, although there are no records."""
+    """Whether it must be answered although there are no records."""
     return bool(read.error) or read.diverging_epoch is not None or read.preferred is not None
 
 
 def is_answered(fetch: FetchContext, read: Read) -> bool:
-    """Whether the answer must hold it; call it once for each, in answer order.
+    """Whether the answer must contain it; call it once for each, in answer order.
 
-    A fetcher that is told where the logs part cuts its own and takes over nothing else, so that the
-    high watermark is to be told again.
+    A fetcher that is told of a divergence truncates its log and ignores everything else, so the
+    high watermark must be sent again.
     """
     return fetch.include(
         read.fetch,
@@ -236,7 +236,7 @@ def _held_back(read: Read, holds_back: HoldsBack) -> Read:
 
 
 def check_reader(partition: Partition, fetch: PartitionFetch, *, at_any_replica: bool) -> None:
-    """Let a consumer pass.
+    """Check that a consumer may read here.
 
     Raises: Refused (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
     """
@@ -255,7 +255,7 @@ def _read_of(
     diverging_epoch: tuple[int, int] | None = None,
     preferred: int | None = None,
 ) -> Read:
-    """What can be answered: records, or where else they are to be read, or that there are none."""
+    """What to answer: records, another replica to read from, or that there are none."""
     log = partition.log
     return Read(
         fetch,
@@ -281,7 +281,7 @@ def _aborted(log: Log, offset: int, span: Span) -> list[AbortedTransaction]:
 
 
 def _diverging_epoch(fetch: PartitionFetch, log: Log) -> tuple[int, int] | None:
-    """Where the log of a fetcher that names its last epoch parts from ours, if it does (KIP-595).
+    """Where the log of a fetcher that names its last epoch diverges from ours, if so (KIP-595).
 
     Raises: Refused.
     """
@@ -290,7 +290,7 @@ def _diverging_epoch(fetch: PartitionFetch, log: Log) -> tuple[int, int] | None:
         return None
     is_in_log = log.log_start_offset <= fetch.fetch_offset <= log.log_end_offset
     if is_in_log and last_epoch == log.epochs.latest:
-        return None  # nearly always
+        return None  # by far the most frequent case
     epoch, end_offset = log.end_offset_for_epoch(last_epoch)
     if UNKNOWN in (epoch, end_offset) or fetch.fetch_offset < log.log_start_offset:
         raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -299,7 +299,7 @@ def _diverging_epoch(fetch: PartitionFetch, log: Log) -> tuple[int, int] | None:
 
 
 def release_all(reads: list[Read]) -> None:
-    """Give back the spans of reads that are not answered."""
+    """Release the spans of reads that are not answered."""
     for read in reads:
         if read.span is not None:
             read.span.release()

@@ -1,5 +1,5 @@
-"""Fetch sessions (KIP-227): the broker remembers what a fetcher reads, so that it need not say so
-with every request and need not hear of partitions where nothing happened.
+"""Fetch sessions (KIP-227): the broker remembers what a fetcher reads. The fetcher need not
+repeat it with every request, and gets no answer about partitions where nothing has happened.
 
     session id  epoch   the request
     0           0       full: names all its partitions and asks for a session
@@ -8,14 +8,15 @@ with every request and need not hear of partitions where nothing happened.
     0           -1      full, without a session
     s           -1      the same, and session s is closed
 
-An epoch that is not the expected one means that an answer was lost or that two requests crossed:
-the fetcher hears INVALID_FETCH_SESSION_EPOCH and starts over.  So do fetchers whose session is gone
-(FETCH_SESSION_ID_NOT_FOUND) or that change between topic names and topic ids
+An unexpected epoch means that an answer was lost or that two requests crossed: the fetcher gets
+INVALID_FETCH_SESSION_EPOCH and starts over.  A fetcher also starts over if its session is gone
+(FETCH_SESSION_ID_NOT_FOUND) or if it switches between topic names and topic ids
 (FETCH_SESSION_TOPIC_ID_ERROR).
 
-An incremental answer holds the partitions that have records, an error, a diverging epoch, a
-preferred replica, or another high watermark or log start than the last answer.  A partition that
-gave records goes to the end of the session's order, so that with a small limit each gets its turn.
+An incremental answer contains the partitions that have records, an error, a diverging epoch, a
+preferred replica, or a high watermark or log start that differs from the last answer.  A partition
+that returned records moves to the end of the session's order, so that each gets its turn even with
+a small limit.
 
 How the Fetch handler uses it:
 
@@ -47,12 +48,12 @@ EPOCH_MAX: Final = (1 << 31) - 1
 
 
 def is_sessionless(session_id: int, epoch: int) -> bool:
-    """Whether a request neither uses nor asks for nor closes a session.  So are versions < 7."""
+    """Whether a request neither uses nor requests nor closes a session, as in versions < 7."""
     return epoch == EPOCH_FINAL and session_id == SESSION_ID_NONE
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of the request after this one: 0 is only ever the first."""
+    """The epoch of the request after this one; only a first request has epoch 0."""
     return 1 if epoch == EPOCH_MAX else epoch + 1
 
 
@@ -64,30 +65,34 @@ class FetchContext:
     def __init__(self, partitions: list[PartitionFetch], error: ErrorCode = ErrorCode.NONE) -> None:
         self._partitions = partitions
         self.error = error
-        """If not NONE: the whole answer, with session id 0."""
+        """If not NONE, it is the whole answer, with session id 0."""
 
     @property
     def partitions(self) -> list[PartitionFetch]:
-        """All that is asked for, in the order of the moment."""
+        """All requested partitions, in their current order."""
         return self._partitions
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is."""
+        """Whether no partition is requested."""
         return not self._partitions
 
     def due(self, now_ms: int) -> list[PartitionFetch]:
-        """What of them is to be read now, in this order: all, unless their news is known."""
+        """The partitions to read now, in this order: all of them, unless it is known which have
+        news."""
         return self._partitions
 
     @property
     def news(self) -> News[Key] | None:
-        """That of a follower's session: it hears of what is read, and loses what has none."""
+        """The news of a follower's session.
+
+        It watches the partitions that are read, and drops those without news.
+        """
         return None
 
     @property
     def session_id(self) -> int:
-        """The session that this request goes on with, or 0."""
+        """The session that this request continues, or 0."""
         return SESSION_ID_NONE
 
     @property
@@ -104,20 +109,21 @@ class FetchContext:
         records_size_bytes: int,
         has_news: bool = False,
     ) -> bool:
-        """Whether the answer must hold this partition; call it once for each, in answer order.
+        """Whether the answer must contain this partition; call it once for each, in answer order.
 
         `has_news`: it has an error code, a diverging epoch or a preferred read replica.  With one
-        of the first two pass -1 as high watermark: the partition is answered again once it goes.
+        of the first two, pass -1 as the high watermark: the partition is then answered again once
+        the error or the divergence is gone.
         """
         return True
 
     def finish(self, now_ms: int) -> int:
-        """The session id of the answer; for a full request this is where its session is made."""
+        """The session id of the answer; a full request creates its session here."""
         return SESSION_ID_NONE
 
 
 class FullFetch(FetchContext):
-    """The first request of a session to be, which may be declined."""
+    """The first request of a new session, which may be declined."""
 
     __slots__ = ("_is_follower", "_slots", "_uses_topic_ids")
 
@@ -174,7 +180,7 @@ class IncrementalFetch(FetchContext):
 
     @property
     def is_empty(self) -> bool:
-        return False  # or its session would be closed
+        return False  # an empty answer would close the session
 
     def due(self, now_ms: int) -> list[PartitionFetch]:
         return self._session.due(now_ms)
@@ -219,9 +225,9 @@ class IncrementalFetch(FetchContext):
 class FetchSessions:
     """All fetch sessions of a broker.
 
-    `slots` is max.incremental.fetch.session.cache.slots; `partitions_max` bounds the partitions of
-    all sessions together, which a peer could otherwise grow as it likes; `randint(a, b)` draws a
-    whole number, both ends included.
+    `slots` is max.incremental.fetch.session.cache.slots. `partitions_max` bounds the number of
+    partitions in all sessions together, which a peer could otherwise grow without limit.
+    `randint(a, b)` draws a whole number, both ends included.
     """
 
     __slots__ = ("slots",)
@@ -242,9 +248,9 @@ class FetchSessions:
         is_follower: bool = False,
         now_ms: int,
     ) -> FetchContext:
-        """Take in a request: its partitions and, as (topic, partition), those it forgets.
+        """Accept a request: its partitions and those it forgets, as (topic, partition).
 
-        The `wanted` objects become the sessions' own: give new ones with every request.
+        The sessions take ownership of the `wanted` objects: pass new ones with every request.
         """
         if epoch in (EPOCH_INITIAL, EPOCH_FINAL):
             self.slots.close(session_id)

@@ -1,9 +1,10 @@
-"""What a fetch session remembers, and who keeps a slot when there are too few.
+"""What a fetch session remembers, and which sessions keep a slot when there are too few.
 
-When all slots are taken, a new session may evict the longest unused one if that is idle for more
-than two minutes; else the least worthy one (consumers before followers, then by partition count)
-if that is both less worthy and older than two minutes.  A follower may evict a consumer's session
-of any age.  Otherwise the session is declined, and the fetcher goes on with full requests.
+When all slots are taken, a new session may evict the least recently used one if that has been idle
+for more than two minutes. Otherwise it may evict the least worthy one (consumers before followers,
+then by partition count) if that is both less worthy and older than two minutes.  A follower may
+evict a consumer's session of any age.  Otherwise the session is declined, and the fetcher continues
+with full requests.
 
 Source: KIP-227, and traces of Kafka 3.9.2's session cache.
 """
@@ -18,7 +19,7 @@ SESSION_ID_MAX: Final = (1 << 31) - 1
 EVICTION_MS: Final = 120_000
 DECLINE_MS: Final = 1_000
 LOOK_MS: Final = 100
-"""So often a follower's request has all of its session read, and not only what has news."""
+"""How often a follower's whole session is read; in between, only what has news is read."""
 
 Key = tuple[str | bytes, int]
 """Topic (its name, or its id of 16 bytes) and partition."""
@@ -27,7 +28,7 @@ Worth = tuple[bool, int, int]
 
 
 class PartitionFetch:
-    """What a fetcher wants of one partition, and what it was last told about it."""
+    """What a fetcher wants of one partition, and what the last answer told it."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -57,13 +58,13 @@ class PartitionFetch:
         self.current_leader_epoch = current_leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
         self.log_start_offset = log_start_offset
-        """That of the fetcher's own log, if it is a follower."""
+        """The last epoch of the fetcher's own log, if it is a follower."""
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
         self.settled_in: object = None
-        """The partition's state when it had nothing to give but what is told here."""
+        """The partition's state when it had nothing to return beyond what is recorded here."""
         self.quiet: object = None
-        """What was read of it when there was no news; it refers back, so it is to be let go of."""
+        """The read that found no news; it refers back to this object, so it must be released."""
 
     @property
     def topic(self) -> str | bytes:
@@ -77,7 +78,7 @@ class PartitionFetch:
 
 
 class FetchSession:
-    """The partitions of one fetcher, in the order in which they are to be read."""
+    """The partitions of one fetcher, in the order in which to read them."""
 
     __slots__ = (
         "_look_at_ms",
@@ -107,17 +108,17 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.is_follower = is_follower
         self.epoch = epoch
-        """That of the next request."""
+        """The epoch of the next request."""
         self.created_ms = now_ms
         self.used_ms = now_ms
         self.size = len(self.partitions)
-        """The partition count that the slots have counted."""
+        """The partition count that the slots have counted for this session."""
         self.news: News[Key] | None = News() if is_follower else None
-        """Of its partitions: what is known to have nothing to give is looked at now and then."""
+        """The news of its partitions; those without news are read only now and then."""
         self._look_at_ms = now_ms
 
     def due(self, now_ms: int) -> list[PartitionFetch]:
-        """What is to be read now, in this order."""
+        """The partitions to read now, in this order."""
         if self.news is not None:
             self.news.begin()
             if now_ms < self._look_at_ms:
@@ -126,16 +127,17 @@ class FetchSession:
         return list(self.partitions.values())
 
     def end(self) -> None:
-        """It is closed."""
+        """Close the session."""
         if self.news is not None:
             self.news.end()
         for partition in self.partitions.values():
             partition.quiet = None
 
     def update(self, wanted: Iterable[PartitionFetch], forgotten: Iterable[Key]) -> None:
-        """Take over what a request says; a partition that was known keeps its place.
+        """Apply a request; a partition that was already known keeps its place.
 
-        Who asks in another leader epoch may have passed over the last answer: it is told all again.
+        A fetcher that uses another leader epoch may have ignored the last answer, so it is sent
+        everything again.
         """
         partitions = self.partitions
         for partition in wanted:
@@ -156,25 +158,25 @@ class FetchSession:
                 self.news.forget(key)
 
     def move_to_end(self, partition: PartitionFetch) -> None:
-        """It had its turn."""
+        """Move a partition that had its turn to the end."""
         if len(self.partitions) > 1:
             self.partitions[partition.key] = self.partitions.pop(partition.key)
             if self.news is not None:
                 self.news.put_off(partition.key)
 
     def worth(self) -> Worth:
-        """By which sessions are compared; the id only makes the order total."""
+        """The key by which sessions are compared; the id only makes the order total."""
         return (self.is_follower, self.size, self.session_id)
 
     def is_evictable(self, *, by_follower: bool) -> bool:
-        """Whether a new session may push it out although it is in use."""
+        """Whether a new session may evict it although it is in use."""
         if by_follower and not self.is_follower:
             return True
         return self.used_ms - self.created_ms > EVICTION_MS
 
 
 class SessionSlots:
-    """The sessions that exist: at most `slots`, with at most `partitions_max` partitions."""
+    """The existing sessions: at most `slots`, with at most `partitions_max` partitions."""
 
     __slots__ = (
         "_declined_until_ms",
@@ -190,7 +192,7 @@ class SessionSlots:
     def __init__(
         self, slots: int, *, partitions_max: int, randint: Callable[[int, int], int]
     ) -> None:
-        self.sessions: dict[int, FetchSession] = {}  # the longest unused first
+        self.sessions: dict[int, FetchSession] = {}  # least recently used first
         self.partition_count = 0
         self.evictions = 0
         self._slots = slots
@@ -227,7 +229,7 @@ class SessionSlots:
         return session
 
     def used(self, session: FetchSession, now_ms: int) -> bool:
-        """Note a use and the new size; false if it grew too large and was therefore closed."""
+        """Note a use and the new size; False if it grew too large and was therefore closed."""
         session.used_ms = now_ms
         sessions = self.sessions
         if len(sessions) > 1:
@@ -242,14 +244,14 @@ class SessionSlots:
         return True
 
     def end_idle_followers(self, now_ms: int) -> None:
-        """Close the sessions of followers that are gone: a living one fetches, or waits.
+        """Close the sessions of followers that are gone: a live follower fetches or waits.
 
-        Such a session hears of all its partitions, so it would keep them though they are deleted.
-        In Kafka it stays until its slot is needed.
+        Such a session is notified about all its partitions, so it would keep them after their
+        deletion. In Kafka it stays until its slot is needed.
         """
         for session in list(self.sessions.values()):
             if now_ms - session.used_ms <= EVICTION_MS:
-                return  # and so are all that follow
+                return  # all that follow were used more recently
             if session.news is not None and not session.news.is_listened_to:
                 self.close(session.session_id)
 
@@ -273,7 +275,7 @@ class SessionSlots:
             return False
         if now_ms - longest_unused.used_ms > EVICTION_MS:
             return self._push_out(longest_unused)
-        # Looking through all sessions is dear, and a declined fetcher comes back with each request.
+        # Searching all sessions is expensive, and a declined fetcher tries again with each request.
         if now_ms < self._declined_until_ms and worth <= self._declined_worth:
             return False
         evictable = [s for s in self.sessions.values() if s.is_evictable(by_follower=worth[0])]

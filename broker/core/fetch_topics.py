@@ -1,4 +1,4 @@
-"""Parts of a Fetch and of its answer that speak of one topic, by its name or by its id."""
+"""Parts of a Fetch and of its answer that concern one topic, by its name or by its id."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,7 +11,7 @@ TopicT = TypeVar("TopicT", FetchTopic, ForgottenTopic, FetchableTopicResponse)
 def part_of(
     topics: dict[str | bytes, TopicT], name: str | bytes, make: Callable[[], TopicT]
 ) -> TopicT:
-    """The part that speaks of a topic; made when it is first asked for."""
+    """The part that concerns a topic; created on first use."""
     topic = topics.get(name)
     if topic is None:
         topic = topics[name] = make()

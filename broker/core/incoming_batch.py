@@ -1,7 +1,7 @@
-"""What a producer sent for one partition, checked before it enters the log.
+"""Validation of what a producer sent for one partition, before it enters the log.
 
-The order of the checks is Kafka's, since a batch that is wrong in two ways must get its code:
-one batch of format v2, its size, its checksum, its counts and flags, then every record.
+The order of the checks is Kafka's, since a batch with two faults must get Kafka's code: one batch
+of format v2, its size, its checksum, its counts and flags, then every record.
 
 Source: the behaviour of ProduceRequest.validateRecords, UnifiedLog and LogValidator of Kafka 3.9.
 """
@@ -44,7 +44,7 @@ _NOT_FOR_CLIENTS: Final = TRANSACTIONAL | CONTROL
 
 
 class RefusedRecords(Refused):
-    """Refused because of single records: (index in the batch, message) each."""
+    """Refused because of single records, each given as (index in the batch, message)."""
 
     def __init__(self, code: ErrorCode, message: str, errors: list[tuple[int, str]]) -> None:
         super().__init__(code, message)
@@ -75,7 +75,11 @@ def read_only_batch(records: memoryview | None, version: int) -> BatchHeader:
 
 
 def _code_of_broken_header(records: memoryview) -> ErrorCode:
-    """Kafka takes what is too short or too old for no batch, and what cannot be one for corrupt."""
+    """The code for a broken header.
+
+    To Kafka, data that is too short or too old is not a batch, and data that cannot be one is
+    corrupt.
+    """
     if len(records) < LENGTH_OVERHEAD_BYTES:
         return ErrorCode.INVALID_RECORD
     length = int.from_bytes(records[_LENGTH_POSITION:LENGTH_OVERHEAD_BYTES], "big", signed=True)
@@ -98,7 +102,7 @@ def check_batch(
     wall_ms: int,
     decompressed_bytes_max: int,
 ) -> BatchHeader:
-    """Check a batch, correct its largest timestamp, return its header as it then is.
+    """Check a batch, correct its largest timestamp, and return the resulting header.
 
     Raises: Refused, RefusedRecords.
     """
@@ -130,7 +134,7 @@ def check_batch(
         )
     except InvalidRecords as error:
         raise RefusedRecords(ErrorCode.INVALID_RECORD, str(error), error.errors) from None
-    except UnsupportedVersion as error:  # a codec number that means nothing
+    except UnsupportedVersion as error:  # an undefined codec number
         raise Refused(ErrorCode.INVALID_RECORD, str(error)) from None
     except BadLength as error:
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
@@ -152,7 +156,7 @@ def check_batch(
 
 
 def _refuse_append_time(record_count: int) -> None:
-    """Only the broker says that a timestamp is its own.  Raises: RefusedRecords."""
+    """Refuse log-append-time: only the broker may set it.  Raises: RefusedRecords."""
     message = "a producer may not set the timestamp type to LogAppendTime"
     errors = [(index, message) for index in range(min(record_count, RECORD_ERRORS_MAX))]
     raise RefusedRecords(ErrorCode.INVALID_TIMESTAMP, message, errors)
@@ -174,7 +178,7 @@ def _check_producer(header: BatchHeader) -> None:
 def _check_timestamps(
     batch: memoryview, header: BatchHeader, earliest: int, latest: int, size_bytes_max: int
 ) -> None:
-    """Name the records whose timestamps are too far from now; a record without one (-1) passes."""
+    """Report records whose timestamps are too far from now; one without a timestamp (-1) passes."""
     errors = []
     for index, record in enumerate(iter_records(batch, header, size_bytes_max=size_bytes_max)):
         if record.timestamp != -1 and not earliest <= record.timestamp <= latest:

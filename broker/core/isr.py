@@ -1,4 +1,4 @@
-"""The in-sync set of one partition, as its leader knows it, and the change that is under way.
+"""The in-sync set of one partition, as its leader knows it, and the pending change to it.
 
     state          means                                   counts for        counts before
                                                            high watermark    an append
@@ -6,12 +6,12 @@
     PendingExpand  a follower is to join                   isr + joining     isr
     PendingShrink  followers are to leave                  isr               isr
 
-With acks=all min.insync.replicas are asked for twice: of those in the last column before an append,
-of those that count for the high watermark when it has passed the records.
+With acks=all, min.insync.replicas is checked twice: against the last column before an append, and
+against the set that counts for the high watermark when it has passed the records.
 
-A pending state becomes committed by the controller's answer to AlterPartition, or it goes back, or
-it stays until the next LeaderAndIsr (`outcome_of`). Until it is known what the controller has
-done, the high watermark must be right for both.
+The controller's answer to AlterPartition commits a pending state. Otherwise the state is reverted,
+or stays until the next LeaderAndIsr (`outcome_of`). Until it is known what the controller has done,
+the high watermark must be right for both sets.
 
 Source: PartitionState and handleAlterPartitionError of Kafka 3.9's Partition.
 """
@@ -23,47 +23,47 @@ from odradek.protocol.errors import ErrorCode
 
 
 class CommittedIsr(NamedTuple):
-    """Nothing is under way."""
+    """No change is pending."""
 
     isr: tuple[int, ...]
 
     @property
     def maximal(self) -> tuple[int, ...]:
-        """All that may be in sync as far as anybody knows."""
+        """All replicas that may be in sync, as far as is known."""
         return self.isr
 
 
 class PendingExpand(NamedTuple):
-    """A follower is to join; `isr` is what was last committed."""
+    """A follower is to join; `isr` is the last committed set."""
 
     isr: tuple[int, ...]
     joining: int
 
     @property
     def maximal(self) -> tuple[int, ...]:
-        """All that may be in sync as far as anybody knows."""
+        """All replicas that may be in sync, as far as is known."""
         return (*self.isr, self.joining)
 
     @property
     def proposed(self) -> tuple[int, ...]:
-        """The set that the controller is asked for."""
+        """The set that the leader requests from the controller."""
         return (*self.isr, self.joining)
 
 
 class PendingShrink(NamedTuple):
-    """Followers are to leave; `isr` is what was last committed."""
+    """Followers are to leave; `isr` is the last committed set."""
 
     isr: tuple[int, ...]
     leaving: tuple[int, ...]
 
     @property
     def maximal(self) -> tuple[int, ...]:
-        """All that may be in sync as far as anybody knows."""
+        """All replicas that may be in sync, as far as is known."""
         return self.isr
 
     @property
     def proposed(self) -> tuple[int, ...]:
-        """The set that the controller is asked for."""
+        """The set that the leader requests from the controller."""
         return tuple(replica for replica in self.isr if replica not in self.leaving)
 
 
@@ -80,12 +80,12 @@ class Proposal(NamedTuple):
 
     @property
     def isr(self) -> tuple[int, ...]:
-        """The set."""
+        """The proposed set."""
         return self.pending.proposed
 
 
 class Outcome(Enum):
-    """What a refused proposal comes to."""
+    """The outcome of a refused proposal."""
 
     REVERT = "back to what was last committed"
     WAIT = "pending until the next LeaderAndIsr"
@@ -105,5 +105,5 @@ _OUTCOMES: Final = {
 
 
 def outcome_of(code: int) -> Outcome:
-    """What an error code, for one partition, comes to; one that nobody knows is tried again."""
+    """The outcome of an error code for one partition; an unknown code is retried."""
     return _OUTCOMES.get(code, Outcome.RETRY)  # type: ignore[call-overload, no-any-return]

@@ -1,8 +1,8 @@
-"""What is done to a log at one time, and what must not begin meanwhile.
+"""The uses of a log at one time, and what they keep from starting.
 
-Threads know the files of a log by their names, and a job relies on those that it reads: `EXCLUDED`
-says which uses keep an act from beginning. An append is excluded by no thread, but by a cut that
-a crash could still undo.
+Threads access the files of a log by their names, and a job relies on those that it reads:
+`EXCLUDED` says which uses keep an act from starting. No thread excludes an append, but a cut that a
+crash could still undo does.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,33 +14,33 @@ from odradek.storage.log.log import Log
 
 
 class Use(Flag):
-    """What is done to a log."""
+    """Something that is being done to a log."""
 
     COMPACTS = auto()
     """A job compacts it."""
     SWAPS = auto()
     """A thread puts compacted segments in place of others."""
     EXPIRES = auto()
-    """A thread renames segments that retention removes, or notes a later log start."""
+    """A thread renames segments that retention removes, or records a later log start."""
     MOVES = auto()
-    """It is copied to another log directory."""
+    """It is being copied to another log directory."""
     CUT = auto()
-    """It was cut, and the cut is not safe on disk yet."""
+    """It was cut, and the cut is not durable yet."""
 
 
 NO_USE: Final = Use(0)
 
 
 class Act(Enum):
-    """What may begin with a log."""
+    """Something that may start on a log."""
 
     APPEND = auto()
     """To lead, or to fetch from a leader."""
     COMPACT = auto()
     RAISE_START = auto()
-    """To note a later log start, before segments are removed."""
+    """To record a later log start, before segments are removed."""
     REMOVE_SEGMENTS = auto()
-    """Of what lies before the log start."""
+    """To remove what lies before the log start."""
     TRUNCATE = auto()
     GIVE_UP = auto()
     """To delete the log, to set it aside or to copy it."""
@@ -57,21 +57,21 @@ EXCLUDED: Final[Mapping[Act, Use]] = {
 
 
 class LogUses:
-    """What is done to each log of a broker."""
+    """The uses of each log of a broker."""
 
     def __init__(self) -> None:
         self._of: dict[Log, Use] = {}
 
     def may(self, act: Act, log: Log) -> bool:
-        """Whether an act may begin now."""
+        """Whether an act may start now."""
         return not self._of.get(log, NO_USE) & EXCLUDED[act]
 
     def begin(self, log: Log, use: Use) -> None:
-        """From now on this is done to a log."""
+        """Note that a use of a log begins."""
         self._of[log] = self._of.get(log, NO_USE) | use
 
     def end(self, log: Log, use: Use) -> None:
-        """It is done no longer."""
+        """Note that a use of a log ends."""
         left = self._of.get(log, NO_USE) & ~use
         if left:
             self._of[log] = left
@@ -80,7 +80,7 @@ class LogUses:
 
     @contextmanager
     def during(self, log: Log, use: Use) -> Iterator[None]:
-        """It is done inside this."""
+        """Note a use for the duration of this context."""
         self.begin(log, use)
         try:
             yield
@@ -88,5 +88,5 @@ class LogUses:
             self.end(log, use)
 
     def having(self, use: Use) -> list[Log]:
-        """The logs to which this is done."""
+        """The logs that have this use."""
         return [log for log, uses in self._of.items() if use & uses] if self._of else []

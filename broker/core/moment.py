@@ -1,12 +1,12 @@
-"""The time at which something is asked, on both clocks."""
+"""The time of a request, on both clocks."""
 
 from typing import NamedTuple
 
 
 class Moment(NamedTuple):
-    """Now."""
+    """The current time."""
 
     now_ms: int
-    """Monotonic: for timers."""
+    """Monotonic, for timers."""
     wall_ms: int
-    """Since the Unix epoch: for what is written down."""
+    """Since the Unix epoch, for what is written to disk."""

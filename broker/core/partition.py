@@ -1,14 +1,14 @@
 """One replica of a partition on this broker: its leader, or a follower of it.
 
-The log holds the records; here is what leadership adds: who may append and read, how far consumers
-may read (the high watermark), which followers are in sync, and who is waiting for more. Nothing
-here waits: a waiter leaves a callback.
+The log holds the records. This module adds leadership: who may append and read, how far consumers
+may read (the high watermark), which followers are in sync, and who waits for more. Nothing here
+waits: a waiter leaves a callback.
 
-The high watermark is the smallest log end over all that are, or are about to be, in sync. It stays
-where it is while fewer than min.insync.replicas are in sync, and goes back only when the log is
-cut. A follower takes it from its leader.
+The high watermark is the smallest log end of all replicas that are in sync or about to be. It does
+not move while fewer than min.insync.replicas are in sync, and goes back only when the log is cut. A
+follower takes it from its leader.
 
-What leaders and followers have in common stands in `replica.py`.
+What leaders and followers have in common is in `replica.py`.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -47,27 +47,27 @@ class Partition(Replica):
         *,
         now_ms: int,
     ) -> None:
-        """`begin_flush` is called when an append is due; `flushed` is what it must come to."""
+        """`begin_flush` is called when an append is due; it must lead to a call of `flushed`."""
         super().__init__(log, config, state, begin_flush)
         self.node_id = node_id
         self.is_leader = False
         self.followers: dict[int, Follower] = {}
         """All other replicas, in the order of the assignment; empty unless this one leads."""
         self.in_sync: Isr = CommittedIsr(())
-        """What the leader knows of the in-sync set; `state.isr` is what is committed of it."""
+        """The leader's view of the in-sync set; `state.isr` is the committed set."""
         self.has_strangers = False
-        """Whether one is in sync that is no replica any more, as when a reassignment ends: it may
-        be elected yet, so the high watermark stays. In Kafka it does not."""
+        """Whether an in-sync broker is no longer a replica, as when a reassignment ends. It may
+        still be elected, so the high watermark does not move. In Kafka it does."""
         self.epoch_start_offset = 0
-        """Where the log ended when this broker became its leader in this epoch."""
+        """The log end when this broker became the leader in this epoch."""
         self._take(state, now_ms, is_new_epoch=True)
 
-    # Who leads.
+    # Leadership.
 
     def become(self, state: PartitionState, now_ms: int) -> bool:
-        """Take the controller's decision; False: it is older than what is known, and ignored.
+        """Apply the controller's decision; False: it is older than the known one, and ignored.
 
-        A leader notes the beginning of its epoch, whether anything will be written in it or not.
+        A leader records the start of its epoch even if nothing is written in it.
         Raises: DiskFull, LogDirFailed; then nothing has changed.
         """
         known = self.state
@@ -81,12 +81,12 @@ class Partition(Replica):
         leads = state.leader == self.node_id
         begins = leads and (is_new_epoch or not was_leader)
         if begins:
-            self.log.assign_leader_epoch(state.leader_epoch)  # may fail, so before all else
+            self.log.assign_leader_epoch(state.leader_epoch)  # may fail, so it comes first
         self.is_leader, self.state = leads, state
         if leads:
             if begins:
-                # In an epoch that was not heard of another may have led, and followers cut their
-                # logs for it. Kafka believes them to have what they had.
+                # Another broker may have led in an epoch that this one missed, and followers cut
+                # their logs for it. Kafka assumes that they still have what they had.
                 has_led_on = was_leader and state.leader_epoch == known.leader_epoch + 1
                 self._begin_epoch(now_ms, is_new_leader=not has_led_on)
             self._take_replicas(state.replicas)
@@ -122,7 +122,7 @@ class Partition(Replica):
         }
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Let a client pass that knows this leader epoch, or none (-1).
+        """Check that a client knows this leader epoch, or none (-1).
 
         Raises: Refused (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
         """
@@ -133,7 +133,7 @@ class Partition(Replica):
             )
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
-        """The same, if this broker leads.
+        """Check that this broker leads, and the client's epoch as in `check_epoch`.
 
         Raises: Refused (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
         """
@@ -146,7 +146,7 @@ class Partition(Replica):
     def append(self, batch: memoryview, header: BatchHeader, *, wall_ms: int) -> int:
         """Append a batch that has been checked; return its base offset.
 
-        It is kept once the high watermark has passed it: at once, or not.
+        It is committed once the high watermark has passed it: at once, or later.
         Raises: DiskFull, LogDirFailed.
         """
         log = self.log
@@ -162,30 +162,30 @@ class Partition(Replica):
 
     @property
     def min_isr(self) -> int:
-        """So many must be in sync; never more than there are replicas."""
+        """How many replicas must be in sync; never more than there are replicas."""
         return min(self.config.min_insync_replicas, len(self.followers) + 1)
 
     def check_enough_replicas(self) -> None:
-        """Let an append with acks=all pass.  Raises: Refused (NOT_ENOUGH_REPLICAS)."""
+        """Check that an append with acks=all is allowed.  Raises: Refused (NOT_ENOUGH_REPLICAS)."""
         if self.followers and len(self.in_sync.isr) < self.min_isr:
             raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS, None)
 
     @property
     def has_enough_replicas(self) -> bool:
-        """Whether what the high watermark has passed counts as kept by enough replicas."""
+        """Whether enough replicas have what the high watermark has passed."""
         return not self.followers or len(self.in_sync.maximal) >= self.min_isr
 
     def low_watermark(self, alive: Container[int]) -> int:
-        """Before this offset no living replica has records any more; -1 if one was not heard of."""
+        """No live replica has records before this offset; -1 if one has not reported yet."""
         starts = [f.log_start_offset for replica, f in self.followers.items() if replica in alive]
         return min([self.log.log_start_offset, *starts])
 
-    # Its followers.
+    # Followers.
 
     def check_follower(self, replica_id: int, current_leader_epoch: int) -> None:
-        """Let a broker pass that has a replica.
+        """Check that a broker has a replica.
 
-        One that has none as yet will have one in a later epoch, so it is to ask again.
+        A broker that has none yet will have one in a later epoch, so it must ask again.
         Raises: Refused (UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER).
         """
         if replica_id not in self.followers:
@@ -195,9 +195,9 @@ class Partition(Replica):
             )
 
     def follower_fetched(self, by: FetchingReplica, offset: int, log_start_offset: int) -> None:
-        """A follower (`check_follower`) has asked for what lies at `offset`: it has all before.
+        """Note that a follower (`check_follower`) fetches from `offset`: it has everything before.
 
-        If it may join the in-sync set this partition is noted in `by.proposed`.
+        If it may join the in-sync set, this partition is added to `by.proposed`.
         """
         log, follower = self.log, self.followers[by.replica_id]
         has_moved = offset != follower.log_end_offset
@@ -216,19 +216,20 @@ class Partition(Replica):
             self.wake()
 
     def must_tell(self, replica_id: int) -> bool:
-        """Whether a follower has records that it was not told to be committed."""
+        """Whether a follower has records that it does not know to be committed."""
         follower = self.followers.get(replica_id)
         return follower is not None and follower.lacks(self.log.high_watermark)
 
     def told(self, replica_id: int, high_watermark: int) -> None:
-        """This is what a follower is told to be committed."""
+        """Note that a follower is told this high watermark."""
         if replica_id in self.followers:
             self.followers[replica_id].told_high_watermark = high_watermark
 
     def wait_for_living(self, alive: Container[int]) -> None:
-        """Who was about to join and is gone does not keep the high watermark any more.
+        """Stop waiting for followers that are gone.
 
-        Nor does anybody who is gone keep the low watermark, so those who wait look again.
+        A follower that was about to join and is gone no longer holds back the high watermark. Nor
+        does a follower that is gone hold back the low watermark, so the waiters check again.
         """
         gone = [f for r, f in self.followers.items() if f.is_joining and r not in alive]
         for follower in gone:
@@ -248,7 +249,7 @@ class Partition(Replica):
     # The in-sync set.
 
     def shrink_isr(self, now_ms: int, lag_max_ms: int) -> bool:
-        """Look for followers that lag; whether there is a smaller set to be proposed."""
+        """Look for lagging followers; whether there is a smaller in-sync set to propose."""
         if not self.is_leader or not (self.followers or self.has_strangers):
             return False
         log_end_offset = self.log.log_end_offset
@@ -272,7 +273,7 @@ class Partition(Replica):
 
     @property
     def proposal(self) -> Proposal | None:
-        """What the controller is to be asked for."""
+        """The set to request from the controller."""
         pending = self.in_sync
         if isinstance(pending, CommittedIsr):
             return None
@@ -281,9 +282,9 @@ class Partition(Replica):
     def isr_altered(
         self, proposal: Proposal, isr: Sequence[int], leader_epoch: int, partition_epoch: int
     ) -> None:
-        """The controller has answered with the set that counts now.
+        """Take the set that the controller has answered with.
 
-        An answer about another epoch, or to what is not proposed any more, says nothing.
+        An answer for another epoch, or to an outdated proposal, is ignored.
         """
         state = self.state
         if (
@@ -304,17 +305,17 @@ class Partition(Replica):
             self.wake()
 
     def isr_refused(self, proposal: Proposal, code: int) -> bool:
-        """The controller has refused; whether to propose the same again."""
+        """Handle the controller's refusal; whether to propose the same set again."""
         if self.in_sync is not proposal.pending:
             return False
         outcome = outcome_of(code)
         if outcome is Outcome.REVERT:
             self.in_sync = CommittedIsr(proposal.pending.isr)
-            self._advance_high_watermark()  # who was to join may have gone before this came
+            self._advance_high_watermark()  # the follower that was to join may be gone already
         return outcome is Outcome.RETRY
 
     def flushed(self, now_ms: int) -> None:
-        """A flush of the log has ended."""
+        """Note that a flush of the log has ended."""
         self.flushed_ms = now_ms
         if self.is_leader:
             self._advance_high_watermark()
@@ -332,7 +333,7 @@ class Partition(Replica):
                 self.waiters.wake()
 
     def _replicated(self, offset: int) -> int:
-        """Up to where, at most `offset`, all have the log that are or will be in sync."""
+        """The end, up to `offset`, of what all replicas that are or will be in sync have."""
         followers, in_sync = self.followers, self.in_sync
         in_sync_count = len(in_sync.isr)
         if in_sync_count <= len(followers) and in_sync_count < self.min_isr:

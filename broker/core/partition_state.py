@@ -6,7 +6,7 @@ NO_LEADER: Final = -1
 LEADER_IS_DELETED: Final = -2
 """The leader, in UpdateMetadata, of a partition whose topic is being deleted."""
 REPLICAS_MAX: Final = 1000
-"""Of one partition; anybody may claim that there are more, in a control request or in the store."""
+"""The most replicas of one partition; a control request or the store could claim more."""
 
 TopicPartition = tuple[str, int]
 
@@ -28,19 +28,19 @@ class PartitionState(NamedTuple):
     partition_epoch: int
     controller_epoch: int
     offline_replicas: tuple[int, ...] = ()
-    """Brokers that are down, or have lost the log directory with their replica."""
+    """Brokers that are down, or have lost the log directory that holds their replica."""
     is_new: bool = False
-    """In LeaderAndIsr: the receiver has never had this replica; its log may be made."""
+    """In LeaderAndIsr: the receiver has never had this replica, so it may create the log."""
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
-    """Of a reassignment under way; both are among `replicas`."""
+    """The replicas that a pending reassignment adds or removes; both are among `replicas`."""
     is_recovering: bool = False
     """The leader was elected uncleanly, and the in-sync replicas have not changed since."""
 
     is_loss_accepted: bool = False
-    """In LeaderAndIsr of Odradek's controllers: lead, even if committed records are lost by it."""
+    """In LeaderAndIsr from Odradek's controllers: lead, even if that loses committed records."""
 
     @property
     def key(self) -> TopicPartition:
-        """Which partition."""
+        """The topic and partition."""
         return self.topic, self.partition

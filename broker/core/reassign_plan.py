@@ -1,9 +1,9 @@
-"""Which replicas to move so that brokers can go, be replaced, or share topics evenly.
+"""Which replicas to move so that brokers can leave, be replaced, or share topics evenly.
 
-A plan moves as few replicas as its purpose needs: a replica takes the very place of the one that it
-replaces, so what led by preference is led by preference from its new broker, and all others stay.
-A place is filled from a rack that the partition has no replica in, as far as there are any, and
-then by the broker that holds the fewest replicas.
+A plan moves as few replicas as its purpose needs. A replica takes the exact place of the one that
+it replaces, so a preferred leader stays one on its new broker, and all others stay. A place is
+filled from a rack in which the partition has no replica, if there is one, and then by the broker
+that holds the fewest replicas.
 
 Racks count only if every live broker names one, as when replicas are assigned.
 """
@@ -19,7 +19,7 @@ Assignments = Mapping[TopicPartition, Sequence[int]]
 
 
 class PlanImpossible(Exception):
-    """There is no place for a replica; one sentence."""
+    """There is no place for a replica; the message is one sentence."""
 
 
 class Plan(NamedTuple):
@@ -27,18 +27,18 @@ class Plan(NamedTuple):
 
     replicas: dict[TopicPartition, tuple[int, ...]]
     fewer_racks: list[TopicPartition]
-    """Partitions whose replicas will stand in fewer racks than now."""
+    """Partitions whose replicas will be in fewer racks than now."""
 
 
 class Link(NamedTuple):
-    """Who copies to whom: from a partition's leader (-1: it has none) to a new replica."""
+    """The brokers of a copy: from a partition's leader (-1: it has none) to a new replica."""
 
     source: int
     target: int
 
 
 class Copies(NamedTuple):
-    """What goes over one link."""
+    """What is copied over one link."""
 
     replica_count: int
     size_bytes: int
@@ -47,7 +47,7 @@ class Copies(NamedTuple):
 def drain(
     assignments: Assignments, brokers: Iterable[BrokerRack], leaving: Collection[int]
 ) -> Plan:
-    """Let `leaving` hold nothing any more; each of their replicas moves to another live broker.
+    """Empty the brokers in `leaving`: each of their replicas moves to another live broker.
 
     Raises: PlanImpossible.
     """
@@ -59,9 +59,9 @@ def drain(
 def replace(
     assignments: Assignments, brokers: Iterable[BrokerRack], replaced: Mapping[int, int]
 ) -> Plan:
-    """Let new brokers take over from old ones, which may be down: old -> new.
+    """Replace old brokers, which may be down, with new ones: old -> new.
 
-    Where the new one holds a replica already, the old one's goes to another live broker.
+    If the new broker already holds a replica, the old one's moves to another live broker.
     Raises: PlanImpossible.
     """
     layout = _Layout(assignments, brokers)
@@ -81,7 +81,7 @@ def replace(
 def spread(
     assignments: Assignments, brokers: Iterable[BrokerRack], targets: Collection[int]
 ) -> Plan:
-    """Let partitions lie on `targets` only, which share them as evenly as single moves can.
+    """Place partitions on `targets` only, as evenly as single moves can achieve.
 
     Raises: PlanImpossible.
     """
@@ -90,7 +90,7 @@ def spread(
         raise PlanImpossible(f"broker {missing[0]} is not alive")
     layout.vacate(set(layout.load) - set(targets), set(targets))
     while layout.even_out(sorted(targets)):
-        pass  # what has moved may let more move
+        pass  # a move may make further moves possible
     return layout.plan()
 
 
@@ -100,7 +100,7 @@ def copies(
     leaders: Mapping[TopicPartition, int],
     size_bytes: Mapping[TopicPartition, int],
 ) -> dict[Link, Copies]:
-    """What a plan has copied over each link; `size_bytes` of one replica of each partition."""
+    """What a plan copies over each link; `size_bytes` of one replica of each partition."""
     links: dict[Link, Copies] = {}
     for key, replicas in plan.replicas.items():
         for target in replicas:
@@ -112,7 +112,7 @@ def copies(
 
 
 class _Layout:
-    """Replicas that are moved one by one, and what each broker holds of them."""
+    """Replicas that are moved one by one, and the number that each broker holds."""
 
     def __init__(self, assignments: Assignments, brokers: Iterable[BrokerRack]) -> None:
         racks = {broker.broker_id: broker.rack for broker in brokers}
@@ -124,7 +124,7 @@ class _Layout:
         self.leads = Counter(replicas[0] for replicas in self.replicas.values() if replicas)
 
     def move(self, key: TopicPartition, old: int, new: int) -> None:
-        """Put one replica into the place of another."""
+        """Replace one replica with another."""
         replicas = self.replicas[key]
         place = replicas.index(old)
         replicas[place] = new
@@ -162,9 +162,10 @@ class _Layout:
         return min(free, key=cost)
 
     def even_out(self, targets: Sequence[int]) -> bool:
-        """Move replicas from those that hold too many to those that hold too few.
+        """Move replicas from brokers that hold too many to brokers that hold too few.
 
-        Whether any was moved.  It ends: every move brings the two brokers nearer to each other.
+        Whether any was moved.  It terminates: every move brings the two brokers closer to each
+        other.
         """
         has_moved = False
         share, rest = divmod(sum(self.load[broker] for broker in targets), len(targets))
@@ -186,7 +187,7 @@ class _Layout:
         return has_moved
 
     def _give(self, key: TopicPartition, giver: int, due: Mapping[int, int]) -> bool:
-        """Move one replica away, if there is somebody who lacks it and no rack is lost by it."""
+        """Move one replica away, if some broker lacks it and no rack is lost by that."""
         replicas = self.replicas[key]
         rack_count = self._rack_count(replicas)
         lacking = [b for b in due if self.load[b] < due[b] and b not in replicas]
@@ -201,7 +202,7 @@ class _Layout:
         return len({self._racks[replica] for replica in replicas if replica in self._racks})
 
     def plan(self) -> Plan:
-        """What differs from the beginning."""
+        """The differences from the initial layout."""
         changed = {
             key: tuple(replicas)
             for key, replicas in self.replicas.items()

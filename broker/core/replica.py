@@ -1,7 +1,8 @@
-"""One replica on this broker, whoever leads: its log, who waits for it, what it owes the disk.
+"""One replica on this broker, leader or follower: its log, its waiters, its pending flush.
 
-With `flush.messages` an append that brings so many records that are not durable is *due*: nothing
-is answered from there on, and the high watermark stays, until an fsync has passed it.
+With `flush.messages`, an append that brings the number of records that are not durable to that many
+is *due*: nothing is answered from there on, and the high watermark does not move, until an fsync
+has passed it.
 """
 
 from collections.abc import Callable
@@ -44,16 +45,16 @@ class Replica:
         state: PartitionState,
         begin_flush: Callable[[Self], None],
     ) -> None:
-        """`begin_flush` is called when an append is due; `flushed` is what it must come to."""
+        """`begin_flush` is called when an append is due; it must lead to a call of `flushed`."""
         self.log = log
         self.configure(config)
         self.state = state
         self.waiters = Waiters()
-        """Told when the high watermark has moved, or the partition's role has changed."""
+        """Called when the high watermark has moved, or the partition's role has changed."""
         self.end_waiters = Waiters()
-        """Told when the log end has moved, or the partition's role has changed."""
+        """Called when the log end has moved, or the partition's role has changed."""
         self.flush_due = 0
-        """Up to this offset the log has to be durable before anything more is answered."""
+        """The offset up to which the log must be durable before anything more is answered."""
         self._due_in = log, log.generation
         self.flushed_ms = 0
         """When the last flush ended."""
@@ -65,18 +66,18 @@ class Replica:
         self.log.config = config.log_config
 
     def go_on_in(self, copy: Log) -> None:
-        """Use a copy of the log from now on; it owes the disk what the log does."""
+        """Switch to a copy of the log; the copy takes over the log's pending flush."""
         if self.awaits_flush:
             self._due_in = copy, copy.generation
         self.log = copy
         self.configure(self.config)
 
-    # What a follower does.
+    # Following.
 
     def append_fetched(
         self, batches: memoryview, *, wall_ms: int, gaps_before: int = INT64_MAX
     ) -> Appended:
-        """Append some of what the leader sent, byte for byte; nothing of a later epoch than its.
+        """Append part of what the leader sent, byte for byte; nothing later than its leader epoch.
 
         Raises: CorruptLog, MalformedMessage, DiskFull, LogDirFailed.
         """
@@ -90,14 +91,14 @@ class Replica:
                 gaps_before=gaps_before,
             )
         finally:
-            self._note_fetched()  # what came before a bad batch is kept
+            self._note_fetched()  # the batches before a bad one are kept
 
     def stage_fetched(self, batches: memoryview) -> Staged | None:
-        """What is much of that, for a thread to write; None: it is not.  Raises: LogDirFailed."""
+        """Stage a large answer for a thread to write; None: it is small.  Raises: LogDirFailed."""
         return self.log.stage(batches, epoch_max=self.state.leader_epoch)
 
     def append_staged(self, staged: Staged, *, wall_ms: int) -> Appended:
-        """Append what was staged; raises as `append_fetched`."""
+        """Append what was staged; raises the same as `append_fetched`."""
         try:
             return self.log.append_staged(staged, wall_ms=wall_ms)
         finally:
@@ -109,7 +110,7 @@ class Replica:
             self._note_due()
 
     def take_offsets(self, high_watermark: int, log_start_offset: int) -> None:
-        """Go with the leader's high watermark and log start, as far as the own log goes."""
+        """Take the leader's high watermark and log start, as far as the own log reaches."""
         log = self.log
         readable_end = log.high_watermark
         log.high_watermark = high_watermark
@@ -122,7 +123,7 @@ class Replica:
 
     @property
     def awaits_flush(self) -> bool:
-        """Whether an append is due, unless the log was cut since."""
+        """Whether an append is due, unless the log has been cut since."""
         log = self.log
         if self.flush_due <= log.recovery_point:
             return False
@@ -140,12 +141,12 @@ class Replica:
         )
 
     def wake(self) -> None:
-        """Something that a waiter may wait for has happened."""
+        """Wake the waiters."""
         self.waiters.wake()
         self.end_waiters.wake()
 
     def _note_due(self: Self) -> None:
-        """So many records are not durable; those that a flush is under way for do not count."""
+        """Mark an append as due if too many records are not durable, except those being flushed."""
         log = self.log
         flush_end = self.flush_due if self.awaits_flush else log.recovery_point
         if log.log_end_offset - flush_end >= self.config.flush_messages:

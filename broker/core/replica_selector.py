@@ -1,6 +1,7 @@
-"""Which replica a consumer had best read from (KIP-392).
+"""Which replica a consumer should read from (KIP-392).
 
-The leader offers those in sync that hold the offset; a selector picks one of them, or the leader.
+The leader offers the in-sync replicas that hold the offset; a selector picks one of them, or the
+leader.
 
 Source: ReplicaManager.findPreferredReadReplica and RackAwareReplicaSelector of Kafka 3.9.2.
 """
@@ -19,18 +20,18 @@ class ReplicaView(NamedTuple):
     rack: str | None
     log_end_offset: int
     lag_ms: int
-    """Since it was last known to hold all that the leader had."""
+    """The time since it was last known to have everything that the leader had."""
 
 
 Selector = Callable[[str, ReplicaView, Sequence[ReplicaView]], ReplicaView]
-"""Pick for a client's rack: the leader, or one of its followers."""
+"""Picks for a client's rack: the leader, or one of its followers."""
 
 Racks = Mapping[int, str | None]
-"""Of the brokers that the client can reach now."""
+"""The racks of the brokers that the client can reach now."""
 
 
 def select_in_rack(rack: str, leader: ReplicaView, followers: Sequence[ReplicaView]) -> ReplicaView:
-    """One in the client's rack: the leader if it is there, else the most caught up."""
+    """A replica in the client's rack: the leader if it is there, else the most caught-up one."""
     near = [follower for follower in followers if follower.rack == rack]
     if not rack or not near or leader.rack == rack:
         return leader
@@ -42,13 +43,13 @@ def _caught_up(view: ReplicaView) -> tuple[int, int, int]:
 
 
 SELECTORS: Final[Mapping[str, Selector]] = {RACK_AWARE_SELECTOR: select_in_rack}
-"""By the values of replica.selector.class."""
+"""The selectors by value of replica.selector.class."""
 
 
 def preferred_replica(
     partition: Partition, offset: int, selector: Selector, rack: str, racks: Racks, *, now_ms: int
 ) -> int | None:
-    """The follower to which a client that wants to read at `offset` is sent, if to any."""
+    """The follower that a client should read from at `offset`, if there is one."""
     if not partition.is_leader:
         return None
     leader_id, log_end_offset = partition.node_id, partition.log.log_end_offset

@@ -1,7 +1,7 @@
 """What a replica of this broker may do, as one status that events change.
 
 A status says whether the replica is here, and whether it has declined to lead. `AFTER` and
-`CLAIM_AFTER` are the whole machine: an event that they do not name leaves a status as it is.
+`CLAIM_AFTER` are the whole state machine: an event that they do not list leaves a status as it is.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,21 +15,21 @@ class Presence(Enum):
     """Whether a replica is here."""
 
     ABSENT = auto()
-    """No role was given to it yet, or it was deleted."""
+    """It has no role yet, or it was deleted."""
     SERVED = auto()
-    """Its log is open; it leads, follows, or waits for a leader that is alive."""
+    """Its log is open; it leads, follows, or waits for a live leader."""
     UNMADE = auto()
-    """Its log can't be made, or can't be read."""
+    """Its log can't be created, or can't be read."""
     GIVEN_UP = auto()
-    """Its log is damaged and served no longer: another replica is to lead."""
+    """Its log is damaged and no longer served: another replica must lead."""
     UNDELETED = auto()
     """It was to be deleted, but the disk has no room for the new name of its directory."""
     OFFLINE = auto()
-    """It lies in a log directory that has failed, or may lie in one. The next start ends this."""
+    """It is in a log directory that has failed, or may be in one, until the next start."""
 
 
 class Claim(Enum):
-    """Whether a replica has declined to lead, and why. The controller takes it for offline then."""
+    """Whether a replica has declined to lead, and why. The controller then takes it as offline."""
 
     NONE = auto()
     REFUSED = auto()
@@ -37,18 +37,18 @@ class Claim(Enum):
     CEDED = auto()
     """It is suspect, and another replica in sync can lead: so until it takes a role."""
     WAITING = auto()
-    """It is suspect, and the last one in sync."""
+    """It is suspect, and the last in-sync replica."""
 
 
 class Event(Enum):
     """What happens to a replica."""
 
     SERVE = auto()
-    """Its log was found, or made."""
+    """Its log was found, or created."""
     STOP = auto()
-    """It is served no longer."""
+    """It is no longer served."""
     LACK_LOG = auto()
-    """Its log could not be made or read."""
+    """Its log could not be created or read."""
     GIVE_UP = auto()
     """Its log is damaged, and another replica can lead."""
     FAIL_DIR = auto()
@@ -58,17 +58,17 @@ class Event(Enum):
     REFUSE = auto()
     """It can't lead: the disk is full."""
     CEDE = auto()
-    """It does not lead, as another replica can."""
+    """It does not lead, because another replica can."""
     WAIT = auto()
-    """It does not lead, though no other replica can."""
+    """It does not lead, although no other replica can."""
     ASK = auto()
-    """The controller is asked to say again what became impossible on a full disk."""
+    """The controller is asked to repeat what a full disk has prevented."""
     DELETE = auto()
     """Its log was deleted."""
     KEEP_NAME = auto()
-    """The directory of its log could not be renamed, which a deletion begins with."""
+    """The directory of its log could not be renamed, which is the first step of a deletion."""
     CLEAR = auto()
-    """It is not suspect any more, or may lead although it is."""
+    """It is no longer suspect, or may lead although it is."""
 
 
 _HERE: Final = tuple(one for one in Presence if one is not Presence.OFFLINE)
@@ -99,13 +99,13 @@ CLAIM_AFTER: Final[Mapping[Event, Mapping[Claim, Claim]]] = {
 
 
 class ReplicaStatus(NamedTuple):
-    """Of one replica."""
+    """The status of one replica."""
 
     presence: Presence = Presence.ABSENT
     claim: Claim = Claim.NONE
 
     def after(self, event: Event) -> "ReplicaStatus":
-        """The status that an event leads to."""
+        """The status after an event."""
         presence, claim = AFTER.get(event, {}), CLAIM_AFTER.get(event, {})
         return ReplicaStatus(
             presence.get(self.presence, self.presence), claim.get(self.claim, self.claim)
@@ -113,7 +113,7 @@ class ReplicaStatus(NamedTuple):
 
     @property
     def is_failed(self) -> bool:
-        """Whether clients that ask for the replica are answered KAFKA_STORAGE_ERROR."""
+        """Whether clients that ask for the replica get KAFKA_STORAGE_ERROR."""
         return self.presence in (Presence.UNMADE, Presence.OFFLINE)
 
 
@@ -130,7 +130,7 @@ class ReplicaStatuses:
         return self._of.get(key, UNKNOWN)
 
     def note(self, key: TopicPartition, event: Event) -> ReplicaStatus:
-        """Something has happened to a replica; its status after that."""
+        """Apply an event to a replica; its status after that."""
         status = self._of.get(key, UNKNOWN).after(event)
         if status == UNKNOWN:
             self._of.pop(key, None)
@@ -139,7 +139,7 @@ class ReplicaStatuses:
         return status
 
     def where(self, *states: Presence | Claim) -> Iterator[TopicPartition]:
-        """The replicas in one of these states, as of now."""
+        """The replicas that are in one of these states now."""
         for key, status in list(self._of.items()):
             if status.presence in states or status.claim in states:
                 yield key

@@ -1,8 +1,8 @@
 """How fast replicas may be copied: a rate over sliding samples, and whether it is exceeded.
 
-Source: ReplicationQuotaManager, SimpleRate and SampledStat of Kafka 3.9.2.  A copy is let through
-as long as the rate lies at or below its bound, however large it is; what it was counts afterwards.
-So a burst goes first, and the average is kept over the samples.
+Source: ReplicationQuotaManager, SimpleRate and SampledStat of Kafka 3.9.2.  A copy of any size is
+allowed while the rate is at or below its bound; its size is counted afterwards. So a burst is
+allowed first, and the average holds over the samples.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class _Sample:
 
 
 class SampledRate:
-    """Bytes a second, over the last few samples and the one that is being filled."""
+    """Bytes per second, over the last few samples and the current one."""
 
     __slots__ = ("_current", "_samples", "_samples_max", "_window_ms")
 
@@ -33,7 +33,7 @@ class SampledRate:
         self._current = 0
 
     def record(self, size_bytes: int, now_ms: int) -> None:
-        """So much has passed."""
+        """Count bytes that were copied."""
         sample = self._begun(now_ms)
         if now_ms - sample.start_ms >= self._window_ms:
             sample = self._advance(now_ms)
@@ -41,7 +41,7 @@ class SampledRate:
         sample.last_ms = now_ms
 
     def measure(self, now_ms: int) -> float:
-        """The rate; since the oldest sample began, but over one sample's length at least."""
+        """The rate since the oldest sample began, over at least the length of one sample."""
         self._begun(now_ms)
         kept_ms = self._samples_max * self._window_ms
         for sample in self._samples:
@@ -66,7 +66,7 @@ class SampledRate:
 
 
 class ReplicationQuota:
-    """A rate and its bound, which may change at any time; None: there is none."""
+    """A rate and its bound, which may change at any time; None: there is no bound."""
 
     __slots__ = ("_bound", "_rate")
 
@@ -75,7 +75,7 @@ class ReplicationQuota:
         self._bound = bound
 
     def record(self, size_bytes: int, now_ms: int) -> None:
-        """So much has been copied."""
+        """Count bytes that were copied."""
         self._rate.record(size_bytes, now_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
@@ -85,12 +85,12 @@ class ReplicationQuota:
 
 
 def leader_is_throttled(partition: Partition) -> bool:
-    """Whether what this broker, as its leader, sends of a partition counts."""
+    """Whether what this broker, as the leader, sends of a partition counts against the quota."""
     key = partition.log.partition, partition.node_id
     return key in partition.config.throttled_leaders
 
 
 def follower_is_throttled(partition: Partition) -> bool:
-    """Whether what this broker, as a follower, fetches of a partition counts."""
+    """Whether what this broker, as a follower, fetches of a partition counts against the quota."""
     key = partition.log.partition, partition.node_id
     return key in partition.config.throttled_followers

@@ -1,4 +1,4 @@
-"""Which roles a broker takes on, and which replicas it stops, when the controller says so.
+"""Which roles a broker takes, and which replicas it stops, when the controller says so.
 
 Source: the order of the checks in ReplicaManager of Apache Kafka 3.9.2.
 """
@@ -22,10 +22,10 @@ def judge_role(
     current: PartitionState | None,
     topic_id: bytes | None,
 ) -> ErrorCode | None:
-    """What to answer to one partition of a LeaderAndIsr; None: take the role on.
+    """The answer to one partition of a LeaderAndIsr; None: take the role.
 
-    `current` is what was said last. `topic_id` is that of the log, None if it has none. NONE means
-    that nothing changes, but for a topic id that the log does not have yet.
+    `current` is the last known state. `topic_id` is that of the log, None if it has none. NONE
+    means that nothing changes, except that the log may get a topic id that it does not have yet.
     """
     if not is_topic_name(asked.topic) or asked.partition < 0:  # a directory is named after them
         return ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -48,7 +48,7 @@ def judge_role(
 
 
 def judge_stop(leader_epoch: int, current: PartitionState | None) -> ErrorCode:
-    """What to answer to one replica of a StopReplica: NONE if it is to be stopped."""
+    """The answer to one replica of a StopReplica: NONE if it is to be stopped."""
     unchecked = leader_epoch in (LEADER_EPOCH_DELETED, LEADER_EPOCH_UNKNOWN)
     if unchecked or current is None or leader_epoch >= current.leader_epoch:
         return ErrorCode.NONE
@@ -56,7 +56,7 @@ def judge_stop(leader_epoch: int, current: PartitionState | None) -> ErrorCode:
 
 
 def without_role(state: PartitionState) -> PartitionState:
-    """A replica that is there, but whose leader can't be followed yet: any epoch is news to it."""
+    """A replica that exists, but whose leader can't be followed yet: any epoch is newer."""
     return state._replace(
         leader=NO_LEADER, leader_epoch=UNKNOWN_EPOCH, isr=(), partition_epoch=UNKNOWN_EPOCH
     )

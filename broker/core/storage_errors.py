@@ -1,4 +1,4 @@
-"""What storage says no with, as Kafka's error codes: the one place that translates."""
+"""Maps storage errors to Kafka's error codes; no other module does."""
 
 from typing import Final
 
@@ -23,7 +23,7 @@ _CODES: Final[dict[type[StorageError], ErrorCode]] = {
 
 
 def code_of(error: StorageError) -> ErrorCode:
-    """The code with which a client hears of it."""
+    """The error code that a client gets."""
     if isinstance(error, ProducerError):
         return error.code
     for kind in type(error).__mro__:

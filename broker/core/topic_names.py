@@ -1,7 +1,7 @@
 """Kafka's rules for topic names, and the internal topics.
 
-Kafka names metrics after topics and turns every '.' into '_' there; two topics that differ only in
-these would be one metric, so the second is refused when it is created.
+Kafka names metrics after topics and turns every '.' into '_' there. Two topics that differ only in
+these would share a metric, so the creation of the second one is refused.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
 
-TOPIC_NAME_LENGTH_MAX: Final = 249  # "-", a partition number and a suffix must fit into 255 too
+TOPIC_NAME_LENGTH_MAX: Final = 249  # "-", a partition number and a suffix must also fit into 255
 
 GROUP_OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
@@ -20,7 +20,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: str) -> None:
-    """Let a legal name pass.
+    """Check that a topic name is legal.
 
     Raises: Refused with INVALID_TOPIC_EXCEPTION.
     """
@@ -30,7 +30,7 @@ def check_topic_name(name: str) -> None:
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether `check_topic_name` would let it pass."""
+    """Whether `check_topic_name` accepts it."""
     return _fault(name) is None
 
 
@@ -47,19 +47,20 @@ def _fault(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """What two topics must not share: the name with each '.' read as '_'."""
+    """The key that no two topics may share: the name with each '.' replaced by '_'."""
     return name.replace(".", "_")
 
 
 def may_collide(name: str) -> bool:
-    """Whether another name could share its collision key."""
+    """Whether another name could have the same collision key."""
     return "." in name or "_" in name
 
 
 def check_collision(name: str, topics: Iterable[str]) -> None:
-    """Let a new topic pass that shares its collision key with none of `topics`.
+    """Check that a new topic shares its collision key with none of `topics`.
 
-    A topic of this very name does not count: that is TOPIC_ALREADY_EXISTS, the caller's business.
+    A topic with the same name does not count: that is TOPIC_ALREADY_EXISTS, which the caller
+    handles.
 
     Raises: Refused with INVALID_TOPIC_EXCEPTION.
     """

@@ -1,4 +1,4 @@
-"""Where a follower cuts its log when the leader says that the two part (KIP-101, KIP-279, KIP-595).
+"""Where a follower cuts its log when the leader reports divergence (KIP-101, KIP-279, KIP-595).
 
 Source: getOffsetTruncationState of Kafka 3.9's AbstractFetcherThread.
 """
@@ -8,11 +8,11 @@ from odradek.storage.log.log import Log
 
 
 def truncation_offset(log: Log, epoch: int, end_offset: int) -> int:
-    """Cut the log to this end; the leader has `epoch` up to `end_offset`, and none after it that
-    this log shares.
+    """The offset to cut the log to.
 
-    If the epoch is unknown here the cut only takes away what is later than it: the next answer
-    names an earlier one.
+    The leader has `epoch` up to `end_offset`, and no later epoch that this log shares. If this log
+    does not have the epoch, the cut removes only later epochs: the next answer names an earlier
+    one.
     """
     log_end_offset = log.log_end_offset
     own_epoch, own_end_offset = log.end_offset_for_epoch(epoch)

@@ -1,4 +1,4 @@
-"""Who waits for something to happen leaves a callback."""
+"""A waiter for an event leaves a callback."""
 
 from collections.abc import Callable
 
@@ -6,21 +6,22 @@ Waiter = Callable[[], None]
 
 
 class Waiters(dict[Waiter, None]):
-    """Callbacks, told in the order in which they came: that of a set changes from run to run."""
+    """Callbacks, called in the order in which they were added; a set's order changes from run to
+    run."""
 
     __slots__ = ()
 
     def add(self, waiter: Waiter) -> None:
-        """Tell it until it is discarded."""
+        """Call it until it is discarded."""
         self[waiter] = None
 
     def discard(self, waiter: Waiter) -> None:
-        """Tell it no more, if it was told at all."""
+        """Stop calling it, if it was added at all."""
         self.pop(waiter, None)
 
     def wake(self) -> None:
-        """Tell all of them."""
+        """Call all of them."""
         for waiter in list(self):
-            # One that was told may append, and so wake the others, who then may wait no longer.
+            # A callback may append, and so wake others, which may then no longer be waiting.
             if waiter in self:
                 waiter()

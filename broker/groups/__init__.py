@@ -1,1 +1,1 @@
-"""The coordinator of groups: the partitions of __consumer_offsets that this broker leads."""
+"""The group coordinator: the partitions of __consumer_offsets that this broker leads."""

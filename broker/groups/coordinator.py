@@ -1,7 +1,7 @@
 """The coordinator of the groups whose partitions of `__consumer_offsets` this broker leads.
 
-Here is which partition, and so which broker, a group belongs to, and the shards that this broker
-leads. What goes on in a shard, and all that it takes, is imported when there is one to lead.
+This module knows which partition, and so which broker, a group belongs to, and the shards that this
+broker leads. The code of a shard, and all that it needs, is imported when there is one to lead.
 """
 
 import asyncio
@@ -46,19 +46,19 @@ T = TypeVar("T")
 
 
 def caller_of(call: Call) -> Caller:
-    """Who asks, as groups keep it."""
+    """The client of a request, in the form that groups keep."""
     return Caller(call.client_id or "", f"/{call.client.host}", call.version)
 
 
 class MetadataTopics:
-    """The broker's metadata, as the machines look at it."""
+    """The broker's metadata, in the form that the machines use."""
 
     def __init__(self, metadata: MetadataCache) -> None:
         self._metadata = metadata
 
     @property
     def version(self) -> int:
-        """Rises with every change."""
+        """Increases with every change."""
         return self._metadata.version
 
     def get(self, name: str) -> TopicImage | None:
@@ -97,10 +97,10 @@ class GroupCoordinator:
         self._partitions = GroupPartitions(local.metadata, session)
         self._counting: asyncio.Task[None] | None = None
 
-    # Where a group is.
+    # Finding a group.
 
     async def coordinator_of(self, group_id: str) -> BrokerInfo:
-        """The broker that leads the group's partition; its topic is made if there is none yet.
+        """The broker that leads the group's partition; creates the topic if it does not exist.
 
         Raises: Refused (COORDINATOR_NOT_AVAILABLE).
         """
@@ -127,7 +127,7 @@ class GroupCoordinator:
         return broker
 
     async def create_topic(self, *, timeout_ms: int) -> None:
-        """Make the topic of the groups, unless it is there.  Raises: Refused."""
+        """Create the topic of the groups, unless it exists.  Raises: Refused."""
         config = self._local.config
         await self._administration.create_if_absent(
             GROUP_OFFSETS_TOPIC,
@@ -147,7 +147,7 @@ class GroupCoordinator:
             self._shortage_silent_until_ms = now_ms + SHORTAGE_SILENCE_MS
             logger.error("no groups topic=%s reason=%s", GROUP_OFFSETS_TOPIC, refused.message)
 
-    # Asking.
+    # Requests.
 
     def ask(
         self,
@@ -157,10 +157,9 @@ class GroupCoordinator:
         call: Call,
         refused: Callable[[ErrorCode], Message],
     ) -> Message | asyncio.Future[Message]:
-        """Let the group's shard decide (`decide`, a method of it); the answer, or what it will
-        come by.
+        """Let the group's shard decide with its method `decide`; the answer, or a future for it.
 
-        `refused` makes the answer if there is no such shard here, or not yet.
+        `refused` creates the answer if there is no such shard here, or not yet.
         """
         try:
             led = self._led_of(group_id)
@@ -188,19 +187,19 @@ class GroupCoordinator:
         return led
 
     def shards(self) -> Iterator["Shard"]:
-        """All that are loaded."""
+        """All loaded shards."""
         return (led.machine for led in self._loaded())
 
     @property
     def is_loading(self) -> bool:
-        """Whether some groups are not there yet."""
+        """Whether some groups are not loaded yet."""
         return any(led.is_loading for led in self._led.values())
 
     def _loaded(self) -> list["LedShard"]:
         return [led for led in self._led.values() if not led.is_loading]
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether a member may join that says this much of itself."""
+        """Whether there is room for a new member whose description has this size."""
         kept_bytes = sum([led.machine.metadata_bytes for led in self._led.values()])
         return kept_bytes + size_bytes <= self._local.config.odradek_group_metadata_bytes_max
 
@@ -235,7 +234,7 @@ class GroupCoordinator:
         self._tasks.spawn(self._load(led), f"load {GROUP_OFFSETS_TOPIC}-{number}")
 
     def _begin_to_count(self) -> asyncio.Task[None]:
-        """Learn how many partitions there are, once for all that wait for it."""
+        """Find the number of partitions, once for all waiting tasks."""
         if self._counting is None or self._counting.done():
             self._counting = self._tasks.spawn(self._count(), f"count {GROUP_OFFSETS_TOPIC}")
         return self._counting
@@ -276,7 +275,7 @@ class GroupCoordinator:
         return group_settings(config, overrides) if overrides else config.group_settings
 
     def resign_partitions(self, partitions: Collection[int]) -> None:
-        """Partitions of `__consumer_offsets` are led elsewhere, or went offline here."""
+        """Partitions of `__consumer_offsets` are led by other brokers, or went offline here."""
         for partition in partitions:
             led = self._led.pop(partition, None)
             if led is not None:
@@ -285,25 +284,25 @@ class GroupCoordinator:
     # Housekeeping.
 
     def forget_topic(self, topic: str) -> None:
-        """A topic was deleted: nobody needs its offsets."""
+        """Remove the offsets of a deleted topic."""
         if topic == GROUP_OFFSETS_TOPIC:
             self._partitions.forget()
         for led in self._loaded():
             led.run(None, led.machine.forget_topic(topic))
 
     async def expire_forever(self) -> None:
-        """Remove offsets that nobody has used for too long, and groups that are left with none."""
+        """Remove offsets that have not been used for too long, and groups that have none left."""
         while True:
             await asyncio.sleep(self._local.config.offsets_retention_check_interval_ms / 1000)
             self.expire()
 
     def expire(self) -> None:
-        """Do it once."""
+        """Do one round of `expire_forever`."""
         for led in self._loaded():
             led.run(None, led.machine.expire(led.moment()))
 
     def close(self) -> None:
-        """Stop all alarms, and what is being loaded."""
+        """Stop all alarms and any loading."""
         led_before, self._led = self._led, {}
         for led in led_before.values():
             led.close()

@@ -1,8 +1,8 @@
 """Which partition of `__consumer_offsets` a group belongs to.
 
-That depends on how many there are, which a broker is not told of: UpdateMetadata leaves out those
-that never had a leader. So it is read from the store, and once, as in Kafka: if there come to be
-more, the groups are not looked for elsewhere.
+That depends on the number of partitions, which UpdateMetadata does not tell a broker: it omits
+partitions that never had a leader. So the number is read from the store, and only once, as in
+Kafka: if partitions are added later, groups are not looked up elsewhere.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from ..member.metadata import MetadataCache
 
 
 class GroupPartitions:
-    """The partitions of the topic that the metadata tells of."""
+    """The partitions of the topic, as far as the metadata has them."""
 
     def __init__(self, metadata: MetadataCache, session: Session) -> None:
         self._metadata = metadata
@@ -29,7 +29,7 @@ class GroupPartitions:
         self._one_by_one = asyncio.Lock()
 
     def of(self, group_id: str) -> int | None:
-        """The group's; None: `learn` how many there are."""
+        """The partition of a group; None: call `learn` to get the number of partitions."""
         return partition_of(group_id, self._count) if self._is_known else None
 
     @property
@@ -39,7 +39,7 @@ class GroupPartitions:
         return self._count > 0 and len(ids - {ZERO_UUID}) <= 1
 
     def forget(self) -> None:
-        """The topic was deleted."""
+        """Forget the number, because the topic was deleted."""
         self._count = 0
 
     async def learn(self) -> None:

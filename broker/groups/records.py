@@ -1,4 +1,4 @@
-"""How the records of `__consumer_offsets` are written."""
+"""Encoding of the records of `__consumer_offsets`."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""From the broker's settings to what the group coordinator asks for."""
+"""The settings of the group coordinator, from the broker's settings."""
 
 import logging
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _MINUTE_MS: Final = 60_000
 
 
 def group_settings(config: "Config", overrides: Mapping[str, str] | None = None) -> GroupSettings:
-    """The settings of the group machines; `overrides`: what one group has set for itself."""
+    """The settings of the group machines; `overrides`: the group's own settings."""
     own = {name: GROUP_CONFIGS[name].parse(text) for name, text in (overrides or {}).items()}
     return GroupSettings(
         classic=ClassicSettings(
@@ -47,7 +47,7 @@ def group_settings(config: "Config", overrides: Mapping[str, str] | None = None)
 
 
 def _bounds(config: "Config") -> dict[str, tuple[int, int]]:
-    """Between what a group may set each, both ends inclusive."""
+    """The smallest and the largest value of each setting that a group may have."""
     return {
         "consumer.heartbeat.interval.ms": (
             config.group_consumer_min_heartbeat_interval_ms,
@@ -61,9 +61,9 @@ def _bounds(config: "Config") -> dict[str, tuple[int, int]]:
 
 
 def usable_group_configs(configs: Mapping[str, str], config: "Config") -> dict[str, str]:
-    """What can be used of a group's settings in the store, brought within this broker's bounds.
+    """The usable part of a group's settings in the store, adjusted to this broker's bounds.
 
-    The bounds may have been others when it was stored.  Source: GroupConfig.evaluate.
+    The bounds may have been different when it was stored.  Source: GroupConfig.evaluate.
     """
     usable = {}
     for name, (lower, upper) in _bounds(config).items():
@@ -78,7 +78,7 @@ def usable_group_configs(configs: Mapping[str, str], config: "Config") -> dict[s
 
 
 def check_group_configs(configs: Mapping[str, str], config: "Config") -> None:
-    """Let what one group has set for itself pass.
+    """Check the settings that a group has for itself.
 
     Raises: ConfigError.  Source: GroupConfig.validate of Kafka 4.3.1.
     """

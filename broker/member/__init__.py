@@ -1,1 +1,1 @@
-"""The broker as a member of its cluster: its session, what the controller says, what it knows."""
+"""The broker as a member of its cluster: its session, its control requests, its metadata."""

@@ -1,6 +1,6 @@
-"""Beside Apache Kafka's brokers: what of theirs this broker does not do is said once.
+"""Warns once, in a cluster with Apache Kafka's brokers, what this broker does not do.
 
-Their registrations look like ours, but they advertise Envelope, which no broker of ours does.
+Their registrations look like ours, but they advertise Envelope, which none of our brokers does.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ NOT_DONE: Final = (
 
 
 async def warn_beside_kafka(metadata: MetadataCache, peers: Peers, broker_id: int) -> None:
-    """Ask every other broker until one is Kafka's; return then."""
+    """Ask every other broker until one is Kafka's; then return."""
     asked = {broker_id}
 
     def unasked() -> set[int]:

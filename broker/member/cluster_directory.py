@@ -1,4 +1,4 @@
-"""Whose a directory is: one broker's, or that of several which run in one process."""
+"""Whether a directory belongs to one broker, or to several that run in one process."""
 
 import os
 import re
@@ -17,7 +17,7 @@ def brokers_in(directory: str) -> list[int]:
     """The ids of the brokers that have files below a cluster's directory."""
     try:
         names = os.listdir(directory)
-    except OSError:  # it is not there yet, or who opens it will say what is wrong with it
+    except OSError:  # it does not exist yet, or the code that opens it reports what is wrong
         return []
     found = [match for match in map(_BROKER_DIRECTORY.fullmatch, names) if match]
     marks = (os.path.join(directory, match[0], META_PROPERTIES) for match in found)

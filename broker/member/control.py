@@ -1,10 +1,12 @@
-"""Control requests: what the controller has decided, done on this broker.
+"""Control requests: applies the controller's decisions to this broker.
 
-One at a time, whoever sends it: an old and a new controller may talk at once, and are told apart by
-their epochs. Source: the checks and their order in KafkaApis and ReplicaManager of Kafka 3.9.2.
+Requests are handled one at a time, whoever sends them: an old and a new controller may send at
+once, and are told apart by their epochs. Source: the checks and their order in KafkaApis and
+ReplicaManager of Kafka 3.9.2.
 
-What has begun is done to its end, even if the controller dies meanwhile: its successor says the
-same again, in leader epochs that are known by then, and is not listened to.
+A request that has begun is completed even if the controller dies meanwhile: its successor would
+send the same again in leader epochs that are already known by then, and the request would be
+ignored.
 """
 
 import asyncio
@@ -36,8 +38,9 @@ UNKNOWN_BROKER_EPOCH = -1
 class FullUpdate:
     """The topics that the parts of a full UpdateMetadata name.
 
-    A controller sends one to each registration of a broker. It repeats a part whose answer it has
-    not got, and the first copy may be read late: by then there may be topics that it does not name.
+    A controller sends a full update for each registration of a broker. It resends a part that was
+    not answered, and the first copy may be read late: by then there may be topics that it does not
+    name.
     """
 
     def __init__(self) -> None:
@@ -48,7 +51,7 @@ class FullUpdate:
     def add(
         self, sender: Sender, states: Iterable[PartitionState], *, more_to_come: bool
     ) -> set[str] | None:
-        """Take a part; all topics that were named, if this is what ends the update."""
+        """Add a part; if it completes the update, return all topics that were named."""
         if self._sender is None or _term(sender) > _term(self._sender):
             self._sender, self._named = sender, set()
         if sender != self._sender:  # of an earlier registration, and read late
@@ -68,11 +71,11 @@ def _term(sender: Sender) -> tuple[int, int]:
 
 
 class ControlRequests:
-    """The broker's side of the controller's channel.
+    """The receiver of the controller's requests.
 
     Each method raises Refused if the whole request is refused: STALE_BROKER_EPOCH,
     STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR (a KRaft controller, as in Kafka), and
-    CoordinationError if the store can't be asked for the settings of a topic.
+    CoordinationError if the settings of a topic can't be read from the store.
     """
 
     def __init__(
@@ -83,9 +86,9 @@ class ControlRequests:
         session: Session,
         finish: Finish,
     ) -> None:
-        """`finish` awaits what goes on even if its caller is cancelled."""
+        """`finish` awaits a coroutine to its end, even if its caller is cancelled."""
         self.controller_epoch = 0
-        """Of the latest controller that was heard, or heard of."""
+        """The epoch of the latest controller that sent a request or is known from elsewhere."""
         self._local = local
         self._replicator = replicator
         self._coordinators = coordinators
@@ -95,7 +98,7 @@ class ControlRequests:
         self._full_update = FullUpdate()
 
     def heard_of(self, controller_epoch: int) -> None:
-        """There is such a controller: no earlier one is to be listened to."""
+        """Note a controller epoch: requests of earlier controllers are refused."""
         self.controller_epoch = max(self.controller_epoch, controller_epoch)
 
     async def leader_and_isr(self, sender: Sender, states: Sequence[PartitionState]) -> Codes:
@@ -120,7 +123,7 @@ class ControlRequests:
         is_full: bool = False,
         more_to_come: bool = False,
     ) -> None:
-        """Know the live brokers, and what is new of partitions.
+        """Apply the live brokers and changed partitions.
 
         `is_full`: this is a part of an update that names every partition; `more_to_come`: it is not
         the last part. Topics that no part has named are forgotten.
@@ -143,7 +146,7 @@ class ControlRequests:
                 self._coordinators.forget_topic(topic)
 
     async def _in_turn(self, sender: Sender, work: Callable[[], Awaitable[Codes]]) -> Codes:
-        """Wait for what was asked before; then do it."""
+        """Wait for earlier requests; then do the work."""
         await self._turn.acquire()
 
         async def begun() -> Codes:
@@ -171,7 +174,7 @@ class ControlRequests:
     # Fences.
 
     def _check_broker_epoch(self, sender: Sender) -> None:
-        """Refuse what is meant for this broker's earlier life.  Raises: Refused."""
+        """Refuse a request for an earlier registration of this broker.  Raises: Refused."""
         if sender.broker_epoch == UNKNOWN_BROKER_EPOCH:
             return
         if sender.is_kraft:
@@ -190,14 +193,14 @@ class ControlRequests:
             )
             raise Refused(ErrorCode.STALE_CONTROLLER_EPOCH)
 
-    # What follows from it elsewhere on this broker.
+    # Effects elsewhere on this broker.
 
     def _roles_changed(self, keys: Sequence[TopicPartition]) -> None:
         self._replicator.roles_changed(keys)
         self._coordinators.roles_changed(keys, self._local.replicas.partitions)
 
     def _stopped(self, keys: Sequence[TopicPartition]) -> None:
-        """What a replica that still leads coordinates is still here, as in Kafka."""
+        """The coordinator of a replica that still leads stays here, as in Kafka."""
         self._replicator.stopped(keys)
         served = self._local.replicas.partitions
         self._coordinators.resign([key for key in keys if key not in served])

@@ -1,4 +1,4 @@
-"""Requests of a controller, of all versions, as values; and the answers to them."""
+"""A controller's requests, of all versions, as values; and the answers to them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -29,16 +29,16 @@ from .metadata import Address, BrokerInfo
 
 DEFAULT_LISTENER: Final = "PLAINTEXT"
 LOSS_ACCEPTED_TAG: Final = 20_001
-"""Of a partition in LeaderAndIsr: Odradek's own; Apache's brokers pass over tags that they do not
-know."""
+"""A tagged field of a partition in LeaderAndIsr. It is Odradek's own; Apache's brokers ignore
+unknown tags."""
 UNKNOWN_UPDATE: Final = 0
-"""Type of an UpdateMetadata that may leave out what has not changed, as Kafka's controllers in
-ZooKeeper mode send it."""
+"""The type of an UpdateMetadata that may omit what has not changed, as sent by Kafka's controllers
+in ZooKeeper mode."""
 FULL_UPDATE: Final = 2
-"""Type of an UpdateMetadata that names every partition. Kafka's brokers heed it only if a KRaft
-controller sends it."""
+"""The type of an UpdateMetadata that names every partition. Kafka's brokers honor it only if a
+KRaft controller sends it."""
 MORE_TO_COME_TAG: Final = 20_002
-"""Of an UpdateMetadata that another one follows: what is known by then is not all there is."""
+"""A tagged field of an UpdateMetadata that is followed by another one: it is not complete alone."""
 
 Codes = Mapping[TopicPartition, ErrorCode]
 
@@ -49,7 +49,7 @@ class Sender(NamedTuple):
     controller_id: int
     controller_epoch: int
     broker_epoch: int = -1
-    """-1: the sender does not know; it is not checked then."""
+    """-1: the sender does not know it, and it is not checked."""
     is_kraft: bool = False
 
 
@@ -57,7 +57,7 @@ ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaReques
 
 
 def sender_of(request: ControlRequest) -> Sender:
-    """Who sent a request."""
+    """The sender of a request."""
     return Sender(
         request.controller_id,
         request.controller_epoch,
@@ -67,7 +67,7 @@ def sender_of(request: ControlRequest) -> Sender:
 
 
 def _told(request: LeaderAndIsrRequest | UpdateMetadataRequest) -> list[tuple[str, bytes, Any]]:
-    """Topic, its id and what is said of a partition; older versions do not group by topic."""
+    """The topic, its id and the state of each partition; older versions do not group by topic."""
     ungrouped = [(s.topic_name, ZERO_UUID, s) for s in request.ungrouped_partition_states]
     return ungrouped or [
         (topic.topic_name, topic.topic_id, state)
@@ -105,7 +105,7 @@ def leader_and_isr_states(request: LeaderAndIsrRequest) -> list[PartitionState]:
 def leader_and_isr_response(
     states: Iterable[PartitionState], codes: Codes, error_code: ErrorCode = ErrorCode.NONE
 ) -> LeaderAndIsrResponse:
-    """The answer in all versions: codes by topic id, and by name for those up to v4."""
+    """The answer in all versions: codes by topic id, and by name up to v4."""
     response = LeaderAndIsrResponse(error_code=error_code)
     topics: dict[bytes, LeaderAndIsrTopicError] = {}
     for state in states:
@@ -165,7 +165,7 @@ def _broker_info(broker: UpdateMetadataBroker, version: int) -> BrokerInfo:
 
 
 def _listener_of(endpoint: UpdateMetadataEndpoint, version: int) -> str:
-    """Before version 3 it had the name of its security protocol."""
+    """The endpoint's listener; before version 3 it had the name of its security protocol."""
     if version >= 3:
         return endpoint.listener
     number = endpoint.security_protocol

@@ -1,6 +1,6 @@
-"""Before a broker stops: have the controller hand over what it leads.
+"""Before a broker stops, the controller moves leadership away from it.
 
-Source: KafkaServer.controlledShutdown of Kafka 3.9. A broker goes anyway when that fails.
+Source: KafkaServer.controlledShutdown of Kafka 3.9. The broker stops even if that fails.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from .metadata import MetadataCache
 logger = logging.getLogger(__name__)
 
 NAMED_MAX: Final = 10
-"""Partitions that one log line names."""
+"""The number of partitions that one log line names."""
 
 
 async def hand_over(
@@ -34,11 +34,11 @@ async def hand_over(
     broker_id: int,
     broker_epoch: Callable[[], int],
 ) -> bool:
-    """Return once this broker leads nothing, or once that was tried often enough: then False.
+    """Return once this broker leads nothing, or with False when the tries are used up.
 
-    At once if there is nobody else to lead anything, or it is switched off. Between tries it does
-    not wait, as Kafka does, for longer than until the cluster has changed; such tries are extra.
-    `broker_epoch`: -1 without a session; with the next one the broker leads under another epoch.
+    Return at once if no other broker could lead, or if the feature is switched off. Unlike Kafka,
+    the pause between tries ends early when the cluster changes; such tries are extra.
+    `broker_epoch`: -1 without a session; in the next session the broker leads under another epoch.
     """
     if not config.controlled_shutdown_enable or broker_epoch() < 0:
         return False
@@ -61,12 +61,12 @@ async def hand_over(
 
 
 def _cluster(metadata: MetadataCache) -> object:
-    """What has to change for another try to go better."""
+    """The state that must change before another try can do better."""
     return metadata.controller_id, set(metadata.brokers)
 
 
 async def _has_changed(metadata: MetadataCache, before: object, within_s: float) -> bool:
-    """Whether another controller was named, or brokers came or went; else after the whole time."""
+    """Whether the controller or the set of brokers changes within the time."""
     try:
         async with asyncio.timeout(within_s):
             await metadata.wait_until(lambda: _cluster(metadata) != before)
@@ -81,8 +81,8 @@ async def _try(
     version: int,
     config: Config,
 ) -> str | None:
-    """Why something is still led here, or None."""
-    if request.broker_epoch < 0:  # Kafka's controller would take it for any epoch
+    """Why this broker still leads something, or None."""
+    if request.broker_epoch < 0:  # to Kafka's controller -1 would match any epoch
         return "this broker is not registered"
     try:
         async with asyncio.timeout(config.controller_socket_timeout_ms / 1000):

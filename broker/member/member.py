@@ -1,9 +1,9 @@
-"""A broker as a member of its cluster: all that begins with its session, and begins again.
+"""A broker as a member of its cluster: everything that starts, and restarts, with its session.
 
-Registration, candidacy, what the controller tells and is told, replication. When the session ends,
-the registration is gone with it, and the broker is the controller no more. With the next session it
-registers under another broker epoch, reads and watches everything again, and is a candidate as
-before.
+That is registration, candidacy, the exchange with the controller, and replication. When the session
+ends, the registration disappears with it, and the broker is no longer the controller. With the next
+session the broker registers with another broker epoch, reads and watches everything again, and is a
+candidate as before.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from .membership import Membership, refuse_authorizer
 logger = logging.getLogger(__name__)
 
 KNOWN_SPARE_MS: Final = 6_000
-"""A dead controller is replaced this long after its session's time is up, at the latest."""
+"""A dead controller is replaced at most this long after its session has timed out."""
 REPORT_RETRY_S: Final = 1.0
 
 
 class Member:
-    """What ties a node to its cluster."""
+    """The connection between a node and its cluster."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Member:
         node.dynamic_configs.on_topic_changed.append(node.replicator.throttles_changed)
 
     async def register(self, registration: znodes.BrokerRegistration) -> None:
-        """Become visible, and again after every end of the session.
+        """Register the broker, and again after every end of the session.
 
         Raises: CannotJoin, KRaftControls.
         """
@@ -70,22 +70,23 @@ class Member:
         self._session.on_renewed.append(self._renew)
 
     async def _enter(self, registration: znodes.BrokerRegistration) -> None:
-        """Be seen, unless a KRaft controller leads or there is an authorizer; and refuse whoever
-        was controller before.
+        """Register, unless a KRaft controller leads or there is an authorizer; refuse earlier
+        controllers.
 
-        A controller that has not heard of its end yet would see a broker come that knows of no
-        other, and have it lead as it did in its earlier life.  Raises: CannotJoin, KRaftControls.
+        An earlier controller that has not noticed its end yet would see a broker appear that knows
+        of no other controller, and would make it lead as it did before its restart.  Raises:
+        CannotJoin, KRaftControls.
         """
         if self._node.config.zookeeper_connect is not None:
             await refuse_authorizer(self._session)
         await read_holder(self._session)
-        with contextlib.suppress(NoNode, MalformedZnode):  # who stands for controller names it
+        with contextlib.suppress(NoNode, MalformedZnode):  # controller candidates report it
             data, _ = await self._session.get(znodes.CONTROLLER_EPOCH)
             self._node.control.heard_of(znodes.decode_controller_epoch(data))
         self._local.broker_epoch = await self._membership.register(registration)
 
     async def begin(self) -> None:
-        """Take part: find the controller, or be it, and return when it has told this broker.
+        """Find the controller, or become it; return once it has sent its state to this broker.
 
         Raises: KRaftControls.
         """
@@ -93,7 +94,7 @@ class Member:
         self._tasks.spawn(self._node.dynamic_configs.run(), "config changes")
         self._tasks.spawn(self._node.replicator.run(), "look for lagging followers")
         if self._node.config.zookeeper_connect is not None:
-            from .beside_kafka import warn_beside_kafka  # not paid for by the start of one alone
+            from .beside_kafka import warn_beside_kafka  # not needed by a broker that is alone
 
             warning = warn_beside_kafka(self._node.metadata, self._peers, self._node.broker_id)
             self._tasks.spawn(warning, "look for Apache Kafka's brokers")
@@ -102,8 +103,8 @@ class Member:
         await self._until_known()
 
     async def hand_over(self) -> None:
-        """Have the controller give to others what this broker leads, as far as it can be had."""
-        from .controlled_shutdown import hand_over  # not paid for by the start
+        """Ask the controller to move leadership away from this broker, as far as possible."""
+        from .controlled_shutdown import hand_over  # not needed to start
 
         node = self._node
         await hand_over(
@@ -116,11 +117,11 @@ class Member:
         )
 
     async def retire(self) -> None:
-        """Be no candidate any more, and no controller."""
+        """Stop being a candidate, and the controller."""
         await self._node.controller.stop()
 
     def end(self) -> None:
-        """Ask nobody any more, and be no controller; the nodes go with the session."""
+        """Stop sending requests and being the controller; the nodes disappear with the session."""
         self._node.producer_ids.close()
         self._client.close()
         self._node.controller.lost()
@@ -137,7 +138,7 @@ class Member:
         await self._node.controller.renewed()
 
     async def _until_known(self) -> None:
-        """Wait for the controller's first UpdateMetadata; clients are told nothing before it."""
+        """Wait for the controller's first UpdateMetadata; clients get no answer before it."""
         metadata, broker_id = self._node.metadata, self._node.broker_id
         try:
             async with asyncio.timeout((self._timeout_ms + KNOWN_SPARE_MS) / 1000):
@@ -148,7 +149,7 @@ class Member:
             logger.warning("no controller has told this broker anything yet: serving all the same")
 
     def _log_dir_failed(self, offline: Collection[TopicPartition]) -> None:
-        """Resign from what is gone with a directory; the controller asks what is left."""
+        """Resign from what was in a failed directory; the controller asks what is left."""
         node = self._node
         self._coordinators.resign(offline)
         node.replicator.stopped(offline)

@@ -1,4 +1,4 @@
-"""How a broker becomes part of a cluster: the cluster's id, its own id, its entry in the store.
+"""How a broker joins a cluster: the cluster's id, its own id, its entry in the store.
 
 Source: KafkaServer's start; registerBroker and checkedEphemeralCreate of Kafka's KafkaZkClient.
 """
@@ -33,20 +33,20 @@ from ..settings.interbroker import DRAWN_BROKER_ID
 logger = logging.getLogger(__name__)
 
 SESSION_END_SPARE_MS: Final = 4_000
-"""A store may see a session end this much after its timeout."""
+"""A session may end in the store this long after its timeout."""
 LOOK_AGAIN_S: Final = 1.0
-"""Also without an event: our own session may have ended, and its watches with it."""
+"""Check also without an event: our own session may have ended, and its watches with it."""
 
 
 class CannotJoin(CoordinationError):
-    """The cluster is another one, or has somebody who is who we want to be: one sentence."""
+    """It is another cluster, or another broker has our identity; the message is one sentence."""
 
 
 async def refuse_authorizer(session: Session) -> None:
-    """Let a cluster pass whose brokers have no authorizer.  Raises: CannotJoin.
+    """Refuse to join a cluster whose brokers have an authorizer.  Raises: CannotJoin.
 
-    Only Kafka's authorizer makes its nodes, at its start. Without any ACL below them it may still
-    refuse everybody.
+    Only Kafka's authorizer creates its nodes, when it starts. Even without an ACL below them it may
+    refuse all requests.
     """
     for path in znodes.ACLS:
         if await session.exists(path) is not None:
@@ -58,13 +58,13 @@ async def refuse_authorizer(session: Session) -> None:
 
 
 async def make_startup_paths(session: Session) -> None:
-    """Make sure of the persistent nodes that everything else lies below."""
+    """Create the persistent nodes that contain everything else, unless they exist."""
     for path in znodes.STARTUP_PATHS:
         await make_path(session, path)
 
 
 async def make_path(session: Session, path: str) -> None:
-    """Make sure of a persistent node and those above it; others may be doing the same."""
+    """Create a persistent node and its parents, unless they exist; others may do the same."""
     parts = path.strip("/").split("/")
     for count in range(1, len(parts) + 1):
         ancestor = "/" + "/".join(parts[:count])
@@ -82,11 +82,11 @@ async def agree_on_cluster_id(
     *,
     is_own_store: bool = True,
 ) -> str:
-    """The cluster's id; a new cluster gets a fresh one.
+    """The cluster's id; a new cluster gets a new one.
 
-    With `own_cluster_id`, that of the data directory, a store that knows none is a wrong one, as it
-    is if it knows another; unless it `is_own_store`, in the same directory: then the id is put
-    back.  Raises: CannotJoin.
+    `own_cluster_id` is the id in the data directory. If the store has no id, or another one, it is
+    the wrong store. The exception is a store without an id that `is_own_store`, in the same
+    directory: it gets the id back.  Raises: CannotJoin.
     """
     if await session.exists(znodes.CLUSTER_ID) is None:
         if own_cluster_id is not None and not is_own_store:
@@ -111,9 +111,9 @@ async def agree_on_cluster_id(
 
 
 async def settle_broker_id(config: Config, owner: MetaProperties | None, session: Session) -> int:
-    """broker.id; if that is -1 the `owner` of the data directory, or else a number never given out.
+    """broker.id; if that is -1, the id of the data directory's `owner`, or else an unused one.
 
-    Whether a broker.id fits the directory is for `LogDirs.identify` to say.
+    `LogDirs.identify` checks whether a broker.id fits the directory.
     """
     if config.broker_id != DRAWN_BROKER_ID or not config.broker_id_generation_enable:
         return config.broker_id
@@ -127,9 +127,9 @@ async def settle_broker_id(config: Config, owner: MetaProperties | None, session
 def registration_of(
     config: Config, ports: Mapping[str, int], *, own_host: str, wall_ms: int
 ) -> znodes.BrokerRegistration:
-    """What this broker says of itself.
+    """The registration of this broker.
 
-    `ports` are those that its listeners are bound to; `own_host` stands where none is given.
+    `ports` are those that its listeners are bound to; `own_host` is used where no host is given.
     """
     endpoints = tuple(
         znodes.RegisteredEndpoint(
@@ -146,8 +146,8 @@ def registration_of(
 class Membership:
     """This broker's node below /brokers/ids, which lives as long as the session.
 
-    A node left there by a session that has ended, or is about to, is waited for: after `kill -9`
-    a broker can be started again at once.
+    If a session that has ended, or is about to end, has left a node there, registration waits until
+    it is gone: a broker can be restarted immediately after `kill -9`.
     """
 
     def __init__(self, session: Session, broker_id: int, *, session_timeout_ms: int) -> None:
@@ -157,14 +157,14 @@ class Membership:
         self._wait_s = (session_timeout_ms + SESSION_END_SPARE_MS) / 1000
         self._session_ids: set[int] = set()
         self.broker_epoch = -1
-        """The czxid of the node; -1 before there is one."""
+        """The czxid of the node; -1 before it exists."""
 
     def lost(self) -> None:
         """The session has ended: the node is gone, or will be.  For `CurrentSession.on_lost`."""
         self.broker_epoch = -1
 
     async def register(self, registration: znodes.BrokerRegistration) -> int:
-        """Enter this broker; the broker epoch.  Again after every end of the session.
+        """Register this broker; the broker epoch.  Called again after every end of the session.
 
         Raises: CannotJoin if another broker has its id or its address.
         """
@@ -180,7 +180,7 @@ class Membership:
                 stat = await self._enter(registration)
                 if stat is not None:
                     break
-                continue  # somebody was quicker
+                continue  # another broker was faster
             left_s = deadline_s - loop.time()
             if left_s <= 0:
                 raise CannotJoin(f"{conflict}: two brokers can't share that")
@@ -197,7 +197,7 @@ class Membership:
     async def _conflict(
         self, registration: znodes.BrokerRegistration, watch: Callable[[WatchEvent], None]
     ) -> str | None:
-        """Who is in the way; `watch` then sees that one go."""
+        """The broker that is in the way; `watch` then observes its node."""
         own = {(end.host, end.port) for end in registration.endpoints}
         for name in await self._session.children(znodes.BROKER_IDS):
             path = f"{znodes.BROKER_IDS}/{name}"
@@ -217,14 +217,14 @@ class Membership:
         return None
 
     async def _enter(self, registration: znodes.BrokerRegistration) -> Stat | None:
-        """None if somebody else has come between."""
+        """None if another broker was faster."""
         # Kafka creates and then sets: readers see data version 1.
         ops: list[Op] = [
             Create(self._path, ephemeral=True),
             Set(self._path, registration.encode(), 0),
         ]
         found = await self._session.exists(self._path)
-        if found is not None:  # of an earlier session of ours, whose end is not noticed yet
+        if found is not None:  # from an earlier session of ours, whose end has not been noticed yet
             if found.ephemeral_owner not in self._session_ids:
                 return None
             ops.insert(0, Delete(self._path, found.version))
@@ -239,7 +239,7 @@ class Membership:
 
 
 def _endpoints(path: str, data: bytes) -> tuple[znodes.RegisteredEndpoint, ...]:
-    """Of a broker's node; none if it can't be read, which is for the controller to complain of."""
+    """The endpoints in a broker's node; none if it is malformed, which the controller reports."""
     try:
         return znodes.BrokerRegistration.decode(data).endpoints
     except MalformedZnode as error:

@@ -1,7 +1,6 @@
 """What this broker tells clients about the cluster: brokers, topics, leaders.
 
-Filled by the controller's UpdateMetadata and by nothing else, so it may be behind: clients see what
-Kafka's clients see.
+It is filled only by the controller's UpdateMetadata, so it may be out of date, as in Kafka.
 """
 
 import asyncio
@@ -15,16 +14,16 @@ from ..core.partition_state import LEADER_IS_DELETED, PartitionState
 from ..net.call import CloseConnection
 
 FIRST_WORD_WITHIN_S: Final = 3.0
-"""Long for a controller that is alive, and short of what any client waits for an answer."""
+"""Long enough for a live controller, and shorter than any client waits for an answer."""
 
 
 class Address(NamedTuple):
-    """Where a listener of a broker is reached."""
+    """The address of a broker's listener."""
 
     host: str
     port: int
     security_protocol: int = 0
-    """As Kafka numbers them; 0 is PLAINTEXT."""
+    """Kafka's number of the protocol; 0 is PLAINTEXT."""
 
 
 class BrokerInfo(NamedTuple):
@@ -37,7 +36,7 @@ class BrokerInfo(NamedTuple):
 
 
 class TopicInfo:
-    """A topic with those of its partitions that the controller has told of."""
+    """A topic with the partitions that the controller has announced."""
 
     __slots__ = ("_by_number", "_sorted", "name", "topic_id")
 
@@ -49,7 +48,7 @@ class TopicInfo:
 
     @property
     def partitions(self) -> Sequence[PartitionState]:
-        """In order of number, of which some may be missing as yet."""
+        """The partitions in order of number; some may still be missing."""
         if self._sorted is None:
             self._sorted = [state for _, state in sorted(self._by_number.items())]
         return self._sorted
@@ -59,12 +58,12 @@ class TopicInfo:
         return self._by_number.get(partition)
 
     def put(self, state: PartitionState) -> None:
-        """A partition is new or has changed."""
+        """Add or replace a partition."""
         self._by_number[state.partition] = state
         self._sorted = None
 
     def remove(self, partition: int) -> bool:
-        """A partition is gone; whether it was the last one."""
+        """Remove a partition; whether it was the last one."""
         self._by_number.pop(partition, None)
         self._sorted = None
         return not self._by_number
@@ -76,29 +75,29 @@ class MetadataCache:
     def __init__(self, cluster_id: str) -> None:
         self.cluster_id = cluster_id
         self.controller_id = -1
-        """-1: nobody has been controller since this broker started."""
+        """-1: there has been no controller since this broker started."""
         self.brokers: dict[int, BrokerInfo] = {}
         self.topics: dict[str, TopicInfo] = {}
         self._names: dict[bytes, str] = {}
         self._changed = asyncio.Event()
         self._one_by_one = asyncio.Lock()
         self.is_told = False
-        """Whether a controller has told this broker of all brokers and partitions."""
+        """Whether a controller has announced all brokers and partitions to this broker."""
         self.version = 0
-        """Rises with every change of any topic."""
+        """Increases with every change of any topic."""
 
     async def wait_until(self, done: Callable[[], bool]) -> None:
-        """Return once `done`, which is looked at after every change."""
+        """Return once `done` is true; it is checked after every change."""
         while not done():
             await self._changed.wait()
 
     async def wait_for_first_word(self) -> None:
-        """Return once a controller has told of everything; at once if it has.
+        """Return once a controller has announced everything; at once if it has.
 
-        Until then Kafka tells clients of no brokers, or of no topics. librdkafka, which forgets the
-        brokers that it knew when all are gone, then asks again only after minutes; and consumers by
-        pattern give up what they had.  Raises: CloseConnection if it takes too long: the client
-        asks somebody else, or again.
+        Before that, Kafka tells clients that there are no brokers, or no topics. librdkafka, which
+        forgets all brokers when none is left, then asks again only after minutes. Consumers that
+        subscribe by pattern give up their assignment.  Raises: CloseConnection if it takes too
+        long: the client then asks another broker, or again.
         """
         if self.is_told:
             return
@@ -106,9 +105,9 @@ class MetadataCache:
             async with asyncio.timeout(FIRST_WORD_WITHIN_S):
                 await self.wait_until(lambda: self.is_told)
         except TimeoutError:
-            if not self.is_told:  # it may be, in the same turn of a loop that was busy
+            if not self.is_told:  # it may have been told just as the timeout fired in a busy loop
                 raise CloseConnection("no controller has told this broker of all yet") from None
-        # Many have come meanwhile, and what each is told of may be much: one in a turn of the loop.
+        # Many requests may have waited, and each answer may be large: one per turn of the loop.
         async with self._one_by_one:
             await asyncio.sleep(0)
 
@@ -122,7 +121,7 @@ class MetadataCache:
         return self._names.get(topic_id)
 
     def partition(self, topic: str, partition: int) -> PartitionState | None:
-        """What is known of a partition."""
+        """The known state of a partition."""
         info = self.topics.get(topic)
         return None if info is None else info.find(partition)
 
@@ -139,10 +138,10 @@ class MetadataCache:
         broker = self.brokers.get(broker_id)
         return broker is not None and listener_name in broker.endpoints
 
-    # Told by the controller.
+    # Called for the controller's requests.
 
     def update_brokers(self, controller_id: int, brokers: Iterable[BrokerInfo]) -> bool:
-        """These are the live brokers, and no others; whether anything is new in that."""
+        """Set the live brokers; whether that changes anything."""
         live = {broker.broker_id: broker for broker in brokers}
         changed = live != self.brokers
         self.controller_id = max(controller_id, -1)
@@ -152,7 +151,7 @@ class MetadataCache:
     def update_partitions(
         self, states: Iterable[PartitionState], *, more_to_come: bool = False
     ) -> list[str]:
-        """Partitions were made, have changed or are gone; the topics of which none is left."""
+        """Add, change or remove partitions; the topics that have no partition left."""
         self.is_told = self.is_told or not more_to_come
         gone = []
         for state in states:
@@ -165,7 +164,7 @@ class MetadataCache:
         return gone
 
     def _topic_of(self, state: PartitionState) -> TopicInfo:
-        """Its topic, as a new one if it has another id than the one of this name."""
+        """The partition's topic; a new one if the topic of this name has another id."""
         info = self.topics.get(state.topic)
         topic_id = state.topic_id
         if info is not None and info.topic_id == topic_id:
@@ -174,7 +173,7 @@ class MetadataCache:
             if info is not None:
                 self._names.pop(info.topic_id, None)
             info = self.topics[state.topic] = TopicInfo(state.topic, topic_id)
-        else:  # the same topic, with an id only now, or told by who knows of no ids
+        else:  # the same topic, but only now with an id, or from a sender that knows no ids
             self._names.pop(info.topic_id, None)
             info.topic_id = topic_id
         if topic_id != ZERO_UUID:
@@ -190,14 +189,14 @@ class MetadataCache:
         return True
 
     def forget_topic(self, topic: str) -> None:
-        """A topic was deleted."""
+        """Forget a deleted topic."""
         info = self.topics.pop(topic, None)
         if info is not None:
             self._names.pop(info.topic_id, None)
         self._wake()
 
     def forget_topics_but(self, topics: Collection[str]) -> list[str]:
-        """Only these topics are left; those that are gone."""
+        """Keep only these topics; the removed ones."""
         gone = [topic for topic in self.topics if topic not in topics]
         for topic in gone:
             self.forget_topic(topic)

@@ -1,10 +1,10 @@
-"""Producer ids for idempotent producers, taken from the controller in blocks.
+"""Producer ids for idempotent producers, allocated by the controller in blocks.
 
-The next block is asked for when nine tenths of one are handed out, so that nobody has to wait. An
-id is never handed out twice, also not after a restart: what is left of a block is then lost.
+The next block is requested when nine tenths of a block are used, so that no producer has to wait.
+An id is never used twice, not even after a restart: the rest of a block is then lost.
 
-Source: Kafka's RPCProducerIdManager; it refuses at once whoever comes before a block is there, this
-waits for the controller for a moment.
+Source: Kafka's RPCProducerIdManager. Kafka refuses a request at once while there is no block; this
+class waits for the controller for a moment.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ class ProducerIds:
     """The ids of this broker's current block, and the next block."""
 
     def __init__(self, allocate: Callable[[], Awaitable[range]]) -> None:
-        """`allocate` asks the controller for a block, `allocator` makes one.
+        """`allocate` requests a block from the controller; `allocator` creates such a function.
 
-        What it raises as Refused is tried again.
+        It is called again if it raises Refused.
         """
         self._allocate = allocate
         self._block = range(0)
@@ -40,7 +40,7 @@ class ProducerIds:
         self._allocating: asyncio.Task[None] | None = None
 
     async def next_id(self) -> int:
-        """An id that nobody has had.
+        """An id that was never used before.
 
         Raises: Refused (COORDINATOR_LOAD_IN_PROGRESS while the controller gives none).
         """
@@ -55,7 +55,7 @@ class ProducerIds:
         return producer_id
 
     def close(self) -> None:
-        """Ask for no more blocks."""
+        """Stop requesting blocks."""
         if self._allocating is not None:
             self._allocating.cancel()
 
@@ -68,7 +68,7 @@ class ProducerIds:
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from None
 
     def _fetch(self) -> "asyncio.Task[None]":
-        """Have the next block fetched, by one task for all who wait."""
+        """Start fetching the next block, with one task for all that wait."""
         if self._allocating is None:
             self._allocating = asyncio.get_running_loop().create_task(self._fetch_next())
             self._allocating.add_done_callback(self._fetched)
@@ -77,7 +77,7 @@ class ProducerIds:
     def _fetched(self, task: "asyncio.Task[None]") -> None:
         self._allocating = None
         if not task.cancelled():
-            task.exception()  # whoever waits has it; the next one asks again
+            task.exception()  # the waiters have the exception; the next request retries
 
     async def _fetch_next(self) -> None:
         trouble = ""
@@ -100,7 +100,7 @@ def allocator(
     broker_id: int,
     broker_epoch: Callable[[], int],
 ) -> Callable[[], Awaitable[range]]:
-    """How blocks are asked of the controller; `ask` is that of a ControllerClient."""
+    """A function that requests blocks from the controller; `ask` is ControllerClient's."""
 
     async def allocate() -> range:
         from odradek.protocol.messages.k67_allocate_producer_ids import (  # not needed to start

@@ -1,1 +1,1 @@
-"""Replication: followers fetch, and leaders have the controller change who is in sync."""
+"""Replication: followers fetch, and leaders ask the controller to change the in-sync sets."""

@@ -1,4 +1,4 @@
-"""The Fetch of a follower: what its session has to say, as a request."""
+"""A follower's Fetch request, built from what its session has to say."""
 
 from odradek.protocol.messages.k01_fetch import (
     FetchPartition,
@@ -22,7 +22,7 @@ def fetch_request(
     broker_id: int,
     broker_epoch: int,
 ) -> FetchRequest:
-    """What `telling` names, with what is `told` of each."""
+    """A request that names the partitions in `telling`, with what is `told` of each."""
     return FetchRequest(
         replica_id=broker_id,
         replica_state=ReplicaState(replica_id=broker_id, replica_epoch=broker_epoch),

@@ -1,8 +1,8 @@
 """Fetching from one leader: all that this broker follows of it, or a share, over one connection.
 
-Each round asks for what lies at the ends of the logs, in the leader epoch that this broker knows.
-What comes is appended; where the logs part the own one is cut, and the next round asks again.
-Partitions with an error are left out for `replica.fetch.backoff.ms`.
+Each round fetches from the ends of the logs, in the leader epoch that this broker knows. The
+records are appended. Where the logs diverge, this broker's log is cut, and the next round fetches
+again. Partitions with an error are left out for `replica.fetch.backoff.ms`.
 """
 
 import asyncio
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOK_MS: Final = 100
-"""So often all that is followed is looked at; in between only what the last answer was about."""
+"""How often all followed partitions are looked at; otherwise only those of the last answer."""
 UNTOLD_START_WAIT_MS: Final = 50
-"""A leader shall wait no longer than this for records while it is to be told of a log start once
-that is in a checkpoint: a DeleteRecords may wait for it."""
+"""The longest time that a leader may wait for records while this broker must report a new log start
+once a checkpoint contains it. A DeleteRecords may be waiting for that."""
 HASTY_MAX: Final = 20
-"""So many empty answers in a row may come at once."""
+"""How many empty answers in a row may come at once."""
 _UNTOLD: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER})
-"""One of us has heard of a new leader before the other: that is usual, and soon over."""
+"""The leader and this broker learn of a new leader at different times: usual, and soon over."""
 _UNTOLD_AT_FIRST: Final = _UNTOLD | {
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
-"""Or of a topic that has come or is going; but not twice in one epoch."""
+"""Also usual for a topic that is being created or deleted, but not twice in one epoch."""
 
 
 class Fetcher:
@@ -69,12 +69,12 @@ class Fetcher:
         self._peer: Peer | None = None
         self._session = FetcherSession()
         self._sent: dict[Key, Following] = {}
-        """What is asked for."""
+        """The partitions that the session fetches."""
         self._answered: list[Key] = []
-        """What the last answer was about, and whose start is still to be told; of the others there
-        is nothing new to say."""
+        """The partitions of the last answer, and those whose start the leader does not know yet;
+        nothing has changed for the others."""
         self._look_at_ms = 0
-        """When all that is followed is looked at again."""
+        """When all followed partitions are looked at again."""
         self._is_by_id = False
         self._changed = asyncio.Event()
         self._trouble = Trouble()
@@ -82,32 +82,32 @@ class Fetcher:
         self._repair = Repair(local, self.follows, self.delay)
         self._throttles = local.throttles
 
-    # Told by the replicator.
+    # Called by the replicator.
 
     def follow(self, followings: Iterable[Following]) -> None:
-        """Fetch these as well, or in another epoch than before."""
+        """Fetch these too, or in a new epoch."""
         self.followed.update((following.key, following) for following in followings)
         self.retry()
 
     def forget(self, key: TopicPartition) -> None:
-        """Fetch it no more."""
+        """Stop fetching it."""
         self.followed.pop(key, None)
         self._look_at_ms = 0
 
     def delay(self, following: Following) -> None:
-        """Something is wrong with it: leave it out for a while."""
+        """Leave it out for a while because something is wrong with it."""
         following.delayed_until_ms = self._clock.now_ms() + self._config.replica_fetch_backoff_ms
         self._look_at_ms = 0
 
     def retry(self) -> None:
-        """The leader may be reached now, or elsewhere."""
+        """Try again now: the leader may be reachable, or have a new address."""
         self._look_at_ms = 0
         self._changed.set()
 
     # Running.
 
     async def run(self) -> None:
-        """Fetch for ever."""
+        """Fetch forever."""
         try:
             while True:
                 if self._must_look and not await self._look():
@@ -123,11 +123,11 @@ class Fetcher:
 
     @property
     def _must_look(self) -> bool:
-        """Whether there may be something new beside what was answered."""
+        """Whether there may be changes beyond the last answer."""
         return self._clock.now_ms() >= self._look_at_ms
 
     async def _look(self) -> bool:
-        """See what is to be asked for; False, maybe after a pause: nothing is, so look again."""
+        """Look for what to fetch; False, possibly after a pause: nothing, so look again."""
         self._changed.clear()
         due = self._due()
         wanted = [f for f in due if not self._throttles.leaves_out(f.partition, f.lag)]
@@ -138,7 +138,7 @@ class Fetcher:
         return await self._choose(wanted)
 
     async def _choose(self, wanted: list[Following]) -> bool:
-        """Ask for these from now on, if they are ready; whether any is."""
+        """Fetch these from now on, if they are ready; whether any is."""
         self._look_at_ms = self._clock.now_ms() + LOOK_MS
         await self._repair.prepare(wanted)
         ready = [f for f in wanted if f.is_prepared and self.follows(f)]
@@ -151,12 +151,12 @@ class Fetcher:
         return True
 
     def _failed(self, code: int = ErrorCode.NONE) -> None:
-        """The request has: the next one says all anew."""
+        """Note that the request has failed: the next one names everything again."""
         self._session.failed(code)
         self._look_at_ms = 0
 
     def _due(self) -> list[Following]:
-        """What is to be fetched unless it is throttled; what is not followed is forgotten."""
+        """What to fetch unless it is throttled; drops what is no longer followed."""
         now_ms = self._clock.now_ms()
         gone = [key for key, following in self.followed.items() if not self.follows(following)]
         for key in gone:
@@ -164,7 +164,8 @@ class Fetcher:
         return [f for f in self.followed.values() if f.delayed_until_ms <= now_ms]
 
     def follows(self, following: Following) -> bool:
-        """Whether it is still to be fetched; asked whenever others have had their turn."""
+        """Whether it is still to be fetched; checked after each point where other tasks may have
+        run."""
         key = following.key
         return (
             self.followed.get(key) is following
@@ -177,7 +178,7 @@ class Fetcher:
         return None if due_ms is None else max(1, due_ms - self._clock.now_ms())
 
     async def _pause(self, pause_ms: int | None) -> None:
-        """Until something has changed, or the time is up."""
+        """Wait until something has changed, or the time is up."""
         try:
             async with asyncio.timeout(None if pause_ms is None else pause_ms / 1000):
                 await self._changed.wait()
@@ -210,15 +211,15 @@ class Fetcher:
             await self._pause(self._config.replica_fetch_backoff_ms)
 
     def _is_hasty(self, request: FetchRequest, response: FetchResponse, took_ms: int) -> bool:
-        """Whether the leader says again and again, at once, that it has nothing to say."""
+        """Whether the leader repeatedly returns empty answers without waiting."""
         is_early = not response.responses and 2 * took_ms < request.max_wait_ms
         self._hasty_count = self._hasty_count + 1 if is_early else 0
         return self._hasty_count > HASTY_MAX and request.min_bytes > 0
 
-    # Taking what comes.
+    # Handling the answer.
 
     def _refused(self, code: int, telling: Telling) -> None:
-        """The whole request was. A session that is not known any more is opened anew, at once.
+        """Handle the refusal of a whole request. An unknown session is reopened at once.
 
         Raises: PeerFailed.
         """
@@ -227,7 +228,7 @@ class Fetcher:
             raise PeerFailed(f"broker {self._leader_id} refuses a Fetch: {error_name(code)}")
 
     async def _take(self, response: FetchResponse) -> None:
-        """Append first, as the records are gone with the next question; then repair.
+        """Append first, because the next request discards the records; then repair.
 
         Raises: PeerFailed.
         """
@@ -279,13 +280,13 @@ class Fetcher:
         self._look_at_ms = 0
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._repair.out_of_range(following)
-        elif code == ErrorCode.FENCED_LEADER_EPOCH:  # until the controller tells of a later one
+        elif code == ErrorCode.FENCED_LEADER_EPOCH:  # the controller will announce a later one
             self.forget(following.key)
         else:
             self.delay(following)
 
     def _say_failed(self, code: int, keys: list[TopicPartition], *, is_usual: bool) -> None:
-        """One line, as it may be all that is followed: a new topic is known late to its leader."""
+        """Log one line, as all partitions may be affected: a leader learns late of a new topic."""
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return
         logger.log(
@@ -303,10 +304,10 @@ class Fetcher:
         assert isinstance(response, ListOffsetsResponse)
         return response
 
-    # Asking.
+    # Building the request.
 
     def _tell(self) -> Telling:
-        """What the next request has to say: of all, or of what was answered."""
+        """What the next request says: of all partitions, or of those that were answered."""
         said = {key: self._said(self._sent[key]) for key in self._answered}
         if len(said) == len(self._sent):
             return self._session.tell(said, by_id=self._is_by_id)
@@ -323,12 +324,12 @@ class Fetcher:
         )
 
     def _has_untold_start(self, key: Key) -> bool:
-        """Whether its log starts behind what the leader was told: no checkpoint said so yet."""
+        """Whether the log start is later than the leader was told: no checkpoint had it yet."""
         *_, told, _ = self._session.told[key]
         return told < self._sent[key].partition.log.log_start_offset
 
     def _max_wait_ms(self) -> int:
-        """How long the leader may wait for news, as it was told of the logs."""
+        """How long the leader may wait for news, given what it was told of the logs."""
         wait_ms = self._config.replica_fetch_wait_max_ms
         if any(self._has_untold_start(key) for key in self._answered):
             return min(wait_ms, UNTOLD_START_WAIT_MS)

@@ -1,4 +1,4 @@
-"""What a fetcher keeps about a partition that it follows."""
+"""What a fetcher remembers about a partition that it follows."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ REMIND_MS: Final = 60_000
 
 
 class Following:
-    """A partition in one leader epoch; with the next one there is another of these."""
+    """A partition in one leader epoch; the next epoch gets a new object."""
 
     __slots__ = (
         "_said",
@@ -33,15 +33,15 @@ class Following:
         self.leader_epoch = partition.state.leader_epoch
         self.topic_id = partition.state.topic_id
         self.is_prepared = False
-        """Whether the log is known to end where fetching can begin."""
+        """Whether the log is known to end at an offset where fetching can begin."""
         self.delayed_until_ms = 0
-        """Something failed: not before this (monotonic) it is tried again."""
+        """After a failure, it is not tried again before this (monotonic) time."""
         self.refusal_count = 0
-        """So often in a row what came was refused."""
+        """How many times in a row the received batches were refused."""
         self._said = ""
         self._said_at_ms = 0
         self.lag: int | None = None
-        """What was missing to the high watermark when records last came; None: none came yet."""
+        """The lag behind the high watermark when records last came; None: none have come yet."""
 
     @property
     def has_id(self) -> bool:
@@ -49,12 +49,12 @@ class Following:
         return self.topic_id != ZERO_UUID
 
     def note_lag(self, high_watermark: int, *, has_records: bool) -> None:
-        """An answer has been taken over."""
+        """Note that an answer has been applied."""
         if has_records or self.lag is None:
             self.lag = max(0, high_watermark - self.partition.log.log_end_offset)
 
     def is_news(self, trouble: str, now_ms: int) -> bool:
-        """Whether to tell of what went wrong: not of the same again for a while."""
+        """Whether to report a problem: the same one is not reported again for a while."""
         if trouble == self._said and now_ms < self._said_at_ms + REMIND_MS:
             return False
         self._said, self._said_at_ms = trouble, now_ms
@@ -62,13 +62,13 @@ class Following:
 
     @property
     def is_current(self) -> bool:
-        """Whether the partition still has the role that it is followed in."""
+        """Whether the partition still has the role in which it is followed."""
         partition = self.partition
         return not partition.is_leader and partition.state.leader_epoch == self.leader_epoch
 
 
 def fetcher_index(topic: str, partition: int, fetchers: int) -> int:
-    """Which of the connections to a leader a partition is fetched over.
+    """The index of the connection over which a partition is fetched from its leader.
 
     Source: getFetcherId of Kafka's AbstractFetcherManager.
     """
@@ -79,7 +79,7 @@ def fetcher_index(topic: str, partition: int, fetchers: int) -> int:
 
 
 def java_hash(text: str) -> int:
-    """Java's String.hashCode, without its sign bit's meaning: modulo 2^32."""
+    """Java's String.hashCode as an unsigned number: modulo 2^32."""
     hashed = 0
     for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
         hashed = (31 * hashed + unit) % INT32

@@ -1,6 +1,6 @@
-"""In-sync sets that leaders here want, on their way to the controller: AlterPartition.
+"""Proposes the in-sync sets that leaders here want to the controller (AlterPartition).
 
-One request is under way at a time, with all that waits when it is made.
+At most one request is in flight; it contains all proposals that wait when it is built.
 Source: AlterPartitionManager of Kafka 3.9.
 """
 
@@ -37,7 +37,7 @@ RETRY_PAUSE_S: Final = 0.05
 
 
 class Changed(NamedTuple):
-    """What became of one in-sync set."""
+    """The change of one in-sync set."""
 
     key: TopicPartition
     left: set[int]
@@ -48,7 +48,7 @@ Proposed = dict[TopicPartition, tuple[Partition, Proposal]]
 
 
 class AsksController(Protocol):
-    """What is needed of `ControllerClient`."""
+    """The part of `ControllerClient` that is needed here."""
 
     def ask(self, request: Message, version: int) -> Awaitable[Message]:
         """The answer of a controller.  Raises: PeerFailed once it is closed."""
@@ -56,7 +56,7 @@ class AsksController(Protocol):
 
 
 class IsrChanges:
-    """Proposes in-sync sets, and tells the partitions what became of them."""
+    """Proposes in-sync sets, and tells the partitions the results."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class IsrChanges:
         self._last_error = 0
 
     def propose(self, partition: Partition) -> None:
-        """Ask for the set that the partition's leader wants, in the next request."""
+        """Request the set that the partition's leader wants, in the next request."""
         self._waiting[partition.state.key] = partition
         if not self._is_asking:
             self._is_asking = True
@@ -86,13 +86,13 @@ class IsrChanges:
                 must_pause = await self._ask(proposed)
                 if must_pause:
                     await asyncio.sleep(RETRY_PAUSE_S)
-        except PeerFailed:  # closed: the broker stops
+        except PeerFailed:  # closed: the broker is stopping
             self._waiting.clear()
         finally:
             self._is_asking = False
 
     def _take(self) -> Proposed:
-        """What waits and still counts."""
+        """The waiting proposals that are still valid."""
         waiting, self._waiting = self._waiting, {}
         proposed: Proposed = {}
         for key, partition in waiting.items():
@@ -102,14 +102,14 @@ class IsrChanges:
         return proposed
 
     async def _ask(self, proposed: Proposed) -> bool:
-        """Ask once; whether something has to be asked again, after a while.  Raises: PeerFailed."""
+        """Ask once; whether to ask again after a while.  Raises: PeerFailed."""
         by_id = all(partition.state.topic_id != ZERO_UUID for partition, _ in proposed.values())
         versions = self._versions
         version = versions.alter_partition if by_id else versions.alter_partition_by_name
         response = await self._controller.ask(self._request(proposed), version)
         assert isinstance(response, AlterPartitionResponse)
         if response.error_code:
-            if response.error_code != self._last_error:  # not for each try: they are many
+            if response.error_code != self._last_error:  # log once, not at every retry
                 logger.warning("in-sync sets not changed error=%s", error_name(response.error_code))
             self._last_error = response.error_code
             self._again(proposed)
@@ -126,7 +126,7 @@ class IsrChanges:
                     self._waiting.setdefault(found[0].state.key, found[0])
                     must_pause = True
         _say_changed(changed)
-        self._again(proposed)  # what the answer says nothing about
+        self._again(proposed)  # the proposals that the answer does not mention
         return must_pause or bool(proposed)
 
     def _again(self, proposed: Proposed) -> None:
@@ -163,7 +163,7 @@ class IsrChanges:
         data: AlterPartitionResponsePartitionData,
         changed: list["Changed"],
     ) -> bool:
-        """Tell the partition; whether to ask again."""
+        """Tell the partition the result; whether to ask again."""
         state = partition.state
         if data.error_code:
             # A follower that stops, or has just started, is refused at every fetch for a while.
@@ -192,7 +192,7 @@ class IsrChanges:
 
 
 def _say_changed(changed: Sequence[Changed]) -> None:
-    """One line for all that a broker has left, or joined."""
+    """Log one line for all sets that a broker has left or joined."""
     left: dict[int, list[TopicPartition]] = {}
     joined: dict[int, list[TopicPartition]] = {}
     for change in changed:

@@ -1,4 +1,4 @@
-"""Sending consumers to the replica that is nearest to them (`replica.selector.class`)."""
+"""Directs consumers to the replica that is nearest to them (`replica.selector.class`)."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class NearestReplica:
-    """What a leader knows of where its followers stand."""
+    """What a leader knows about the racks of its followers."""
 
     def __init__(self, selector: Selector, metadata: MetadataCache, clock: Clock) -> None:
         self._selector = selector
@@ -25,11 +25,11 @@ class NearestReplica:
     def configured(
         cls, selector_class: str | None, metadata: MetadataCache, clock: Clock
     ) -> "NearestReplica | None":
-        """As `replica.selector.class` says; None: everybody reads from the leader."""
+        """The instance for `replica.selector.class`; None: everybody reads from the leader."""
         return None if selector_class is None else cls(SELECTORS[selector_class], metadata, clock)
 
     def of(self, rack: str, listener_name: str) -> "Nearest":
-        """For a client that says in which rack it stands, and knows brokers by this listener."""
+        """For a client that names its rack, and reaches brokers by this listener."""
         selector, now_ms = self._selector, self._clock.now_ms()
         racks = self._racks_of(listener_name)
 
@@ -39,7 +39,7 @@ class NearestReplica:
         return nearest
 
     def _racks_of(self, listener_name: str) -> Racks:
-        """Of the brokers that have the listener; worked out once for each list of live brokers."""
+        """The racks of the brokers with the listener; computed once per list of live brokers."""
         brokers = self._metadata.brokers
         if brokers is not self._brokers:
             self._brokers, self._racks = brokers, {}

@@ -1,9 +1,9 @@
-"""Bringing a follower's log into line with its leader's: cutting its end, or beginning it anew.
+"""Bringing a follower's log into line with its leader's: cutting its end, or restarting it.
 
-A cut waits for threads that rename the log's files. After it nothing is appended before it is safe:
-if the power went, a part of what was cut could be there before what came after it, and no leader
-epoch would tell. Then the checkpoints are written again: those on disk may say that more is safe
-than there is.
+A cut waits for threads that rename the log's files. Nothing is appended after it until it is
+durable. Otherwise, after a power failure, a part of what was cut could precede what was appended
+after the cut, and no leader epoch would show that. Then the checkpoints are written again: those on
+disk may claim that more is durable than the log now holds.
 """
 
 import asyncio
@@ -42,13 +42,13 @@ AskOffsets = Callable[[ListOffsetsRequest], Awaitable[ListOffsetsResponse]]
 
 
 class Cut(NamedTuple):
-    """What is to be done to one log."""
+    """A cut of one log."""
 
     following: Following
     offset: int
-    """Where it is to end, or to begin anew."""
+    """Where the log must end, or restart."""
     epoch: int = UNDEFINED
-    """If it is known: the leader has this epoch up to there, and of this log nothing later."""
+    """If known: the leader has this epoch up to `offset`, and nothing that this log has later."""
     begins_anew: bool = False
 
 
@@ -69,15 +69,15 @@ class Repair:
         self._cuts: list[Cut] = []
         self._out_of_range: list[Following] = []
 
-    # What is found wrong.
+    # Findings.
 
     def begin(self) -> None:
-        """Nothing is, so far."""
+        """Start with no findings."""
         self._cuts = []
         self._out_of_range = []
 
     def diverging(self, following: Following, shared: EpochEndOffset) -> None:
-        """The leader has none of what comes after this."""
+        """Note that the leader's log has nothing of this log after `shared`."""
         if shared.end_offset < 0:
             trouble = "the leader names no offset to cut at"
             if following.is_news(trouble, self._clock.now_ms()):
@@ -87,16 +87,16 @@ class Repair:
         self._cuts.append(Cut(following, shared.end_offset, shared.epoch))
 
     def out_of_range(self, following: Following) -> None:
-        """The leader has nothing to give at the log's end."""
+        """Note that the leader's log does not contain this log's end."""
         self._out_of_range.append(following)
 
     # Repairing.
 
     async def prepare(self, followings: Iterable[Following]) -> None:
-        """Make logs ready to be fetched for, if they are not; `is_prepared` says which are then.
+        """Make logs ready for fetching, unless they are; `is_prepared` then says which are ready.
 
-        Without any leader epoch nobody knows what of a log is the leader's: only what is below the
-        high watermark is.
+        If a log has no leader epoch, only what is below the high watermark is known to match the
+        leader.
         """
         unready = [f for f in followings if not f.is_prepared]
         if not unready:
@@ -106,7 +106,7 @@ class Repair:
         unready = [f for f in unready if f not in failed]
         try:
             await self._replicas.make_cuts_safe(f.partition for f in unready)
-        except LogDirFailed as error:  # maybe only of one directory
+        except LogDirFailed as error:  # possibly of only one directory
             self._replicas.note_failure(error)
         for following in unready:
             following.is_prepared = self._replicas.uses.may(Act.APPEND, following.partition.log)
@@ -114,7 +114,7 @@ class Repair:
                 self._delay(following)
 
     async def begin_at(self, following: Following, offset: int) -> bool:
-        """Have an empty log begin here; whether it may be appended to now."""
+        """Restart an empty log at this offset; whether it may be appended to now."""
         if await self._cut([Cut(following, offset, begins_anew=True)]):
             return False
         await self.prepare([following])
@@ -149,7 +149,7 @@ class Repair:
     async def _offsets(
         self, followings: Sequence[Following], timestamp: int, ask: AskOffsets
     ) -> list[tuple[Following, int]]:
-        """Those that the leader answers for; the others are delayed.  Raises: PeerFailed."""
+        """The offsets that the leader returns; the others are delayed.  Raises: PeerFailed."""
         wanted = {following.key: following for following in followings}
         if not wanted:
             return []
@@ -180,7 +180,7 @@ class Repair:
         return found
 
     async def _cut(self, cuts: Sequence[Cut]) -> list[Following]:
-        """Cut; return those whose log could not be, which are delayed."""
+        """Cut the logs; return those whose log could not be cut, which are delayed."""
         failed = []
         slices = Slices(self._clock)
         for cut in cuts:
@@ -200,7 +200,7 @@ class Repair:
                 failed.append(following)
             is_same = before == (log.log_end_offset, log.epochs.latest)
             if is_same and cut.epoch != UNDEFINED:
-                self._delay(following)  # or the same would be answered at once, again and again
+                self._delay(following)  # otherwise the same answer would come again at once
             if log.generation != generation:
                 self._replicas.uses.begin(log, Use.CUT)
                 self._replicas.must_checkpoint.set()
@@ -229,9 +229,9 @@ class Repair:
         )
 
     async def _until_unused(self, following: Following) -> None:
-        """Wait for threads that rename files, which are known by their names."""
+        """Wait for threads that rename files: they access the files by name."""
         uses = self._replicas.uses
-        # It hardly ever happens, and then for milliseconds.
+        # This is very rare, and takes milliseconds.
         while not uses.may(Act.TRUNCATE, following.partition.log):  # noqa: ASYNC110
             await asyncio.sleep(UNUSED_CHECK_S)
 

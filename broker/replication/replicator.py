@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from .isr_changes import AsksController, IsrChanges
 
 FetcherId = tuple[int, int]
-"""The leader, and which of the connections to it."""
+"""The leader, and the index of the connection to it."""
 
 
 class Replicator:
-    """Fetches for followers, and has lagging or caught-up followers reported to the controller.
+    """Fetches for followers, and reports lagging or caught-up followers to the controller.
 
-    Made by the server, which spawns `run`; closed by its task supervisor.
+    The server creates it and spawns `run`; the server's task supervisor ends it.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class Replicator:
         self._assigned: dict[TopicPartition, FetcherId] = {}
         self._isr_changes: IsrChanges | None = None
 
-    # Told by LeaderAndIsr, UpdateMetadata, StopReplica.
+    # Called for LeaderAndIsr, UpdateMetadata, StopReplica.
 
     def roles_changed(self, keys: Iterable[TopicPartition]) -> None:
-        """These partitions have been told (LeaderAndIsr) whom to follow, or to lead."""
+        """LeaderAndIsr has told these partitions to follow a leader, or to lead."""
         followings: dict[FetcherId, list[Following]] = {}
         for key in keys:
             partition = self._local.replicas.partitions.get(key)
@@ -64,7 +64,7 @@ class Replicator:
         self._end_idle()
 
     def stopped(self, keys: Iterable[TopicPartition]) -> None:
-        """These partitions are not on this broker any more (StopReplica, a failed directory)."""
+        """These partitions are no longer on this broker (StopReplica, a failed directory)."""
         for key in keys:
             fetcher_id = self._assigned.pop(key, None)
             if fetcher_id is not None:
@@ -80,7 +80,7 @@ class Replicator:
                 partition.wait_for_living(live)
 
     def settings_changed(self) -> None:
-        """The broker's settings have: there may be more fetchers now, or fewer."""
+        """The broker's settings have changed: there may be more or fewer fetchers now."""
         moved = [
             key
             for key, fetcher_id in self._assigned.items()
@@ -90,7 +90,7 @@ class Replicator:
         self.throttles_changed()
 
     def throttles_changed(self) -> None:
-        """What was left out of fetches may be fetched now."""
+        """The throttles have changed: what was left out of fetches may be fetched now."""
         self._retry()
 
     def _retry(self) -> None:
@@ -98,7 +98,7 @@ class Replicator:
             fetcher.retry()
 
     def _fetcher_for(self, key: TopicPartition, partition: Partition) -> FetcherId | None:
-        """None: there is nobody to fetch from."""
+        """None: there is no leader to fetch from."""
         leader = partition.state.leader
         if partition.is_leader or leader < 0:
             return None
@@ -112,7 +112,7 @@ class Replicator:
         known = self._fetchers.get(fetcher_id)
         if known is not None:
             return known[0]
-        from .fetcher import Fetcher  # not paid for by a broker without others
+        from .fetcher import Fetcher  # imported only if there are other brokers
 
         leader_id, index = fetcher_id
         fetcher = Fetcher(
@@ -135,9 +135,9 @@ class Replicator:
     # In-sync sets.
 
     def propose(self, partition: Partition) -> None:
-        """Have the controller asked for the in-sync set that the partition's leader wants."""
+        """Ask the controller for the in-sync set that the partition's leader wants."""
         if self._isr_changes is None:
-            from .isr_changes import IsrChanges  # not paid for by a broker without others
+            from .isr_changes import IsrChanges  # imported only if there are other brokers
 
             self._isr_changes = IsrChanges(
                 self._controller, self._versions, self._tasks, self._local
@@ -145,7 +145,7 @@ class Replicator:
         self._isr_changes.propose(partition)
 
     async def run(self) -> None:
-        """Look for followers that lag, or are gone, for ever."""
+        """Look for followers that lag or are gone, forever."""
         while True:
             await asyncio.sleep(max(1, self._local.config.replica_lag_time_max_ms // 2) / 1000)
             await self._look()

@@ -13,7 +13,7 @@ Key = tuple[str | bytes, int]
 """Topic (its name, or its id) and partition."""
 
 Wanted = dict[Key, tuple[int, ...]]
-"""All that is said of each partition."""
+"""Everything that a request says about each partition."""
 
 SESSION_ERRORS: Final = frozenset(
     {
@@ -25,12 +25,12 @@ SESSION_ERRORS: Final = frozenset(
 
 
 class Telling(NamedTuple):
-    """What a request says."""
+    """What a request must say."""
 
     session_id: int
     epoch: int
     partitions: list[Key]
-    """Those that are new or have changed."""
+    """The partitions that are new or have changed."""
     forgotten: list[Key]
 
     @property
@@ -48,11 +48,11 @@ class FetcherSession:
         self._session_id = SESSION_ID_NONE
         self._epoch = EPOCH_INITIAL
         self.told: Wanted = {}
-        """What is known to the leader once it has the last request."""
+        """What the leader knows once it has received the last request."""
         self._by_id = True
 
     def tell(self, wanted: Wanted, *, by_id: bool) -> Telling:
-        """What the next request has to say, so that the leader reads all of `wanted`."""
+        """What the next request must say, so that the leader reads all of `wanted`."""
         if by_id != self._by_id:
             self._by_id = by_id
             self._epoch = EPOCH_INITIAL
@@ -65,7 +65,7 @@ class FetcherSession:
         )
 
     def tell_again(self, some: Wanted) -> Telling:
-        """The same if nothing but `some` of what was told may have changed."""
+        """The same as `tell`, if at most the `some` part of what was told has changed."""
         told = self.told
         changed = [key for key, said in some.items() if told[key] != said]
         told.update(some)
@@ -73,13 +73,13 @@ class FetcherSession:
         return Telling(self._session_id, self._epoch, list(told) if all_anew else changed, [])
 
     def answered(self, session_id: int) -> None:
-        """The request was answered; 0: the leader keeps no session."""
+        """Note that the request was answered; 0: the leader keeps no session."""
         self._session_id = session_id
         declined = session_id == SESSION_ID_NONE
         self._epoch = EPOCH_INITIAL if declined else next_epoch(self._epoch)
 
     def failed(self, code: int = ErrorCode.NONE) -> None:
-        """It was not, or refused with this code: the next one begins anew."""
+        """Note that it was not answered, or refused with this code: the next one starts over."""
         self._epoch = EPOCH_INITIAL
         if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self._session_id = SESSION_ID_NONE

@@ -1,4 +1,4 @@
-"""Taking in what a leader has sent: in slices, so that 10 MiB of small batches stall nobody."""
+"""Appends what a leader has sent, in slices, so that 10 MiB of small batches block nobody."""
 
 import logging
 from collections.abc import Callable
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REFUSED_MAX: Final = 10
-"""A leader that still has the same gap has verified it: its topic was compacted once, and its high
-watermark is not where it was then."""
+"""After this many refusals in a row a gap is accepted. A leader that still has the same gap has
+verified it: its topic was compacted once, and its high watermark was different then."""
 
 
 class UnexpectedStart(Exception):
-    """The leader's log starts within a batch: this log, empty as it is, must begin with that."""
+    """The leader's log starts within a batch: this log, which is empty, must begin with it."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(offset)
@@ -36,10 +36,10 @@ class UnexpectedStart(Exception):
 
 
 class Taking:
-    """What one answer brings."""
+    """Appends the records of one answer."""
 
     def __init__(self, local: "LocalBroker", follows: Callable[[Following], bool]) -> None:
-        """`follows` is asked whether a partition is still to be written to."""
+        """`follows` says whether a partition may still be written to."""
         self._local = local
         self._replicas = local.replicas
         self._clock = local.clock
@@ -48,7 +48,7 @@ class Taking:
         self._due: list[Partition] = []
 
     async def take(self, following: Following, data: PartitionData) -> bool:
-        """Append to one partition and go with its leader's offsets; False: something is wrong.
+        """Append to one partition and take its leader's offsets; False: something is wrong.
 
         Raises: UnexpectedStart.
         """
@@ -59,8 +59,8 @@ class Taking:
             start_before = partition.log.log_start_offset
             partition.take_offsets(data.high_watermark, data.log_start_offset)
             if partition.log.log_start_offset != start_before:
-                # The leader may have promised that no crash takes it back (DeleteRecords), and is
-                # not told before that is so.
+                # The leader may have promised that no crash reverts it (DeleteRecords). It is not
+                # told of this start before that is true.
                 self._replicas.must_checkpoint.set()
             self._replicas.suspects.followed(partition, data.high_watermark)
         except UnexpectedOffset as error:
@@ -73,7 +73,7 @@ class Taking:
         except DiskFull as error:
             self._replicas.note_failure(error)
             return False
-        except LogDirFailed as error:  # it takes the partition along
+        except LogDirFailed as error:  # the partition fails with it
             self._replicas.note_failure(error)
         except (CorruptLog, MalformedMessage) as error:
             self._report(following, error)
@@ -84,7 +84,7 @@ class Taking:
         return True
 
     async def _append(self, following: Following, data: PartitionData) -> bool:
-        """Whether all was appended; else the partition is not followed any more."""
+        """Whether all was appended; if not, the partition is no longer followed."""
         records, partition = data.records, following.partition
         assert isinstance(records, memoryview | bytes)
         records, position = memoryview(records), 0
@@ -105,7 +105,7 @@ class Taking:
                 gaps_before=gaps_before,
             )
             if not appended.size_bytes:
-                if not position:  # or the same would be asked for again at once
+                if not position:  # otherwise the same would be requested again at once
                     raise CorruptLog(f"{partition.log}: torn, or of a later leader epoch")
                 break
             position += appended.size_bytes
@@ -118,12 +118,12 @@ class Taking:
         return True
 
     async def _written(self, staged: Staged) -> None:
-        """Let a thread write it, to its end whatever happens here."""
+        """Let a thread write it to the end, even if this task is cancelled."""
         runtime = self._local.runtime
         await to_the_end((runtime.write_offload or runtime.offload)(staged.run))
 
     async def flush(self) -> None:
-        """Make durable what is due: the next question tells the leader that it is there."""
+        """Flush the appends that are due: the next request tells the leader that they are here."""
         due = [partition for partition in self._due if partition.awaits_flush]
         if due:
             await self._replicas.flushes.flush_all(due)

@@ -1,7 +1,7 @@
 """Throttled replication on this broker: what a leader holds back, what a follower leaves out.
 
-Topics say which replicas are throttled, the broker's settings how fast; both are read where they
-are, so that a change counts with the next fetch.  In-sync replicas are never slowed, but what they
+Topics say which replicas are throttled, and the broker's settings say how fast. Both are read on
+use, so that a change applies to the next fetch.  In-sync replicas are never slowed, but what they
 copy of throttled partitions counts.
 """
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ..runtime import Clock
 
 LENGTH_BYTES = 4
-"""Before every answer."""
+"""The length that precedes every answer."""
 
 
 class Throttles:
-    """The quotas of what is sent to followers, and of what is fetched as one."""
+    """The quotas for what is sent to followers, and for what is fetched as a follower."""
 
     def __init__(self, config: "Config", clock: "Clock") -> None:
         self._clock = clock
@@ -43,10 +43,10 @@ class Throttles:
             rate(), lambda: config.follower_replication_throttled_rate
         )
 
-    # As a leader.
+    # Leading.
 
     def holding_back(self, replica_id: int) -> "Callable[[Partition], bool]":
-        """Asks whether a follower is to get nothing of a partition now."""
+        """A function that says whether a partition must be held back from a follower now."""
 
         def holds_back(partition: "Partition") -> bool:
             return (
@@ -58,7 +58,7 @@ class Throttles:
         return holds_back
 
     def sent(self, reads: "list[Read]", answer: "FetchResponse", version: int) -> None:
-        """An answer goes to a follower: what it brings of throttled partitions counts."""
+        """Count the throttled partitions in an answer to a follower."""
         throttled: set[Key] = {
             read.fetch.key
             for read in reads
@@ -68,10 +68,10 @@ class Throttles:
             size_bytes = _encoded_bytes(answer, throttled, version)
             self._leader.record(size_bytes, self._clock.now_ms())
 
-    # As a follower.
+    # Following.
 
     def leaves_out(self, partition: "Partition", lag: int | None) -> bool:
-        """Whether nothing of a partition is to be fetched now; `lag` is what is known of it."""
+        """Whether a partition must be left out of fetches now; `lag` is its known lag."""
         return (
             lag != 0
             and follower_is_throttled(partition)
@@ -79,7 +79,7 @@ class Throttles:
         )
 
     def fetched(self, partition: "Partition", size_bytes: int) -> bool:
-        """So much has come of a partition; whether it counts."""
+        """Count bytes that were fetched of a partition; whether they count."""
         is_throttled = follower_is_throttled(partition)
         if is_throttled:
             self._follower.record(size_bytes, self._clock.now_ms())
@@ -87,7 +87,7 @@ class Throttles:
 
 
 def _encoded_bytes(answer: "FetchResponse", keys: "set[Key]", version: int) -> int:
-    """The size of an answer with these partitions alone."""
+    """The size of an answer that contains only these partitions."""
     from odradek.protocol.messages.k01_fetch import FetchableTopicResponse, FetchResponse
 
     topics = []
