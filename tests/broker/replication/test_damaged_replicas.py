@@ -81,6 +81,16 @@ async def with_records(cluster: Cluster) -> PartitionState:
     return state
 
 
+async def with_one_out_of_sync(cluster: Cluster) -> PartitionState:
+    """Broker 2 has the records, and was taken out of the in-sync set: the state that says so."""
+    await with_records(cluster)
+    without = state_of(1, 1, [1, 3], ISR, is_new=False)
+    cluster[2].replicator.stopped([KEY])
+    for number in (1, 3, 2):
+        await cluster[number].take(without)
+    return without
+
+
 @on_cluster(count=3)
 async def test_a_leader_gives_way_and_copies(cluster: Cluster) -> None:
     state = await with_records(cluster)
@@ -134,11 +144,7 @@ async def test_a_follower_leaves_the_in_sync_set_first(cluster: Cluster) -> None
 
 @on_cluster(count=3)
 async def test_one_that_is_not_in_sync_begins_anew_at_once(cluster: Cluster) -> None:
-    await with_records(cluster)
-    without = state_of(1, 1, [1, 3], ISR, is_new=False)
-    cluster[2].replicator.stopped([KEY])
-    for number in (1, 3, 2):
-        await cluster[number].take(without)
+    without = await with_one_out_of_sync(cluster)
     await damage(cluster[2])
     assert cluster[2].replicas.damaged.look()
     assert await told(cluster[2], without) == {KEY: ErrorCode.NONE}
@@ -231,11 +237,7 @@ async def test_damage_that_goes_with_its_segment_is_forgotten(cluster: Cluster) 
 @on_cluster(count=3)
 async def test_damage_that_goes_while_it_is_to_be_set_aside(cluster: Cluster) -> None:
     """Whoever had to be waited for, as he was compacting the log, has removed it."""
-    await with_records(cluster)
-    without = state_of(1, 1, [1, 3], ISR, is_new=False)
-    cluster[2].replicator.stopped([KEY])
-    for number in (1, 3, 2):
-        await cluster[number].take(without)
+    without = await with_one_out_of_sync(cluster)
     broker = cluster[2]
     await damage(broker)
     log, replicas = broker.partition().log, broker.replicas
@@ -253,11 +255,7 @@ async def test_damage_that_goes_while_it_is_to_be_set_aside(cluster: Cluster) ->
 @on_cluster(count=3)
 async def test_the_copy_does_not_inherit_the_damage(cluster: Cluster) -> None:
     """Its segments have the same offsets and sizes as those that are remembered."""
-    await with_records(cluster)
-    without = state_of(1, 1, [1, 3], ISR, is_new=False)
-    cluster[2].replicator.stopped([KEY])
-    for number in (1, 3, 2):
-        await cluster[number].take(without)
+    without = await with_one_out_of_sync(cluster)
     broker = cluster[2]
     path = broker.log_dirs.holding(broker.partition().log).path
     await damage(broker)
