@@ -1,9 +1,9 @@
 """DeleteGroups 0-2: delete groups without members, with their offsets."""
 
 import asyncio
+from functools import partial
 from typing import Final
 
-from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k42_delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -11,7 +11,7 @@ from odradek.protocol.messages.k42_delete_groups import (
 )
 from odradek.protocol.schema import Message
 
-from ..core.groups.shard import Shard
+from ..core.groups.shard import Shard, delete_answer
 from ..net.call import Call
 from ..node import Node
 
@@ -34,8 +34,5 @@ async def handle(request: DeleteGroupsRequest, call: Call, node: Node) -> Delete
 
 
 def _delete(group_id: str, call: Call, node: Node) -> Message | asyncio.Future[Message]:
-    def refused(code: ErrorCode) -> DeleteGroupsResponse:
-        result = DeletableGroupResult(group_id=group_id, error_code=code)
-        return DeleteGroupsResponse(results=[result])
-
+    refused = partial(delete_answer, group_id)
     return node.groups.ask(Shard.delete, group_id, group_id, call, refused)

@@ -401,9 +401,14 @@ class Shard:
         return group
 
 
-def _deleted(reply: Reply, group_id: str, code: ErrorCode) -> Answer:
+def delete_answer(group_id: str, code: ErrorCode) -> DeleteGroupsResponse:
+    """What became of the deletion of one group."""
     result = DeletableGroupResult(group_id=group_id, error_code=code)
-    return Answer(reply, DeleteGroupsResponse(results=[result]))
+    return DeleteGroupsResponse(results=[result])
+
+
+def _deleted(reply: Reply, group_id: str, code: ErrorCode) -> Answer:
+    return Answer(reply, delete_answer(group_id, code))
 
 
 def _keep(write: OffsetWrite) -> AppendRecords:
