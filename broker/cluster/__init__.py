@@ -1,1 +1,1 @@
-"""The controller's shell: election, watches, and the effects of `core.controller` performed."""
+"""The controller's I/O: election, watches, and performing the effects of `core.controller`."""

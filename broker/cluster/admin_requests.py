@@ -1,4 +1,4 @@
-"""The nodes below /admin by which tools ask the controller for something."""
+"""The znodes below /admin in which tools leave requests for the controller."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,7 +11,7 @@ PREFERRED_ELECTION: Final = "/admin/preferred_replica_election"
 
 
 def encode_reassignments(partitions: Mapping[TopicPartition, tuple[int, ...]]) -> bytes:
-    """Of /admin/reassign_partitions: the replicas that partitions shall have."""
+    """Encode /admin/reassign_partitions: the target replicas of each partition."""
     wanted = [
         {"topic": topic, "partition": partition, "replicas": replicas}
         for (topic, partition), replicas in partitions.items()
@@ -20,7 +20,7 @@ def encode_reassignments(partitions: Mapping[TopicPartition, tuple[int, ...]]) -
 
 
 def decode_reassignments(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
-    """Raises: MalformedZnode."""
+    """Decode /admin/reassign_partitions.  Raises: MalformedZnode."""
     wanted = {}
     for fields in decode_object("reassignment", data).mappings("partitions"):
         replicas = fields.int32s("replicas")
@@ -31,13 +31,13 @@ def decode_reassignments(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def encode_preferred_elections(partitions: list[TopicPartition]) -> bytes:
-    """Of /admin/preferred_replica_election."""
+    """Encode /admin/preferred_replica_election."""
     asked = [{"topic": topic, "partition": partition} for topic, partition in partitions]
     return encode_object({"version": 1, "partitions": asked})
 
 
 def decode_preferred_elections(data: bytes) -> list[TopicPartition]:
-    """Raises: MalformedZnode."""
+    """Decode /admin/preferred_replica_election.  Raises: MalformedZnode."""
     asked = decode_object("preferred replica election", data).mappings("partitions")
     return list(
         dict.fromkeys((fields.text("topic"), fields.int32("partition")) for fields in asked)

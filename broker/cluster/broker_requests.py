@@ -1,9 +1,9 @@
-"""What procedures want brokers to be told, as requests of the versions that brokers speak.
+"""Building LeaderAndIsr, UpdateMetadata and StopReplica requests from what procedures decide.
 
-A request names about PARTITIONS_MAX partitions at most: many of them become several requests, so
-that none keeps a loop busy for long. To a replica that is the same: partitions are told one by one.
-What clients are told of a topic stays whole, however many partitions it has: they would take those
-that they hear of for all, and choose the partition of a key, or of a group, by a wrong count.
+Large batches are split into requests of about PARTITIONS_MAX partitions, so that none keeps an
+event loop busy for long. Replicas are unaffected, because each partition is handled by itself.
+UpdateMetadata never splits a topic, however many partitions it has: clients would take the part
+for the whole, and map keys and groups to partitions by a wrong partition count.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -50,18 +50,18 @@ T = TypeVar("T", PartitionState, StoppedReplica)
 
 
 class ActiveController(NamedTuple):
-    """Whom the requests come from."""
+    """The controller that sends the requests."""
 
     controller_id: int
     controller_epoch: int
     listener_name: str
-    """Between brokers, for LeaderAndIsr."""
+    """The inter-broker listener, for the live leaders in LeaderAndIsr."""
 
 
 def build_requests(
     asked: BrokerRequests, sender: ActiveController, broker_epoch: int, live: Sequence[LiveBroker]
 ) -> Iterator[ControlRequest]:
-    """The requests for one broker, in order; each is built when it is asked for."""
+    """Yield the requests for one broker, in order; each is built only when it is needed."""
     for states in _slices(asked.leader_and_isr):
         yield _leader_and_isr(states, sender, broker_epoch, live)
     if asked.update_metadata is not None:
@@ -89,7 +89,7 @@ def build_requests(
 
 
 def _slices(items: Sequence[T], *, cut_topics: bool = True) -> list[list[T]]:
-    """Partitions of one topic stay together if they can."""
+    """Split by PARTITIONS_MAX; partitions of one topic stay together where possible."""
     slices: list[list[T]] = []
     for of_topic in _by_topic(items).values():
         if slices and len(slices[-1]) + len(of_topic) <= PARTITIONS_MAX:
@@ -167,7 +167,7 @@ def _live_leaders(
 
 
 def leader_and_isr_errors(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> Errors:
-    """What the broker has said of each partition; nothing if it refused the whole request."""
+    """The error code of each partition; empty if the broker refused the whole request."""
     if response.error_code:
         return {}
     names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
@@ -240,7 +240,7 @@ def _stopped_topics(replicas: Iterable[StoppedReplica]) -> list[StopReplicaTopic
 
 
 def deletion_errors(request: StopReplicaRequest, response: StopReplicaResponse) -> Errors:
-    """What became of the replicas that were to be deleted."""
+    """The error code of each replica that the request asked the broker to delete."""
     refused = error_code(response.error_code)
     told = {
         (error.topic_name, error.partition_index): error_code(error.error_code)

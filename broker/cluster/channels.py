@@ -1,7 +1,7 @@
-"""One serial channel to each live broker: what was queued first is told first.
+"""One serial channel from the controller to each live broker; requests are sent in queue order.
 
-One request is under way at a time; if there is no answer it is sent again every 100 ms, until there
-is one or the broker is gone. So each broker hears of the controller's decisions in their order.
+One request is in flight at a time. Without an answer it is sent again every 100 ms, until there is
+one or the broker is gone. So each broker learns of the controller's decisions in order.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ _RESPONSES: Final = (LeaderAndIsrResponse, UpdateMetadataResponse, StopReplicaRe
 
 
 class ControlLink(Protocol):
-    """The way to one broker, over which control requests go."""
+    """A connection to one broker, for control requests."""
 
     async def ask(self, request: Message, version: int) -> Message:
-        """The response.  Raises: PeerFailed."""
+        """Send a request and return the response.  Raises: PeerFailed."""
         ...
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         ...
 
 
@@ -53,17 +53,17 @@ Links = Callable[[LiveBroker], ControlLink]
 
 
 class Answers(Protocol):
-    """Who wants to know what brokers answer, each in the registration that was asked."""
+    """Receives brokers' answers, with the registration (broker epoch) that was asked."""
 
     def leader_and_isr_answered(self, broker: LiveBroker, errors: Errors) -> None:
-        """What a broker has said of each partition."""
+        """Called with the error code of each partition in a LeaderAndIsr response."""
 
     def deletions_answered(self, broker: LiveBroker, errors: Errors) -> None:
-        """What became of the replicas that a broker was to delete."""
+        """Called with the error code of each replica that the broker was asked to delete."""
 
 
 class Channels:
-    """The channels of one controller's time."""
+    """All channels of one controller term."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Channels:
         self._channels: dict[int, Channel] = {}
 
     def update(self, live: Iterable[LiveBroker]) -> None:
-        """Have a channel to each of these brokers; who has another epoch gets another one."""
+        """Keep one channel to each of these brokers; a new broker epoch gets a new channel."""
         wanted = {broker.broker_id: broker for broker in live}
         for broker_id, channel in list(self._channels.items()):
             broker = wanted.get(broker_id)
@@ -101,25 +101,25 @@ class Channels:
                 channel.put(asked, live)
 
     def owes(self, broker_id: int) -> bool:
-        """Whether a broker is still to be told something."""
+        """Whether a broker has requests that are queued or unanswered."""
         channel = self._channels.get(broker_id)
         return channel is not None and channel.owes
 
     async def settled(self, broker_id: int) -> None:
-        """Return when a broker has answered all that is queued for it now, or it is gone."""
+        """Return when a broker has answered everything queued so far, or is gone."""
         channel = self._channels.get(broker_id)
         if channel is not None:
             await channel.settled()
 
     def close(self) -> None:
-        """Hang up; nothing more is told."""
+        """Close all channels; nothing more is sent."""
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
 
 
 class Channel:
-    """What one broker is to be told."""
+    """Queues the requests for one broker and sends them one at a time."""
 
     def __init__(self, broker: LiveBroker, link: ControlLink, channels: Channels) -> None:
         self.broker = broker
@@ -133,7 +133,7 @@ class Channel:
         self._is_long = False
 
     def put(self, asked: BrokerRequests, live: Sequence[LiveBroker]) -> None:
-        """Queue requests, with the brokers that are alive now."""
+        """Queue requests, with the brokers that are live now."""
         self._queue.append((asked, live))
         self._put_count += 1
         self._filled.set()
@@ -143,18 +143,18 @@ class Channel:
 
     @property
     def owes(self) -> bool:
-        """Whether something is queued, or under way."""
+        """Whether a request is queued or in flight."""
         return self._done_count < self._put_count
 
     async def settled(self) -> None:
-        """Return when all that is queued now has been answered, or the channel was closed."""
+        """Return when everything queued so far is answered, or the channel is closed."""
         if self.owes:
             told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append((self._put_count, told))
             await told
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection, drop the queue and release `settled`."""
         if self.task is not None:
             self.task.cancel()
         self._link.close()
@@ -163,7 +163,7 @@ class Channel:
         self._tell_waiters()
 
     async def run(self) -> None:
-        """Tell what is queued, for ever."""
+        """Send queued requests, forever."""
         while True:
             while not self._queue:
                 self._is_long = False
@@ -177,7 +177,7 @@ class Channel:
             self._tell_waiters()
 
     async def _ask(self, request: ControlRequest) -> Message:
-        """The answer, whenever there is one."""
+        """Send a request until it is answered; return the answer."""
         version = self._version(request)
         attempts = 0
         while True:

@@ -1,8 +1,8 @@
-"""When the replicas of leaderless partitions are compared: at once, then less and less often.
+"""Schedules the comparison of leaderless partitions' replicas: at once, then less and less often.
 
-Brokers may have to find out first what they have, and some partitions stay without a leader for
-another reason, so a comparison may come to nothing. It is repeated after longer and longer pauses,
-unless there is a partition that was not compared before: then it begins anew.
+A comparison may elect nobody: brokers may first have to find out what their logs hold, and some
+partitions have no leader for another reason. It is repeated after growing pauses. A partition that
+was not compared before ends the pause and resets it.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ PAUSE_MAX_S: Final = 30.0
 
 
 class Comparing:
-    """The comparisons of one controller."""
+    """Repeats the comparisons of one controller."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Comparing:
         compare: Callable[[Collection[TopicPartition]], Awaitable[None]],
         tasks: TaskSupervisor,
     ) -> None:
-        """`find` says what can be compared now."""
+        """`find` returns the partitions that can be compared now."""
         self._find = find
         self._compare = compare
         self._tasks = tasks
@@ -36,7 +36,7 @@ class Comparing:
         self._is_over = False
 
     def look(self) -> None:
-        """Something has happened: compare what can be, unless it is only what was before."""
+        """Start comparing if anything can be compared.  New partitions end the current pause."""
         found = frozenset() if self._is_over else self._find()
         if self._task is None:
             if found:
@@ -44,10 +44,10 @@ class Comparing:
         else:
             if not found <= self._compared:
                 self._more.set()
-            self._compared = self._compared & found  # what has a leader may lose it again
+            self._compared = self._compared & found  # one that has a leader may lose it again
 
     def end(self) -> None:
-        """Compare no more.  May be repeated."""
+        """Stop comparing.  Idempotent."""
         self._is_over = True
         if self._task is not None:
             self._task.cancel()

@@ -1,9 +1,9 @@
-"""The controller as its broker sees it: a candidate that is sometimes elected.
+"""The broker's side of controller election: follow /controller, stand for it, serve a term.
 
-Every broker watches /controller. When the node goes all of them race for it; the winner is the
-controller (`ControllerTerm`) until its session ends, another broker has taken its place, or
-something unexpected goes wrong. Then it drops all that it knew and gives the node up, and the race
-is on again.
+Every broker watches /controller. When the znode is deleted, all of them try to create it. The
+winner is the controller (`ControllerTerm`) until its session ends, another broker replaces it, or
+an unexpected error occurs. Then it discards its state and deletes the znode, and a new election
+starts.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class Reassignment(NamedTuple):
-    """A partition whose replicas are being moved."""
+    """An ongoing reassignment of one partition."""
 
     topic: str
     partition: int
@@ -49,10 +49,10 @@ class Reassignment(NamedTuple):
 
 
 class ClusterController:
-    """This broker as candidate and, once elected, as controller of the cluster.
+    """This broker as a candidate and, once elected, as the controller of the cluster.
 
-    `start` it when the broker is registered. `lost` belongs into `CurrentSession.on_lost`,
-    `renewed` into `on_renewed` (behind the broker's registration).
+    `start` it when the broker is registered. `lost` must be called from `CurrentSession.on_lost`,
+    and `renewed` from `on_renewed`, after the broker has registered again.
     """
 
     def __init__(
@@ -73,18 +73,18 @@ class ClusterController:
         self._following: asyncio.Task[None] | None = None
         self._to_look = asyncio.Event()
         self._turn = asyncio.Lock()
-        """Two elections at once, of one session, could both believe to be the one that was won."""
+        """One election at a time: two at once in one session could both believe they had won."""
         self._backoff_s = BACKOFF_MIN_S
         self._may_stand_s = -BACKOFF_MAX_S
         self.controller_id = NOBODY
-        """As /controller says; -1: nobody."""
+        """The holder of /controller; -1: nobody."""
         self.on_kraft: Callable[[KRaftControls], None] = lambda error: None
-        """Called when /controller is taken by who leads no brokers like this one."""
+        """Called when a KRaft controller (or an unknown version) holds /controller."""
 
     # For the broker.
 
     async def start(self) -> None:
-        """Find out who is the controller, and contend if nobody is.
+        """Find out which broker is the controller; stand for election if none is.
 
         Raises: KRaftControls, MalformedZnode, SessionExpired.
         """
@@ -93,29 +93,29 @@ class ClusterController:
         self._following = self._tasks.spawn(self._follow(), "follow controller")
 
     async def renewed(self) -> None:
-        """There is a new session: look and watch again.  Raises: SessionExpired."""
+        """Read and watch the znodes again in a new session.  Raises: SessionExpired."""
         await self._look_around()
 
     def lost(self) -> None:
-        """The session is gone, and with it all that was ours by it."""
+        """End the term: the session is gone, and /controller with it."""
         self.controller_id = NOBODY
         self._end_term()
 
     async def stop(self) -> None:
-        """Give up whatever this broker is, and contend no more."""
+        """Resign if this broker is the controller, and stop following /controller."""
         if self._following is not None:
             self._following.cancel()
         await self.resign()
 
     async def resign(self) -> None:
-        """Be the controller no more, if it is this broker; everybody races then."""
+        """Resign if this broker is the controller; a new election follows."""
         term = self._term
         self._end_term()
         if term is not None:
             await step_down(self._session, term.mandate)
 
     async def settled(self) -> None:
-        """Return when a failover that is under way here has had its effect on this broker."""
+        """Return when a failover to this broker, if there is one, has taken effect on it."""
         if self._term is not None:
             await self._term.settled()
 
@@ -123,22 +123,22 @@ class ClusterController:
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is the controller; it may still be about to begin."""
+        """Whether this broker is the controller; its failover may not have finished yet."""
         return self._term is not None
 
     @property
     def controller_epoch(self) -> int:
-        """Of this broker's time as controller.  Raises: Refused (NOT_CONTROLLER)."""
+        """The epoch of this broker's term as controller.  Raises: Refused (NOT_CONTROLLER)."""
         return self._active().mandate.controller_epoch
 
     @property
     def context(self) -> Context:
-        """What the controller knows.  Raises: Refused (NOT_CONTROLLER)."""
+        """The controller's state.  Raises: Refused (NOT_CONTROLLER)."""
         return self._active().context
 
     @property
     def feature_epoch(self) -> int:
-        """The version of /feature; -1: there is none."""
+        """The version of the znode /feature; -1: it does not exist."""
         return self._feature.epoch
 
     def require_active(self) -> None:
@@ -146,23 +146,23 @@ class ClusterController:
         self._active()
 
     async def ask(self, make: Callable[[Context], Procedure[T]]) -> T:
-        """Have a procedure performed, behind all that has happened.
+        """Perform a procedure after all events queued before it; return its result.
 
-        Raises: what it raises; Refused (NOT_CONTROLLER), also if that changes meanwhile.
+        Raises: what it raises; Refused (NOT_CONTROLLER), also if the term ends meanwhile.
         """
         return await self._active().ask(make)
 
     async def wait_until(self, done: Callable[[Context], bool]) -> None:
-        """Return once `done`, which is looked at after everything that happens.
+        """Return once `done` holds; it is evaluated now and after every event.
 
-        Raises: Refused (NOT_CONTROLLER), also if that changes meanwhile.
+        Raises: Refused (NOT_CONTROLLER), also if the term ends meanwhile.
         """
         await self._active().wait_until(done)
 
     async def elect_leaders(
         self, partitions: Iterable[TopicPartition] | None, kind: ElectionType
     ) -> Elections:
-        """Hold elections; None: for all partitions.  Raises: Refused (NOT_CONTROLLER)."""
+        """Elect leaders (None: for all partitions).  Raises: Refused (NOT_CONTROLLER)."""
         asked = None if partitions is None else dict.fromkeys(partitions)
         ends: LogEnds = {}
         if kind is ElectionType.UNCLEAN:
@@ -170,7 +170,7 @@ class ClusterController:
         return await self.ask(lambda context: procedures.elect(context, asked, kind, ends))
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int | None = None) -> range:
-        """A block of ids that nobody else gets; None: the epoch is not compared.
+        """Allocate a block of ids for one broker.  `broker_epoch` None: the epoch is not checked.
 
         Raises: Refused (NOT_CONTROLLER, BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH,
         UNKNOWN_SERVER_ERROR).
@@ -178,17 +178,17 @@ class ClusterController:
         return await self._active().allocate_producer_ids(broker_id, broker_epoch)
 
     def reassignments(self) -> Iterator[Reassignment]:
-        """The partitions that are being moved.  Raises: Refused (NOT_CONTROLLER)."""
+        """The ongoing reassignments.  Raises: Refused (NOT_CONTROLLER)."""
         for topic, partitions in self._active().context.assignments.items():
             for partition, assignment in sorted(partitions.items()):
                 if assignment.is_being_reassigned:
                     yield Reassignment(topic, partition, *assignment)
 
     async def unclean_election_enabled(self, topic: str | None) -> None:
-        """A topic (None: all of them) allows unclean elections by now: hold those that wait.
+        """Hold the unclean elections that a topic (None: any topic) now allows.
 
-        Where a suspect replica waits, the greatest leads first: the first one that is alive may
-        lack much more.
+        Partitions with a suspect replica come first, and the longest log among their live replicas
+        leads: the first live replica of the assignment may lack far more records.
         """
         if self._term is not None:
             ends = await self._term.log_ends(None)
@@ -201,13 +201,13 @@ class ClusterController:
             raise Refused(ErrorCode.NOT_CONTROLLER)
         return self._term
 
-    # The race.
+    # Election.
 
     def _look(self, event: WatchEvent | None = None) -> None:
         self._to_look.set()
 
     async def _follow(self) -> None:
-        """Look at the nodes whenever they may have changed, for ever."""
+        """Read the znodes whenever they may have changed, forever."""
         while True:
             await self._to_look.wait()
             self._to_look.clear()
@@ -217,7 +217,7 @@ class ClusterController:
                 continue  # `renewed` looks again
 
     async def _look_around(self) -> None:
-        """Raises: SessionExpired."""
+        """Read /feature and /controller, and stand if possible.  Raises: SessionExpired."""
         try:
             await self._feature.read()
             await self._contend()
@@ -228,7 +228,7 @@ class ClusterController:
                 self.on_kraft(error)
 
     async def _contend(self) -> None:
-        """Learn who is the controller; become it if nobody is.
+        """Learn which broker is the controller; stand for election if none is.
 
         Raises: KRaftControls, MalformedZnode, SessionExpired.
         """
@@ -254,7 +254,7 @@ class ClusterController:
             return False
         loop = asyncio.get_running_loop()
         wait_s = self._may_stand_s - loop.time()
-        if wait_s > 0:  # it has failed before
+        if wait_s > 0:  # an earlier term here has failed
             loop.call_later(wait_s, self._look)
         return wait_s <= 0
 
@@ -284,7 +284,7 @@ class ClusterController:
         try:
             await term.run()
         except SessionExpired:
-            pass  # `lost` is on its way, or has been here
+            pass  # `lost` was called, or is about to be
         except (ControllerMoved, StartOver) as reason:
             logger.warning("controller resigns epoch=%d reason=%s", term.mandate[0], reason)
         except Exception:
@@ -295,7 +295,7 @@ class ClusterController:
         self._look()
 
     def _back_off(self) -> None:
-        """Leave the next elections to others, the longer the oftener this happens."""
+        """Sit out elections after a failed term; each further failure doubles the time."""
         now_s = asyncio.get_running_loop().time()
         is_long_ago = now_s - self._may_stand_s > BACKOFF_MAX_S
         self._backoff_s = BACKOFF_MIN_S if is_long_ago else min(2 * self._backoff_s, BACKOFF_MAX_S)

@@ -1,7 +1,7 @@
-"""Who is the controller: read from /controller, and fought for when nobody is.
+"""Controller election: reading /controller, standing for it and stepping down.
 
-Whoever creates the node and raises /controller_epoch in one transaction has won. An answer may be
-lost on the way: then the nodes tell.
+The broker that creates the znode and increments /controller_epoch in one transaction wins. If the
+answer is lost, the candidate reads both znodes to learn the outcome.
 """
 
 import asyncio
@@ -36,25 +36,25 @@ VERSIONS_KNOWN: Final = (1, 2)
 
 
 class KRaftControls(CoordinationError):
-    """The cluster is led by something else than a broker in ZooKeeper mode."""
+    """The controller of the cluster is not a broker in ZooKeeper mode."""
 
 
 class Holder(NamedTuple):
-    """Who holds /controller."""
+    """The holder of /controller."""
 
     broker_id: int
     session_id: int
 
 
 class Mandate(NamedTuple):
-    """What an election gives: the epoch, and the version of its node, which fences all writes."""
+    """The result of an election: the epoch, and its znode's version, which fences all writes."""
 
     controller_epoch: int
     epoch_version: int
 
 
 async def read_holder(session: Session, watch: Watch | None = None) -> Holder | None:
-    """Who is the controller; None: nobody.  Raises: KRaftControls."""
+    """The current controller; None: there is none.  Raises: KRaftControls."""
     while True:
         if await until_connected(lambda: session.exists(znodes.CONTROLLER, watch)) is None:
             return None
@@ -66,7 +66,7 @@ async def read_holder(session: Session, watch: Watch | None = None) -> Holder | 
 
 
 def _decode(data: bytes) -> int:
-    """The broker id, or NOBODY if nobody can tell.  Raises: KRaftControls."""
+    """The broker id, or NOBODY if the znode is malformed.  Raises: KRaftControls."""
     try:
         node = znodes.ControllerNode.decode(data)
     except MalformedZnode as error:
@@ -85,9 +85,9 @@ def _decode(data: bytes) -> int:
 
 
 async def stand(session: Session, broker_id: int, wall_ms: int) -> Mandate | None:
-    """Try to become the controller, as nobody is; None: another one was faster.
+    """Try to become the controller while there is none; None: another broker was faster.
 
-    Raises: MalformedZnode (there is no epoch that could be raised), SessionExpired.
+    Raises: MalformedZnode (no epoch that could be incremented), SessionExpired.
     """
     read = await _read_epoch(session)
     if read.controller_epoch == INT32_MAX:
@@ -103,7 +103,7 @@ async def stand(session: Session, broker_id: int, wall_ms: int) -> Mandate | Non
                     Set(znodes.CONTROLLER_EPOCH, epoch, read.epoch_version),
                 ]
             )
-        except CoordinationLost:  # done or not: the next attempt tells
+        except CoordinationLost:  # the next attempt shows whether it was applied
             await asyncio.sleep(RETRY_BACKOFF_S)
         except MultiFailed as failed:
             if not isinstance(failed.error, NodeExists | BadVersion | NoNode):
@@ -114,7 +114,7 @@ async def stand(session: Session, broker_id: int, wall_ms: int) -> Mandate | Non
 
 
 async def _read_epoch(session: Session) -> Mandate:
-    with contextlib.suppress(NodeExists):  # it always does, but in a new cluster
+    with contextlib.suppress(NodeExists):  # another broker was faster in a new cluster
         if await until_connected(lambda: session.exists(znodes.CONTROLLER_EPOCH)) is None:
             first = znodes.encode_controller_epoch(0)
             await until_connected(lambda: session.create(znodes.CONTROLLER_EPOCH, first))
@@ -123,7 +123,7 @@ async def _read_epoch(session: Session) -> Mandate:
 
 
 async def _has_won(session: Session, mandate: Mandate) -> bool:
-    """Whether the election was ours although its answer was lost."""
+    """Whether this session won the election although its answer was lost."""
     holder = await read_holder(session)
     return (
         holder is not None
@@ -133,13 +133,13 @@ async def _has_won(session: Session, mandate: Mandate) -> bool:
 
 
 async def step_down(session: Session, mandate: Mandate) -> None:
-    """Give /controller up, if it is still held by this mandate; wait for a connection if need be.
+    """Delete /controller if this mandate still holds it; wait for a connection if necessary.
 
-    It would otherwise stand for as long as the session, with nobody in office.
+    Otherwise the znode would last as long as the session, and the cluster would have no controller.
     """
     ops: list[Op] = [
         Check(znodes.CONTROLLER_EPOCH, mandate.epoch_version),
         Delete(znodes.CONTROLLER),
     ]
-    with contextlib.suppress(CoordinationError):  # it is gone, or goes with the session
+    with contextlib.suppress(CoordinationError):  # it is gone, or ends with the session
         await until_connected(lambda: session.multi(ops))

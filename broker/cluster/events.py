@@ -1,4 +1,4 @@
-"""What the controller still has to look at, in the order in which it heard of it."""
+"""The controller's event queue, in order of arrival."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
@@ -7,7 +7,7 @@ Handle = Callable[[], Awaitable[None]]
 
 
 class Events:
-    """A queue of things to do; what waits in it under a key already is not queued again."""
+    """A queue of handlers by key; a key that is already waiting is not queued again."""
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, Handle] = {}
@@ -17,12 +17,12 @@ class Events:
         return len(self._waiting)
 
     def put(self, key: Hashable, handle: Handle) -> None:
-        """Have `handle` called behind all that waits."""
+        """Queue `handle`, unless a handler waits under this key."""
         self._waiting.setdefault(key, handle)
         self._filled.set()
 
     async def next(self) -> Handle:
-        """The oldest, once there is one."""
+        """Wait for a handler, and remove and return the oldest."""
         while not self._waiting:
             self._filled.clear()
             await self._filled.wait()

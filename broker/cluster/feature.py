@@ -1,6 +1,6 @@
-"""The node /feature: what the brokers of the cluster have agreed on, which must be nothing.
+"""The znode /feature, which holds the cluster's finalized features; there must be none.
 
-Kafka's brokers in ZooKeeper mode support no feature: with any in the node, each of them exits.
+Kafka's brokers in ZooKeeper mode support no features: if the znode lists any, each of them exits.
 """
 
 import json
@@ -20,35 +20,35 @@ VERSION: Final = 2
 
 
 class FeatureWatch:
-    """Every broker's look at the node: its version is shown in ApiVersions."""
+    """Watches the znode on every broker; ApiVersions responses carry its version."""
 
     def __init__(self, session: Session, on_event: Watch) -> None:
-        """After `on_event` it is to be read again."""
+        """`on_event` is the watch; call `read` after it fires."""
         self._session = session
         self._on_event = on_event
         self.epoch = UNKNOWN_EPOCH
 
     async def read(self) -> None:
-        """Read the node and watch it."""
+        """Read the znode's version and set the watch."""
         stat = await until_connected(lambda: self._session.exists(znodes.FEATURE, self._on_event))
         self.epoch = UNKNOWN_EPOCH if stat is None else stat.version
 
 
 async def ensure_feature(session: Session, writer: FencedWriter) -> None:
-    """Have the node say that features are enabled, and that there are none; as controller.
+    """As controller, make the znode say that features are enabled and that there are none.
 
-    Features that somebody has put there stay: removing them is up to whoever added them.
+    Enabled features that are listed there stay: removing them is up to those who added them.
     """
     while (op := await _correction(session)) is not None:
         try:
             await writer.write([op])
-        except OpRefused as refused:  # somebody else has made or removed the node
+        except OpRefused as refused:  # another client created or deleted the znode
             if not isinstance(refused.error, NodeExists | NoNode):
                 raise
 
 
 async def _correction(session: Session) -> Op | None:
-    """What is to be written; None: nothing."""
+    """The operation that corrects the znode; None: nothing to write."""
     try:
         data, _ = await until_connected(lambda: session.get(znodes.FEATURE))
         feature = znodes.Feature.decode(data)

@@ -1,4 +1,4 @@
-"""The controller's ways to the brokers: to its own a direct call, to the others a connection."""
+"""The controller's links: direct calls to its own broker, connections to the others."""
 
 from typing import Final
 
@@ -13,21 +13,21 @@ from ..peers.peer import Peer, PeerFailed, Setup
 from .channels import ControlLink
 
 PLAINTEXT: Final = "PLAINTEXT"
-"""Nothing else is built between brokers."""
+"""The only security protocol supported between brokers."""
 
 
 class NoListener(PeerFailed):
-    """The broker does not listen where the others would speak to it."""
+    """The broker has no listener that the controller could use."""
 
 
 class OwnLink:
-    """The way to the broker in whose process the controller runs."""
+    """The link to the broker in whose process the controller runs."""
 
     def __init__(self, ask_self: AskSelf) -> None:
         self._ask_self = ask_self
 
     async def ask(self, request: Message, version: int) -> Message:
-        """What the handler answers.  Raises: PeerFailed."""
+        """Call the broker's handler and return its answer.  Raises: PeerFailed."""
         try:
             return await self._ask_self(request, version)
         except (CloseConnection, CoordinationError) as error:
@@ -38,13 +38,13 @@ class OwnLink:
 
 
 class UnreachableLink:
-    """The way to a broker that does not listen where it should."""
+    """The link to a broker without a usable listener."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
     async def ask(self, request: Message, version: int) -> Message:
-        """Raises: NoListener."""
+        """Raises: NoListener, always."""
         raise NoListener(self._reason)
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class UnreachableLink:
 
 
 class BrokerLinks:
-    """Makes the link to each broker, on the listener of the control plane; a `Links`."""
+    """Creates the link to each broker, on the control plane listener; a `Links`."""
 
     def __init__(self, broker_id: int, config: Config, ask_self: AskSelf) -> None:
         self._broker_id = broker_id
@@ -60,7 +60,7 @@ class BrokerLinks:
         self._ask_self = ask_self
 
     def __call__(self, broker: LiveBroker) -> ControlLink:
-        """The link to a broker."""
+        """Create the link to a broker."""
         config = self._config
         listener_name = config.broker_listeners.of_controller
         if broker.broker_id == self._broker_id:

@@ -1,4 +1,4 @@
-"""Asking brokers where the logs of replicas end, while a partition has nobody who may lead."""
+"""Asking brokers for their replicas' log end offsets, for partitions without a leader."""
 
 import asyncio
 import logging
@@ -30,9 +30,9 @@ async def ask_log_ends(
     brokers: Mapping[int, LiveBroker],
     wanted: Mapping[TopicPartition, Sequence[int]],
 ) -> LogEnds:
-    """What the brokers tell of these replicas; who does not answer in time lacks.
+    """Ask the brokers for the log ends of these replicas; those not answered in time are missing.
 
-    Apache's brokers do not know the question.
+    Apache Kafka's brokers do not know this request.
     """
     asked: dict[LiveBroker, list[TopicPartition]] = {}
     for key, replicas in wanted.items():

@@ -1,7 +1,7 @@
-"""What brokers and tools ask of the controller by nodes of their own, which it deletes.
+"""Znodes that brokers and tools create to notify the controller, which deletes them.
 
-Leaders of old that changed their in-sync replicas, brokers that have lost a log directory, tools
-that want partitions moved or led by their preferred replicas.
+Old leaders report ISR changes, brokers report failed log directories, and tools request
+reassignments and preferred replica elections.
 """
 
 from typing import Final
@@ -27,7 +27,7 @@ LOG_DIR_FAILED: Final = 1
 
 
 class Notices:
-    """The watches on such nodes."""
+    """Watches these znodes and acts on them."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class Notices:
     def _on_preferred_event(self, event: WatchEvent) -> None:
         self._events.put("preferred elections", self._look_at_preferred_elections)
 
-    # For a controller that begins.
+    # For a new controller.
 
     async def finish_preferred_elections(self) -> None:
-        """Delete the node that has asked for them, if there is one."""
+        """Delete the request for preferred replica elections, if there was one."""
         if self._has_preferred_node:
             await self._writer.delete_if_there(PREFERRED_ELECTION)
 
     async def forget_notifications(self) -> None:
-        """Delete what brokers have told earlier controllers; watch for more."""
+        """Delete notifications to earlier controllers, and watch for new ones."""
         for parent, watch in (
             (znodes.ISR_CHANGES, self._on_isr_event),
             (znodes.LOG_DIR_EVENTS, self._on_log_dir_event),
@@ -72,7 +72,7 @@ class Notices:
             names = await children(self._session, parent, watch)
             await self._delete_all([f"{parent}/{name}" for name in names])
 
-    # What brokers and tools ask for.
+    # Notifications and requests.
 
     async def _look_at_isr_changes(self) -> None:
         paths, changes = await read_notifications(
@@ -96,7 +96,7 @@ class Notices:
         await map_concurrently(self._writer.delete_if_there, paths)
 
     async def read_reassignments(self) -> dict[TopicPartition, tuple[int, ...]] | None:
-        """The replicas that are wanted; None: nobody asks."""
+        """The requested target replicas; None: there is no request."""
         return await read_request(
             self._session,
             REASSIGN_PARTITIONS,
@@ -111,7 +111,7 @@ class Notices:
             await self._perform(procedures.reassignments_requested(self._context, asked))
 
     async def read_preferred_elections(self) -> list[TopicPartition] | None:
-        """For which partitions they are wanted; None: nobody asks."""
+        """The partitions for which elections are requested; None: there is no request."""
         watch = self._on_preferred_event
         nothing: list[TopicPartition] = []
         asked = await read_request(

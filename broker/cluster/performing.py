@@ -1,4 +1,4 @@
-"""What procedures yield, done: writes to the store, fenced, and requests to the brokers."""
+"""Performs the effects that procedures yield: fenced writes to the store, requests to brokers."""
 
 import asyncio
 import logging
@@ -50,15 +50,15 @@ T = TypeVar("T")
 
 
 class Perform(Protocol):
-    """Runs a procedure to its end."""
+    """Runs a procedure to completion."""
 
     def __call__(self, procedure: Procedure[T], /) -> Awaitable[T]:
-        """What it returns."""
+        """Return the procedure's result."""
         ...
 
 
 class Performer:
-    """Performs procedures, one effect after the other."""
+    """Performs procedures, one effect at a time."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class Performer:
         channels: Channels,
         allows_unclean_election: Callable[[], bool],
     ) -> None:
-        """`allows_unclean_election`: the broker's own setting, as it is just now."""
+        """`allows_unclean_election`: the current value of the broker's own setting."""
         self._session = session
         self._writer = writer
         self._context = context
         self._channels = channels
         self._allows_unclean_election = allows_unclean_election
         self._with_partitions: set[str] = set()
-        """Topics whose node `partitions` has been seen."""
+        """Topics whose znode `partitions` is known to exist."""
         self._perform: dict[type, Callable[[Any], Awaitable[object]]] = {
             ReadStates: self._read_states,
             CreateStates: self._create_states,
@@ -90,7 +90,7 @@ class Performer:
         }
 
     async def perform(self, procedure: Procedure[T]) -> T:
-        """Do all that a procedure yields; what it returns.
+        """Perform everything that a procedure yields, and return its result.
 
         Raises: what the procedure raises, ControllerMoved, SessionExpired.
         """
@@ -112,7 +112,7 @@ class Performer:
     async def _send(self, effect: Send) -> None:
         self._channels.send(effect.requests, tuple(self._context.brokers.values()))
 
-    # State nodes.
+    # Partition states.
 
     async def _read_states(self, effect: ReadStates) -> Mapping[TopicPartition, StoredState]:
         found = await read_states(self._session, effect.partitions)
@@ -132,7 +132,7 @@ class Performer:
         return {key for keys in conflicts for key in keys}
 
     async def _write_group(self, states: Sequence[PartitionState]) -> Collection[TopicPartition]:
-        """All at once, as that is much cheaper; one by one if somebody has changed any of them."""
+        """Write all at once, which is cheaper; one by one if that fails.  Return the conflicts."""
         is_retry = False
         if len(states) > 1:
             try:
@@ -146,7 +146,7 @@ class Performer:
         return [state.key for state in states if not await self._write_state(state, is_retry)]
 
     async def _write_state(self, state: PartitionState, is_retry: bool) -> bool:
-        """Whether it was written, now or by an earlier attempt whose answer was lost."""
+        """Return whether it was written, now or by an earlier attempt whose answer was lost."""
         op = _set_state(state)
         try:
             await self._writer.write([op])
@@ -158,7 +158,7 @@ class Performer:
         return True
 
     async def _holds(self, path: str, data: bytes, version: int) -> bool:
-        """Whether a node is as an attempt was to make it whose answer was lost."""
+        """Whether a znode is exactly as an attempt with a lost answer would have left it."""
         found = await get(self._session, path)
         return found is not None and (found[0], found[1].version) == (data, version)
 
@@ -167,7 +167,7 @@ class Performer:
         for ops, states in self._creations(effect.states):
             try:
                 await self._writer.write(ops)
-            except (OpRefused, RequestTooLarge):  # some of it is there already
+            except (OpRefused, RequestTooLarge):  # some of the znodes may exist already
                 made = await map_concurrently(self._create_state, states)
                 pairs = zip(states, made, strict=True)
                 in_the_way.update(state.key for state, is_made in pairs if not is_made)
@@ -177,7 +177,7 @@ class Performer:
     def _creations(
         self, states: Sequence[PartitionState]
     ) -> Iterator[tuple[list[Op], list[PartitionState]]]:
-        """As few transactions as they fit into, if none of the nodes is there."""
+        """Pack the creations into as few transactions as possible, assuming no znode exists yet."""
         ops: list[Op] = []
         group: list[PartitionState] = []
         begun: set[str] = set()
@@ -195,7 +195,7 @@ class Performer:
             yield ops, group
 
     async def _create_state(self, state: PartitionState) -> bool:
-        """Whether the state node was made; its parents may be there or not."""
+        """Return whether the state znode was created; missing parents are created first."""
         await self._make(znodes.partitions_path(state.topic))
         await self._make(znodes.partition_path(*state.key))
         path, data = znodes.partition_state_path(*state.key), encode_state(state)
@@ -204,7 +204,7 @@ class Performer:
         except OpRefused as refused:
             if not isinstance(refused.error, NodeExists | NoNode):
                 raise
-            # What is ours to the letter was made by us, in a transaction whose answer was lost.
+            # An identical znode is this controller's own, from a transaction whose answer was lost.
             return await self._holds(path, data, 0)
         return True
 
@@ -268,7 +268,7 @@ class Performer:
         except OpRefused as refused:
             if not isinstance(refused.error, NoNode):
                 raise
-            # Who has deleted it wants no more of it than what has begun.
+            # Deleting the znode cancels the reassignments in it that have not begun.
 
 
 def _set_state(state: PartitionState) -> Set:
@@ -277,7 +277,7 @@ def _set_state(state: PartitionState) -> Set:
 
 
 def encode_state(state: PartitionState) -> bytes:
-    """The data of a partition's state node."""
+    """The data of a partition's state znode."""
     return znodes.PartitionStateNode(
         state.leader,
         state.leader_epoch,

@@ -1,4 +1,4 @@
-"""Blocks of producer ids, handed out so that no id is given twice in the life of the cluster."""
+"""Allocation of producer id blocks; no id is allocated twice in the life of the cluster."""
 
 import logging
 from typing import Final
@@ -17,9 +17,9 @@ BLOCK_SIZE: Final = 1000
 
 
 async def take_block(session: Session, writer: FencedWriter, broker_id: int) -> range:
-    """A block for a broker; one whose answer was lost on the way is lost.
+    """Allocate a block to a broker; a block whose answer is lost is never used.
 
-    Raises: Refused (UNKNOWN_SERVER_ERROR) if none is left, or nobody can tell.
+    Raises: Refused (UNKNOWN_SERVER_ERROR) if none is left, or the znode is malformed.
     """
     while True:
         try:
@@ -45,7 +45,7 @@ async def _make_node(writer: FencedWriter) -> None:
 
 
 async def _is_written(writer: FencedWriter, op: Op) -> bool:
-    """Whether it was done; another one may have been faster."""
+    """Return whether it was written; another write may have been faster."""
     try:
         await writer.write([op])
     except OpRefused as refused:

@@ -1,6 +1,7 @@
-"""What the controller reads from the store, as the values that its procedures take.
+"""Reads the controller's znodes and turns them into the values that its procedures take.
 
-Anybody may have written these nodes. What cannot be used is logged with its path and left out.
+Any client may have written these znodes. Those that cannot be used are logged with their path and
+left out.
 """
 
 import logging
@@ -28,14 +29,14 @@ T = TypeVar("T")
 
 
 class StoredTopic(NamedTuple):
-    """A topic's node, and its version."""
+    """A topic's znode and its version."""
 
     name: str
     node: znodes.TopicAssignment
     version: int
 
     def as_node(self, topic_id: bytes) -> TopicNode:
-        """As procedures take it."""
+        """Convert to the type that procedures take."""
         adding, removing = self.node.adding_replicas, self.node.removing_replicas
         partitions = {
             partition: ReplicaAssignment(
@@ -47,14 +48,14 @@ class StoredTopic(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """A node that cannot be used, and why."""
+    """A znode that cannot be used, and why."""
 
     path: str
     reason: str
 
 
 def new_topic_id(randbytes: Callable[[int], bytes]) -> bytes:
-    """Not one of the reserved ids, and with a text that does not look like an option."""
+    """A random id that is not reserved, and whose text form does not look like an option."""
     while True:
         topic_id = randbytes(TOPIC_ID_BYTES)
         if topic_id[:15] != ZERO_UUID[:15] and not uuid_text(topic_id).startswith("-"):
@@ -62,7 +63,7 @@ def new_topic_id(randbytes: Callable[[int], bytes]) -> bytes:
 
 
 async def get(session: Session, path: str, watch: Watch | None = None) -> tuple[bytes, Stat] | None:
-    """A node; None if it is missing."""
+    """The data and stat of a znode; None if it does not exist."""
     try:
         return await until_connected(lambda: session.get(path, watch))
     except NoNode:
@@ -70,7 +71,7 @@ async def get(session: Session, path: str, watch: Watch | None = None) -> tuple[
 
 
 async def children(session: Session, path: str, watch: Watch | None = None) -> list[str]:
-    """The names of a node's children; none if it is missing itself."""
+    """The names of a znode's children; empty if the znode does not exist."""
     try:
         return await until_connected(lambda: session.children(path, watch))
     except NoNode:
@@ -83,7 +84,7 @@ async def children(session: Session, path: str, watch: Watch | None = None) -> l
 async def read_brokers(
     session: Session, on_children: Watch, on_data: Watch
 ) -> dict[int, LiveBroker]:
-    """The brokers that are registered."""
+    """The registered brokers, by id."""
 
     async def read(name: str) -> LiveBroker | None:
         path = f"{znodes.BROKER_IDS}/{name}"
@@ -114,7 +115,7 @@ def _live_broker(name: str, node: znodes.BrokerRegistration, epoch: int) -> Live
 async def read_topics(
     session: Session, names: Collection[str], on_data: Watch
 ) -> dict[str, StoredTopic | Broken | None]:
-    """What the nodes of topics say; None: there is no such node (any more)."""
+    """Read the topics' znodes; None: there is no such znode, or no longer."""
 
     async def read(name: str) -> StoredTopic | Broken | None:
         path = znodes.topic_path(name)
@@ -149,7 +150,7 @@ def _check_assignment(node: znodes.TopicAssignment) -> None:
 async def read_states(
     session: Session, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, StoredState | Broken]:
-    """What the state nodes say; those that are missing lack."""
+    """Read the partitions' state znodes; partitions without one are left out."""
 
     async def read(key: TopicPartition) -> StoredState | Broken | None:
         path = znodes.partition_state_path(*key)
@@ -166,11 +167,11 @@ async def read_states(
 
 
 def stored_state(data: bytes, stat: Stat) -> StoredState:
-    """What a state node says.  Raises: MalformedZnode."""
+    """Decode and check a state znode.  Raises: MalformedZnode."""
     node = znodes.PartitionStateNode.decode(data)
     if node.leader_recovery_state not in RECOVERY_STATES:
         raise MalformedZnode(f"leader_recovery_state is {node.leader_recovery_state}")
-    if not 0 <= node.leader_epoch < INT32_MAX:  # there must be one after it
+    if not 0 <= node.leader_epoch < INT32_MAX:  # a greater one must exist
         raise MalformedZnode(f"leader_epoch is {node.leader_epoch}")
     if node.leader < NO_LEADER or min(node.isr, default=0) < 0 or len(node.isr) > REPLICAS_MAX:
         raise MalformedZnode(f"leader is {node.leader} and isr {list(node.isr)[:100]}")
@@ -190,7 +191,7 @@ def stored_state(data: bytes, stat: Stat) -> StoredState:
 async def read_notifications(
     session: Session, parent: str, watch: Watch, decode: Callable[[bytes], T]
 ) -> tuple[list[str], list[T]]:
-    """Sequential nodes below `parent`: their paths, and what those of them say that can be read."""
+    """Read the sequential znodes below `parent`: all paths, and the values that can be decoded."""
     paths = [f"{parent}/{name}" for name in await children(session, parent, watch)]
     found = await map_concurrently(lambda path: get(session, path), paths)
     values = []
@@ -206,8 +207,10 @@ async def read_notifications(
 async def read_request(
     session: Session, path: str, watch: Watch, decode: Callable[[bytes], T], nothing: T
 ) -> T | None:
-    """What a node asks for that a tool has made; `nothing` if that can't be read, None if it is
-    not there."""
+    """Decode the request in a znode that a tool has created.
+
+    Returns `nothing` if it cannot be decoded, None if there is no znode.
+    """
     if await until_connected(lambda: session.exists(path, watch)) is None:
         return None
     found = await get(session, path)

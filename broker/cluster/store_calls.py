@@ -1,4 +1,4 @@
-"""Many operations on the store at a time, in slices that leave the loop to others."""
+"""Concurrent store operations, in slices that yield the event loop, and retries."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,7 +8,7 @@ from ..coordination.interface import CoordinationLost
 
 IN_FLIGHT_MAX: Final = 100
 SLICE: Final = 32
-"""So many operations that are answered at once, as the embedded store's reads are."""
+"""Operations between yields of the loop: reads from the embedded store finish without waiting."""
 RETRY_BACKOFF_S: Final = 0.1
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ R = TypeVar("R")
 async def map_concurrently(
     function: Callable[[T], Awaitable[R]], items: Sequence[T], *, in_flight_max: int = IN_FLIGHT_MAX
 ) -> list[R]:
-    """What `function` makes of each item, in order; the first error ends it all."""
+    """Apply `function` to each item; results are in order, and the first error ends it all."""
     if len(items) == 1:
         return [await function(items[0])]
     results: list[R | None] = [None] * len(items)
@@ -40,7 +40,7 @@ async def map_concurrently(
 
 
 async def until_connected(operation: Callable[[], Awaitable[T]]) -> T:
-    """Repeat an operation until there is a connection; for what may be done twice.
+    """Retry an idempotent operation until there is a connection.
 
     Raises: SessionExpired, and what the operation raises.
     """

@@ -1,4 +1,7 @@
-"""One controller's time, from its election until it is replaced: everything that ends with it."""
+"""One controller term, from the election until the controller is replaced.
+
+Queues the controller's work and runs it one item at a time.
+"""
 
 import asyncio
 import logging
@@ -38,7 +41,7 @@ T = TypeVar("T")
 
 
 class ControllerParts(NamedTuple):
-    """What every controller of this broker needs."""
+    """What every term of this broker needs."""
 
     session: Session
     broker_id: int
@@ -49,7 +52,7 @@ class ControllerParts(NamedTuple):
 
 
 class ControllerTerm:
-    """The controller while it is one. `run` it, `end` it."""
+    """This broker's work as controller. `run` starts it, `end` stops it."""
 
     def __init__(self, parts: ControllerParts, mandate: Mandate) -> None:
         config = parts.config
@@ -93,9 +96,9 @@ class ControllerTerm:
         self.has_ended = False
 
     async def run(self) -> None:
-        """Fail over, then handle events, one at a time, for ever.
+        """Fail over, then handle events one at a time, forever.
 
-        Raises: ControllerMoved, SessionExpired, StartOver, and what nobody expected.
+        Raises: ControllerMoved, SessionExpired, StartOver, and unexpected errors.
         """
         parts = self._parts
         await ensure_feature(parts.session, self._writer)
@@ -115,7 +118,7 @@ class ControllerTerm:
             self._step()
 
     def end(self) -> None:
-        """Tell nobody anything more; who waits hears NOT_CONTROLLER.  May be repeated."""
+        """Send nothing more, and fail waiting callers with NOT_CONTROLLER.  Idempotent."""
         self.has_ended = True
         self._begun.set()
         self._channels.close()
@@ -128,7 +131,7 @@ class ControllerTerm:
                 result.set_exception(Refused(ErrorCode.NOT_CONTROLLER))
 
     async def settled(self) -> None:
-        """Return when the failover is done, with all that follows from it for this broker."""
+        """Return when the failover is done, no event waits, and this broker has answered all."""
         await self._begun.wait()
         own_id = self._parts.broker_id
         while not self.has_ended:
@@ -140,7 +143,7 @@ class ControllerTerm:
                 return
 
     async def wait_until(self, done: Callable[[Context], bool]) -> None:
-        """Return once `done`, which is looked at after every event.
+        """Return once `done` holds; it is evaluated now and after every event.
 
         Raises: Refused (NOT_CONTROLLER).
         """
@@ -154,17 +157,17 @@ class ControllerTerm:
         stepped, self._stepped = self._stepped, asyncio.Event()
         stepped.set()
 
-    # What is asked of it.
+    # Requests.
 
     async def ask(self, make: Callable[[Context], Procedure[T]]) -> T:
-        """Have a procedure performed, behind all that has happened.
+        """Perform a procedure after all events queued before it; return its result.
 
         Raises: what it raises; Refused (NOT_CONTROLLER).
         """
         return await self._in_turn(lambda: self._performer.perform(make(self.context)))
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int | None) -> range:
-        """A block of ids that nobody else gets.  None: the epoch is not compared.
+        """Allocate a block of ids for one broker.  `broker_epoch` None: the epoch is not checked.
 
         Raises: Refused (BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH, NOT_CONTROLLER,
         UNKNOWN_SERVER_ERROR).
@@ -187,7 +190,7 @@ class ControllerTerm:
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         async def handle() -> None:
-            if result.done():  # nobody waits any more
+            if result.done():  # the caller no longer waits
                 return
             try:
                 value = await work()
@@ -205,14 +208,14 @@ class ControllerTerm:
         finally:
             self._asked.discard(result)
 
-    # What brokers answer.
+    # Brokers' answers.
 
     def leader_and_isr_answered(self, broker: LiveBroker, errors: Errors) -> None:
-        """What a broker has said of each partition."""
+        """Handle the error codes in a LeaderAndIsr response."""
         self._answered(broker, errors, procedures.leader_and_isr_answered)
 
     def deletions_answered(self, broker: LiveBroker, errors: Errors) -> None:
-        """What became of the replicas that a broker was to delete."""
+        """Handle the error codes of replica deletions."""
         self._answered(broker, errors, procedures.stop_replica_answered)
 
     def _answered(
@@ -225,14 +228,14 @@ class ControllerTerm:
             known = self.context.brokers.get(broker.broker_id)
             if known is not None and known.epoch == broker.epoch:
                 await self._performer.perform(procedure(self.context, broker.broker_id, errors))
-            # Else it has bounced since: what it said then would halt what was begun anew.
+            # Otherwise the broker has restarted since: its old answer would stop what began anew.
 
         self._events.put(handle, handle)
 
-    # Partitions whose last replica in sync waits.
+    # Partitions whose last in-sync replica declines to lead.
 
     async def log_ends(self, partitions: Collection[TopicPartition] | None) -> LogEnds:
-        """Where the replicas end of those of these partitions (None: of all) that wait."""
+        """The log ends of the waiting partitions among these (None: of all that wait)."""
         from .log_ends import ask_log_ends
 
         found = waiting(self.context)
@@ -241,7 +244,7 @@ class ControllerTerm:
 
     async def _elect_greatest(self, compared: Collection[TopicPartition]) -> None:
         ends = await self.log_ends(compared)
-        with suppress(Refused):  # it is the controller no more
+        with suppress(Refused):  # no longer the controller
             await self.ask(partial(procedures.elect_greatest, ends=ends))
 
     # Upkeep.

@@ -1,7 +1,7 @@
-"""What happens in the store, seen by the controller: watches, and what each of them leads to.
+"""The controller's watches, and what it does when they fire.
 
-A watch fires once, and may fire for nothing: whatever it is, what it watched is read and watched
-again, and handed to a procedure.
+A watch fires once, and may fire without a change. In any case the watched znode is read and watched
+again, and a procedure gets what was read.
 """
 
 import logging
@@ -39,11 +39,11 @@ T = TypeVar("T")
 
 
 class StartOver(Exception):
-    """The cluster has to be read anew, as by a new controller."""
+    """The controller must resign, so that a new one reads the whole cluster again."""
 
 
 class Watching:
-    """The watches of one controller's time."""
+    """All watches of one controller term."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Watching:
         on_brokers: Callable[[Iterable[LiveBroker]], None],
         randbytes: Callable[[int], bytes],
     ) -> None:
-        """`on_brokers` hears of the registered brokers before any procedure does."""
+        """`on_brokers` gets the registered brokers before any procedure does."""
         self._session = session
         self._writer = writer
         self._context = context
@@ -67,9 +67,9 @@ class Watching:
         self.notices = Notices(session, writer, context, events, perform)
         self._changed_topics: set[str] = set()
         self._aside: dict[str, Broken] = {}
-        """Topics that cannot be used, until their nodes change."""
+        """Topics that cannot be used until their znodes change."""
 
-    # Watches. Each callback only notes that there is something to look at.
+    # Watches. Each callback only queues an event.
 
     def _on_broker_event(self, event: WatchEvent) -> None:
         self._events.put("brokers", self._look_at_brokers)
@@ -85,10 +85,10 @@ class Watching:
     def _on_deletion_event(self, event: WatchEvent) -> None:
         self._events.put("deletions", self._look_at_deletions)
 
-    # Everything at once, for a controller that begins.
+    # Reading everything, for a new controller.
 
     async def read_all(self) -> Snapshot:
-        """Read and watch all there is; notifications that are left over are deleted."""
+        """Read and watch everything; delete leftover notifications."""
         brokers = await read_brokers(self._session, self._on_broker_event, self._on_broker_event)
         self._on_brokers(brokers.values())
         await self.notices.forget_notifications()
@@ -107,7 +107,7 @@ class Watching:
         )
 
     async def _read_states(self, topics: dict[str, TopicNode]) -> dict[TopicPartition, StoredState]:
-        """Their states; topics with one that can't be used are taken out of `topics`."""
+        """Read the topics' states; a topic with an unusable state is removed from `topics`."""
         keys = [(topic, partition) for topic, node in topics.items() for partition in node[1]]
         states: dict[TopicPartition, StoredState] = {}
         for key, state in (await read_states(self._session, keys)).items():
@@ -116,7 +116,7 @@ class Watching:
                 continue
             if topics.pop(key[0], None) is not None:
                 self._set_aside(key[0], state)
-            await get(self._session, state.path, self._on_topic_event)  # it may be mended
+            await get(self._session, state.path, self._on_topic_event)  # it may be repaired
         return {key: state for key, state in states.items() if key[0] in topics}
 
     # Brokers.
@@ -152,7 +152,7 @@ class Watching:
             await self._perform(procedures.topic_changed(self._context, name, topics[name]))
 
     async def _read_topics(self, names: Collection[str]) -> tuple[dict[str, TopicNode], set[str]]:
-        """What can be used of them, and which are not there (any more)."""
+        """Read topics: those that can be used, and the names of those that do not exist."""
         found = await read_topics(self._session, names, self._on_topic_event)
         topics: list[StoredTopic] = []
         gone: set[str] = set()
@@ -184,11 +184,11 @@ class Watching:
             logger.error(
                 "topic set aside topic=%s path=%s error=%s", name, broken.path, broken.reason
             )
-        if name not in self._context.assignments:  # else what was known before still counts
+        if name not in self._context.assignments:  # otherwise its last known state still counts
             self._aside[name] = broken
 
     async def _let_in(self, name: str) -> None:
-        """A topic that was set aside can be used; it is a new one, unless it has been led before.
+        """Admit a topic that was set aside: as a new one if it has no partition znodes.
 
         Raises: StartOver.
         """
@@ -197,7 +197,7 @@ class Watching:
         self._events.put("deletions", self._look_at_deletions)
 
     async def _id_of(self, topic: StoredTopic) -> bytes | None:
-        """The topic's id; one without gets it now. None: somebody else writes just now."""
+        """The topic's id, written now if it has none; None: another client wrote first."""
         topic_id = topic.node.topic_id
         if topic_id is not None and topic_id != ZERO_UUID:
             return topic_id
@@ -208,7 +208,7 @@ class Watching:
         except OpRefused as refused:
             if not isinstance(refused.error, BadVersion | NoNode):
                 raise
-            return None  # then the watch fires
+            return None  # the watch will fire
         return topic_id
 
     async def _read_deletions(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""How a controller writes: every transaction is fenced by the version of /controller_epoch."""
+"""Controller writes: every transaction is fenced by the version of /controller_epoch."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ FENCE_INDEX: Final = 0
 class OpRefused(CoordinationError):
     """Nothing was written, because the operation at `index` failed with `error`.
 
-    `is_retry`: an earlier attempt was cut off, and may have been what is in the way.
+    `is_retry`: the answer to an earlier attempt was lost, and that attempt may be in the way now.
     """
 
     def __init__(self, index: int, error: CoordinationError, *, is_retry: bool) -> None:
@@ -40,14 +40,14 @@ class OpRefused(CoordinationError):
 
 
 class FencedWriter:
-    """Writes as long as this broker's mandate lasts."""
+    """Writes to the store while this broker's mandate lasts."""
 
     def __init__(self, session: Session, mandate: Mandate) -> None:
         self._session = session
         self._fence = Check(znodes.CONTROLLER_EPOCH, mandate.epoch_version)
 
     async def write(self, ops: Sequence[Op]) -> None:
-        """Do all of at most OPS_MAX `ops`, or none; wait for a connection if there is none.
+        """Apply all of `ops` (at most OPS_MAX) or none; wait for a connection if there is none.
 
         Raises: ControllerMoved, OpRefused, RequestTooLarge, SessionExpired.
         """
@@ -66,7 +66,7 @@ class FencedWriter:
                 return
 
     async def delete_if_there(self, path: str) -> None:
-        """Delete a node, which seldom has anything below it, unless somebody else has."""
+        """Delete a znode if it exists; it rarely has children, but they are deleted too."""
         try:
             await self.write([Delete(path)])
         except OpRefused as refused:
@@ -76,12 +76,12 @@ class FencedWriter:
                 raise
 
     async def delete_tree(self, path: str) -> None:
-        """Delete a node and all below it, if it is there, children before parents."""
+        """Delete a znode and everything below it, children first, if it exists."""
         for _ in range(DELETE_ATTEMPTS_MAX):
             try:
                 for ops in await self._deletions(path):
                     await self.write(ops)
-            except OpRefused as refused:  # somebody else adds or deletes there
+            except OpRefused as refused:  # another client creates or deletes znodes there
                 if not isinstance(refused.error, NoNode | NotEmpty):
                     raise
             else:
