@@ -1,1 +1,1 @@
-"""The ZooKeeper-shaped store: its contract, the embedded one, and Kafka's znodes in it."""
+"""The coordination store: its interface, ZooKeeper, the embedded store, and Kafka's znodes."""

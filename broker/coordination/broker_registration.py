@@ -1,4 +1,4 @@
-"""What a broker says of itself in its znode, /brokers/ids/N."""
+"""The broker registration in the znode /brokers/ids/N."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ ENDPOINT: Final = re.compile(r"([^:]+)://(?:\[([0-9a-zA-Z\-%._:]*)\]|([0-9a-zA-Z
 
 
 class RegisteredEndpoint(NamedTuple):
-    """Where a broker listens, as clients reach it."""
+    """An advertised endpoint of a broker."""
 
     listener_name: str
     host: str
@@ -24,7 +24,7 @@ class RegisteredEndpoint(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, protocols: Mapping[str, str]) -> Self:
-        """From `NAME://host:port`; `protocols` by listener name.  Raises: MalformedZnode."""
+        """Parse `NAME://host:port`; `protocols` is by listener name.  Raises: MalformedZnode."""
         match = ENDPOINT.fullmatch(text)
         if match is None:
             raise MalformedZnode(f"{text[:200]!r} is not an endpoint")
@@ -47,7 +47,7 @@ NO_FEATURES: Final[Mapping[str, VersionRange]] = {}
 
 
 class BrokerRegistration(NamedTuple):
-    """Of /brokers/ids/N."""
+    """The value of /brokers/ids/N."""
 
     endpoints: tuple[RegisteredEndpoint, ...]
     timestamp_ms: int
@@ -56,7 +56,7 @@ class BrokerRegistration(NamedTuple):
     features: Mapping[str, VersionRange] = NO_FEATURES
 
     def encode(self) -> bytes:
-        """Version 5."""
+        """Encode as version 5."""
         plaintext = [end for end in self.endpoints if end.security_protocol == "PLAINTEXT"]
         values: dict[str, object] = {
             "features": {
@@ -79,7 +79,7 @@ class BrokerRegistration(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Versions 1 to 5.  Raises: MalformedZnode."""
+        """Decode versions 1 to 5.  Raises: MalformedZnode."""
         fields = decode_object("broker registration", data)
         version = fields.int32("version")
         if version < 1:

@@ -1,9 +1,9 @@
-"""Grouped commits, and the order in which the world hears of them.
+"""Group commit, and the order in which callers and watches are notified.
 
-What waits for a commit waits in a *group*: callers, and news (watch calls).  One group at a time is
-committed; what comes meanwhile gathers in the next one, so that a thousand small operations cost a
-few commits.  A caller that changed nothing waits in the last group that was changed before it, so
-it never shows what is not durable; with nothing under way it goes on at once.
+Callers and news (watch calls) wait for a commit in a *group*.  One group at a time is committed;
+later arrivals gather in the next one, so that a thousand small operations cost a few commits.  A
+caller that changed nothing waits in the last group with earlier changes, so that it never returns
+state that is not durable; if no commit is pending, it continues at once.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ Group = list[News | asyncio.Future[None]]
 
 
 class CommitFailed(Exception):
-    """What the caller waits for will never be known to be durable."""
+    """The caller's changes will never be known to be durable."""
 
 
 class CommitQueue:
     """Runs `commit` for one group after the other.
 
-    The first `commit` that raises is the last: `on_failure(error)` is called, then every caller,
-    waiting or to come, gets CommitFailed.
+    The first `commit` that raises is the last: `on_failure(error)` is called, then every waiting
+    and every later caller gets CommitFailed.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class CommitQueue:
         self._failed = False
 
     async def wait(self, news: Sequence[News] = (), *, changed: bool) -> None:
-        """Return when everything up to now is durable and `news` were called.
+        """Return when everything so far is durable and `news` have been called.
 
-        `changed`: the caller has something to commit.  The queue is joined before the first
-        suspension: callers are served in the order of their calls.  Raises: CommitFailed.
+        `changed`: the caller has something to commit.  The caller joins the queue before the first
+        suspension, so callers are served in the order of their calls.  Raises: CommitFailed.
         """
         if self._failed:
             raise CommitFailed
@@ -69,7 +69,7 @@ class CommitQueue:
                 self._committing, self._gathering = self._gathering, []
                 try:
                     await self._commit()
-                except Exception as error:  # noqa: BLE001 - of any kind: nothing is durable now
+                except Exception as error:  # noqa: BLE001 - any error: nothing is durable
                     self._fail(error)
                     return
                 await self._tell()
@@ -77,11 +77,11 @@ class CommitQueue:
             self._committer = None
 
     async def _tell(self) -> None:
-        """Tell the committed group.
+        """Notify the committed group.
 
-        Nothing is called directly: `call_soon` keeps the order between a watch call and the next
-        step of a task whose future is done.  Until the watch calls have run, those who changed
-        nothing still queue up behind them, in this group.
+        Watches are called through `call_soon`, which keeps the order between a watch call and the
+        next step of a task whose future is done.  Until the watch calls have run, callers that
+        changed nothing still join this group, behind them.
         """
         group = self._committing
         count = len(group)

@@ -1,8 +1,8 @@
-"""The broker's session with the store, whichever it is just now.
+"""The broker's current session with the store, which is replaced when it expires.
 
-A session that has expired is replaced by a new one. Everything that uses the store holds this
-object, which is a `Session` too; in between, its operations raise SessionExpired. Watches end with
-a session: who sets any adds a callback to `on_renewed`, and reads and watches anew there.
+All users of the store hold this object, which is a `Session` itself. Between two sessions its
+operations raise SessionExpired. Watches end with a session: code that sets watches adds a callback
+to `on_renewed`, which reads and watches again.
 """
 
 import asyncio
@@ -31,22 +31,22 @@ OnFailure = Callable[[CoordinationError], None]
 
 
 def _ignore(error: CoordinationError) -> None:
-    """Who gives no `on_failure` learns of it by the operations that fail."""
+    """The default `on_failure`: do nothing; operations fail from then on."""
 
 
 class CurrentSession:
-    """A `Session` that is opened again when it expires.  `open` it first.
+    """A `Session` that is reopened when it expires.  `open` it first.
 
-    `on_failure` is called once if it cannot go on: the store is gone for good, or one of
-    `on_renewed` raised an error that a further session would not mend.
+    `on_failure` is called once if that is not possible: the store is gone for good, or a callback
+    in `on_renewed` raised an error that a further session would not fix.
     """
 
     on_lost: list[Callable[[], None]]
-    """Called on the loop before a new session can begin: drop what was ours only by the old one
+    """Called on the loop before a new session can begin, to drop state that depends on the old one
     (being the controller, being registered)."""
     on_renewed: list[Callable[[], Awaitable[None]]]
     """Awaited in order once there is a new session: register, then read and watch everything.
-    One that raises SessionExpired is called again, with all others, for the session after."""
+    If one raises SessionExpired, all are called again for the next session."""
 
     def __init__(self, store: Store, timeout_ms: int, *, on_failure: OnFailure = _ignore) -> None:
         self.on_lost = []
@@ -66,12 +66,12 @@ class CurrentSession:
 
     @property
     def id(self) -> int:
-        """Of the current session, or between two sessions of the last one."""
+        """The id of the current session; between two sessions, of the last one."""
         return self._id
 
     @property
     def is_live(self) -> bool:
-        """Whether there is a session just now."""
+        """Whether there is a session now."""
         return self._session is not None
 
     async def create(
@@ -101,11 +101,11 @@ class CurrentSession:
         return await self._live().children(path, watch)
 
     async def multi(self, ops: Sequence[Op]) -> list[Result]:
-        """Do all of `ops` or none."""
+        """Apply all of `ops` or none."""
         return await self._live().multi(ops)
 
     async def close(self) -> None:
-        """End the session, and open no other.  May be repeated."""
+        """End the session and open no other.  Idempotent."""
         self._closed = True
         session, self._session = self._session, None
         if self._renewing is not None:
@@ -117,7 +117,7 @@ class CurrentSession:
             await session.close()
 
     def give_up(self, error: CoordinationError) -> None:
-        """Go on no more, as if the session were lost for good; `close` ends it."""
+        """Fail as if the session were lost for good; `close` still ends the session."""
         for drop in self.on_lost:
             drop()
         self._fail(error)
@@ -128,7 +128,7 @@ class CurrentSession:
         return self._session
 
     async def _open_one(self) -> None:
-        """Raises: StoreError, CoordinationLost."""
+        """Open a session.  Raises: StoreError, CoordinationLost, SessionExpired."""
         ends: list[CoordinationError] = []
         session: Session | None = None
 
@@ -138,7 +138,7 @@ class CurrentSession:
                 self._lost(error)
 
         session = await self._store.open_session(self._timeout_ms, on_end)
-        if ends:  # before anybody could use it
+        if ends:  # it ended before it was used
             raise ends[0]
         self._session, self._id = session, session.id
 
@@ -156,9 +156,9 @@ class CurrentSession:
             self._renewing.add_done_callback(self._renewed)
 
     async def _renew(self) -> None:
-        """Return when there is a session for which everything in `on_renewed` is done.
+        """Open sessions until all of `on_renewed` has succeeded for one that is still live.
 
-        Raises: CoordinationError if there can be none.
+        Raises: CoordinationError if that is impossible.
         """
         while True:
             try:

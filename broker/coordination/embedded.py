@@ -1,14 +1,14 @@
 """The coordination store inside the broker's process: a tree in memory, a journal on disk.
 
-How an operation runs.  The tree is changed at once, when the operation is called: it is ahead of
-the journal.  Its result or error, and the watch events it set off, then wait in the `CommitQueue`
-until they are durable; so does what a read found.
+An operation changes the tree at once, when it is called, so the tree is ahead of the journal.  The
+result or error, and the watch events that it caused, then wait in the `CommitQueue` until they are
+durable.  The result of a read waits there too.
 
-If a commit fails, the tree in memory is ahead of the disk for good.  So the store is dead from
-then on: everybody who waits or comes later gets CoordinationLost.
+If a commit fails, the tree in memory stays ahead of the disk for good.  The store is unusable from
+then on: every waiting and every later caller gets CoordinationLost.
 
-A session lives as long as the process unless it is closed, expired or abandoned: nothing can lie
-between a client and a store in one process, so there is no time out for a clock to get wrong.
+A session lives as long as the process unless it is closed, expired or abandoned.  It has no timeout
+that depends on a clock, because client and store in one process cannot lose contact.
 """
 
 import asyncio
@@ -77,19 +77,19 @@ class EmbeddedStore:
     async def open_session(self, timeout_ms: int, on_end: OnEnd | None = None) -> "EmbeddedSession":
         """Open a session; `timeout_ms` is not used.  Raises: CoordinationLost."""
         self._check_open()
-        # The number need not be durable by itself: whatever shows it is committed after it.
+        # The id need not be made durable by itself: everything that shows it is committed later.
         session = EmbeddedSession(self, self._tree.take_zxid(), on_end)
         self._sessions[session.id] = session
         return session
 
     async def expire_session(self, session_id: int) -> None:
-        """End a session as if its client had been out of reach for too long."""
+        """End a session as if it had timed out."""
         session = self._sessions.get(session_id)
         if session is not None:
             await self.end_session(session, SessionExpired(f"session {session_id:#x} expired"))
 
     def abandon_session(self, session_id: int, *, after_ms: int) -> None:
-        """Its client has died: nothing more is taken from it, its nodes go when it expires."""
+        """Refuse further operations of a dead client; delete its nodes after `after_ms`."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._watches.end_session(session_id)
@@ -97,7 +97,7 @@ class EmbeddedStore:
             self._abandoned[session_id] = asyncio.create_task(ending, name="abandoned session")
 
     async def close(self) -> None:
-        """Finish what waits, end all sessions, close the journal."""
+        """End all sessions, finish pending commits, close the journal."""
         self._open = False
         self._sessions.clear()
         for ending in list(self._abandoned.values()):
@@ -112,14 +112,14 @@ class EmbeddedStore:
             events = self._tree.end_session(session_id, wall_ms=self._clock.wall_ms())
             await self._durable(self._watch_calls(events), changed=bool(events))
         except CoordinationLost:
-            pass  # the store has failed meanwhile, and whoever is left knows
+            pass  # the store has failed, and the other sessions were told
         finally:
             self._abandoned.pop(session_id, None)
 
     # --- for EmbeddedSession
 
     async def read(self, session: "EmbeddedSession", look: Callable[[Tree, Watches], T]) -> T:
-        """Answer what `look` finds, once it is durable."""
+        """Return what `look` finds, once it is durable."""
         self._check_session(session)
         try:
             answer = look(self._tree, self._watches)
@@ -130,7 +130,7 @@ class EmbeddedStore:
         return answer
 
     async def write(self, session: "EmbeddedSession", ops: Sequence[Op]) -> list[Result]:
-        """Apply `ops` as one transaction; answer once it is durable.  Raises: MultiFailed."""
+        """Apply `ops` as one transaction; return once it is durable.  Raises: MultiFailed."""
         self._check_session(session)
         check_size(ops)
         try:
@@ -144,7 +144,7 @@ class EmbeddedStore:
     async def end_session(
         self, session: "EmbeddedSession", error: CoordinationError | None = None
     ) -> None:
-        """Delete what the session owns; tell its `on_end` if there is an error to tell."""
+        """Delete what the session owns; call its `on_end` if `error` is given."""
         if self._sessions.pop(session.id, None) is None:
             return
         self._watches.end_session(session.id)
@@ -174,7 +174,7 @@ class EmbeddedStore:
             raise SessionExpired(f"session {session.id:#x} has ended")
 
     async def _durable(self, news: Sequence[News] = (), *, changed: bool) -> None:
-        """Return when all that happened so far is durable.  Raises: CoordinationLost."""
+        """Return when everything so far is durable.  Raises: CoordinationLost."""
         try:
             await self._commits.wait(news, changed=changed)
         except CommitFailed:
@@ -195,7 +195,7 @@ class EmbeddedStore:
         await self._offload(self._journal.commit, self._tree.zxid, changes)
 
     def _die(self, cause: Exception) -> None:
-        """The journal failed, so the tree is ahead of it for good: nobody may go on."""
+        """End all sessions: the journal failed, so the tree is ahead of it for good."""
         logger.critical("store lost path=%s", self._name, exc_info=cause)
         self._cause = cause
         for session in self._sessions.values():
@@ -204,7 +204,7 @@ class EmbeddedStore:
         self._sessions.clear()
 
     def _lost(self) -> CoordinationLost:
-        """A new one for everybody: a raised exception collects the raiser's traceback."""
+        """A new exception for each caller, because a raised one collects the raiser's traceback."""
         lost = CoordinationLost(f"the store {self._name} failed: {self._cause}")
         lost.__cause__ = self._cause
         return lost
@@ -224,7 +224,7 @@ class EmbeddedSession(SingleWrites):
         return self._id
 
     async def multi(self, ops: Sequence[Op]) -> list[Result]:
-        """Do all of `ops` or none."""
+        """Apply all of `ops` or none."""
         return await self._store.write(self, ops)
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:

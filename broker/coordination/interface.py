@@ -1,24 +1,24 @@
-"""What the broker asks of its coordination store: ZooKeeper's contract, asynchronous.
+"""The interface of the broker's coordination store: ZooKeeper's contract, asynchronous.
 
-Order, which every implementation keeps:
+Every implementation guarantees this order:
 - The operations of one session take effect in the order in which they were called.
-- An operation is answered once it is durable; a read shows durable state only.
+- An operation is answered once it is durable; a read returns durable state only.
 - Results and watch events arrive on the event loop in the order of their transactions, and a watch
   event arrives before any answer that shows the change.
 
 Watches fire once.  `get` and `exists` set a data watch (CREATED, CHANGED, DELETED; `exists` also on
-a node that is missing), `children` sets a child watch (CHILD, DELETED).  Setting the same callback
-twice on a path is setting it once.  A call that raises sets no watch.  Watches end with their
-session, silently.  A callback runs on the loop and must not block.
+a missing node), `children` sets a child watch (CHILD, DELETED).  Setting the same callback twice on
+a path has the effect of setting it once.  A call that raises sets no watch.  Watches end silently
+with their session.  A callback runs on the loop and must not block.
 
 A watch may also fire without a change: after a reconnection every watch fires once (CHANGED for a
-data watch, CHILD for a child watch), because changes may have been missed.  Whoever gets an event
-reads again and sets the watch again.
+data watch, CHILD for a child watch), because changes may have been missed.  A callback must
+therefore cause the node to be read and watched again.
 
-If the connection is lost before a write is answered, the store looks afterwards whether it took
-effect, and raises CoordinationLost only if that cannot be told.  It goes by owner, version and
-data: a caller that must not take another's write for its own writes unique data.  A read is
-repeated then, and may show what later operations of the session have done.
+If the connection is lost before a write is answered, the store checks afterwards whether it took
+effect, and raises CoordinationLost only if that cannot be determined.  It compares owner, version
+and data: a caller that must not mistake another client's write for its own writes unique data.  A
+read is repeated, and may show the effect of later operations of the session.
 
 Cancelling a waiting caller does not undo its operation.
 """
@@ -29,12 +29,12 @@ from typing import NamedTuple, Protocol
 
 ANY_VERSION = -1
 REQUEST_SIZE_BYTES_MAX = 1 << 20
-"""Paths and data of one operation, or of all operations of one multi; ZooKeeper's jute.maxbuffer
-is as large by default, and a server drops the connection that sends more."""
+"""Paths and data of one operation, or of all operations of one multi.  It equals ZooKeeper's
+default jute.maxbuffer; a server drops a connection that sends more."""
 
 
 class CoordinationError(Exception):
-    """The store did not do what it was asked."""
+    """An operation on the store failed."""
 
 
 class NoNode(CoordinationError):
@@ -62,7 +62,7 @@ class BadArguments(CoordinationError):
 
 
 class NotAllowed(CoordinationError):
-    """The node's ACL keeps this client out."""
+    """The node's ACL denies this client the operation."""
 
 
 class RequestTooLarge(CoordinationError):
@@ -78,7 +78,7 @@ class CoordinationLost(CoordinationError):
 
 
 class StoreError(CoordinationError):
-    """The store cannot be opened; one sentence for the operator."""
+    """The store cannot be opened; the message is one sentence for the operator."""
 
 
 class MultiFailed(CoordinationError):
@@ -107,7 +107,7 @@ class Stat(NamedTuple):
 
 
 class EventKind(Enum):
-    """What a watch saw."""
+    """The kind of change that a watch reports."""
 
     CREATED = "created"
     DELETED = "deleted"
@@ -158,7 +158,7 @@ class Delete(NamedTuple):
 
 Op = Check | Create | Set | Delete
 Result = str | Stat | None
-"""Of a Create, a Set, and a Check or Delete."""
+"""The result of a Create (str), a Set (Stat), and a Check or Delete (None)."""
 
 
 class Session(Protocol):
@@ -169,7 +169,7 @@ class Session(Protocol):
 
     @property
     def id(self) -> int:
-        """Never used again, also not after a restart; `Stat.ephemeral_owner` of its nodes."""
+        """`Stat.ephemeral_owner` of the session's nodes.  Never reused, even after a restart."""
         ...
 
     async def create(
@@ -202,31 +202,31 @@ class Session(Protocol):
         ...
 
     async def multi(self, ops: Sequence[Op]) -> list[Result]:
-        """Do all of `ops` in one transaction, or none of them.
+        """Apply all of `ops` in one transaction, or none of them.
 
         Raises: MultiFailed, RequestTooLarge (all operations together).
         """
         ...
 
     async def close(self) -> None:
-        """Delete the ephemeral nodes and end the session.  May be repeated."""
+        """Delete the ephemeral nodes and end the session.  Idempotent."""
         ...
 
 
 class Store(Protocol):
-    """Where sessions come from."""
+    """Opens sessions."""
 
     async def open_session(
         self, timeout_ms: int, on_end: Callable[[CoordinationError], None] | None = None
     ) -> Session:
         """Open a session that survives `timeout_ms` without contact.
 
-        `on_end` is called on the loop, once, if the session ends otherwise than by its `close` or
+        `on_end` is called once, on the loop, if the session ends other than by its own `close` or
         the store's: with SessionExpired, or with CoordinationLost if the store is gone.
         Raises: CoordinationLost.
         """
         ...
 
     async def close(self) -> None:
-        """End every session and release the store.  Operations that wait are finished first."""
+        """End every session and release the store.  Pending operations are finished first."""
         ...

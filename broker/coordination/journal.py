@@ -1,11 +1,12 @@
-"""Where the embedded store keeps its nodes: one SQLite file.
+"""The embedded store's file: the nodes in one SQLite database.
 
-Not a log but the nodes as they are after the last commit: one row a node, and the number of the
-last transaction.  Write-ahead mode with synchronous=FULL: what `commit` returned from survives a
-power cut.  The exclusive lock keeps a second process out (and saves the shared-memory file).
+It is not a log.  It holds the nodes as of the last commit, one row per node, and the number of the
+last transaction.  In write-ahead mode with synchronous=FULL, a transaction survives a power cut
+once `commit` has returned.  The exclusive lock keeps a second process out (and makes the
+shared-memory file unnecessary).
 
-SQLite does its own files; they are the only ones in the broker that don't pass the FileSystem.
-sqlite3 is imported in the thread that first opens a file, so that nobody waits for it.
+SQLite accesses its own files; they are the only ones in the broker that bypass the FileSystem.
+sqlite3 is imported in the thread that first opens a file, so that the event loop does not wait.
 """
 
 from __future__ import annotations
@@ -42,32 +43,32 @@ SCHEMA: Final = (
 INSERT: Final = f"INSERT OR REPLACE INTO node ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 STATEMENTS_CACHED: Final = 16
 SYNCHRONOUS = "FULL"
-"""Every commit is synced.  Only tests of something else may save the time."""
+"""Every commit is synced.  Only tests of other things may lower this to save time."""
 
 
 class Saved(NamedTuple):
-    """What a journal holds."""
+    """The contents of a journal."""
 
     nodes: list[tuple[str, Node]]
     zxid: int
 
 
 class Journal(Protocol):
-    """Durable nodes.  Called from any thread, but never twice at once."""
+    """Durable storage of nodes.  Called from any thread, but never concurrently."""
 
     def open(self) -> Saved:
-        """Take the journal; create it if missing.  Raises: StoreError."""
+        """Lock and read the journal; create it if missing.  Raises: StoreError."""
         ...
 
     def commit(self, zxid: int, changes: Sequence[tuple[str, Node | None]]) -> None:
-        """Make nodes (None: gone) and the transaction number durable, all together or not at all.
+        """Make nodes (None: deleted) and the transaction number durable, all or nothing.
 
-        Raises: anything; what was to be committed must then be taken for lost.
+        Raises: any exception; the changes must then be considered lost.
         """
         ...
 
     def close(self) -> None:
-        """Give the journal back.  May be repeated."""
+        """Release the journal.  Idempotent."""
         ...
 
 
@@ -80,7 +81,7 @@ class SqliteJournal:
         self._reserve = Reserve(f"{self._path}-reserve")
 
     def open(self) -> Saved:
-        """Take the file and read all of it.  Raises: StoreError."""
+        """Lock the file and read all of it.  Raises: StoreError."""
         import sqlite3
 
         try:
@@ -88,7 +89,7 @@ class SqliteJournal:
                 self._path,
                 timeout=0,
                 isolation_level=None,
-                check_same_thread=False,  # the threads of a pool take turns
+                check_same_thread=False,  # a pool's threads take turns
                 cached_statements=STATEMENTS_CACHED,
             )
             self._configure(self._connection)
@@ -100,7 +101,7 @@ class SqliteJournal:
             raise StoreError(self._sentence(error)) from error
 
     def commit(self, zxid: int, changes: Sequence[tuple[str, Node | None]]) -> None:
-        """One SQLite transaction; a full disk is met with the reserve.  Raises: sqlite3.Error."""
+        """One SQLite transaction; on a full disk the reserve is freed.  Raises: sqlite3.Error."""
         import sqlite3
 
         connection = self._connection
@@ -131,20 +132,20 @@ class SqliteJournal:
         connection.execute("COMMIT")
 
     def close(self) -> None:
-        """Fold the write-ahead log into the file and let go of it."""
+        """Merge the write-ahead log into the file and close it."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
             self._reserve.give_up()
 
     def _configure(self, connection: sqlite3.Connection) -> None:
-        # First of all: once a file in WAL mode was read, its shared memory would stay in use.
+        # This must come first: after a read in WAL mode, SQLite would keep using shared memory.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise StoreError(f"the store {self._path} cannot use a write-ahead log (mode {mode})")
-        connection.execute("BEGIN IMMEDIATE")  # may we write?
+        connection.execute("BEGIN IMMEDIATE")  # fails unless the file is writable
         connection.execute("ROLLBACK")
         (application_id,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()

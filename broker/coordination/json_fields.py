@@ -1,4 +1,4 @@
-"""Typed access to a JSON object that anybody may have written."""
+"""Typed access to the JSON object in a znode, which any client may have written."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,13 +11,13 @@ INT64_MAX: Final = 2**63 - 1
 
 
 class MalformedZnode(CoordinationError):
-    """A node's data is not what it should be."""
+    """A znode's data is malformed."""
 
 
 class Fields:
-    """One JSON object.  Every reading method raises MalformedZnode, naming the field.
+    """One JSON object.  Every reading method raises MalformedZnode, which names the field.
 
-    An optional field is absent or null, as Kafka's decoders have it.
+    A null field counts as absent, as in Kafka's decoders.
     """
 
     def __init__(self, what: str, values: Mapping[str, object]) -> None:
@@ -35,7 +35,7 @@ class Fields:
         return self._integer(key, default, INT32_MAX)
 
     def int64(self, key: str, default: int | None = None) -> int:
-        """A number, or the text of one."""
+        """A number, or a string of digits."""
         value = self._values.get(key)
         if isinstance(value, str):
             return number(value, f"{self._what}: {key}", INT64_MAX)
@@ -101,12 +101,12 @@ class Fields:
 
 
 def is_number(value: object, maximum: int) -> TypeGuard[int]:
-    """Whether a JSON value is a whole number in range; JSON's true is none."""
+    """Whether a JSON value is an integer in range; JSON's true is not."""
     return type(value) is int and -maximum - 1 <= value <= maximum
 
 
 def number(text: str, what: str, maximum: int = INT32_MAX) -> int:
-    """The number behind decimal digits.  Raises: MalformedZnode."""
+    """Parse decimal digits.  Raises: MalformedZnode."""
     digits = text.removeprefix("-")
     if digits.isascii() and digits.isdigit() and len(digits) <= 19:
         value = int(text)
@@ -116,7 +116,7 @@ def number(text: str, what: str, maximum: int = INT32_MAX) -> int:
 
 
 def decode_object(what: str, data: bytes) -> Fields:
-    """The JSON object in a node's data.  Raises: MalformedZnode."""
+    """Decode the JSON object in a znode's data.  Raises: MalformedZnode."""
     try:
         values = json.loads(data)
         if b"\\u" in data:  # may hide half a surrogate pair, which no protocol field can carry
@@ -129,5 +129,5 @@ def decode_object(what: str, data: bytes) -> Fields:
 
 
 def encode_object(values: Mapping[str, object]) -> bytes:
-    """JSON as Kafka writes it: no spaces, UTF-8."""
+    """Encode JSON as Kafka does: no spaces, UTF-8."""
     return json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode()

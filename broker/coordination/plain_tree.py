@@ -1,7 +1,7 @@
-"""A tree as a mapping of paths to data: what is in it, and how to make one of another.
+"""A tree of nodes as a mapping from paths to data: queries, and the changes between two trees.
 
-Persistent nodes only, but for the registrations of brokers where a tree was read from ZooKeeper.
-A node with null data and one with empty data are the same.
+It holds persistent nodes; a tree read from ZooKeeper also has ephemeral ones, such as broker
+registrations. Null data and empty data are not distinguished.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -35,7 +35,7 @@ def children_of(nodes: Nodes, parent: str) -> list[str]:
 
 
 def with_parents(nodes: Nodes, roots: Collection[str] = ()) -> dict[str, bytes]:
-    """The nodes, `roots`, and whatever node these need above them."""
+    """The nodes, `roots`, and all parents that these need."""
     complete = dict(nodes)
     for path in (*nodes, *roots):
         while path != "/" and complete.setdefault(path, b"") is not None:
@@ -44,10 +44,10 @@ def with_parents(nodes: Nodes, roots: Collection[str] = ()) -> dict[str, bytes]:
 
 
 def differences(there: Nodes, nodes: Nodes, *, tops: Collection[str]) -> list[Change]:
-    """What makes `nodes` of `there`, in order; nodes that are not below `tops` are not deleted."""
+    """The changes from `there` to `nodes`, in order; only nodes below `tops` are deleted."""
     ops: list[Change] = []
     cluster = split_path(znodes.CLUSTER_ID)[0]
-    # The cluster's id first: half a tree is then known for what it is.
+    # The cluster's id comes first, so that an incomplete tree can be recognized.
     for path in sorted(nodes, key=lambda path: (not is_below(path, (cluster,)), path)):
         if path not in there:
             ops.append(Create(path, nodes[path]))
@@ -57,11 +57,11 @@ def differences(there: Nodes, nodes: Nodes, *, tops: Collection[str]) -> list[Ch
     return ops + [Delete(path) for path in sorted(gone, reverse=True)]
 
 
-# A cluster's nodes.
+# Queries on a cluster's nodes.
 
 
 def has_cluster(nodes: Nodes) -> bool:
-    """Whether there is a cluster, or what looks like the rest of one."""
+    """Whether there is a cluster, or a remnant of one."""
     return znodes.CLUSTER_ID in nodes or bool(topics_of(nodes))
 
 
@@ -71,12 +71,12 @@ def topics_of(nodes: Nodes) -> list[str]:
 
 
 def assignment_of(nodes: Nodes, topic: str) -> znodes.TopicAssignment:
-    """The replicas of a topic.  Raises: MalformedZnode."""
+    """The assignment of a topic.  Raises: MalformedZnode."""
     return decoded(nodes, znodes.topic_path(topic), znodes.TopicAssignment.decode)
 
 
 def state_of(nodes: Nodes, topic: str, partition: int) -> znodes.PartitionStateNode | None:
-    """Leader and in-sync replicas of a partition, if it has ever had some.
+    """The state of a partition; None if it has never had a leader.
 
     Raises: MalformedZnode.
     """
@@ -85,19 +85,19 @@ def state_of(nodes: Nodes, topic: str, partition: int) -> znodes.PartitionStateN
 
 
 def controller_epoch_of(nodes: Nodes) -> int:
-    """How often a controller was elected.  Raises: MalformedZnode."""
+    """The controller epoch; 0 if there is none.  Raises: MalformedZnode."""
     data = nodes.get(znodes.CONTROLLER_EPOCH)
     return znodes.decode_controller_epoch(data) if data else 0
 
 
 def producer_id_block_of(nodes: Nodes) -> znodes.ProducerIdBlock | None:
-    """The block of producer ids that was handed out last.  Raises: MalformedZnode."""
+    """The last allocated block of producer ids.  Raises: MalformedZnode."""
     data = nodes.get(znodes.PRODUCER_ID_BLOCK)
     return znodes.ProducerIdBlock.decode(data) if data else None
 
 
 def decoded(nodes: Nodes, path: str, decode: Callable[[bytes], T]) -> T:
-    """A node's value.  Raises: MalformedZnode, which names the path."""
+    """Decode a node's value.  Raises: MalformedZnode, which names the path."""
     try:
         return decode(nodes[path])
     except MalformedZnode as error:
@@ -105,7 +105,7 @@ def decoded(nodes: Nodes, path: str, decode: Callable[[bytes], T]) -> T:
 
 
 def named(names: Collection[object]) -> str:
-    """Names in a sentence; of many, the first ones."""
+    """Format names for a sentence; only the first NAMED_MAX are listed."""
     shown = [str(name) for name in list(names)[:NAMED_MAX]]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")

@@ -1,8 +1,8 @@
-"""A cluster's tree made of what its partition directories say, when ZooKeeper and store are gone.
+"""Rebuilds a cluster's tree from its partition directories, when ZooKeeper and store are lost.
 
-Topic ids, partition counts, leader epochs and producer ids can be found there; settings, quotas,
-users and ACLs cannot.  A topic whose settings are lost must not lose its records too: it gets
-settings with which nothing is deleted.
+The directories hold topic ids, partition counts, leader epochs and producer ids, but no settings,
+quotas, users or ACLs.  A topic whose settings are lost must not lose its records too: it gets
+settings under which nothing is deleted.
 """
 
 from collections import defaultdict
@@ -18,8 +18,8 @@ from .transfer import Transfer, TransferRefused
 
 PRODUCER_IDS_IN_BLOCK: Final = 1000
 PRODUCER_IDS_SKIPPED: Final = 1_000_000
-"""Producers that had an id but have written nothing yet leave no trace; every start of a broker
-begins a new block."""
+"""Ids skipped above the highest one found: a producer that has an id but has written nothing
+leaves no trace, and every broker start takes a new block."""
 INTERNAL_CONFIGS: Final[Mapping[str, Mapping[str, str]]] = {
     GROUP_OFFSETS_TOPIC: {
         "compression.type": "producer",
@@ -34,7 +34,7 @@ INTERNAL_CONFIGS: Final[Mapping[str, Mapping[str, str]]] = {
         "segment.bytes": "104857600",
     },
 }
-"""As Kafka makes these topics; there is one replica."""
+"""The configs with which Kafka creates these topics, adapted to one replica."""
 
 KEEP_ALL: Final[Mapping[str, str]] = {
     "cleanup.policy": "delete",
@@ -45,16 +45,16 @@ TOPIC_ID_BYTES: Final = 16
 
 
 class FoundPartition(NamedTuple):
-    """What one directory tells."""
+    """A partition as found in its directory."""
 
     topic: str
     partition: int
     directory: str
     topic_id: bytes | None
     leader_epoch: int
-    """The last one, or -1."""
+    """The last leader epoch, or -1."""
     producer_id: int
-    """The highest one, or -1."""
+    """The highest producer id, or -1."""
 
 
 def rebuilt(
@@ -65,10 +65,10 @@ def rebuilt(
     create_missing: bool,
     randbytes: Callable[[int], bytes],
 ) -> Transfer:
-    """The tree of a cluster of this one broker.
+    """Build the tree of a cluster that consists of this one broker.
 
-    `create_missing`: let partitions whose number is below that of another one, but which have no
-    directory, begin empty.  Raises: TransferRefused.
+    `create_missing`: a partition without a directory, if a higher partition number exists, begins
+    empty.  Raises: TransferRefused.
     """
     topics: dict[str, list[FoundPartition]] = defaultdict(list)
     for partition in found:
@@ -96,7 +96,7 @@ def rebuilt(
 
 
 def _missing(topic: str, partitions: list[FoundPartition]) -> list[str]:
-    """Raises: TransferRefused (a partition is there twice, or its name cannot be a topic's)."""
+    """The missing partitions.  Raises: TransferRefused (a partition exists twice, or bad name)."""
     if not is_topic_name(topic):
         raise TransferRefused(f"{partitions[0].directory} is not named after a topic")
     by_number: dict[int, FoundPartition] = {}
@@ -142,7 +142,7 @@ def _topic_nodes(
 
 
 def _topic_id(topic: str, partitions: list[FoundPartition]) -> bytes | None:
-    """Raises: TransferRefused if the directories are of different topics."""
+    """The id found in the directories.  Raises: TransferRefused if they differ."""
     known: FoundPartition | None = None
     for partition in partitions:
         if partition.topic_id is None:
@@ -158,7 +158,7 @@ def _topic_id(topic: str, partitions: list[FoundPartition]) -> bytes | None:
 
 
 def _block_with(producer_id: int, broker_id: int) -> znodes.ProducerIdBlock:
-    """The block that holds an id, as if it had been handed out last."""
+    """The block that contains an id, as the last allocated one."""
     first = producer_id - producer_id % PRODUCER_IDS_IN_BLOCK
     return znodes.ProducerIdBlock(broker_id, first, first + PRODUCER_IDS_IN_BLOCK - 1)
 

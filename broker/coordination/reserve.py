@@ -1,7 +1,7 @@
-"""Room on a disk that is kept for when there is no other.
+"""Disk space that the store reserves for the case of a full disk.
 
-A full disk must not end the broker: what its owner does then is to delete a topic, and that is a
-commit of the store, which needs some pages.
+A full disk must not stop the broker: the remedy is to delete a topic, which is a commit of the
+store and needs a few pages.
 """
 
 import contextlib
@@ -12,14 +12,14 @@ RESERVE_BYTES: Final = 1 << 20
 
 
 class Reserve:
-    """A file that does nothing but take room, until it is given up."""
+    """A file that occupies space until it is given up."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._is_kept = False
 
     def keep(self) -> None:
-        """See that there is a reserve, if there is room for it."""
+        """Create the reserve unless it exists; without enough space there is none."""
         if self._is_kept:
             return
         try:
@@ -32,7 +32,7 @@ class Reserve:
                 os.unlink(self._path)
 
     def give_up(self) -> bool:
-        """Make room; False if there is no reserve."""
+        """Free the space; False if there was no reserve."""
         kept, self._is_kept = self._is_kept, False
         with contextlib.suppress(OSError):
             os.unlink(self._path)

@@ -1,4 +1,4 @@
-"""Create, set and delete as single operations: what all sessions have in common."""
+"""Single create, set and delete operations, shared by all sessions."""
 
 from abc import ABC, abstractmethod
 
@@ -6,7 +6,7 @@ from .interface import ANY_VERSION, Create, Delete, MultiFailed, Op, Result, Set
 
 
 class SingleWrites(ABC):
-    """A part of a `Session`, which says the rest and how one operation is done."""
+    """A mixin for a `Session`, which implements `_write_one` and the rest."""
 
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
@@ -35,4 +35,4 @@ class SingleWrites(ABC):
 
     @abstractmethod
     async def _write_one(self, op: Op) -> list[Result]:
-        """Its result alone.  Raises: MultiFailed."""
+        """Perform one operation; return a list of its one result.  Raises: MultiFailed."""

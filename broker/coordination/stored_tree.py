@@ -1,4 +1,4 @@
-"""The embedded store's tree while no broker runs: read as a whole, changed in one transaction."""
+"""Offline access to the embedded store: read the whole tree, change it in one transaction."""
 
 import os
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from .tree import Tree
 
 
 class StoredTree:
-    """A store's file, opened for this process alone; made if there is none.
+    """A store's file, opened exclusively; created if there is none.
 
     A context manager.  Raises: StoreError on entering.
     """
@@ -42,7 +42,7 @@ class StoredTree:
         self._journal.close()
 
     def apply(self, changes: Sequence[Change], *, wall_ms: int) -> None:
-        """Make the changes durable, all together.  Raises: MultiFailed, StoreError."""
+        """Make all changes durable in one transaction.  Raises: MultiFailed, StoreError."""
         import sqlite3
 
         self._tree.apply(changes, session_id=0, wall_ms=wall_ms)

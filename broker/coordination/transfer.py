@@ -1,11 +1,11 @@
-"""What goes along when a broker moves between Apache Kafka's ZooKeeper and the embedded store.
+"""Moving a broker's metadata between Apache Kafka's ZooKeeper and the embedded store.
 
-`for_kafka` and `for_odradek` say what the other side gets, `check_target` and `check_store` when
-nobody would want that.  The trees themselves are read and written by `stored_tree.py` and
-`zookeeper_tree.py`.
+`for_kafka` and `for_odradek` build the tree for the other side; `check_target` and `check_store`
+refuse to overwrite what should be kept.  `stored_tree.py` and `zookeeper_tree.py` read and write
+the trees.
 
-Left behind without a word: what lives only as long as a session, and notifications, which tell
-running brokers of changes.  Whatever else is left behind is a warning.
+Ephemeral nodes and notifications to running brokers are left behind silently.  Anything else that
+is left behind causes a warning.
 """
 
 from typing import Final, NamedTuple
@@ -53,7 +53,7 @@ KEPT: Final = frozenset(
         TOKENS,
     }
 )
-"""Nodes that go along, with all below them."""
+"""Nodes that are transferred, with everything below them."""
 
 PASSING: Final = frozenset(
     {
@@ -68,17 +68,17 @@ PASSING: Final = frozenset(
         "/zookeeper",
     }
 )
-"""What running brokers leave for each other, and ZooKeeper's own."""
+"""Nodes left behind silently: those between running brokers, and ZooKeeper's own."""
 
 KAFKA_ROOTS: Final = znodes.STARTUP_PATHS
 
 
 class TransferRefused(CoordinationError):
-    """The tree must not go there; one sentence for the operator."""
+    """The transfer is refused; the message is one sentence for the operator."""
 
 
 class Transfer(NamedTuple):
-    """What the other side gets, and what the user should know of it, a sentence each."""
+    """The nodes for the other side, and warnings for the user, one sentence each."""
 
     nodes: dict[str, bytes]
     warnings: list[str]
@@ -88,7 +88,7 @@ class Transfer(NamedTuple):
 
 
 def for_kafka(nodes: Nodes) -> Transfer:
-    """What Apache Kafka 3.9 needs of a store's tree.  Raises: TransferRefused, MalformedZnode."""
+    """Convert a store's tree for Apache Kafka 3.9.  Raises: TransferRefused, MalformedZnode."""
     cluster_id_of(nodes, "the store")
     taken, warnings = _kept(nodes)
     for path in [path for path in taken if is_below(path, ("/config/brokers",))]:
@@ -106,9 +106,9 @@ def for_kafka(nodes: Nodes) -> Transfer:
 
 
 def check_target(there: Nodes, nodes: Nodes, *, force: bool) -> None:
-    """Let an export of `nodes` go to a ZooKeeper that has `there`.
+    """Check that `nodes` may be exported to a ZooKeeper that holds `there`.
 
-    It may be empty or hold an earlier state of the same cluster; `force`: or a later one.
+    ZooKeeper may be empty or hold the same cluster, in no later state unless `force` is set.
     Raises: TransferRefused, MalformedZnode.
     """
     if not has_cluster(there):
@@ -130,7 +130,7 @@ def check_target(there: Nodes, nodes: Nodes, *, force: bool) -> None:
 def for_odradek(
     nodes: Nodes, *, broker_id: int, cluster_id: str, only_this_broker: bool = False
 ) -> Transfer:
-    """What the store of broker `broker_id` of cluster `cluster_id` gets of ZooKeeper's tree.
+    """Convert ZooKeeper's tree for the store of broker `broker_id` of cluster `cluster_id`.
 
     `only_this_broker`: leave the other brokers' replicas behind.
     Raises: TransferRefused, MalformedZnode.
@@ -160,10 +160,10 @@ def for_odradek(
 
 
 def check_store(there: Nodes, nodes: Nodes, *, force: bool) -> None:
-    """Let `nodes` go to a store that has `there`.
+    """Check that `nodes` may be imported into a store that holds `there`.
 
-    It may be without topics or hold an earlier state of the same cluster; `force`: or anything.
-    Raises: TransferRefused, MalformedZnode.
+    The store may have no topics, or hold the same cluster in no later state; with `force` it may
+    hold anything.  Raises: TransferRefused, MalformedZnode.
     """
     if force or not topics_of(there):
         return
@@ -174,7 +174,7 @@ def check_store(there: Nodes, nodes: Nodes, *, force: bool) -> None:
 def _keep_to_broker(
     taken: dict[str, bytes], broker_id: int, warnings: list[str], *, only_this_broker: bool
 ) -> None:
-    """Let all partitions have this broker as their only replica.  Raises: TransferRefused."""
+    """Make this broker the only replica of all partitions.  Raises: TransferRefused."""
     alone = (broker_id,)
     topics = {topic: assignment_of(taken, topic) for topic in topics_of(taken)}
     shared = {
@@ -226,15 +226,15 @@ def _lead_alone(
     broker_id: int,
     state: znodes.PartitionStateNode | None,
 ) -> None:
-    """Make the broker leader and only member of the ISR, in a new leader epoch."""
+    """Make the broker the leader and the whole ISR, in a new leader epoch."""
     if state is None or (state.leader, state.isr) == (broker_id, (broker_id,)):
-        return  # nobody has led it yet, or nobody else
+        return  # no leader yet, or this broker already leads alone
     led = state._replace(leader=broker_id, isr=(broker_id,), leader_epoch=state.leader_epoch + 1)
     taken[znodes.partition_state_path(topic, partition)] = led.encode()
 
 
 def _without_effect(taken: Nodes) -> list[str]:
-    """Kept for the way back, but of no use to Odradek."""
+    """Warnings about metadata that is kept for the way back, but has no effect in Odradek."""
     acls = sum(is_below(path, znodes.ACLS) and bool(data) for path, data in taken.items())
     tokens = len(children_of(taken, TOKENS))
     users = [name for name in children_of(taken, "/config/users") if _has_scram(taken, name)]
@@ -269,10 +269,10 @@ def cluster_id_of(nodes: Nodes, where: str) -> str:
 
 
 def changes(there: Nodes, nodes: Nodes) -> list[Change]:
-    """What makes the tree that is `there` into one with `nodes`, in order.
+    """The changes that turn the tree `there` into one with `nodes`, in order.
 
-    Counters do not fall below what is there, and a store keeps the settings of its groups, which
-    Kafka has nowhere in ZooKeeper.
+    Counters never decrease, and a store keeps the settings of its groups, which Kafka does not have
+    in ZooKeeper.
     """
     wanted = dict(nodes)
     epoch = max(controller_epoch_of(there), controller_epoch_of(nodes))
@@ -284,7 +284,7 @@ def changes(there: Nodes, nodes: Nodes) -> list[Change]:
 
 
 def _kept(nodes: Nodes) -> tuple[dict[str, bytes], list[str]]:
-    """What goes along, and a sentence on what does not."""
+    """The nodes to transfer, and a warning that names the others."""
     taken = {path: data for path, data in nodes.items() if is_below(path, KEPT)}
     passing = PASSING | {znodes.CONFIG_GROUPS}
     roots = with_parents({}, (*znodes.STARTUP_PATHS, *KEPT, *passing))
@@ -294,7 +294,7 @@ def _kept(nodes: Nodes) -> tuple[dict[str, bytes], list[str]]:
 
 
 def _without_own_settings(taken: Nodes, path: str, warnings: list[str]) -> bytes:
-    """A broker's config without settings that Kafka does not have."""
+    """Remove from a broker's config the settings that Kafka does not have."""
     config = decoded(taken, path, znodes.decode_config)
     own = [name for name in config if name.startswith(OWN_SETTINGS)]
     if not own:
@@ -304,7 +304,7 @@ def _without_own_settings(taken: Nodes, path: str, warnings: list[str]) -> bytes
 
 
 def _check_topic(taken: Nodes, topic: str) -> None:
-    """Let a topic pass that any controller can take up.  Raises: MalformedZnode."""
+    """Check that any controller can use the topic.  Raises: MalformedZnode."""
     node = assignment_of(taken, topic)
     if node.topic_id is None or not node.partitions:
         raise MalformedZnode(f"{znodes.topic_path(topic)} names no topic id or no partitions")
@@ -326,7 +326,7 @@ def _check_same_cluster(where: str, there: Nodes, nodes: Nodes) -> None:
 
 
 def _check_not_ahead(where: str, there: Nodes, nodes: Nodes, remedy: str) -> None:
-    """Every start of a broker raises the controller epoch: the higher one is the later state."""
+    """Refuse a later state: every election raises the controller epoch, so the higher is later."""
     ahead, behind = controller_epoch_of(there), controller_epoch_of(nodes)
     if ahead > behind:
         raise TransferRefused(

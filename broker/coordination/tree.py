@@ -1,7 +1,7 @@
-"""The tree of nodes: pure, synchronous, one transaction at a time.
+"""The embedded store's tree of nodes in memory: no I/O, one transaction at a time.
 
-Everything changes through `_replace`, which keeps the three views (nodes, children, ephemerals)
-together; a transaction notes what was there before, so that undoing it is replacing backwards.
+All changes go through `_replace`, which keeps the three views (nodes, children, ephemerals)
+consistent. A transaction records the previous nodes, and is undone by restoring them in reverse.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ from .paths import check_path, split_path
 
 
 class Node(NamedTuple):
-    """What is stored of a node; its children are in `Tree`."""
+    """A node without its children, which are in `Tree`."""
 
     data: bytes
     czxid: int
@@ -46,7 +46,7 @@ class Node(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What a transaction brings about."""
+    """The results of a transaction, and the events that it caused."""
 
     results: list[Result]
     events: list[WatchEvent]
@@ -56,7 +56,7 @@ class Tree:
     """All nodes of a store.  `zxid` is the number of the last transaction."""
 
     def __init__(self, nodes: Iterable[tuple[str, Node]] = (), zxid: int = 0) -> None:
-        """Raises: ValueError, BadArguments if these nodes cannot be those of a tree."""
+        """Raises: ValueError, BadArguments if these nodes do not form a tree."""
         self.zxid = zxid
         self._nodes: dict[str, Node] = {"/": Node(b"", 0, 0, 0, 0, 0, 0, 0)}
         self._children: dict[str, set[str]] = {}
@@ -77,17 +77,17 @@ class Tree:
     # --- reading
 
     def get(self, path: str) -> tuple[bytes, Stat]:
-        """Raises: BadArguments, NoNode."""
+        """The data and Stat of a node.  Raises: BadArguments, NoNode."""
         check_path(path)
         return self._node(path).data, self._stat(path)
 
     def exists(self, path: str) -> Stat | None:
-        """Raises: BadArguments."""
+        """The Stat of a node, or None.  Raises: BadArguments."""
         check_path(path)
         return self._stat(path) if path in self._nodes else None
 
     def children(self, path: str) -> list[str]:
-        """Raises: BadArguments, NoNode."""
+        """The names of a node's children, sorted.  Raises: BadArguments, NoNode."""
         check_path(path)
         self._node(path)
         return sorted(self._children.get(path, ()))
@@ -105,7 +105,7 @@ class Tree:
             czxid=node.czxid,
             mzxid=node.mzxid,
             version=node.version,
-            # the count of creations becomes the count of creations and deletions, as ZooKeeper's
+            # as in ZooKeeper: counts creations and deletions
             cversion=2 * node.children_created - num_children,
             ephemeral_owner=node.ephemeral_owner,
             ctime_ms=node.ctime_ms,
@@ -118,9 +118,9 @@ class Tree:
     # --- writing
 
     def apply(self, ops: Sequence[Op], *, session_id: int, wall_ms: int) -> Changes:
-        """Do all of `ops` in one transaction, or none.  Raises: MultiFailed.
+        """Apply all of `ops` in one transaction, or none.  Raises: MultiFailed.
 
-        Only a transaction that changes nodes takes a number.
+        Only a transaction that changes nodes takes a zxid.
         """
         transaction = _Transaction(self.zxid + 1, session_id, wall_ms)
         results: list[Result] = []
@@ -137,7 +137,7 @@ class Tree:
         return Changes(results, transaction.events)
 
     def take_zxid(self) -> int:
-        """The number of a transaction that changes no node."""
+        """Take the zxid of a transaction that changes no node."""
         self.zxid += 1
         return self.zxid
 
@@ -147,9 +147,9 @@ class Tree:
         return self.apply(ops, session_id=session_id, wall_ms=wall_ms).events
 
     def take_unsaved(self) -> list[tuple[str, Node | None]]:
-        """What differs from the last call: each path with its node, or None if it is to be gone.
+        """The changes since the last call: each path with its node, or None if it was deleted.
 
-        Ephemeral nodes count as gone: their sessions do not outlive the process.
+        Ephemeral nodes count as deleted: their sessions do not outlive the process.
         """
         unsaved, self._unsaved = self._unsaved, {}
         changes: list[tuple[str, Node | None]] = []
@@ -255,7 +255,7 @@ class Tree:
 
 
 class _Transaction:
-    """One transaction under way, and what it replaced so far, oldest first."""
+    """A transaction in progress, and the nodes replaced so far, oldest first."""
 
     __slots__ = ("events", "replaced", "session_id", "wall_ms", "zxid")
 

@@ -1,11 +1,11 @@
-"""Who waits for which node to change."""
+"""The one-shot watches of a store, by path and session."""
 
 from collections.abc import Iterable, Iterator
 
 from .interface import EventKind, Watch, WatchEvent
 
 Watchers = dict[str, dict[tuple[int, Watch], None]]
-"""Path -> session and callback, in the order in which they were set."""
+"""Path -> session and callback, in the order in which the watches were set."""
 
 
 class Watches:
@@ -24,14 +24,13 @@ class Watches:
         self._data.setdefault(path, {})[session_id, watch] = None
 
     def watch_children(self, session_id: int, path: str, watch: Watch) -> None:
-        """Call `watch` when a child comes or goes, or the node is deleted."""
+        """Call `watch` when a child is created or deleted, or the node is deleted."""
         self._children.setdefault(path, {})[session_id, watch] = None
 
     def take(self, events: Iterable[WatchEvent]) -> Iterator[tuple[int, Watch, WatchEvent]]:
-        """The calls that these events bring about, as (session id, callback, event).
+        """Remove the watches that these events fire; yield (session id, callback, event).
 
-        Their watches are used up.  A callback that watches a node and its children is called
-        once for DELETED.
+        A callback that watches both a node and its children is called once for DELETED.
         """
         for event in events:
             fired: dict[tuple[int, Watch], None] = {}
@@ -43,7 +42,7 @@ class Watches:
                 yield session_id, watch, event
 
     def take_all(self) -> Iterator[tuple[int, Watch, WatchEvent]]:
-        """The calls after which everybody has read again what is watched; no watch is left."""
+        """Remove and fire all watches, after which every watched node is read again."""
         tables = ((EventKind.CHANGED, self._data), (EventKind.CHILD, self._children))
         self._data, self._children = {}, {}
         for kind, table in tables:
@@ -52,7 +51,7 @@ class Watches:
                     yield session_id, watch, WatchEvent(kind, path)
 
     def end_session(self, session_id: int) -> None:
-        """Forget what the session watches."""
+        """Remove the watches of a session."""
         for table in (self._data, self._children):
             for path, watchers in list(table.items()):
                 for key in [key for key in watchers if key[0] == session_id]:

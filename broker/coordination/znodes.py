@@ -1,11 +1,11 @@
-"""Kafka's znodes: every path this broker uses, and the values in them.
+"""Kafka's znodes: every path that this broker uses, and the values stored there.
 
-`encode` and `decode` (methods of a value's class, or functions if it is one string or number) turn
-values into a node's data and back.
+`encode` and `decode` (methods of a value's class, or functions if it is one string or number)
+convert between values and a znode's data.
 
 Encoding writes what Apache Kafka 3.9 writes, in its key order (which no reader needs).  Decoding
-takes what Kafka wrote since 0.8, and ignores keys it does not know.  A node's data may come from
-any program that can reach ZooKeeper: whatever is wrong with it is one MalformedZnode.
+accepts what Kafka has written since 0.8, and ignores unknown keys.  Any program that can reach
+ZooKeeper may have written the data: every defect raises MalformedZnode.
 """
 
 import re
@@ -21,7 +21,7 @@ from .broker_registration import VersionRange as VersionRange
 from .json_fields import Fields, MalformedZnode, decode_object, encode_object, number
 
 ACLS: Final = ("/kafka-acl", "/kafka-acl-extended")
-"""Only Kafka's authorizer makes them, at its start; the ACLs are in nodes below them."""
+"""Created only by Kafka's authorizer, when it starts; the ACLs are in the znodes below."""
 BROKER_IDS: Final = "/brokers/ids"
 BROKER_SEQUENCE: Final = "/brokers/seqid"
 BROKER_TOPICS: Final = "/brokers/topics"
@@ -29,7 +29,7 @@ CLUSTER_ID: Final = "/cluster/id"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES}/config_change_"
 CONFIG_GROUPS: Final = "/config/groups"
-"""Not Kafka's, which keeps the configs of groups only in KRaft mode: made for the first of them."""
+"""Odradek's own, created with the first group config: Kafka has group configs only in KRaft."""
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 DEFAULT_ENTITY: Final = "<default>"
@@ -57,11 +57,11 @@ STARTUP_PATHS: Final = (
     "/config/brokers",
     "/config/ips",
 )
-"""Persistent nodes without data that every broker makes sure of when it starts."""
+"""Persistent znodes without data, which every broker creates at startup if they are missing."""
 
 EMPTY_FEATURE: Final = b'{"features":{},"version":2,"status":1}'
-"""The only value this broker writes to /feature: with any feature in it, every Kafka broker in
-ZooKeeper mode exits."""
+"""The only value this broker writes to /feature: if it listed any feature, every Kafka broker in
+ZooKeeper mode would exit."""
 
 SEQUENTIAL_NAME: Final = re.compile(r".*?(-?[0-9]{10})", re.DOTALL)
 
@@ -70,63 +70,63 @@ SEQUENTIAL_NAME: Final = re.compile(r".*?(-?[0-9]{10})", re.DOTALL)
 
 
 def broker_path(broker_id: int) -> str:
-    """An ephemeral BrokerRegistration; its czxid is the broker epoch."""
+    """The path of an ephemeral BrokerRegistration; its czxid is the broker epoch."""
     return f"{BROKER_IDS}/{broker_id}"
 
 
 def topic_path(topic: str) -> str:
-    """A TopicAssignment."""
+    """The path of a TopicAssignment."""
     return f"{BROKER_TOPICS}/{topic}"
 
 
 def partitions_path(topic: str) -> str:
-    """No data."""
+    """The path of a topic's partitions; no data."""
     return f"{BROKER_TOPICS}/{topic}/partitions"
 
 
 def partition_path(topic: str, partition: int) -> str:
-    """No data."""
+    """The path of a partition; no data."""
     return f"{BROKER_TOPICS}/{topic}/partitions/{partition}"
 
 
 def partition_state_path(topic: str, partition: int) -> str:
-    """A PartitionStateNode; its version is the partition epoch."""
+    """The path of a PartitionStateNode; its version is the partition epoch."""
     return f"{BROKER_TOPICS}/{topic}/partitions/{partition}/state"
 
 
 def topic_config_path(topic: str) -> str:
-    """A config."""
+    """The path of a topic's config."""
     return f"/config/topics/{topic}"
 
 
 def broker_config_path(broker_id: int | None) -> str:
-    """A config; None means the default of all brokers."""
+    """The path of a broker's config; None: the default for all brokers."""
     return f"/config/brokers/{DEFAULT_ENTITY if broker_id is None else broker_id}"
 
 
 def group_config_path(group_id: str) -> str:
-    """A config."""
+    """The path of a group's config."""
     return f"{CONFIG_GROUPS}/{_node_name(group_id)}"
 
 
 def group_of_config(name: str) -> str:
-    """The group whose config a node of this name below CONFIG_GROUPS is."""
+    """The group whose config is in the znode of this name below CONFIG_GROUPS."""
     return unquote(name)
 
 
 def _node_name(text: str) -> str:
-    """Any text as the name of a node; as Kafka writes names of clients and users."""
+    """Quote any text as a znode name, in the way Kafka quotes client and user names."""
     quoted = quote(text, safe="")
     return quoted.replace(".", "%2E") if text in (".", "..") else quoted
 
 
 def delete_topic_path(topic: str) -> str:
-    """No data: the node is the request."""
+    """The path of a request to delete a topic; no data, because the znode itself is the request."""
     return f"{DELETE_TOPICS}/{topic}"
 
 
 def sequence_number(name: str) -> int:
-    """The number at the end of a sequential node's name or path.  Raises: MalformedZnode."""
+    """The number at the end of a sequential znode's name or path.  Raises: MalformedZnode."""
     match = SEQUENTIAL_NAME.fullmatch(name)
     if match is None:
         raise MalformedZnode(f"{name[:200]!r} is not the name of a sequential node")
@@ -137,34 +137,34 @@ def sequence_number(name: str) -> int:
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """Of /cluster/id; Kafka's cluster ids are the text of a uuid."""
+    """Encode /cluster/id; Kafka's cluster ids are uuids in text form."""
     return encode_object({"version": "1", "id": cluster_id})
 
 
 def decode_cluster_id(data: bytes) -> str:
-    """Raises: MalformedZnode."""
+    """Decode /cluster/id.  Raises: MalformedZnode."""
     return decode_object(CLUSTER_ID, data).text("id")
 
 
 def encode_controller_epoch(controller_epoch: int) -> bytes:
-    """Of /controller_epoch."""
+    """Encode /controller_epoch."""
     return b"%d" % controller_epoch
 
 
 def decode_controller_epoch(data: bytes) -> int:
-    """Raises: MalformedZnode."""
+    """Decode /controller_epoch.  Raises: MalformedZnode."""
     return number(data.decode("ascii", "replace"), CONTROLLER_EPOCH)
 
 
 class ControllerNode(NamedTuple):
-    """Of /controller: who is it, since when."""
+    """The value of /controller: the controller's id, and when it was elected."""
 
     broker_id: int
     timestamp_ms: int
     kraft_controller_epoch: int = -1
 
     def encode(self) -> bytes:
-        """Version 2."""
+        """Encode as version 2."""
         return encode_object(
             {
                 "version": 2,
@@ -176,7 +176,7 @@ class ControllerNode(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Versions 1 and 2.  Raises: MalformedZnode."""
+        """Decode versions 1 and 2.  Raises: MalformedZnode."""
         fields = decode_object(CONTROLLER, data)
         return cls(
             broker_id=fields.int32("brokerid"),
@@ -192,16 +192,16 @@ NO_REPLICAS: Final[Mapping[int, tuple[int, ...]]] = {}
 
 
 class TopicAssignment(NamedTuple):
-    """Of /brokers/topics/T: the replicas of each partition, the preferred leader first."""
+    """The value of /brokers/topics/T: each partition's replicas, the preferred leader first."""
 
     partitions: Mapping[int, tuple[int, ...]]
     topic_id: bytes | None
-    """16 bytes; None in nodes older than Kafka 2.8."""
+    """16 bytes; None in znodes written before Kafka 2.8."""
     adding_replicas: Mapping[int, tuple[int, ...]] = NO_REPLICAS
     removing_replicas: Mapping[int, tuple[int, ...]] = NO_REPLICAS
 
     def encode(self) -> bytes:
-        """Version 3."""
+        """Encode as version 3."""
         values: dict[str, object] = {"partitions": self.partitions}
         if self.topic_id is not None:
             values["topic_id"] = uuid_text(self.topic_id)
@@ -212,7 +212,7 @@ class TopicAssignment(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Versions 1 to 3.  Partitions come sorted.  Raises: MalformedZnode."""
+        """Decode versions 1 to 3; partitions are sorted.  Raises: MalformedZnode."""
         fields = decode_object("topic assignment", data)
         return cls(
             partitions=_decode_replicas(fields.mapping("partitions")),
@@ -238,7 +238,7 @@ def _decode_topic_id(text: str) -> bytes:
 
 
 class PartitionStateNode(NamedTuple):
-    """Of /brokers/topics/T/partitions/P/state."""
+    """The value of /brokers/topics/T/partitions/P/state."""
 
     leader: int
     leader_epoch: int
@@ -248,7 +248,7 @@ class PartitionStateNode(NamedTuple):
     """1 while the leader recovers from an unclean election."""
 
     def encode(self) -> bytes:
-        """Version 1."""
+        """Encode as version 1."""
         values: dict[str, object] = {
             "controller_epoch": self.controller_epoch,
             "leader": self.leader,
@@ -262,7 +262,7 @@ class PartitionStateNode(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Raises: MalformedZnode."""
+        """Decode the data.  Raises: MalformedZnode."""
         fields = decode_object("partition state", data)
         return cls(
             leader=fields.int32("leader"),
@@ -277,12 +277,12 @@ class PartitionStateNode(NamedTuple):
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:
-    """Of /config/topics/T and its like."""
+    """Encode a config, such as /config/topics/T."""
     return encode_object({"version": 1, "config": config})
 
 
 def decode_config(data: bytes) -> dict[str, str]:
-    """No data means no config.  Raises: MalformedZnode."""
+    """Decode a config; no data means an empty one.  Raises: MalformedZnode."""
     if not data:
         return {}
     config = decode_object("config", data).mapping_or_empty("config")
@@ -290,12 +290,12 @@ def decode_config(data: bytes) -> dict[str, str]:
 
 
 def encode_config_change(entity_path: str) -> bytes:
-    """Of /config/changes/config_change_N: `topics/T`, `brokers/N`, `brokers/<default>`."""
+    """Encode /config/changes/config_change_N: `topics/T`, `brokers/N`, `brokers/<default>`."""
     return encode_object({"version": 2, "entity_path": entity_path})
 
 
 def decode_config_change(data: bytes) -> str:
-    """Versions 1 and 2.  Raises: MalformedZnode."""
+    """Decode versions 1 and 2 to the entity path.  Raises: MalformedZnode."""
     fields = decode_object("config change", data)
     if "entity_path" in fields:
         return fields.text("entity_path")
@@ -306,14 +306,14 @@ def decode_config_change(data: bytes) -> str:
 
 
 class ProducerIdBlock(NamedTuple):
-    """Of /latest_producer_id_block: the block handed out last; both ends inclusive."""
+    """The value of /latest_producer_id_block: the last allocated block, both ends inclusive."""
 
     broker_id: int
     producer_id_first: int
     producer_id_last: int
 
     def encode(self) -> bytes:
-        """Version 1."""
+        """Encode as version 1."""
         return encode_object(
             {
                 "version": 1,
@@ -325,7 +325,7 @@ class ProducerIdBlock(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Raises: MalformedZnode."""
+        """Decode the data.  Raises: MalformedZnode."""
         fields = decode_object(PRODUCER_ID_BLOCK, data)
         return cls(
             broker_id=fields.int32("broker"),
@@ -335,43 +335,43 @@ class ProducerIdBlock(NamedTuple):
 
 
 def encode_isr_change(partitions: Iterable[tuple[str, int]]) -> bytes:
-    """Of /isr_change_notification/isr_change_N: (topic, partition) whose state was changed."""
+    """Encode /isr_change_notification/isr_change_N: the partitions whose state changed."""
     changed = [{"topic": topic, "partition": partition} for topic, partition in partitions]
     return encode_object({"version": 1, "partitions": changed})
 
 
 def decode_isr_change(data: bytes) -> list[tuple[str, int]]:
-    """Raises: MalformedZnode."""
+    """Decode /isr_change_notification/isr_change_N.  Raises: MalformedZnode."""
     changed = decode_object("isr change", data).mappings("partitions")
     return [(fields.text("topic"), fields.int32("partition")) for fields in changed]
 
 
 class LogDirEvent(NamedTuple):
-    """Of /log_dir_event_notification/log_dir_event_N: a log directory of a broker failed."""
+    """The value of /log_dir_event_notification/log_dir_event_N: a broker's log directory failed."""
 
     broker_id: int
     event: int = 1
 
     def encode(self) -> bytes:
-        """Version 1."""
+        """Encode as version 1."""
         return encode_object({"version": 1, "broker": self.broker_id, "event": self.event})
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Raises: MalformedZnode."""
+        """Decode the data.  Raises: MalformedZnode."""
         fields = decode_object("log dir event", data)
         return cls(broker_id=fields.int32("broker"), event=fields.int32("event"))
 
 
 class Feature(NamedTuple):
-    """Of /feature; to be written as EMPTY_FEATURE only."""
+    """The value of /feature; this broker writes only EMPTY_FEATURE."""
 
     enabled: bool
     version_levels_max: Mapping[str, int]
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Versions 1 and 2.  Raises: MalformedZnode."""
+        """Decode versions 1 and 2.  Raises: MalformedZnode."""
         fields = decode_object(FEATURE, data)
         features = fields.mapping_or_empty("features")
         return cls(

@@ -1,7 +1,7 @@
-"""The coordination store that is a ZooKeeper, reached through kazoo.
+"""The coordination store in ZooKeeper, accessed through kazoo.
 
-Each session is a kazoo client with a connection and a thread of its own (`zookeeper_session.py`).
-kazoo is imported when a session is opened.
+Each session is a kazoo client with its own connection and thread (`zookeeper_session.py`).  kazoo
+is imported when a session is opened.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ SECRET: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
 
 
 class ZooKeeperStore:
-    """A `Store` in ZooKeeper.  It holds no connection but those of its sessions."""
+    """A `Store` in ZooKeeper.  Its only connections are those of its sessions."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class ZooKeeperStore:
         client_options: dict[str, Any] | None = None,
     ) -> None:
         """`address`: HOST:PORT,HOST:PORT/chroot.  `client_options`: kazoo's, for authentication.
-        `set_acl`: let only who is authenticated as we are write our nodes.
-        `make_chroot`: make the chroot if it is missing.
+        `set_acl`: only clients with the same credentials may write this broker's nodes.
+        `make_chroot`: create the chroot if it is missing.
 
         Raises: StoreError.
         """
@@ -58,13 +58,13 @@ class ZooKeeperStore:
 
     @property
     def sessions(self) -> "list[ZooKeeperSession]":
-        """Those that have not ended."""
+        """The sessions that have not ended."""
         return [session for session in self._sessions if not session.is_ended]
 
     async def open_session(
         self, timeout_ms: int, on_end: Callable[[CoordinationError], None] | None = None
     ) -> "ZooKeeperSession":
-        """Connect; ZooKeeper may bring `timeout_ms` within its own bounds.
+        """Connect; ZooKeeper may limit `timeout_ms` to its own bounds.
 
         Raises: StoreError (kazoo is missing, or ZooKeeper can't be reached in time),
         CoordinationLost (the credentials are refused).
@@ -101,16 +101,16 @@ class ZooKeeperStore:
         return session
 
     async def close(self) -> None:
-        """End all sessions; what waits in them is finished first, if ZooKeeper answers."""
+        """End all sessions; their pending operations are finished first, if ZooKeeper answers."""
         self._closed = True
         sessions, self._sessions = self._sessions, set()
         await asyncio.gather(*[session.close() for session in sessions])
 
 
 def zookeeper_store(config: "Config") -> ZooKeeperStore:
-    """The store that `zookeeper.connect` names; nothing is connected yet.
+    """The store at `zookeeper.connect`; it does not connect yet.
 
-    Raises: StoreError (not an address, a library is missing, TLS files that cannot be used).
+    Raises: StoreError (malformed address, missing library, unusable TLS files).
     """
     timeout_ms = config.zookeeper_connection_timeout_ms
     return ZooKeeperStore(
@@ -146,7 +146,7 @@ def _tls_context(config: "Config") -> "SSLContext | None":
         raise StoreError(f"zookeeper.ssl.truststore.location={authorities}: {error}") from error
     try:
         if own is not None:
-            # Without a password OpenSSL would ask at the terminal for that of an encrypted key.
+            # Without a password OpenSSL would prompt at the terminal if the key is encrypted.
             context.load_cert_chain(own, own, config.zookeeper_ssl_keystore_password or "")
     except OSError as error:
         raise StoreError(f"zookeeper.ssl.keystore.location={own}: {error}") from error
@@ -154,7 +154,7 @@ def _tls_context(config: "Config") -> "SSLContext | None":
 
 
 def _check_format(store: str, location: str | None, kind: str | None) -> None:
-    """Raises: StoreError unless it is PEM, by what is said or else by its name, as Kafka has it."""
+    """Raises: StoreError unless it is PEM, by its type or else its extension, as in Kafka."""
     if location is not None and (kind or location.rpartition(".")[2]).upper() != "PEM":
         raise StoreError(
             f"zookeeper.ssl.{store}.location={location}: only PEM files can be read; convert it, "
@@ -177,7 +177,7 @@ def _auth_options(config: "Config") -> dict[str, Any]:
 
 
 def acls_by_path(*, set_acl: bool) -> Callable[[str], Any]:
-    """Who may do what with a new node, as Kafka has it."""
+    """Return a function from a new node's path to its ACL, which is the same as Kafka's."""
     from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
     def acl_of(path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Where ZooKeeper is, as in Kafka's zookeeper.connect."""
+"""Parsing the address of ZooKeeper, as in Kafka's zookeeper.connect."""
 
 import re
 from typing import Final

@@ -1,9 +1,10 @@
-"""One kazoo client, for one session: it connects again when it must, but opens no second session.
+"""One kazoo client for one session: it reconnects, but never opens a second session.
 
-kazoo would, by itself and at once.  Nobody may write in a new session who believes to be in the old
-one, so the next session is another client: a request of one session can't go out in another.
+kazoo by itself would open one at once.  A caller that still relies on the old session must not
+write in a new one, so the next session gets its own client: a request of one session cannot be sent
+in another.
 
-What kazoo's thread learns reaches the loop through the handler's queue.
+Events on kazoo's thread reach the loop through the handler's queue.
 """
 
 import asyncio
@@ -22,21 +23,21 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 HOLD_S: Final = 5.0
-"""How long kazoo's thread waits at most until the loop has dropped what was the session's."""
+"""The longest that kazoo's thread waits for the loop to drop the session's state."""
 STOP_S: Final = 5.0
 TRIES_IN_A_SESSION: Final = 2
-"""So many servers may stay silent before the session expires."""
+"""The number of servers that may stay silent before the session expires."""
 
 
 class States(Protocol):
-    """Who is told, on the loop, in wire order with answers and watch events."""
+    """Receives state changes, on the loop, in wire order with answers and watch events."""
 
     def connected(self, connection: int, session_id: int) -> None:
-        """Requests can be sent on this connection, the first one or a further one."""
+        """Requests can be sent on this connection, the first one or a later one."""
         ...
 
     def suspended(self, last_zxid: int) -> None:
-        """The connection is lost; the last answer on it was given at this transaction."""
+        """The connection is lost; the last answer on it was as of transaction `last_zxid`."""
         ...
 
     def lost(self, error: CoordinationError) -> None:
@@ -45,7 +46,7 @@ class States(Protocol):
 
 
 class SessionClient:
-    """kazoo, its handler and its thread."""
+    """A kazoo client with its handler and its thread."""
 
     def __init__(
         self,
@@ -72,15 +73,15 @@ class SessionClient:
 
     @property
     def last_trouble(self) -> str:
-        """Why it could not connect, or was disconnected, the last time."""
+        """The reason for the last failure to connect, or for the last disconnection."""
         return self._warning.text
 
     def start(self) -> None:
-        """Begin to connect."""
+        """Start connecting."""
         self.kazoo.start_async()
 
     async def stop(self) -> None:
-        """End the session and the thread; at the latest after STOP_S it goes on without us."""
+        """End the session and the thread; after STOP_S, return and let that go on by itself."""
         self._is_stopping = True
         await asyncio.wait([self.handler.in_thread(self._shut)], timeout=STOP_S)
 
@@ -101,20 +102,20 @@ class SessionClient:
                 self._hold()
 
     def _hold(self) -> None:
-        """Let the loop drop what was the session's; then let kazoo open no other one."""
+        """Let the loop drop the session's state; then stop kazoo before it opens a new session."""
         self._released.wait(HOLD_S)
         self.handler.spawn(self._shut)
         self.handler.stopped.wait(HOLD_S)
 
     def _shut(self) -> None:
-        """Stop kazoo; blocks until its thread has ended, unless another call does so."""
+        """Stop kazoo and block until its thread has ended, unless another call already does."""
         with self.handler.gate:
             if self._is_shut:
                 return
             self._is_shut = True
         try:
             self.kazoo.stop()
-        except WriterNotClosedException:  # it hangs in a connection: it will find itself stopped
+        except WriterNotClosedException:  # its thread is connecting, and stops later
             return
         self.kazoo.close()
 
@@ -135,12 +136,12 @@ class SessionClient:
 
 
 class _LastWarning(logging.Handler):
-    """Remembers what kazoo tells only its log."""
+    """Remembers errors that kazoo reports only in its log."""
 
     text = "no answer"
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep what stands after the colon of a warning."""
+        """Keep the text after the last colon of a warning."""
         _, colon, reason = record.getMessage().rpartition(": ")
         if record.levelno >= logging.WARNING and colon:
             self.text = reason

@@ -1,10 +1,9 @@
-"""How kazoo's connection thread speaks to the event loop: through one queue, in wire order.
+"""A kazoo handler for asyncio: one queue from kazoo's connection thread to the loop, in wire order.
 
-kazoo knows event loops of a kind, its *handlers*; this one is for asyncio.  kazoo's own handler for
-threads runs watch callbacks and completions on two threads, so that an event and the answer that
-shows the change may swap places.  Here the connection thread puts everything that it learns
-(answers, watch events, states of the session) into one queue, which the loop empties; it is woken
-once for all that has gathered.
+kazoo abstracts event loops as *handlers*.  Its own handler for threads runs watch callbacks and
+completions on two threads, so that an event and the answer that shows the change may be reordered.
+Here the connection thread puts everything (answers, watch events, session states) into one queue.
+The loop is woken once to process all that has gathered in it.
 
 Imported only where kazoo is used.
 """
@@ -27,10 +26,10 @@ NO_CONNECTION: Final = 0
 
 
 class LoopHandler:
-    """An `IHandler` of kazoo for one client and the running loop; speaks TLS if it has `tls`.
+    """kazoo's `IHandler` for one client and the running loop; uses TLS if `tls` is given.
 
-    A server has `handshake_s` to take up the session. One that is just starting may take a
-    connection and never say a word; kazoo itself would wait until the session has expired.
+    A server has `handshake_s` to answer the session handshake. A server that is just starting may
+    accept a connection and never answer; kazoo itself would wait until the session has expired.
     """
 
     name = "asyncio_handler"
@@ -40,7 +39,7 @@ class LoopHandler:
         self._tls = tls
         self._handshake_s = handshake_s
         self._loop = asyncio.get_running_loop()
-        threads = SequentialThreadingHandler()  # never started: it makes locks and threads
+        threads = SequentialThreadingHandler()  # never started: used to create locks and threads
         self.sleep_func = threads.sleep_func
         self.socket = threads.socket
         self.create_socket_pair = threads.create_socket_pair
@@ -50,11 +49,11 @@ class LoopHandler:
         self.spawn = threads.spawn
         self.running = False
         self.stopped = threads.event_object()
-        """Set once the client is told to stop: it opens no further session then."""
+        """Set when the client is told to stop; it opens no further session then."""
         self.gate = threads.lock_object()
-        """Held while `connection` changes, and from the look at it until a request is queued."""
+        """Held while `connection` changes, and from checking it until a request is queued."""
         self.connection = NO_CONNECTION
-        """The number of the connection on which requests would go out now."""
+        """The number of the connection on which requests would be sent now."""
         self._connection_count = 0
         self._inbox: list[Call] = []
         self._inbox_lock = threads.lock_object()
@@ -62,19 +61,19 @@ class LoopHandler:
     # --- called by kazoo
 
     def start(self) -> None:
-        """The client is about to connect."""
+        """Called when the client is about to connect."""
         self.running = True
         self.stopped.clear()
 
     def stop(self) -> None:
-        """The client is about to end."""
+        """Called when the client is about to stop."""
         self.running = False
         self.stopped.set()
 
     def create_connection(
         self, address: tuple[str, int], *, hostname: str, timeout: float, **_: Any
     ) -> socket.socket:
-        """Connect; kazoo's own would leave the socket open if the handshake fails."""
+        """Connect; unlike kazoo's own function, close the socket if the handshake fails."""
         connection = socket.create_connection(address, min(timeout, self._handshake_s))
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -88,9 +87,9 @@ class LoopHandler:
     def select(
         self, reading: Any, writing: Any, _: Any, timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """Wait as `select.select` does; kazoo's own makes an epoll for each request, four times."""
+        """Wait as `select.select` does; kazoo's own creates four epoll objects for each request."""
         decrypted = [end for end in reading if getattr(end, "pending", int)()]
-        if decrypted:  # by TLS, ahead of kazoo's reading: nothing more need come from the wire
+        if decrypted:  # TLS has data buffered; the socket need not become readable
             return decrypted, [], []
         if self.connection == NO_CONNECTION and timeout is not None:
             timeout = min(timeout, self._handshake_s)
@@ -108,24 +107,24 @@ class LoopHandler:
         )
 
     def async_result(self) -> "Answer":
-        """Where kazoo puts what the server says."""
+        """Create the object in which kazoo puts an answer."""
         return Answer(self)
 
     def dispatch_callback(self, callback: Any) -> None:
-        """Queue the call of a watch."""
+        """Queue a watch call."""
         self.put(partial(callback.func, *callback.args))
 
     # --- on kazoo's connection thread
 
     def put(self, call: Call) -> None:
-        """Let the loop make this call after all earlier ones.  From any thread."""
+        """Have the loop make this call after all earlier ones.  Thread-safe."""
         with self._inbox_lock:
             self._inbox.append(call)
             is_first = len(self._inbox) == 1
         if is_first:
             try:
                 self._loop.call_soon_threadsafe(self._drain)
-            except RuntimeError:  # the loop is closed: nobody wants to know any more
+            except RuntimeError:  # the loop is closed: no receiver is left
                 return
 
     def connected(self) -> int:
@@ -136,14 +135,14 @@ class LoopHandler:
             return self.connection
 
     def disconnected(self) -> None:
-        """Let no request out any more until the loop has heard of it."""
+        """Let no request be sent until the loop has learned of the next connection."""
         with self.gate:
             self.connection = NO_CONNECTION
 
     # --- on the loop
 
     def in_thread(self, function: Callable[[], None]) -> asyncio.Future[None]:
-        """Run a function of kazoo that blocks; the result is there once it has returned."""
+        """Run a blocking function of kazoo in a thread; the future is done when it has returned."""
         done = self._loop.create_future()
 
         def finish() -> None:
@@ -165,7 +164,7 @@ class LoopHandler:
         for index, call in enumerate(calls, 1):
             try:
                 call()
-            except BaseException:  # of somebody's callback: the loop hears of it, the rest goes on
+            except BaseException:  # from a callback: the loop reports it, the rest still runs
                 with self._inbox_lock:
                     self._inbox[:0] = calls[index:]
                 self._loop.call_soon(self._drain)
@@ -173,7 +172,7 @@ class LoopHandler:
 
 
 class Answer:
-    """An `IAsyncResult` of kazoo: what is linked to it is called on the loop, in wire order."""
+    """kazoo's `IAsyncResult`: linked callbacks are called on the loop, in wire order."""
 
     __slots__ = ("_handler", "_links", "_ready", "_told", "exception", "value")
 
@@ -190,25 +189,25 @@ class Answer:
         return self._ready
 
     def successful(self) -> bool:
-        """Whether there is one, and no error."""
+        """Whether there is an answer, and it is no error."""
         return self._ready and self.exception is None
 
     def set(self, value: Any = None) -> None:
-        """Take a result."""
+        """Set the result."""
         self.value = value
         self._set()
 
     def set_exception(self, exception: Exception) -> None:
-        """Take an error."""
+        """Set an error."""
         if isinstance(exception, ConnectionLoss):
-            # kazoo is about to tell all requests so: whatever is queued from now on would be sent
-            # by it on the next connection, before what the loop has to send again.
+            # kazoo is about to fail all requests this way. It would send anything queued from now
+            # on over the next connection, before the requests that the loop has to send again.
             self._handler.disconnected()
         self.exception = exception
         self._set()
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """The result of an answer that is ready.  Raises: the error."""
+        """The result, if it is ready.  Raises: its error, or kazoo's timeout if it is not ready."""
         if not self._ready:
             raise self._handler.timeout_exception
         if self.exception is not None:
@@ -216,21 +215,21 @@ class Answer:
         return self.value
 
     def get_nowait(self) -> Any:
-        """As `get`."""
+        """See `get`."""
         return self.get()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether there is an answer; nobody can wait for one on the loop."""
+        """Whether there is an answer; does not wait, because that would block the loop."""
         return self._ready
 
     def rawlink(self, callback: "Callable[[Answer], None]") -> None:
-        """Call `callback(self)` once there is an answer.  On the loop."""
+        """Call `callback(self)` on the loop once there is an answer."""
         self._links.append(callback)
         if self._told:
             self._handler.put(self._tell)
 
     def unlink(self, callback: "Callable[[Answer], None]") -> None:
-        """Forget a callback."""
+        """Remove a callback."""
         if callback in self._links:
             self._links.remove(callback)
 

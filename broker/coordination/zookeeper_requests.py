@@ -1,7 +1,7 @@
-"""What a session asks ZooKeeper, and what ZooKeeper's answers mean.
+"""A session's requests to ZooKeeper: converting them to kazoo's form, and the answers back.
 
-Every write is a multi, also of one operation: kazoo answers a multi directly, a create through a
-second result, which would come late.  Imported only where kazoo is used.
+Every write is a multi, even a single operation: kazoo answers a multi directly, but a create
+through a second result object, which would arrive late.  Imported only where kazoo is used.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from .interface import (
 from .zookeeper_handler import Answer
 
 REQUEST_BYTES_MAX: Final = 0xFFFFF - 64
-"""ZooKeeper's jute.maxbuffer, less what is put around a request."""
+"""ZooKeeper's jute.maxbuffer, less the overhead of a request."""
 EPHEMERAL: Final = 1
 SEQUENTIAL: Final = 2
 NOT_TO_BLAME: Final = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
@@ -60,51 +60,51 @@ AclOf = Callable[[str], Any]
 
 
 class Below:
-    """The paths of a tree that hangs below a chroot, which is empty or as "/a/b"."""
+    """The paths of a tree below a chroot, which is empty or like "/a/b"."""
 
     def __init__(self, chroot: str, acl_of: AclOf) -> None:
         self.chroot = chroot
         self.acl_of = acl_of
 
     def full(self, path: str) -> str:
-        """What the server calls it."""
+        """The path on the server."""
         return path if not self.chroot else self.chroot + (path if path != "/" else "")
 
     def short(self, full: str) -> str:
-        """What we call it."""
+        """The path below the chroot."""
         return full[len(self.chroot) :] or "/"
 
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One operation on its way.  `answer` is what its caller waits for."""
+    """One operation in progress.  Its caller awaits `answer`."""
 
     answer: asyncio.Future[Any]
     since_zxid: int = 0
-    """Once it was cut off: if it took effect, its transaction is a later one than this."""
+    """Set when the connection is lost: if it took effect, its zxid is greater than this."""
     cut_count: int = 0
 
     def send(self, client: Any, below: Below) -> Answer:
-        """Queue it with kazoo."""
+        """Queue the request with kazoo."""
         raise NotImplementedError
 
     def result(self, value: Any, below: Below) -> Any:
-        """What the caller gets.  Raises: CoordinationError."""
+        """Convert kazoo's result for the caller.  Raises: CoordinationError."""
         raise NotImplementedError
 
     def error(self, exception: Exception) -> CoordinationError:
-        """What the caller gets instead."""
+        """Convert kazoo's error for the caller."""
         raise NotImplementedError
 
     def fail(self, error: CoordinationError) -> None:
-        """Give the caller an error, unless it has gone."""
+        """Fail the caller's future, unless it is done already."""
         if not self.answer.done():
             self.answer.set_exception(error)
 
 
 @dataclass(slots=True, eq=False)
 class Read(Request):
-    """get, exists or children, as `kind` says."""
+    """A get, exists or children operation, according to `kind`."""
 
     kind: str = "get"
     path: str = "/"
@@ -112,7 +112,7 @@ class Read(Request):
     on_event: Callable[[Any], None] | None = None
 
     def send(self, client: Any, below: Below) -> Answer:
-        """Queue it with kazoo."""
+        """Queue the request with kazoo."""
         path, watch = below.full(self.path), self.on_event if self.watch is not None else None
         answer: Answer
         if self.kind == "get":
@@ -124,7 +124,7 @@ class Read(Request):
         return answer
 
     def result(self, value: Any, below: Below) -> Any:
-        """Data and Stat, Stat or None, names."""
+        """Data and Stat; Stat or None; or sorted names."""
         if self.kind == "get":
             return value[0] or b"", stat_of(value[1])
         if self.kind == "exists":
@@ -132,20 +132,20 @@ class Read(Request):
         return sorted(value)
 
     def error(self, exception: Exception) -> CoordinationError:
-        """An error with the path."""
+        """Convert kazoo's error to one with the path."""
         return error_of(exception, self.path)
 
 
 @dataclass(slots=True, eq=False)
 class Write(Request):
-    """A multi; `is_multi` if its caller wants to hear of it as one."""
+    """A multi; if not `is_multi`, the caller gets the error of its one operation."""
 
     ops: Sequence[Op] = ()
     is_multi: bool = True
     sent_ops: list[Any] = field(default_factory=list)
 
     def prepare(self, below: Below) -> None:
-        """Put it into kazoo's words.  Raises: RequestTooLarge."""
+        """Convert the operations to kazoo's form.  Raises: RequestTooLarge."""
         self.sent_ops = [_in_kazoos_words(op, below) for op in self.ops]
         data_bytes = sum(len(op.data) for op in self.ops if isinstance(op, Create | Set))
         if data_bytes + 200 * len(self.ops) > REQUEST_BYTES_MAX // 2:
@@ -156,14 +156,14 @@ class Write(Request):
                 )
 
     def send(self, client: Any, below: Below) -> Answer:
-        """Queue it with kazoo."""
+        """Queue the request with kazoo."""
         transaction = client.transaction()
         transaction.operations.extend(self.sent_ops)
         answer: Answer = transaction.commit_async()
         return answer
 
     def result(self, value: Any, below: Below) -> list[Result]:
-        """The results of all operations.  Raises: CoordinationError."""
+        """Convert the results of all operations.  Raises: CoordinationError."""
         for index, said in enumerate(value):
             if isinstance(said, Exception) and not isinstance(said, NOT_TO_BLAME):
                 error = error_of(said, self.ops[index].path)
@@ -177,12 +177,12 @@ class Write(Request):
         return results
 
     def error(self, exception: Exception) -> CoordinationError:
-        """An error with the first path."""
+        """Convert kazoo's error to one with the first path."""
         return error_of(exception, self.ops[0].path)
 
 
 def stat_of(stat: Any) -> Stat:
-    """kazoo's ZnodeStat in our words."""
+    """Convert kazoo's ZnodeStat."""
     return Stat(
         czxid=stat.czxid,
         mzxid=stat.mzxid,
@@ -198,7 +198,7 @@ def stat_of(stat: Any) -> Stat:
 
 
 def error_of(exception: Exception, path: str) -> CoordinationError:
-    """ZooKeeper's error in our words; one that is not foreseen leaves the outcome unknown."""
+    """Convert kazoo's error; an unexpected one leaves the outcome unknown (CoordinationLost)."""
     kind = ERRORS.get(type(exception))
     if kind is NotAllowed:
         return NotAllowed(f"ZooKeeper's ACL of {path} keeps this client out")
@@ -216,7 +216,7 @@ def _in_kazoos_words(op: Op, below: Below) -> Any:
             if op.sequential and op.path == "/":
                 path = f"{below.chroot}/"
             flags = EPHEMERAL * op.ephemeral + SEQUENTIAL * op.sequential
-            # Nodes without data have null data, as Kafka's: it tells the two apart when it reads.
+            # Nodes without data get null data, as in Kafka, which distinguishes null from empty.
             return serialization.Create(path, op.data or None, below.acl_of(op.path), flags)
         case Set():
             return serialization.SetData(path, op.data, op.version)

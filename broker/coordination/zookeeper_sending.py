@@ -1,7 +1,7 @@
-"""The requests of one session on their way to ZooKeeper: in order, not too many at a time.
+"""Sends one session's requests to ZooKeeper: in order, with a limit on those in flight.
 
-What a lost connection has cut off is sorted out after the next one, before anything new goes out:
-reads are sent again, and for each write it is looked whether it took effect.
+Requests cut off by a lost connection are recovered on the next one, before anything new is sent:
+reads are sent again, and for each write the sender first checks whether it took effect.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from .zookeeper_traces import results_of
 logger = logging.getLogger(__name__)
 
 CUTS_MAX: Final = 10
-"""A request on which the connection is lost so often is perhaps what makes the server hang up."""
+"""A request cut off more often than this fails: it may itself make the server disconnect."""
 
 
 class CutOff(Exception):
-    """The connection is gone; go on after the next one."""
+    """The connection is lost; continue on the next one."""
 
 
 class RequestSender:
@@ -40,7 +40,7 @@ class RequestSender:
         in_flight_max: int,
         on_read: Callable[[Read], None],
     ) -> None:
-        """`on_read` is told of every read that has succeeded, in wire order."""
+        """`on_read` is called for every successful read, in wire order."""
         self._client = client.kazoo
         self._handler = client.handler
         self._below = below
@@ -68,7 +68,7 @@ class RequestSender:
         self._pump()
 
     async def connection(self) -> None:
-        """Return once there is one."""
+        """Return once there is a connection."""
         await self._is_connected.wait()
 
     async def idle(self) -> None:
@@ -76,14 +76,14 @@ class RequestSender:
         await self._is_idle.wait()
 
     def connected(self, connection: int, session_id: int) -> None:
-        """Requests may go out, on this connection."""
+        """Start sending requests on this connection."""
         self._connection = connection
         self._session_id = session_id
         self._is_connected.set()
         self._pump()
 
     def suspended(self, last_zxid: int) -> None:
-        """The connection is lost; the last answer on it was given at this transaction."""
+        """Stop sending, and start to recover; the last answer was as of transaction `last_zxid`."""
         self._connection = NO_CONNECTION
         self._is_connected.clear()
         for request in reversed(self._lost):
@@ -95,7 +95,7 @@ class RequestSender:
             self._recovery = asyncio.create_task(self._recover(), name="zookeeper-recovery")
 
     def end(self, error: CoordinationError) -> None:
-        """Fail everything that waits or will be submitted."""
+        """Fail all pending and all later requests."""
         self._end = error
         if self._recovery is not None:
             self._recovery.cancel()
@@ -122,7 +122,7 @@ class RequestSender:
         return True
 
     def _ask(self, send: Callable[[], Answer]) -> Answer | None:
-        """Queue something with kazoo, if it goes out on the connection that we know of."""
+        """Queue a request with kazoo; None if it would not be sent on the connection known here."""
         with self._handler.gate:
             if self._handler.connection != self._connection or not self._connection:
                 return None
@@ -130,7 +130,7 @@ class RequestSender:
 
     def _answered(self, request: Request, answer: Answer) -> None:
         if request not in self._in_flight:
-            return  # all are failed already
+            return  # `end` has failed all requests
         del self._in_flight[request]
         if isinstance(answer.exception, ConnectionLoss):
             self._lost.append(request)
@@ -155,7 +155,7 @@ class RequestSender:
     # --- after a lost connection
 
     async def _recover(self) -> None:
-        """Sort out all that was cut off, in order, over as many connections as it takes."""
+        """Recover all requests that were cut off, in order, over as many connections as needed."""
         claimed: set[str] = set()
         while self._cut:
             await self._is_connected.wait()
@@ -195,7 +195,7 @@ class RequestSender:
             raise CutOff
 
     async def get(self, path: str) -> tuple[bytes, Stat] | None:
-        """Data and Stat of a node, if it exists.  Raises: CutOff, CoordinationError."""
+        """The data and Stat of a node, or None.  Raises: CutOff, CoordinationError."""
         try:
             data, stat = await self._asked(lambda: self._client.get_async(self._full(path)), path)
         except NoNodeError:
@@ -203,7 +203,7 @@ class RequestSender:
         return data or b"", stat_of(stat)
 
     async def children(self, path: str) -> list[str]:
-        """The names below a node.  Raises: CutOff, CoordinationError."""
+        """The names of a node's children, if it exists.  Raises: CutOff, CoordinationError."""
         try:
             names: list[str] = await self._asked(
                 lambda: self._client.get_children_async(self._full(path)), path
@@ -213,9 +213,9 @@ class RequestSender:
         return names
 
     async def _sync(self) -> None:
-        """Let the server that we are connected to now catch up with all others."""
+        """Let the server of this connection catch up with the leader."""
 
-        # A multi passes through the leader. kazoo's own sync would be answered in two steps.
+        # A multi passes through the leader. kazoo's own sync is answered in two steps.
         def send() -> Answer:
             transaction = self._client.transaction()
             transaction.check(self._full("/"), ANY_VERSION)
@@ -228,7 +228,7 @@ class RequestSender:
         return self._below.full(path)
 
     async def _asked(self, send: Callable[[], Answer], path: str) -> Any:
-        """Raises: CutOff, NoNodeError, CoordinationError."""
+        """Send and await the answer.  Raises: CutOff, NoNodeError, CoordinationError."""
         answer = self._ask(send)
         if answer is None:
             raise CutOff
@@ -243,7 +243,7 @@ class RequestSender:
 
 
 def _again(error: CoordinationError) -> CoordinationError:
-    """A new one for everybody: a raised exception collects the raiser's traceback."""
+    """A new exception for each caller, because a raised one collects the raiser's traceback."""
     if isinstance(error, SessionExpired):
         return SessionExpired(str(error))
     lost = CoordinationLost(str(error))

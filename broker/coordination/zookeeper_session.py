@@ -1,4 +1,4 @@
-"""One session with ZooKeeper: its operations, its watches, its beginning and its end."""
+"""One session with ZooKeeper: opening, operations, watches and closing."""
 
 import asyncio
 import logging
@@ -40,8 +40,8 @@ logger = logging.getLogger(__name__)
 OnEnd = Callable[[CoordinationError], None]
 CLOSE_S: Final = 5.0
 RECONNECT_S: Final = 1.0
-"""So long a session that is to be closed waits for a connection; without one, its nodes stay until
-it expires."""
+"""How long `close` waits for a connection; without one, the session's nodes remain until it
+expires."""
 COMPLAIN_S: Final = 1.0
 EVENTS: Final = {
     EventType.CREATED: EventKind.CREATED,
@@ -83,7 +83,7 @@ class ZooKeeperSession(SingleWrites):
         )
 
     async def open(self, timeout_s: float, *, make_chroot: bool) -> None:
-        """Connect; make the chroot if it is missing and wanted.
+        """Connect; create the chroot if it is missing and `make_chroot` is set.
 
         Raises: StoreError, CoordinationLost.
         """
@@ -102,7 +102,7 @@ class ZooKeeperSession(SingleWrites):
         self._is_open = True
 
     async def _begin(self, make_chroot: bool) -> None:
-        """Say something: only then it shows whether the credentials are taken."""
+        """Send a first request, which shows whether the credentials are accepted."""
         if await self._read("exists", "/", None) is None and make_chroot:
             await self._make_chroot()
 
@@ -134,12 +134,12 @@ class ZooKeeperSession(SingleWrites):
 
     @property
     def is_ended(self) -> bool:
-        """Whether it was closed, has expired or was refused."""
+        """Whether the session was closed, has expired or was refused."""
         return self._ended is not None
 
     @property
     def client_id(self) -> tuple[int, bytes] | None:
-        """ZooKeeper's id and password of the session, while it is connected."""
+        """ZooKeeper's id and password of the session, while connected."""
         found: tuple[int, bytes] | None = self._client.kazoo.client_id
         return found
 
@@ -159,11 +159,11 @@ class ZooKeeperSession(SingleWrites):
         return answer
 
     async def multi(self, ops: Sequence[Op]) -> list[Result]:
-        """Do all of `ops` or none."""
+        """Apply all of `ops` or none."""
         return await self._write(ops, is_multi=True)
 
     async def close(self) -> None:
-        """Finish what waits, delete the ephemeral nodes, end the session."""
+        """Finish pending operations, delete the ephemeral nodes, end the session."""
         if self._closing:
             return
         self._closing = True
@@ -236,7 +236,7 @@ class ZooKeeperSession(SingleWrites):
     def _on_event(self, event: Any) -> None:
         kind = EVENTS.get(event.type)
         if kind is None:
-            return  # kazoo forgets its watches; ours fire when we are connected again
+            return  # kazoo drops its watches; ours fire after reconnecting
         for _, watch, seen in self._watches.take([WatchEvent(kind, self._below.short(event.path))]):
             self._loop.call_soon(self._call_watch, watch, seen)
 
@@ -247,7 +247,7 @@ class ZooKeeperSession(SingleWrites):
     # --- `States` of the client
 
     def connected(self, connection: int, session_id: int) -> None:
-        """Go on, and let everybody read again what is watched."""
+        """Send requests on this connection, and fire all watches."""
         if self._ended is not None:
             return
         if not self._opened.done():
@@ -260,14 +260,14 @@ class ZooKeeperSession(SingleWrites):
             self._loop.call_soon(self._call_watch, watch, event)
 
     def suspended(self, last_zxid: int) -> None:
-        """Wait for the next connection."""
+        """Stop sending until the next connection."""
         if self._ended is None:
             reason = self._client.last_trouble
             logger.warning("zookeeper connection lost session=%#x reason=%s", self._id, reason)
             self._sender.suspended(last_zxid)
 
     def lost(self, error: CoordinationError) -> None:
-        """Tell everybody."""
+        """End the session: fail pending requests and call `on_end`."""
         if not self._opened.done():
             self._opened.set_exception(error)
         is_news = self._ended is None
@@ -283,7 +283,7 @@ class ZooKeeperSession(SingleWrites):
 
 
 def _check_op(op: Op) -> None:
-    """Refuse what ZooKeeper would answer with a closed connection or without a reason."""
+    """Refuse operations that ZooKeeper would answer by disconnecting or without a reason."""
     is_sequential = isinstance(op, Create) and op.sequential
     check_path(op.path, sequential=is_sequential)
     if op.path == "/" and not is_sequential:

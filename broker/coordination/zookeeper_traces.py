@@ -1,7 +1,7 @@
-"""Whether a write took effect whose answer was lost: what it would have left behind is looked for.
+"""Finds out whether a write whose answer was lost took effect, by the traces it would have left.
 
-A multi is all or nothing, so one certain trace tells of all of it.  Where nothing is certain the
-caller hears that the outcome is unknown.
+A multi is all or nothing, so one certain trace decides for all of it.  If nothing is certain, the
+caller gets CoordinationLost: the outcome is unknown.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,19 +23,19 @@ from .paths import split_path
 
 
 class Look(Protocol):
-    """How to read while operations are sorted out."""
+    """Reads nodes while operations are recovered."""
 
     async def get(self, path: str) -> tuple[bytes, Stat] | None:
-        """Data and Stat of a node, if it exists."""
+        """The data and Stat of a node, or None."""
         ...
 
     async def children(self, path: str) -> list[str]:
-        """The names below a node; none if it does not exist."""
+        """The names of a node's children; none if it does not exist."""
         ...
 
 
 class Verdict(Enum):
-    """What a trace says."""
+    """What a trace shows of an operation."""
 
     DONE = "done"
     NOT_DONE = "not done"
@@ -44,7 +44,7 @@ class Verdict(Enum):
 
 
 class Trace(NamedTuple):
-    """What one operation left behind; `zxid` is the transaction that may have been ours."""
+    """What one operation left behind; `zxid` is the transaction that may have been this write."""
 
     verdict: Verdict
     zxid: int = 0
@@ -56,8 +56,8 @@ async def results_of(
 ) -> list[Result] | None:
     """The results of operations that took effect after `since_zxid`; None if they did not.
 
-    `claimed`: sequential nodes that are known to be those of other operations.
-    Raises: CoordinationLost if that cannot be told.
+    `claimed`: sequential nodes that are known to belong to other operations.
+    Raises: CoordinationLost if that cannot be determined.
     """
     last: dict[str, Op] = {op.path: op for op in ops if not _is_sequential(op)}
     last = {path: op for path, op in last.items() if not isinstance(op, Check)}
@@ -80,9 +80,9 @@ async def results_of(
                 return None
             names[index] = name
     if not traces and not names:
-        return None  # nothing but checks
+        return None  # only checks
     if not names and [trace.verdict for trace in traces.values()] == [Verdict.LIKELY]:
-        raise _unknown(ops[-1].path)  # several nodes that one transaction changed would be proof
+        raise _unknown(ops[-1].path)  # several nodes with one zxid would be proof
     return [_result(index, op, traces, names) for index, op in enumerate(ops)]
 
 
@@ -101,7 +101,7 @@ def _result(index: int, op: Op, traces: dict[str, Trace], names: dict[int, str])
 
 
 def _verdict(traces: Sequence[Trace]) -> int | None:
-    """The transaction that was ours (0: some one); None if there was none.
+    """The transaction of this write (0: unknown which); None if it did not take effect.
 
     Raises: CoordinationLost.
     """
@@ -121,7 +121,7 @@ async def _trace(op: Op, look: Look, since_zxid: int, owner: int) -> Trace:
     if isinstance(op, Delete):
         return await _trace_of_delete(op, look, found, since_zxid)
     if found is None and isinstance(op, Set) and await _has_changed(op.path, look, since_zxid):
-        return Trace(Verdict.UNKNOWN)  # perhaps deleted after ours
+        return Trace(Verdict.UNKNOWN)  # perhaps deleted after this write
     if found is None:
         return Trace(Verdict.NOT_DONE)
     data, stat = found
@@ -156,15 +156,15 @@ async def _trace_of_delete(
     op: Delete, look: Look, found: tuple[bytes, Stat] | None, since_zxid: int
 ) -> Trace:
     if found is not None:
-        is_new = found[1].czxid > since_zxid  # perhaps made anew after ours was deleted
+        is_new = found[1].czxid > since_zxid  # perhaps created again after this delete
         return Trace(Verdict.UNKNOWN if is_new else Verdict.NOT_DONE)
     if await _has_changed(op.path, look, since_zxid):
         return Trace(Verdict.DONE)
-    return Trace(Verdict.NOT_DONE)  # it was not there before
+    return Trace(Verdict.NOT_DONE)  # the node did not exist before
 
 
 async def _has_changed(path: str, look: Look, since_zxid: int) -> bool:
-    """Whether this node, or one beside it, was created or deleted."""
+    """Whether this node or a sibling was created or deleted after `since_zxid`."""
     parent = await look.get(split_path(path)[0])
     return parent is not None and parent[1].pzxid > since_zxid
 
@@ -172,7 +172,7 @@ async def _has_changed(path: str, look: Look, since_zxid: int) -> bool:
 async def _sequential(
     op: Create, look: Look, since_zxid: int, session_id: int, zxid: int, claimed: Collection[str]
 ) -> str | None:
-    """The node that a sequential creation made.  Raises: CoordinationLost."""
+    """The node that a sequential create made, or None.  Raises: CoordinationLost."""
     parent, prefix = split_path(op.path)
     found: list[tuple[int, str]] = []
     for name in sorted(await look.children(parent), reverse=True):
@@ -184,11 +184,11 @@ async def _sequential(
             continue
         data, stat = node
         if stat.czxid <= since_zxid:
-            break  # the names rise with the transactions
+            break  # names increase with zxids
         if data == op.data and stat.ephemeral_owner == (session_id if op.ephemeral else 0):
             found.append((stat.czxid, path))
     if zxid:
         return next((path for czxid, path in found if czxid == zxid), None)
     if found and not op.ephemeral:
-        raise _unknown(op.path)  # another client may have made just such a node
+        raise _unknown(op.path)  # another client may have created an identical node
     return min(found)[1] if found else None

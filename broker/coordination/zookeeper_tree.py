@@ -1,7 +1,7 @@
-"""A whole tree in ZooKeeper: read and written by commands that run while no broker does.
+"""Offline access to a whole tree in ZooKeeper, for commands that run while no broker does.
 
-kazoo speaks to ZooKeeper; it is imported when it is needed.  Requests go out many at
-a time: ZooKeeper answers those of one session in order.
+kazoo is imported only when it is needed.  Many requests are sent at a time: ZooKeeper answers those
+of one session in order.
 """
 
 import logging
@@ -27,7 +27,7 @@ Result = Any  # kazoo's IAsyncResult
 
 
 class NoKazoo(CoordinationError):
-    """The library that speaks to ZooKeeper is not installed."""
+    """kazoo, the ZooKeeper client library, is not installed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -43,7 +43,7 @@ class ZooKeeperTree:
         self._chroot = chroot
 
     def read(self) -> dict[str, bytes]:
-        """All nodes, ephemeral ones too; without the root, and none if there is no chroot.
+        """All nodes except the root, including ephemeral ones; none if the chroot does not exist.
 
         Raises: CoordinationError.
         """
@@ -56,7 +56,7 @@ class ZooKeeperTree:
                     names = self._answer(asked_names, path or "/")
                     data = self._answer(asked_data, path or "/")
                     if names is None or data is None:
-                        continue  # it went meanwhile
+                        continue  # it was deleted meanwhile
                     if path:
                         nodes[path] = data[0] or b""
                     below += [f"{path}/{name}" for name in sorted(names)]
@@ -64,9 +64,9 @@ class ZooKeeperTree:
         return nodes
 
     def apply(self, changes: Sequence[Change], on_progress: Callable[[int], None]) -> None:
-        """Make the changes, in order; a part of them is made if this fails.
+        """Make the changes, in order; after an error some of them have been made.
 
-        Nodes without data get null data, as from Kafka, which reads some of them.
+        Nodes without data get null data, as from Kafka, which expects that of some of them.
         Raises: CoordinationError.
         """
         if self._chroot:
@@ -93,7 +93,7 @@ class ZooKeeperTree:
         return f"{self._chroot}{path}" or "/"
 
     def _answer(self, result: Result, path: str) -> Any:
-        """What ZooKeeper says; None if there is no such node.  Raises: CoordinationError."""
+        """Await ZooKeeper's answer; None if there is no such node.  Raises: CoordinationError."""
         from kazoo.exceptions import (
             ConnectionClosedError,
             ConnectionLoss,
@@ -122,7 +122,7 @@ class ZooKeeperTree:
 
 @contextmanager
 def zookeeper_tree(address: str) -> Iterator[ZooKeeperTree]:
-    """The tree behind `HOST:PORT,HOST:PORT/chroot`, as in zookeeper.connect.
+    """The tree at `HOST:PORT,HOST:PORT/chroot`, as in zookeeper.connect.
 
     Raises: CoordinationError.
     """
@@ -133,7 +133,7 @@ def zookeeper_tree(address: str) -> Iterator[ZooKeeperTree]:
         raise NoKazoo from error
 
     hosts, chroot = parse_address(address)
-    silent = logging.getLogger("odradek.kazoo")  # what goes wrong is said by the errors
+    silent = logging.getLogger("odradek.kazoo")  # the exceptions report what went wrong
     silent.addHandler(logging.NullHandler())
     silent.propagate = False
     client = KazooClient(hosts=hosts, timeout=SESSION_TIMEOUT_S, logger=silent)
