@@ -1,1 +1,1 @@
-"""What admin clients change: topics, configs, client quotas, the levels of loggers."""
+"""Administration by admin clients: topics, configs, client quotas, logger levels."""

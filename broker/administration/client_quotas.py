@@ -1,6 +1,6 @@
-"""Client quotas in the store: read, and changed as Kafka changes them.
+"""Client quotas in the store: reading them, and changing them as Kafka does.
 
-They are not enforced yet; every change says so in the log.
+They are not enforced yet; every change logs a warning that says so.
 """
 
 import logging
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class ClientQuotas:
-    """The quotas of the whole cluster."""
+    """The client quotas of the whole cluster."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -36,7 +36,7 @@ class ClientQuotas:
     # Reading.
 
     async def all(self) -> AsyncIterator[tuple[Entity, dict[str, float]]]:
-        """Every entity that has quotas, with them."""
+        """Yield every entity that has quotas, with its quotas."""
         for entity_type, folder in FOLDERS.items():
             for name in await self._children(f"/config/{folder}"):
                 path = f"/config/{folder}/{name}"
@@ -58,7 +58,7 @@ class ClientQuotas:
             return []
 
     async def _read(self, path: str) -> tuple[dict[str, str], int]:
-        """Config and version of a node; ABSENT if it is not there."""
+        """The config and version of a znode; the version is ABSENT if it does not exist."""
         try:
             data, stat = await self._session.get(path)
         except NoNode:
@@ -108,7 +108,7 @@ class ClientQuotas:
         return [*(Create(parent) for parent in reversed(parents)), Create(path, data)]
 
     async def _removing(self, path: str, version: int) -> list[Op]:
-        """Remove the node of an entity without quotas, and that of a user with its last client."""
+        """Delete or empty the entity's znode; delete the user's too if this was its last client."""
         if version == ABSENT:
             return []
         if await self._children(path):

@@ -1,7 +1,7 @@
-"""From a request that changes configs to what it changes: topics, brokers, loggers, groups.
+"""Applying a request to change configs to its resources: topics, brokers, loggers, groups.
 
-AlterConfigs and IncrementalAlterConfigs differ in how the new settings are worked out from those
-that are there; who may be asked, in which order the faults are found, and what is done is the same.
+AlterConfigs and IncrementalAlterConfigs differ only in how they derive the new settings from the
+current ones. Permitted resources, order of validation and effects are the same.
 """
 
 from collections import Counter
@@ -29,13 +29,13 @@ A = TypeVar("A", bound=_Answer)
 
 
 class ResourceChange(NamedTuple):
-    """What a request wants of one resource."""
+    """The requested changes of one resource."""
 
     resource_type: int
     name: str
     changes: Sequence[ConfigChange]
     replaces: bool
-    """Whether everything that is not named is to be deleted."""
+    """Whether settings that are not named are deleted."""
 
 
 async def change_resources(
@@ -45,9 +45,9 @@ async def change_resources(
     *,
     validate_only: bool,
 ) -> list[A]:
-    """Do it, one after the other; return an answer for each, once this broker works so.
+    """Change resources one after the other; return their answers once this broker uses the changes.
 
-    `answer` is the struct of the response: both requests have one with the same fields.
+    `answer` is the struct in the response, which has the same fields for both requests.
     """
     named = Counter((asked.resource_type, asked.name) for asked in all_asked)
     answers = []
@@ -93,7 +93,7 @@ async def _change_resource(asked: ResourceChange, node: Node, *, validate_only: 
 
 
 def check_broker_id(name: str, node: Node) -> None:
-    """Let the name of this broker pass, written in any way.  Raises: Refused."""
+    """Check that a name is this broker's id, in any notation.  Raises: Refused."""
     digits = name[1:] if name[:1] in ("-", "+") else name
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
         raise _invalid_request(f"a broker is named by its number, not by {name[:100]!r}")

@@ -1,7 +1,7 @@
-"""Writing below /config: a node of a resource, and with it the notification for all brokers.
+"""Writing a config znode below /config, together with the notification for all brokers.
 
-As Kafka does, nothing is written while there is no controller, or one in KRaft mode: somebody could
-be moving the cluster away from here.
+As in Kafka, nothing is written while there is no controller, or a KRaft controller: the cluster may
+be in migration to KRaft.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,14 +30,14 @@ NOTHING_TO_WRITE: Final = -1
 
 Config = dict[str, str]
 Plan = Callable[[Config, int], Awaitable[Sequence[Op] | None]]
-"""From what a resource has set, and the version of its node or ABSENT, to what is to be written;
-None: nothing is.  Raises: Refused."""
+"""Maps a resource's config, and the version of its znode or ABSENT, to the operations to write;
+None: write nothing.  Raises: Refused."""
 
 
 async def controller_check(session: Session) -> Check:
-    """What holds as long as the controller stays the same.
+    """A check that succeeds as long as the controller stays the same.
 
-    Raises: Refused (STALE_CONTROLLER_EPOCH, which is what Kafka calls it).
+    Raises: Refused (STALE_CONTROLLER_EPOCH, as in Kafka).
     """
     try:
         data, stat = await session.get(znodes.CONTROLLER)
@@ -60,7 +60,7 @@ async def change_config(
     conditions: Sequence[Op] = (),
     too_large: ErrorCode = ErrorCode.INVALID_CONFIG,
 ) -> int:
-    """Write what `plan` says and a notification; again, if somebody else was faster.
+    """Write what `plan` returns and a notification; plan again if another write was faster.
 
     Returns the number of the notification, or NOTHING_TO_WRITE.
     Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION if one of `conditions` does not hold, `too_large`,
@@ -98,7 +98,7 @@ async def _read(session: Session, path: str) -> tuple[Config, int]:
     try:
         return znodes.decode_config(data), stat.version
     except MalformedZnode:
-        return {}, stat.version  # nobody could use it; it is replaced
+        return {}, stat.version  # unusable, so it is replaced
 
 
 def _refuse(message: str) -> Refused:

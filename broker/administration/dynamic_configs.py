@@ -1,10 +1,9 @@
-"""Configs that change while the broker runs: written to the store by admin clients, applied here.
+"""Configs that change while the broker runs: admin clients write them, every broker applies them.
 
-As in Kafka, a resource's own settings lie in one node (/config/topics/T, /config/brokers/N,
-/config/brokers/<default>), and whoever has changed it leaves a notification below /config/changes,
-which every broker watches: it reads the node again and uses what it finds.  A change is answered
-once this broker has done so.  Kafka has no place for a group's settings in ZooKeeper; here they lie
-in /config/groups/G.
+As in Kafka, a resource's own settings are in one znode (/config/topics/T, /config/brokers/N,
+/config/brokers/<default>).  Every change adds a notification below /config/changes.  All brokers
+watch it, read the changed znode again and apply it.  A change is answered once this broker has
+applied it.  Kafka has no group settings in ZooKeeper; here they are in /config/groups/G.
 """
 
 import asyncio
@@ -46,11 +45,11 @@ UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 Texts = Mapping[str, str]
 Change = Callable[[Texts], Texts]
-"""From what a resource has set to what it shall have set.  Raises: Refused."""
+"""Maps a resource's current settings to the new ones.  Raises: Refused."""
 
 
 async def read_config(session: Session, path: str) -> dict[str, str]:
-    """What a resource has set; what cannot be read is logged, and counts as nothing."""
+    """A resource's own settings; an unreadable znode is logged and counts as empty."""
     try:
         data, _ = await session.get(path)
         return znodes.decode_config(data)
@@ -62,7 +61,7 @@ async def read_config(session: Session, path: str) -> dict[str, str]:
 
 
 async def load_broker_configs(config: Config, session: Session, broker_id: int) -> None:
-    """Use what is set for all brokers and for this one; nothing of it if it can't be used."""
+    """Apply the settings of all brokers and of this one; if any is invalid, apply none."""
     cluster = await read_config(session, znodes.broker_config_path(None))
     own = await read_config(session, znodes.broker_config_path(broker_id))
     try:
@@ -72,7 +71,7 @@ async def load_broker_configs(config: Config, session: Session, broker_id: int) 
 
 
 class DynamicConfigs:
-    """The configs of this broker, of its topics and of groups, as far as they can change."""
+    """The dynamic configs of this broker, of its topics and of groups."""
 
     def __init__(
         self, local: "LocalBroker", controller: "ClusterController", session: Session
@@ -85,32 +84,32 @@ class DynamicConfigs:
         self._changed.set()
         self._is_stale = False
         self._allowed_unclean = local.config.unclean_leader_election_enable
-        self._handled = -1  # the number of the last notification
+        self._handled = -1  # the number of the last notification handled
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self.on_broker_changed: list[Callable[[], None]] = []
-        """Called when settings of this broker have changed, which are then in `config`."""
+        """Called after settings of this broker have changed in `config`."""
         self.on_topic_changed: list[Callable[[], None]] = []
-        """Called when those of a topic have, which its partitions then use."""
+        """Called after settings of a topic have changed and its partitions use them."""
 
     # Applying.
 
     async def load(self) -> None:
         """Read the settings of this broker and of groups.
 
-        Topics whose settings changed lately, perhaps since their logs were made, follow with the
-        notifications that are still there: `run` begins with all of them.
+        Topics whose settings changed recently, perhaps since their logs were opened, follow when
+        `run` handles the notifications that still exist.
         """
         for path in (znodes.broker_config_path(None), znodes.broker_config_path(self._broker_id)):
             await self._apply(path.removeprefix("/config/"))
-        with contextlib.suppress(NoNode):  # no group has any
+        with contextlib.suppress(NoNode):  # no group has settings
             for name in await self._session.children(znodes.CONFIG_GROUPS):
                 await self._apply(f"groups/{name}")
         await self._hold_elections()
 
     async def renew(self) -> None:
-        """There is a new session: `run` reads everything again, and watches anew.
+        """Have `run` read and watch everything again, in a new session.
 
-        Notifications may have come, and gone again, while there was none.
+        Between the sessions, notifications may have been created and deleted again.
         """
         self._is_stale = True
         self._changed.set()
@@ -125,7 +124,7 @@ class DynamicConfigs:
         return self._local.broker_id
 
     async def run(self) -> None:
-        """Apply changes, for ever."""
+        """Apply changes, forever."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -155,7 +154,7 @@ class DynamicConfigs:
         await self._purge([path for _, path in notifications])
 
     async def _handle_notification(self, path: str, applied: set[str]) -> None:
-        """`applied` are entities whose settings were read after this notification was left."""
+        """`applied` are entities whose settings were read after this notification was created."""
         try:
             data, _ = await self._session.get(path)
             entity_path = znodes.decode_config_change(data)
@@ -164,34 +163,37 @@ class DynamicConfigs:
                 await self._hold_elections_of(entity_path, texts)
                 await self._hold_elections()
             applied.add(entity_path)
-        except NoNode:  # purged: it was left long before this broker watched
+        except NoNode:  # purged: created long before this broker watched
             pass
         except (MalformedZnode, BadArguments) as error:
             logger.error("config change left out path=%s error=%s", path, error)
 
     async def _purge(self, paths: list[str]) -> None:
-        """Every broker does it, once all must have seen them (ZkNodeChangeNotificationListener)."""
+        """Delete notifications that are old enough for all brokers to have seen them.
+
+        Every broker does this, as in Kafka (ZkNodeChangeNotificationListener).
+        """
         now_ms = self._local.clock.wall_ms()
         for path in paths:
             stat = await self._session.exists(path)
             if stat is None:
                 continue
             if now_ms - stat.ctime_ms <= NOTIFICATION_AGE_MS:
-                return  # those behind it are younger still
+                return  # the next ones are younger still
             with contextlib.suppress(NoNode):
                 await self._session.delete(path)
 
     async def _hold_elections_of(self, entity_path: str, texts: Texts) -> None:
-        """If a topic allows unclean elections the controller holds those that wait for it."""
+        """If a topic now allows unclean elections, have the controller hold the waiting ones."""
         kind, _, name = entity_path.partition("/")
         if kind == "topics" and texts.get(UNCLEAN_ELECTION, "").lower() == "true":
-            with contextlib.suppress(Refused):  # the controller no more
+            with contextlib.suppress(Refused):  # no longer the controller
                 await self._controller.unclean_election_enabled(name)
 
     async def _hold_elections(self) -> None:
-        """The same if brokers do by now.
+        """The same for all topics, if the broker's setting now allows unclean elections.
 
-        It may have become the controller before it had read that, in a session that is new.
+        In a new session, this broker may have become the controller before it read the setting.
         """
         allows = self._local.config.unclean_leader_election_enable
         if allows and not self._allowed_unclean:
@@ -200,7 +202,7 @@ class DynamicConfigs:
         self._allowed_unclean = allows
 
     async def _apply(self, entity_path: str) -> Texts:
-        """Read a resource's settings again and use them; they are returned."""
+        """Read a resource's settings again, apply them and return them."""
         kind, _, name = entity_path.partition("/")
         texts = await read_config(self._session, f"/config/{entity_path}")
         if kind == "topics":
@@ -239,14 +241,14 @@ class DynamicConfigs:
             self._groups.pop(group_id, None)
         logger.info("group configs changed group=%s names=%s", group_id, ",".join(texts))
 
-    # Asking and changing.
+    # Reading and changing.
 
     def group_overrides(self, group_id: str) -> Texts:
-        """What a group has set for itself, by name: `consumer.session.timeout.ms`."""
+        """A group's own settings, by name, such as `consumer.session.timeout.ms`."""
         return self._groups.get(group_id, {})
 
     async def change_topic(self, topic: str, change: Change, *, validate_only: bool) -> None:
-        """Raises: Refused."""
+        """Change a topic's own settings.  Raises: Refused."""
         if topic not in self._local.metadata.topics:
             raise Refused(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic[:250]!r}"
@@ -261,7 +263,7 @@ class DynamicConfigs:
         await self._change(f"topics/{topic}", check, exists, validate_only=validate_only)
 
     async def change_broker(self, change: Change, *, is_cluster: bool, validate_only: bool) -> None:
-        """Change what is set for this broker or (`is_cluster`) for all.  Raises: Refused."""
+        """Change the settings of this broker or (`is_cluster`) of all.  Raises: Refused."""
 
         def check(current: Texts) -> Texts:
             wanted = change(current)
@@ -272,7 +274,7 @@ class DynamicConfigs:
         await self._change(f"brokers/{name}", check, validate_only=validate_only)
 
     async def change_group(self, group_id: str, change: Change, *, validate_only: bool) -> None:
-        """Raises: Refused."""
+        """Change a group's own settings.  Raises: Refused."""
 
         def check(current: Texts) -> Texts:
             wanted = change(current)
@@ -316,7 +318,7 @@ def _layer_and_names(layer: Mapping[str, Texts]) -> tuple[str, str]:
 
 
 def _numbered(names: list[str]) -> list[tuple[int, str]]:
-    """Notifications in order: number and path.  What else somebody has put there is left alone."""
+    """The notifications as (number, path), in order; other children are ignored."""
     prefix = znodes.CONFIG_CHANGE_PREFIX.rpartition("/")[2]
     numbered = []
     for name in names:

@@ -1,8 +1,8 @@
-"""How many replicas the internal topics of a small cluster have."""
+"""Replication settings for the internal topics of a small cluster."""
 
 
 def internal_topic_settings(brokers: int) -> dict[str, str]:
-    """Kafka's defaults, three replicas of which two are in sync, as far as there are brokers."""
+    """Kafka's defaults (three replicas, min.isr two), reduced to the number of brokers."""
     replicas = str(min(3, brokers))
     return {
         "offsets.topic.replication.factor": replicas,

@@ -1,8 +1,8 @@
-"""The levels of this process' loggers, changed by admin clients while it runs.
+"""The levels of this process' loggers, which admin clients change at runtime.
 
-Kafka's levels are Log4j's; Python has no FATAL and TRACE, so these stand for CRITICAL and for all
-that DEBUG leaves out.  Only Odradek's own loggers are here: the others are not the broker's.  As in
-Kafka, nothing of it survives a restart.
+Kafka's levels are Log4j's.  Python has no FATAL and TRACE: FATAL stands for CRITICAL, and TRACE for
+a level below DEBUG.  Only Odradek's own loggers are included.  As in Kafka, changes are lost at a
+restart.
 """
 
 import logging
@@ -23,13 +23,13 @@ LEVELS: Final = {
 
 
 def logger_levels() -> dict[str, str]:
-    """What each of our loggers lets pass, by name."""
+    """The effective level of each of Odradek's loggers, by name."""
     names = [ROOT, *(name for name in logging.root.manager.loggerDict if _is_ours(name))]
     return {name: level_name(logging.getLogger(name).getEffectiveLevel()) for name in names}
 
 
 def level_name(level: int) -> str:
-    """Kafka's name of the least severe of its levels that passes."""
+    """The name of the least severe of Kafka's levels that a logger with this level logs."""
     passing = [name for name, least in LEVELS.items() if least >= level]
     return passing[-1] if passing else "FATAL"
 
@@ -40,13 +40,13 @@ def _is_ours(name: str) -> bool:
 
 
 class Loggers:
-    """Who has been given another level, and what it was before."""
+    """Changes levels, and remembers the original ones."""
 
     def __init__(self) -> None:
         self._before: dict[str, int] = {}
 
     def check(self, name: str, level: str | None) -> None:
-        """Let a change pass; `level` is None to undo it.  Raises: Refused (INVALID_CONFIG)."""
+        """Check a change; `level` None is a reset.  Raises: Refused (INVALID_CONFIG)."""
         if name != ROOT and not _is_ours(name):
             raise Refused(ErrorCode.INVALID_CONFIG, f"there is no logger {name[:100]!r}")
         if level is not None and level not in LEVELS:
@@ -56,18 +56,18 @@ class Loggers:
             )
 
     def set_level(self, name: str, level: str) -> None:
-        """Let a logger, and those below it that have no level of their own, say more or less."""
+        """Set the level of a logger and of those below it that have no level of their own."""
         logger = logging.getLogger(name)
         self._before.setdefault(name, logger.level)
         logger.setLevel(LEVELS[level])
 
     def reset(self, name: str) -> None:
-        """Give a logger back the level that it had."""
+        """Restore the original level of a logger."""
         level = self._before.pop(name, None)
         if level is not None:
             logging.getLogger(name).setLevel(level)
 
     def reset_all(self) -> None:
-        """The broker stops: leave nothing behind in its process."""
+        """Restore all original levels, when the broker stops."""
         for name in list(self._before):
             self.reset(name)

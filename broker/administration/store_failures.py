@@ -1,4 +1,4 @@
-"""A coordination store that is out of reach, as clients hear of it."""
+"""Error answers to clients while the coordination store is unreachable."""
 
 import functools
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @contextmanager
 def refused_without_store() -> Iterator[None]:
-    """What needs the store is refused between two sessions, with the code that Kafka has for it.
+    """Turn SessionExpired and CoordinationLost into the error code that Kafka answers.
 
     Raises: Refused (UNKNOWN_SERVER_ERROR).
     """
@@ -28,7 +28,7 @@ def refused_without_store() -> Iterator[None]:
 
 
 def needs_store(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Make a coroutine function one of which `refused_without_store` is true."""
+    """Wrap a coroutine function in `refused_without_store`."""
 
     @functools.wraps(function)
     async def guarded(*arguments: P.args, **named: P.kwargs) -> T:

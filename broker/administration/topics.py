@@ -1,7 +1,8 @@
-"""Creating, extending and deleting topics: what an admin client asks for, checked and written down.
+"""Creating, extending and deleting topics for admin clients.
 
-Here a topic is only validated and its nodes are written (or, to delete it, requested); the
-controller sees that and does the rest. The answer waits until this broker's metadata shows it.
+This module only validates a topic and writes its znodes (or the request to delete it). The
+controller watches them and does the rest. The answer waits until this broker's metadata shows the
+result.
 """
 
 import asyncio
@@ -69,12 +70,12 @@ class NewTopic(NamedTuple):
 
     @property
     def replication_factor(self) -> int:
-        """Replicas of the first partition."""
+        """The number of replicas of the first partition."""
         return len(self.assignment[0])
 
 
 class Topics:
-    """The administration of topics on this broker."""
+    """Administers topics on this broker."""
 
     def __init__(
         self, local: "LocalBroker", controller: "ClusterController", session: Session
@@ -95,7 +96,7 @@ class Topics:
         assignment: Mapping[int, Sequence[int]] | None = None,
         configs: Mapping[str, str] | None = None,
     ) -> NewTopic:
-        """Check what is asked for and fill in what is not.  Raises: Refused."""
+        """Validate a new topic and fill in defaults.  Raises: Refused."""
         check_topic_name(name)
         if name in self._local.metadata.topics:
             raise _already_exists(name)
@@ -135,41 +136,41 @@ class Topics:
         return [BrokerRack(broker.broker_id, broker.rack) for broker in brokers]
 
     def _new_topic_id(self) -> bytes:
-        while True:  # the reserved ids, and texts that look like an option, are drawn again
+        while True:  # not a reserved id, nor one whose text looks like an option
             topic_id = self._local.runtime.random.randbytes(_TOPIC_ID_BYTES)
             if topic_id[:15] != ZERO_UUID[:15] and not uuid_text(topic_id).startswith("-"):
                 return topic_id
 
     @needs_store
     async def check_new(self, name: str) -> None:
-        """Let a name pass that no topic has which is being deleted, and that collides with none.
+        """Check that no topic of this name is being deleted, and that the name collides with none.
 
         Raises: Refused (TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION).
         """
         if await self._session.exists(znodes.delete_topic_path(name)) is not None:
             raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} is being deleted")
         if may_collide(name) and not self._controller.is_active:
-            # What this broker has been told may be old.
+            # This broker's metadata may be outdated.
             check_collision(name, await self._session.children(znodes.BROKER_TOPICS))
 
     @needs_store
     async def create(self, topic: NewTopic, *, timeout_ms: int) -> None:
-        """Write the topic's nodes; return when every partition has a leader.
+        """Write the topic's znodes; return when every partition has a leader.
 
         Raises: Refused (TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG,
         STALE_CONTROLLER_EPOCH, REQUEST_TIMED_OUT).
         """
         await self.check_new(topic.name)
         while not await self._write_new(topic):
-            pass  # somebody else has written its config meanwhile, or the controller has changed
-        is_internal = topic.name in INTERNAL_TOPICS  # nobody has asked for its configs
+            pass  # its config was written concurrently, or the controller has changed
+        is_internal = topic.name in INTERNAL_TOPICS  # no client asked for its configs
         for config_text in () if is_internal else topic.configs_without_effect:
             logger.warning("topic config has no effect yet topic=%s %s", topic.name, config_text)
         logger.info("topic created topic=%s partitions=%d", topic.name, len(topic.assignment))
         await self._wait_for_leaders(topic.name, len(topic.assignment), timeout_ms)
 
     async def _write_new(self, topic: NewTopic) -> bool:
-        """Whether it was written: the config first, as Kafka does, but both or none."""
+        """Return whether it was written: the config first, as in Kafka, but both or none."""
         node = znodes.TopicAssignment(topic.assignment, topic.topic_id)
         config = znodes.encode_config(topic.configs)
         config_path = znodes.topic_config_path(topic.name)
@@ -203,7 +204,7 @@ class Topics:
         configs: Mapping[str, str] | None = None,
         timeout_ms: int,
     ) -> None:
-        """Create a topic that nobody asked for by CreateTopics; that another was first is fine.
+        """Create a topic automatically; succeed too if it was created concurrently.
 
         Raises: Refused.
         """
@@ -219,7 +220,7 @@ class Topics:
 
     @needs_store
     async def overrides(self, name: str) -> dict[str, str]:
-        """The settings of a topic that differ from the broker's."""
+        """The topic's own settings, which override the broker's."""
         return await read_overrides(name, self._session)
 
     # Extending.
@@ -234,12 +235,12 @@ class Topics:
         validate_only: bool = False,
         timeout_ms: int = 0,
     ) -> None:
-        """Add partitions up to a number; return when they have leaders.
+        """Add partitions up to `total_count`; return when they have leaders.
 
-        `added` are the replicas of each, or None if they are to be assigned here.
+        `added` are the replicas of each new partition; None: assign them here.
         Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
         REASSIGNMENT_IN_PROGRESS, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT,
-        REQUEST_TIMED_OUT).
+        REQUEST_TIMED_OUT, UNKNOWN_SERVER_ERROR, and what the checks in `core.assignment` raise).
         """
         path = znodes.topic_path(name)
         while True:
@@ -255,11 +256,11 @@ class Topics:
             except RequestTooLarge as error:
                 raise Refused(ErrorCode.INVALID_PARTITIONS, str(error)) from None
             except BadVersion:
-                pass  # somebody else has changed the topic meanwhile
+                pass  # the topic was changed concurrently
         await self._wait_for_leaders(name, len(extended.partitions), timeout_ms, exists=True)
 
     async def _at_rest(self, name: str) -> tuple[znodes.TopicAssignment, int]:
-        """The node and its version of a topic that is neither being deleted nor moved.
+        """The znode and its version; the topic must be neither being deleted nor reassigned.
 
         Raises: Refused.
         """
@@ -287,7 +288,7 @@ class Topics:
         total_count: int,
         added: Sequence[Sequence[int]] | None,
     ) -> znodes.TopicAssignment:
-        """The topic with its new partitions.  Raises: Refused."""
+        """The assignment with the new partitions.  Raises: Refused."""
         existing = [node.partitions[partition] for partition in sorted(node.partitions)]
         if 0 not in node.partitions or not existing[0]:
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "partition 0 has no replicas")
@@ -306,7 +307,7 @@ class Topics:
 
     @needs_store
     async def delete(self, name: str, *, timeout_ms: int) -> None:
-        """Ask the controller to delete a topic; return when it is gone.
+        """Ask the controller to delete a topic; return when the metadata no longer has it.
 
         Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION, REQUEST_TIMED_OUT).
         """
@@ -314,12 +315,12 @@ class Topics:
         if name not in metadata.topics:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         topic_id = metadata.topics[name].topic_id
-        with contextlib.suppress(NodeExists):  # somebody has asked for it already
+        with contextlib.suppress(NodeExists):  # its deletion was already requested
             await self._session.create(znodes.delete_topic_path(name))
         end_s = asyncio.get_running_loop().time() + timeout_ms / 1000
         await self._wait_until(lambda: metadata.topic_name(topic_id) is None, timeout_ms)
-        # Clients are told so before the replicas are gone. Whoever makes a topic of this name next
-        # should find none that is being deleted, unless that takes very long.
+        # The metadata changes before the replicas are deleted. A client that creates a topic of the
+        # same name next should not find it being deleted, unless that takes very long.
         with contextlib.suppress(TimeoutError, Refused):
             async with asyncio.timeout_at(end_s):
                 await self._controller.wait_until(
@@ -333,7 +334,7 @@ class Topics:
     async def _wait_for_leaders(
         self, name: str, count: int, timeout_ms: int, *, exists: bool = False
     ) -> None:
-        """`exists`: that the topic is not there does not mean that it is still to come."""
+        """`exists`: the topic existed before, so if it is missing it was deleted."""
 
         metadata = self._local.metadata
 
