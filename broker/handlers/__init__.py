@@ -1,12 +1,12 @@
-"""The table of the APIs that are served.
+"""The table of the APIs that the broker serves, and one handler module for each API.
 
-ApiVersions is answered from it and requests are dispatched by it. It imports nothing: the modules
-of an API, its messages and its handler, are imported at its first request.
+The table answers ApiVersions and dispatches requests. It imports no API: the messages and the
+handler of an API are imported at its first request.
 
-A handler is `handle(request, call, node)`. It returns the response, or an awaitable of it if the
-answer has to wait (then everything it still needs from `request` must be its own: record views are
-released when `handle` returns), or None if there is nothing to answer (Produce with acks=0). What a
-client has no right to ask does not come to it: see `access.py`.
+A handler is `handle(request, call, node)`. It returns the response, or None if there is nothing to
+answer (Produce with acks=0), or an awaitable of the response. Record views are released when
+`handle` returns, so an awaitable must copy what it still needs of them. Requests that a client has
+no right to send do not reach the handler: see `access.py`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,17 +21,17 @@ Answer = Message | Awaitable[Message] | None
 
 
 class Need(Enum):
-    """What it takes to be answered."""
+    """What a client must be for its requests to be handled."""
 
     NOTHING = auto()
     BROKER = auto()
-    """To be another broker of the cluster."""
+    """Another broker of the cluster."""
     BROKER_TO_FOLLOW = auto()
-    """To come where brokers come, if it says that it is one."""
+    """A client on a listener for brokers, if the request claims to come from a broker."""
 
 
 class Api:
-    """One API key: the versions served, who may ask, and where its code lives."""
+    """One API key: the versions served, the clients allowed, and the modules of its code."""
 
     __slots__ = (
         "first",
@@ -51,8 +51,8 @@ class Api:
     response: Callable[..., Message]
     handle: Callable[..., Any]
     refuse: Callable[[Any, int, ErrorCode], Message | None]
-    """`refuse(request, version, code)` answers who lacks what is needed, as Kafka does; None: it is
-    not needed for this request.  A module has its own if the response's error code is not all."""
+    """`refuse(request, version, code)` is Kafka's answer to a client that lacks `need`; None: this
+    request needs nothing.  A module has its own if a top-level error code is not sufficient."""
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class Api:
         """The first version with compact types, tagged fields and the longer headers."""
         self.need = need
         self.is_advertised = is_advertised
-        """Whether ApiVersions names it: what is our own would only confuse clients."""
+        """Whether ApiVersions lists it: Odradek's own APIs would only confuse clients."""
         snake = "".join("_" + c.lower() if c.isupper() else c for c in name)
         self.module = f"k{key:02}{snake}"
 
     def __getattr__(self, name: str) -> Any:
-        """Import what is not there yet; afterwards it is an attribute like any other."""
+        """Import a lazy attribute on first use; afterwards it is an ordinary attribute."""
         if name in ("request", "response"):
             messages = import_module(f"odradek.protocol.messages.{self.module}")
             setattr(self, name, getattr(messages, f"{self.name}{name.capitalize()}"))

@@ -1,4 +1,4 @@
-"""A Fetch that waits: it is looked at again whenever one of its partitions has news."""
+"""A delayed Fetch: it is checked again whenever one of its partitions has news."""
 
 import asyncio
 from typing import Protocol
@@ -12,35 +12,36 @@ from ..net.eager_future import EagerFuture
 
 
 class Reading(Protocol):
-    """What a waiting Fetch is to be answered with."""
+    """Reads partitions for a delayed Fetch and builds its answer."""
 
     def read(self) -> list[Read]:
         """Read every partition."""
 
     def read_again(self, reads: list[Read]) -> list[Read]:
-        """As `reads`, but what has news, and what gave records, is read anew."""
+        """Return `reads`, reading again partitions that have news or returned records."""
 
     def is_enough(self, reads: list[Read]) -> bool:
-        """Whether the answer need not wait."""
+        """Whether the answer can be sent now."""
 
     def respond(self, reads: list[Read]) -> FetchResponse:
-        """The answer."""
+        """Build the answer."""
 
     def end(self) -> None:
-        """Nothing is waited for any more."""
+        """Stop watching for news."""
 
 
 class DelayedFetch(EagerFuture[FetchResponse]):
-    """The answer: when there is enough, or the time is up; cancelled by who wants it no more.
+    """A future answer: set when there is enough to return, or when the time is up.
 
-    However many partitions have news in one turn of the loop, they are read once, in the next.
-    What has none is not read again before the time is up.
+    All partitions that have news in one turn of the loop are read once, in the next turn. Until
+    the time is up, other partitions are not read again, unless they returned records. Cancel the
+    future to stop waiting.
     """
 
     def __init__(
         self, reading: Reading, reads: list[Read], news: News[Key], *, wait_s: float
     ) -> None:
-        """`reads` were not enough, and have been released; `news` is of the same partitions."""
+        """`reads` were not enough and have been released; `news` is for the same partitions."""
         loop = asyncio.get_running_loop()
         super().__init__(loop=loop)
         self._reading = reading
@@ -52,18 +53,18 @@ class DelayedFetch(EagerFuture[FetchResponse]):
         news.listen(self._hear)
 
     def cancel(self, msg: object = None) -> bool:
-        """Nobody wants it any more."""
+        """Stop waiting."""
         self._end()
         return super().cancel(msg)
 
     def _hear(self) -> None:
-        """There is news."""
+        """Schedule a check in the next turn of the loop."""
         if not self._is_due:
             self._is_due = True
             self.get_loop().call_soon(self._look)
 
     def _look(self) -> None:
-        """Answer, or wait on."""
+        """Answer, or continue to wait."""
         self._is_due = False
         if self.done():
             return
@@ -86,5 +87,5 @@ class DelayedFetch(EagerFuture[FetchResponse]):
 
     def _end(self) -> None:
         self._timer.cancel()
-        self._news.leave(self._hear)  # it knows this, which would be a circle
+        self._news.leave(self._hear)  # otherwise there would be a reference cycle
         self._reading.end()

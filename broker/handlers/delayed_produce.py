@@ -1,17 +1,17 @@
-"""A Produce that is answered once what it appended is replicated, or durable.
+"""A delayed Produce: it is answered once the appended records are durable or replicated.
 
-With acks=1 that is when what is due has been made durable, with acks=all when the high watermark
-has passed it. Each of its partitions is looked at whenever that one has news. Kafka's
-DelayedProduce: a partition that is lost meanwhile, or whose in-sync set has become too small, or
-that takes longer than the request allows, is answered with an error beside its offset; the records
-are in the log all the same.
+With acks=1 it waits until the due flush has made them durable, with acks=all until the high
+watermark has passed them. Each partition is checked whenever it has news. As in Kafka's
+DelayedProduce, a partition gets an error beside its offset if it is no longer led here, if its ISR
+has become too small, or if it takes longer than the request allows. The records stay in the log.
 
-An idempotent producer that hears late of another leader may have gone on there: as its records were
-copied, too, those that follow are taken. Once they are more than a leader remembers of a producer,
-what is sent again is out of order, for good. And an answer can be late, because it waits for other
-partitions or behind an earlier one. (In Kafka only for other partitions: it does not take a request
-before it has answered the one before.) So such a client is hung up on: it sends all that was not
-answered again, in order. Others are not: what they send again is in the log twice.
+An idempotent producer that learns late of a new leader may already have sent further batches there.
+The new leader accepts them, because it has replicated the earlier ones. After more batches than a
+leader remembers of a producer, batches that are sent again are out of order, permanently. An answer
+can be late because it waits for other partitions, or for the answer to an earlier request. (In
+Kafka only for other partitions: it reads no request before it has answered the previous one.) The
+broker therefore disconnects such a client, which then sends all unanswered batches again, in order.
+Other producers are not disconnected: batches that they send again are in the log twice.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 Lost = Callable[["Partition", PartitionProduceResponse], None]
 
 LATE_S: Final = 0.02
-"""So long an answer may be owed that tells of another leader: as long as it takes a controller's
-request to tell of some hundred partitions, and a producer to send a few batches."""
+"""How late an answer about a new leader may be: long enough for a controller's request about some
+hundred partitions, and short enough that a producer sends only a few batches."""
 
 
 class Appended:
-    """What was appended to one partition, and its result, which holds once it may be answered."""
+    """An append to one partition, with its result, which is valid once it may be answered."""
 
     __slots__ = (
         "_flush_due",
@@ -60,19 +60,19 @@ class Appended:
         self.result = result
 
     def may_be_answered(self, *, acks_all: bool) -> bool:
-        """Whether it can be answered."""
+        """Whether the append is durable or, with `acks_all`, replicated."""
         log = self.partition.log
         if acks_all:
             return log.high_watermark >= self._offset_end
         return log.recovery_point >= self._flush_due
 
     def begin(self, produce: "DelayedProduce") -> None:
-        """Look at every news of the partition."""
+        """Check again whenever the partition has news."""
         self._produce = produce
         self.partition.waiters.add(self.look)
 
     def look(self) -> None:
-        """See whether the partition can be answered, or is not led any more."""
+        """Settle the result if it can be answered, or if the partition is no longer led here."""
         if not self.partition.is_leader:
             self._produce.lose(self)
         elif not self.may_be_answered(acks_all=self._produce.acks_all):
@@ -83,16 +83,16 @@ class Appended:
         self._produce.settled(self)
 
     def time_out(self) -> None:
-        """It takes too long."""
+        """Set the error REQUEST_TIMED_OUT."""
         self.result.error_code = ErrorCode.REQUEST_TIMED_OUT
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         self.partition.waiters.discard(self.look)
 
 
 class DelayedProduce(EagerFuture[ProduceResponse]):
-    """The answer to one Produce; cancelled by who does not want it any more."""
+    """The future answer to one Produce.  Cancel it to stop waiting."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class DelayedProduce(EagerFuture[ProduceResponse]):
         timeout_ms: int,
         lost: Lost,
     ) -> None:
-        """`lost` writes into a result why its partition is not led any more."""
+        """`lost` sets in a result why its partition is no longer led here."""
         loop = asyncio.get_running_loop()
         super().__init__(loop=loop)
         self.acks_all = acks_all
@@ -120,21 +120,21 @@ class DelayedProduce(EagerFuture[ProduceResponse]):
             appended.begin(self)
 
     def lose(self, appended: Appended) -> None:
-        """A partition is not led here any more."""
+        """Set the error of a partition that is no longer led here."""
         self._lost(appended.partition, appended.result)
         is_elsewhere = appended.result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         if is_elsewhere and appended.is_idempotent and self._hurry is None:
             self._hurry = self.get_loop().call_later(LATE_S, self._on_late)
 
     def settled(self, appended: Appended) -> None:
-        """One partition's result is known; with the last one all is."""
+        """Note that one partition's result is known; answer after the last one."""
         del self._pending[appended]
         if not self._pending:
             self._end()
             self._answers.add(self, self._response)
 
     def cancel(self, msg: object = None) -> bool:
-        """Nobody wants it any more."""
+        """Stop waiting."""
         if self._hurry is not None:
             self._hurry.cancel()
         self._end()

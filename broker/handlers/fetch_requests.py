@@ -1,4 +1,4 @@
-"""What a Fetch asks for: who asks, for which partitions, and where they are found."""
+"""Parsing a Fetch: its sender, its session and partitions, and how to look them up."""
 
 from collections.abc import Sequence
 
@@ -20,13 +20,13 @@ NO_EPOCH = -1
 
 
 def replica_id_of(request: FetchRequest, version: int) -> int:
-    """The broker that asks; else it is below 0."""
+    """The id of the fetching broker; negative for a consumer."""
     by_state = version >= REPLICA_STATE_VERSION_FIRST
     return request.replica_state.replica_id if by_state else request.replica_id
 
 
 def replica_of(request: FetchRequest, version: int, node: Node) -> FetchingReplica | None:
-    """Who asks, if it is another broker."""
+    """The fetching replica; None if the request is from a consumer."""
     replica_id = replica_id_of(request, version)
     if replica_id < 0:
         return None
@@ -41,9 +41,9 @@ def replica_of(request: FetchRequest, version: int, node: Node) -> FetchingRepli
 def begin_fetch(
     request: FetchRequest, version: int, node: Node, *, is_follower: bool
 ) -> FetchContext:
-    """What it is to be answered with, as far as its session knows.
+    """Begin a Fetch: without a session, or as the next one of its session.
 
-    `is_follower`: who asks may take a consumer's place among the sessions.
+    `is_follower`: a new session may evict a consumer's.
     """
     by_id = version >= TOPIC_ID_VERSION_FIRST
     wanted = _wanted(request, by_id)
@@ -61,7 +61,7 @@ def begin_fetch(
 
 
 def _wanted(request: FetchRequest, by_id: bool) -> list[PartitionFetch]:
-    """Of one that is named twice, what is said last."""
+    """The requested partitions; if one is named twice, the last entry counts."""
     wanted: dict[Key, PartitionFetch] = {}
     for topic in request.topics:
         name = topic.topic_id if by_id else topic.topic
@@ -90,11 +90,11 @@ def _forgotten(request: FetchRequest, by_id: bool) -> Sequence[Key]:
 
 
 def lookup_of(call: Call, node: Node, *, is_follower: bool) -> Lookup:
-    """How its partitions are found."""
+    """How the request's partitions are looked up."""
     version = call.version
     find = node.find_by_name if version < TOPIC_ID_VERSION_FIRST else node.find_by_id
     if version < RECORDS_V2_VERSION_FIRST:
-        if is_follower:  # no follower speaks so
+        if is_follower:  # no follower uses these versions
             return _refusing(find, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return _refusing(find, ErrorCode.UNSUPPORTED_VERSION)
     return find

@@ -1,10 +1,10 @@
 """Produce 0-11: append record batches.
 
-Each partition gets its own result; one that is refused does not keep others from being appended.
-Idempotent batches are checked against the producer's last ones. What is kept at once is answered at
-once; else, with a flush due or followers to wait for, the answer is delayed (delayed_produce.py).
+Each partition gets its own result; a refused one does not prevent the others from being appended.
+Idempotent batches are checked against the producer's last ones. If nothing has to wait for a flush
+or for followers, the answer is immediate; otherwise it is delayed (delayed_produce.py).
 
-Versions 0-2 carry older formats, which are not kept: every partition is answered
+Versions 0-2 carry older formats, which are not supported: every partition is answered
 UNSUPPORTED_FOR_MESSAGE_FORMAT. Transactional batches are refused as INVALID_RECORD.
 """
 
@@ -49,7 +49,7 @@ _CODES_WITHOUT_LOG_START = frozenset(
 def handle(
     request: ProduceRequest, call: Call, node: Node
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
-    """Append; without acks nothing is answered, and a failure closes the connection."""
+    """Append; with acks=0 nothing is answered, and a failure closes the connection."""
     response = ProduceResponse(responses=[])
     appended: list[Appended] = []
     acks_all = request.acks == -1
@@ -160,7 +160,7 @@ def _append_to_leader(
     header: BatchHeader,
     appended: list[Appended],
 ) -> PartitionProduceResponse:
-    """Raises: Refused, RefusedRecords, StorageError."""
+    """Append a batch, unless it is a duplicate.  Raises: Refused, RefusedRecords, StorageError."""
     wall_ms = node.clock.wall_ms()
     log, config = partition.log, partition.config
     header = check_batch(
@@ -177,7 +177,7 @@ def _append_to_leader(
         offset_end = log.log_end_offset
     else:
         base_offset = duplicate.base_offset
-        append_time_ms = duplicate.timestamp  # with create times too, as Kafka
+        append_time_ms = duplicate.timestamp  # even with create times, as in Kafka
         offset_end = duplicate.last_offset + 1
     result = PartitionProduceResponse(
         index=partition.state.partition,
@@ -198,7 +198,7 @@ def _name_leader(
     call: Call,
     node: Node,
 ) -> None:
-    """Tell a client that asked the wrong broker whom to ask."""
+    """Tell a client that sent its request to the wrong broker where the leader is."""
     leader, epoch = current_leader(node, topic, result.index)
     result.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
     if all(known.node_id != leader for known in response.node_endpoints):
@@ -214,7 +214,7 @@ def _unknown(node: Node, topic: str, index: int) -> PartitionProduceResponse:
 def _refused(
     index: int, refused: Refused, partition: Partition | None = None
 ) -> PartitionProduceResponse:
-    """`partition` is given if its log has been asked; Kafka then mostly says where it starts."""
+    """`partition` is given if its log was used; Kafka then usually reports the log start."""
     log_start_offset = -1
     if partition is not None and refused.code not in _CODES_WITHOUT_LOG_START:
         log_start_offset = partition.log.log_start_offset

@@ -1,20 +1,21 @@
 """Fetch 0-17: read record batches.
 
-Answers at once if there are `min_bytes` to give or something is wrong, otherwise waits up to
-`max_wait_ms` for more. Fetch sessions of KIP-227. Records are answered as spans of segment files,
-never read here. With read_committed a partition ends at its last stable offset, and the aborted
-transactions are named; the client leaves their records out.
+The answer is immediate if `min_bytes` are available or there is an error; otherwise it waits up to
+`max_wait_ms` for more. Fetch sessions (KIP-227) are supported. Records are returned as spans of
+segment files and are not read here. With read_committed a partition ends at its last stable offset,
+and the answer lists the aborted transactions, whose records the client leaves out.
 
-Versions 0-3 speak of older formats: partitions are answered UNSUPPORTED_VERSION, as Kafka does with
+Versions 0-3 expect older formats: partitions are answered UNSUPPORTED_VERSION, as Kafka does with
 log.message.downconversion.enable=false.
 
-From v11 on a consumer says in which rack it stands (KIP-392). A leader with a replica selector
-answers with the replica that it had best read from, instead of records; and followers serve it, up
-to their own high watermark. So that this is not late, such a leader answers a follower's waiting
-Fetch as soon as there is another high watermark to be told.
+From v11 on a consumer names its rack (KIP-392). Instead of records, a leader with a replica
+selector returns the replica that the consumer should read from, and followers serve the consumer up
+to their own high watermark. To keep that up to date, such a leader answers a follower's delayed
+Fetch as soon as it has a newer high watermark to report.
 
-Followers name their replica id. They read up to the log end, and what they ask for tells the leader
-how far they are: the high watermark moves, and who has caught up is proposed for the in-sync set.
+Followers send their replica id and read up to the log end. Their fetch offsets tell the leader how
+far they have replicated: it advances the high watermark, and proposes followers that have caught up
+for the ISR.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -66,7 +67,7 @@ _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
 def handle(
     request: FetchRequest, call: Call, node: Node
 ) -> FetchResponse | Awaitable[FetchResponse]:
-    """Read now; wait if that is too little."""
+    """Read now; wait if that is not enough."""
     replica = replica_of(request, call.version, node)
     fetch = begin_fetch(request, call.version, node, is_follower=replica is not None)
     if fetch.error:
@@ -78,15 +79,15 @@ def handle(
     if answer.is_enough(reads):
         return answer.respond(reads)
     release_all(reads)
-    node.settled_answers.send()  # first who waited for this follower
+    node.settled_answers.send()  # first answer the producers that waited for this follower
     return answer.wait(reads)
 
 
 def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse | None:
-    """Consumers may fetch; a follower is refused each partition, with the code that Kafka has."""
+    """Refuse a follower each partition, with Kafka's code; None: a consumer may fetch."""
     if replica_id_of(request, version) < 0:
         return None
-    if request.session_epoch > 0:  # goes on with what no follower has begun here
+    if request.session_epoch > 0:  # no follower can have begun a session here
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
     return FetchResponse(
         responses=[
@@ -109,7 +110,7 @@ def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchRespons
 
 
 class _Answering:
-    """One Fetch on its way to an answer."""
+    """The processing of one Fetch."""
 
     __slots__ = (
         "_at_any_replica",
@@ -143,24 +144,24 @@ class _Answering:
         self._at_any_replica = call.version >= ANY_REPLICA_VERSION_FIRST
         self._nearest = self._nearest_replica()
         self._own_news: News[Key] | None = None
-        """Of what is waited for, if no session hears of it."""
+        """News of the partitions waited for, if no session watches them."""
         self._holds_back: HoldsBack | None = None
         if replica is not None:
             self._holds_back = node.throttles.holding_back(replica.replica_id)
 
     def _nearest_replica(self) -> Nearest | None:
-        """How a consumer that says where it stands is sent to another replica."""
+        """How to redirect a consumer that names its rack to another replica; None: do not."""
         nearest, rack = self._node.nearest_replica, self._request.rack_id
         if nearest is None or not rack or self._replica is not None or not self._at_any_replica:
             return None
         return nearest.of(rack, self._call.client.listener_name)
 
     def read(self) -> list[Read]:
-        """Read what is due; the caller answers with the spans or releases them."""
+        """Read the partitions that are due; the caller answers with the spans or releases them."""
         return self._read(self._fetch.due(self._node.clock.now_ms()))
 
     def read_again(self, reads: list[Read]) -> list[Read]:
-        """As `reads`, but what has news, and what gave records, is read anew."""
+        """Return `reads`, reading again partitions that have news or returned records."""
         if self._own_news is None:
             return self.read()
         changed, self._own_news.noted = self._own_news.noted, {}
@@ -201,9 +202,9 @@ class _Answering:
         return reads
 
     def replica_has_fetched(self) -> None:
-        """The leaders have taken note; what they want of it is proposed to the controller.
+        """Propose to the controller the ISR changes that follow from this Fetch.
 
-        Reading the same once more tells nothing new.
+        The leaders have noted the follower's offsets; later reads of the same Fetch add nothing.
         """
         self._is_news = False
         assert self._replica is not None
@@ -211,7 +212,7 @@ class _Answering:
             self._node.replicator.propose(partition)
 
     def is_enough(self, reads: list[Read]) -> bool:
-        """Whether the answer need not wait."""
+        """Whether the answer can be sent now."""
         if self._request.max_wait_ms <= 0 or self._fetch.is_empty:
             return True
         size_bytes = 0
@@ -224,9 +225,9 @@ class _Answering:
         return size_bytes >= self._request.min_bytes
 
     def wait(self, reads: list[Read]) -> DelayedFetch:
-        """Read again whenever something is appended, until it is enough or time is up.
+        """Read again whenever a partition has news, until it is enough or time is up.
 
-        `reads` were not enough, and have been released.
+        `reads` were not enough and have been released.
         """
         news = self._fetch.news
         if news is None:
@@ -234,12 +235,12 @@ class _Answering:
             for read in reads:
                 self._watch(news, read)
         for read in reads:
-            if self._is_outdated(read):  # who heard of a high watermark may have appended there
+            if self._is_outdated(read):  # a producer that was answered may have appended since
                 news.note(read.fetch.key)
         return DelayedFetch(self, reads, news, wait_s=self._request.max_wait_ms / 1000)
 
     def end(self) -> None:
-        """Nothing is waited for any more."""
+        """Stop watching for news."""
         if self._own_news is not None:
             self._own_news.end()
 
@@ -255,7 +256,7 @@ class _Answering:
         return partition.waiters, partition.end_waiters
 
     def _is_outdated(self, read: Read) -> bool:
-        """Whether reading again would give something else."""
+        """Whether reading again would return something else."""
         partition = read.partition
         if partition is None:
             return True
@@ -264,14 +265,14 @@ class _Answering:
         return partition.log.log_end_offset > read.fetch.fetch_offset
 
     def _must_tell(self, read: Read) -> bool:
-        """Whether a follower waits for records, while its own readers wait for what it has."""
+        """Whether a follower has records that its readers cannot see until it is answered."""
         replica, partition = self._replica, read.partition
         if replica is None or partition is None or self._node.nearest_replica is None:
             return False
         return partition.must_tell(replica.replica_id)
 
     def respond(self, reads: list[Read]) -> FetchResponse:
-        """The answer; its spans are given back by who sends it."""
+        """Build the answer; its spans are released by the sender."""
         fetch = self._fetch
         if fetch.superseded:
             release_all(reads)
@@ -298,7 +299,7 @@ class _Answering:
         return answer
 
     def _note_given(self, reads: list[Read], replica_id: int) -> None:
-        """A follower that asks for the same again and again may have found it damaged."""
+        """Report records that a follower keeps fetching: it may have found them damaged."""
         for read in reads:
             if read.size_bytes and read.partition is not None:
                 follower = read.partition.followers.get(replica_id)
@@ -316,7 +317,7 @@ class _Answering:
         self._node.replicas.damage_reports.report(partition.log, offset, reason)
 
     def _note_told(self, reads: list[Read]) -> None:
-        """A follower hears of these high watermarks now."""
+        """Note that a follower is told these high watermarks."""
         if self._replica is None or self._node.nearest_replica is None:
             return
         for read in reads:
@@ -349,7 +350,7 @@ class _Answering:
         return data
 
     def _name_leaders(self, response: FetchResponse) -> None:
-        """Tell a client that asked the wrong broker whom to ask (KIP-951)."""
+        """Tell a client that fetched from the wrong broker where the leaders are (KIP-951)."""
         node, leaders = self._node, set()
         for topic in response.responses:
             name = node.metadata.topic_name(topic.topic_id)

@@ -1,13 +1,13 @@
 """ListOffsets 0-9: offsets by timestamp, and both ends of a log.
 
-Named by negative timestamps: -1 the end that consumers may read to (with read_committed that of the
-last transaction that has ended), -2 the start, -3 the record with the
-largest timestamp (v7), -4 the start of what is kept locally, which is all (v8), -5 the end of what
-is kept in remote storage, which is nothing (v9).
+Negative timestamps select special offsets: -1 the end that consumers may read to (the high
+watermark, or with read_committed the last stable offset), -2 the start, -3 the record with the
+largest timestamp (v7), -4 the start of local storage, which holds everything (v8), -5 the end of
+remote storage, which does not exist (v9).
 
-Brokers and debuggers are answered up to the log end, and debuggers by followers too. As long as a
-new leader does not know that its predecessors' records are committed, consumers are told to ask
-again where they would be sent back.
+Brokers and debuggers are answered up to the log end, and debuggers by followers too. While a new
+leader does not yet know that its predecessors' records are committed, consumers are told to retry
+where the answer would send them backwards.
 """
 
 from collections import Counter
@@ -46,7 +46,7 @@ Found = tuple[int, int, int]
 def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsResponse:
     """Look up every partition that is named once.
 
-    What a version does not know is refused first, whatever there is to be said of the partition.
+    A timestamp that the version does not know is refused first, before the partition is checked.
     """
     named = Counter(
         (topic.name, partition.partition_index)
@@ -77,13 +77,13 @@ def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsRe
 
 
 def _check_known(timestamp: int, version: int) -> None:
-    """Raises: Refused (UNSUPPORTED_VERSION)."""
+    """Check that the version knows the timestamp.  Raises: Refused (UNSUPPORTED_VERSION)."""
     if version < VERSION_FIRST.get(timestamp, 0) or timestamp < LATEST_TIERED:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)
 
 
 def _check(partition: Partition, current_leader_epoch: int, replica_id: int) -> None:
-    """Raises: Refused."""
+    """Check leadership and leader epoch; a debugger may ask a follower.  Raises: Refused."""
     try:
         partition.check_leader(current_leader_epoch)
     except Refused as refused:
@@ -94,7 +94,7 @@ def _check(partition: Partition, current_leader_epoch: int, replica_id: int) -> 
 def _look_up(
     partition: Partition, timestamp: int, version: int, request: ListOffsetsRequest
 ) -> Found:
-    """Raises: Refused, StorageError, MalformedMessage."""
+    """Find the offset for a timestamp.  Raises: Refused, StorageError, MalformedMessage."""
     log = partition.log
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epochs.epoch_of(log.log_start_offset)
@@ -113,7 +113,7 @@ def _look_up(
 
 
 def _end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """Up to where offsets are told."""
+    """The end of the offsets that the client may learn."""
     log = partition.log
     if request.replica_id != CONSUMER:
         return log.log_end_offset
@@ -121,9 +121,9 @@ def _end(partition: Partition, request: ListOffsetsRequest) -> int:
 
 
 def _check_available(partition: Partition, version: int, request: ListOffsetsRequest) -> None:
-    """Refuse while the high watermark lags behind the start of the leader's epoch; v0 never.
+    """Refuse consumers (except v0) while the high watermark is below the leader epoch's start.
 
-    Raises: Refused (OFFSET_NOT_AVAILABLE).
+    Raises: Refused (OFFSET_NOT_AVAILABLE, or before v5 LEADER_NOT_AVAILABLE).
     """
     is_behind = partition.epoch_start_offset > partition.log.high_watermark
     if request.replica_id == CONSUMER and is_behind and version > 0:

@@ -1,9 +1,9 @@
-"""Metadata 0-12: the brokers, and where each partition lives.
+"""Metadata 0-12: the brokers, and the leaders and replicas of partitions.
 
-A topic that does not exist is created if both the client and auto.create.topics.enable allow it.
-The answer says LEADER_NOT_AVAILABLE of it, as Kafka's does: a client that looks at a topic that it
-has just deleted must see that it is gone, and others ask again. It waits until a broker that has
-just started has been told of everything.
+A missing topic is created if both the client and auto.create.topics.enable allow it. It is answered
+LEADER_NOT_AVAILABLE, as in Kafka: a client that checks a topic that it has just deleted must see
+that it is gone, and other clients retry. On a broker that has just started, the answer waits until
+a controller has announced all brokers and partitions.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ logger = logging.getLogger(__name__)
 TOPIC_ID_VERSION_FIRST: Final = 12
 LISTENER_NOT_FOUND_VERSION_FIRST: Final = 6
 OFFLINE_REPLICAS_NAMED_VERSION_FIRST: Final = 1
-"""Before, replicas that can't be reached are left out, and that is an error."""
+"""Before, unreachable replicas are left out, and the partition has an error code."""
 NULL_MEANS_ALL_VERSION_FIRST: Final = 1
 
 
 def handle(
     request: MetadataRequest, call: Call, node: Node
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    """Answer from the cache, or after the nodes of the topics to create have been written."""
+    """Answer from the cache, or after the znodes of the topics to create have been written."""
     if call.version < TOPIC_ID_VERSION_FIRST and any(map(_is_by_id, request.topics or ())):
         return _refuse_topic_ids(request)
     if not node.metadata.is_told:
@@ -57,7 +57,7 @@ def _is_by_id(asked: MetadataRequestTopic) -> bool:
 
 
 def _refuse_topic_ids(request: MetadataRequest) -> MetadataResponse:
-    """Versions 10 and 11 have the field but do not serve it; Kafka refuses the whole request."""
+    """Versions 10 and 11 have the field but do not support it; Kafka refuses the whole request."""
     refused = []
     for asked in request.topics or ():
         topic = _refused(asked.name or "", ErrorCode.INVALID_REQUEST)
@@ -79,7 +79,7 @@ async def _create_then_respond(
 
 
 async def _create(node: Node, topic: str) -> ErrorCode:
-    """What clients are told of it: to ask again, or why not."""
+    """Create a topic; return the code that tells clients to retry, or why it failed."""
     try:
         if topic == GROUP_OFFSETS_TOPIC:
             await node.groups.create_topic(timeout_ms=0)
@@ -95,7 +95,7 @@ async def _create(node: Node, topic: str) -> ErrorCode:
 
 
 def _missing(request: MetadataRequest, node: Node) -> list[str]:
-    """Topics to create before the answer."""
+    """The topics to create before the answer."""
     if not request.topics or not (node.auto_create and request.allow_auto_topic_creation):
         return []
     return sorted(
@@ -113,7 +113,7 @@ def _missing(request: MetadataRequest, node: Node) -> list[str]:
 def _respond(
     request: MetadataRequest, call: Call, node: Node, refusals: Mapping[str, ErrorCode]
 ) -> MetadataResponse:
-    """`refusals`: why topics that were to be created can't be told of."""
+    """`refusals`: the codes of the topics that were to be created."""
     operations = request.include_topic_authorized_operations
     metadata = node.metadata
     response = MetadataResponse(
@@ -130,7 +130,7 @@ def _respond(
 
 
 def brokers_of(node: Node, listener_name: str) -> list[MetadataResponseBroker]:
-    """The live brokers, with the addresses of the listener by which the client came."""
+    """The live brokers, with their addresses on the client's listener."""
     return [
         MetadataResponseBroker(
             node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack

@@ -1,4 +1,4 @@
-"""StopReplica 0-4: the controller has this broker give up replicas, or delete them."""
+"""StopReplica 0-4: the controller tells this broker to stop replicas, or to delete them."""
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k05_stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -9,7 +9,7 @@ from ..node import Node
 
 
 async def handle(request: StopReplicaRequest, call: Call, node: Node) -> StopReplicaResponse:
-    """Stop them; a request that is refused for an old epoch says nothing of its replicas."""
+    """Stop the replicas; the refusal of a stale epoch does not list them."""
     try:
         codes = await node.control.stop_replicas(sender_of(request), stopped_replicas(request))
     except Refused as refused:
@@ -20,6 +20,6 @@ async def handle(request: StopReplicaRequest, call: Call, node: Node) -> StopRep
 
 
 def refuse(request: StopReplicaRequest, version: int, code: ErrorCode) -> StopReplicaResponse:
-    """Refused as a whole, of every replica too."""
+    """Refuse the whole request, with the code for every replica too."""
     keys = (one.key for one in stopped_replicas(request))
     return stop_replica_response(dict.fromkeys(keys, code), code)

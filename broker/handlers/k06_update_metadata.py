@@ -1,4 +1,4 @@
-"""UpdateMetadata 0-8: the controller tells this broker what to tell clients."""
+"""UpdateMetadata 0-8: the controller updates the metadata that this broker serves to clients."""
 
 from odradek.protocol.errors import Refused
 from odradek.protocol.messages.k06_update_metadata import (
@@ -18,7 +18,7 @@ from ..node import Node
 
 
 async def handle(request: UpdateMetadataRequest, call: Call, node: Node) -> UpdateMetadataResponse:
-    """Take it over."""
+    """Apply the update."""
     brokers, states = live_brokers(request, call.version), update_metadata_states(request)
     try:
         await node.control.update_metadata(

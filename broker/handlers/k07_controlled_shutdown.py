@@ -1,8 +1,8 @@
-"""ControlledShutdown 0-3: the controller takes leadership from a broker that wants to stop.
+"""ControlledShutdown 0-3: the controller moves leadership away from a broker that will stop.
 
-The codes are Kafka's, which are not those of its other requests to the controller: who is not the
-controller answers STALE_CONTROLLER_EPOCH, and a broker that names its epoch and is not known is a
-case that Kafka does not expect.
+The error codes are Kafka's, and differ from those of other requests to the controller: a broker
+that is not the controller answers STALE_CONTROLLER_EPOCH. An unknown broker that sends its epoch
+gets UNKNOWN_SERVER_ERROR, because Kafka does not expect that case.
 """
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -22,7 +22,7 @@ EPOCH_UNKNOWN = -1
 async def handle(
     request: ControlledShutdownRequest, call: Call, node: Node
 ) -> ControlledShutdownResponse:
-    """Name the partitions that the broker still leads."""
+    """Move leadership away; answer the partitions that the broker still leads."""
     broker_id, broker_epoch = request.broker_id, request.broker_epoch
     try:
         remaining = await node.controller.ask(

@@ -1,6 +1,6 @@
-"""OffsetCommit 0-9: keep positions of a group; answered once they are committed.
+"""OffsetCommit 0-9: store a group's offsets; answered once they are committed.
 
-Kafka keeps what v0 commits in ZooKeeper; here all versions mean the same.
+Kafka stores v0 commits in ZooKeeper; here all versions work the same.
 """
 
 from odradek.protocol.errors import ErrorCode
@@ -14,7 +14,7 @@ from . import Answer
 
 
 def handle(request: OffsetCommitRequest, call: Call, node: Node) -> Answer:
-    """Let the group decide, unless there is none of the partitions."""
+    """Let the group decide, unless none of the partitions exists."""
     exists = node.groups.exists
 
     def refused(code: ErrorCode) -> OffsetCommitResponse:

@@ -1,6 +1,7 @@
-"""OffsetFetch 0-9: the committed positions of a group, or (v8+) of several.
+"""OffsetFetch 0-9: the committed offsets of a group, or (v8+) of several.
 
-A group that is named again is refused: a few bytes would ask for all its offsets again and again.
+A group that is named again is refused: otherwise a small request could return all its offsets many
+times over.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ TOP_LEVEL_CODE_VERSION_FIRST: Final = 2
 
 
 def handle(request: OffsetFetchRequest, call: Call, node: Node) -> OffsetFetchResponse:
-    """Read the positions of each group."""
+    """Read the offsets of each group."""
     if call.version >= GROUPS_VERSION_FIRST:
         return OffsetFetchResponse(groups=list(_fetch_each(request, call, node)))
     one = _fetch(_as_group(request), request, call, node)
@@ -49,7 +50,7 @@ def _fetch_each(
 
 
 def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
-    """What versions before v8 ask for, in the form of the later ones."""
+    """Convert a request before v8 to the later form."""
     topics = None
     if request.topics is not None:
         topics = [

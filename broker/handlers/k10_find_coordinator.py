@@ -1,7 +1,7 @@
 """FindCoordinator 0-6: the broker that coordinates a group.
 
-The first question makes `__consumer_offsets`, and is answered once it is there. There are no
-transactions yet, and no share groups: INVALID_REQUEST.
+The first request creates `__consumer_offsets`, and is answered once it exists. Transactions and
+share groups are not supported yet: INVALID_REQUEST.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from ..node import Node
 
 BATCHED_VERSION_FIRST: Final = 4
 GROUP: Final = 0
-TURN_KEYS_MAX: Final = 500  # found before others get their turn
+TURN_KEYS_MAX: Final = 500  # found before other tasks get their turn
 
 
 async def handle(
@@ -29,7 +29,7 @@ async def handle(
     await node.metadata.wait_for_first_word()
     if call.version >= BATCHED_VERSION_FIRST:
         found: list[Coordinator] = []
-        for key in request.coordinator_keys:  # only the first of them ever has to wait
+        for key in request.coordinator_keys:  # only the first one may have to wait
             found.append(await _find(key, request.key_type, call, node))
             if len(found) % TURN_KEYS_MAX == 0:
                 await asyncio.sleep(0)
@@ -37,7 +37,7 @@ async def handle(
     one = await _find(request.key, request.key_type, call, node)
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=one.error_message or ErrorCode.NONE.name,  # as Kafka's; later versions: null
+        error_message=one.error_message or ErrorCode.NONE.name,  # as in Kafka; later versions: null
         node_id=one.node_id,
         host=one.host,
         port=one.port,

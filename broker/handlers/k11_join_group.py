@@ -1,4 +1,4 @@
-"""JoinGroup 0-9: become a member of a classic group; answered when its next generation begins."""
+"""JoinGroup 0-9: join a classic group; answered when its next generation begins."""
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse

@@ -1,4 +1,4 @@
-"""Heartbeat 0-4: a member of a classic group is still there."""
+"""Heartbeat 0-4: a member of a classic group reports that it is alive."""
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -10,7 +10,7 @@ from . import Answer
 
 
 def handle(request: HeartbeatRequest, call: Call, node: Node) -> Answer:
-    """Let the group decide; while groups are loaded everybody is told that all is well."""
+    """Let the group decide; while groups are being loaded, answer NONE."""
     if not request.group_id:
         return _refused(ErrorCode.INVALID_GROUP_ID)
     return node.groups.ask(Shard.heartbeat, request.group_id, request, call, _refused)

@@ -1,4 +1,4 @@
-"""LeaveGroup 0-5: members leave a classic group; from v3 on several at once."""
+"""LeaveGroup 0-5: one member, or from v3 on several, leave a classic group."""
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest

@@ -1,4 +1,4 @@
-"""SyncGroup 0-5: get the assignment of a generation, once its leader has brought it."""
+"""SyncGroup 0-5: get a generation's assignment, once the group's leader has sent it."""
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
@@ -11,7 +11,7 @@ from . import Answer
 
 
 def handle(request: SyncGroupRequest, call: Call, node: Node) -> Answer:
-    """Let the group decide; while groups are loaded the member shall join again."""
+    """Let the group decide; while groups are being loaded, tell the member to rejoin."""
     if not request.group_id:
         return _refused(ErrorCode.INVALID_GROUP_ID)
     return node.groups.ask(Shard.sync, request.group_id, request, call, _refused)

@@ -1,6 +1,7 @@
-"""DescribeGroups 0-5: state and members of classic groups; one that is not there is Dead.
+"""DescribeGroups 0-5: state and members of classic groups; a group that does not exist is Dead.
 
-One that is named twice is described once: a few bytes would ask for megabytes again and again.
+A group that is named twice is described once: otherwise a small request could return megabytes
+many times over.
 """
 
 from odradek.protocol.errors import ErrorCode, Refused

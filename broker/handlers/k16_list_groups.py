@@ -1,4 +1,4 @@
-"""ListGroups 0-5: the groups that this broker coordinates, by state (v4+) and type (v5+)."""
+"""ListGroups 0-5: this broker's groups, filtered by state (v4+) and type (v5+)."""
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k16_list_groups import (
@@ -12,7 +12,7 @@ from ..node import Node
 
 
 def handle(request: ListGroupsRequest, call: Call, node: Node) -> ListGroupsResponse:
-    """List the groups that match; those that are still being loaded are not among them."""
+    """List the matching groups, except those that are still being loaded."""
     states = {state.lower() for state in request.states_filter}
     types = {name.lower() for name in request.types_filter}
     groups = [

@@ -1,9 +1,9 @@
-"""ApiVersions 0-4: which APIs and versions are served, from the table of APIs.
+"""ApiVersions 0-4: the APIs and versions that the broker serves, from the table of APIs.
 
-No feature is supported and none finalized, as with Kafka's brokers in ZooKeeper mode; the epoch is
-the version of /feature.
+No features are supported or finalized, as with Kafka's brokers in ZooKeeper mode; the epoch is the
+version of /feature.
 
-A version that is not known is answered by the dispatcher, since its body can't be read.
+The dispatcher answers unknown versions, because their body cannot be read.
 """
 
 import re
@@ -23,12 +23,12 @@ from . import APIS, Api
 SOFTWARE_VERSION_FIRST: Final = 3
 CONSUMER_GROUPS: Final = (68, 69)  # KIP-848; group.coordinator.rebalance.protocols
 NOT_BESIDE_KAFKA: Final = (75,)
-"""Kafka's brokers with ZooKeeper do not know it: clients would ask them too."""
+"""Unknown to Kafka's brokers in ZooKeeper mode: clients would send it to them too."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # KIP-511
 
 
 def handle(request: ApiVersionsRequest, call: Call, node: Node) -> ApiVersionsResponse:
-    """List the APIs, if the client names itself properly."""
+    """List the APIs, unless the client's software name is malformed."""
     if call.version >= SOFTWARE_VERSION_FIRST:
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):

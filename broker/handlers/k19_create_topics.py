@@ -1,6 +1,6 @@
 """CreateTopics 0-7: create topics, or only validate.
 
-Each topic succeeds or fails by itself. Topics that are created together share the store's commits.
+Each topic succeeds or fails by itself. Topics created together share the store's commits.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from ..net.call import Call
 from ..node import Node
 from ..slices import Slices
 
-TOPICS_PER_REQUEST_MAX: Final = 10_000  # as Kafka in KRaft mode limits what one request may change
+TOPICS_PER_REQUEST_MAX: Final = 10_000  # Kafka's limit for one request in KRaft mode
 
 
 async def handle(request: CreateTopicsRequest, call: Call, node: Node) -> CreateTopicsResponse:
@@ -55,7 +55,7 @@ async def handle(request: CreateTopicsRequest, call: Call, node: Node) -> Create
 async def _create(
     topic: NewTopic, request: CreateTopicsRequest, node: Node
 ) -> CreatableTopicResult | None:
-    """The result if it failed."""
+    """Create a topic; return a result only if it failed."""
     try:
         await node.topics.create(topic, timeout_ms=request.timeout_ms)
     except Refused as refused:

@@ -1,7 +1,7 @@
-"""DescribeGroupJournal 0: what happened in groups and why. Odradek's own, not advertised.
+"""DescribeGroupJournal 0: what happened in groups, and why. Odradek's own, not advertised.
 
-A group that is gone has no journal any more. At most `GROUPS_MAX` groups a request: a journal may
-be 200 KB long.
+A group's journal is deleted with the group. A request may name at most `GROUPS_MAX` groups, because
+a journal may be 200 KB long.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ GROUPS_MAX: Final = 20
 def handle(
     request: DescribeGroupJournalRequest, call: Call, node: Node
 ) -> DescribeGroupJournalResponse:
-    """Tell each group's journal, the oldest entry first."""
+    """Return each group's journal, the oldest entry first."""
     asked = list(dict.fromkeys(request.groups))
     told = [_told(group_id, node) for group_id in asked[:GROUPS_MAX]]
     too_many = Refused(ErrorCode.INVALID_REQUEST, f"at most {GROUPS_MAX} groups a request")

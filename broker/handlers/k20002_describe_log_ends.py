@@ -1,6 +1,6 @@
-"""DescribeLogEnds 0: where the logs of this broker's replicas end. Odradek's own, not advertised.
+"""DescribeLogEnds 0: the log ends of this broker's replicas. Odradek's own, not advertised.
 
-Whoever leads, and also where nobody does: that is what it is for.
+It works regardless of the leader: its purpose is to compare replicas that have none.
 """
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -16,7 +16,7 @@ from ..node import Node
 
 
 def handle(request: DescribeLogEndsRequest, call: Call, node: Node) -> DescribeLogEndsResponse:
-    """Look at every replica."""
+    """Look up every replica."""
     return DescribeLogEndsResponse(
         topics=[
             LogEndsTopicResult(
@@ -31,7 +31,7 @@ def handle(request: DescribeLogEndsRequest, call: Call, node: Node) -> DescribeL
 def refuse(
     request: DescribeLogEndsRequest, version: int, code: ErrorCode
 ) -> DescribeLogEndsResponse:
-    """Refused, of each replica."""
+    """Refuse the request, with the code for every replica."""
     return DescribeLogEndsResponse(
         topics=[
             LogEndsTopicResult(

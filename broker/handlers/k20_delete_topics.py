@@ -1,4 +1,4 @@
-"""DeleteTopics 0-6: delete topics, by name or (v6) by id; answered when they are gone."""
+"""DeleteTopics 0-6: delete topics, by name or (v6) by id; answered once they are gone."""
 
 import asyncio
 from collections import Counter
@@ -64,7 +64,7 @@ def _existing(asked: DeleteTopicState, version: int, node: Node) -> str:
 
 
 def _name_of(asked: DeleteTopicState, node: Node) -> str:
-    """Raises: Refused."""
+    """The topic's name, looked up by id if necessary.  Raises: Refused."""
     if (asked.name is None) == (asked.topic_id == ZERO_UUID):
         raise Refused(ErrorCode.INVALID_REQUEST, "a topic is deleted by its name or by its id")
     if asked.name is not None:

@@ -1,8 +1,8 @@
-"""DeleteRecords 0-2: let partitions start at a later offset; answered when that survives a crash.
+"""DeleteRecords 0-2: raise the log start of partitions; answered once that survives a crash.
 
-What lies before is not read any more; its files go later, by retention. It is answered once all
-living replicas have gone along, or after `timeout_ms`; a leader without followers has nothing to
-wait for. Our followers, unlike Kafka's, tell of a start once their checkpoint has it.
+Earlier records are no longer served; retention deletes their files later. The answer waits until
+all live replicas have the new log start, or for `timeout_ms`; without followers there is nothing to
+wait for. Odradek's followers, unlike Kafka's, report a log start only once it is checkpointed.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ NO_LOW_WATERMARK: Final = -1
 
 
 class _Moved(NamedTuple):
-    """A partition whose start has moved here, and its result once it has everywhere."""
+    """A partition whose log start was raised on this broker, with its result."""
 
     partition: Partition
     offset: int
@@ -37,7 +37,7 @@ class _Moved(NamedTuple):
 
 
 async def handle(request: DeleteRecordsRequest, call: Call, node: Node) -> DeleteRecordsResponse:
-    """Move every partition; of one that is named twice the last offset counts, as in Kafka."""
+    """Raise every log start; for a partition named twice the last offset counts, as in Kafka."""
     offsets = {
         (topic.name, partition.partition_index): partition.offset
         for topic in request.topics
@@ -77,7 +77,7 @@ def _find(topic: str, index: int, node: Node) -> Partition:
 
 
 def _delete_before(offset: int, partition: Partition) -> int:
-    """Let the log start there, or where it does if that is later; return the offset meant.
+    """Raise the log start to `offset`, unless it is higher already; return the offset meant.
 
     Raises: Refused, OffsetOutOfRange (above the high watermark), LogDirFailed.
     """
@@ -91,10 +91,10 @@ def _delete_before(offset: int, partition: Partition) -> int:
 
 
 async def _make_durable(moved: list[_Moved], node: Node) -> list[_Moved]:
-    """Those whose starts survive a crash from here on; a directory that is full keeps only its own.
+    """Checkpoint the log starts, so that they survive a crash; return what was not refused.
 
-    The others are refused.  A replica that goes into another directory meanwhile has its start
-    written down there.
+    A full or failed log directory causes only its own partitions to be refused.  If a replica is
+    moved to another directory meanwhile, its start is checkpointed there.
     """
     replicas = node.replicas
     while unsafe := [each for each in moved if _is_unsafe(each, node)]:
@@ -112,9 +112,9 @@ async def _make_durable(moved: list[_Moved], node: Node) -> list[_Moved]:
 
 
 def _is_unsafe(moved: _Moved, node: Node) -> bool:
-    """Whether a crash would take the start back.
+    """Whether a crash would lose the new log start.
 
-    Nothing is promised of what was refused, is not led here any more, or was cut since.
+    False if the partition was refused, is no longer led here, or was truncated since.
     """
     partition, log, state = moved.partition, moved.partition.log, moved.partition.state
     is_here = node.replicas.partitions.get((state.topic, state.partition)) is partition
@@ -124,7 +124,7 @@ def _is_unsafe(moved: _Moved, node: Node) -> bool:
 
 
 async def _wait_for_followers(moved: list[_Moved], timeout_ms: int, node: Node) -> None:
-    """Answer each partition when the last of its living replicas starts there too."""
+    """Settle each result once all live replicas have the new log start, or at the timeout."""
     news = asyncio.Event()
     partitions = {each.partition for each in moved}
     for partition in partitions:

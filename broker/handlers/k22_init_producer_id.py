@@ -1,6 +1,6 @@
 """InitProducerId 0-5: a producer id for an idempotent producer.
 
-A transactional id is refused as INVALID_REQUEST: transactions are not served yet.
+A transactional id is refused as INVALID_REQUEST: transactions are not supported yet.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ NONE: Final = -1
 
 
 async def handle(request: InitProducerIdRequest, call: Call, node: Node) -> InitProducerIdResponse:
-    """Hand out the next id, with epoch 0."""
+    """Assign the next producer id, with epoch 0."""
     half = (request.producer_id == NONE) is not (request.producer_epoch == NONE)
     if request.transactional_id is not None or half:
         return InitProducerIdResponse(

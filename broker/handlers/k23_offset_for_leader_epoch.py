@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch 0-4: where a leader epoch ends, for clients that check for truncation."""
+"""OffsetForLeaderEpoch 0-4: end offsets of leader epochs, for clients that detect truncation."""
 
 from odradek.protocol.errors import Refused
 from odradek.protocol.messages.k23_offset_for_leader_epoch import (
@@ -16,7 +16,7 @@ from ..node import Node
 def handle(
     request: OffsetForLeaderEpochRequest, call: Call, node: Node
 ) -> OffsetForLeaderEpochResponse:
-    """Look up every partition; an epoch that is unknown ends at -1."""
+    """Look up every partition; the end offset of an unknown epoch is -1."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(

@@ -1,4 +1,4 @@
-"""DescribeConfigs 0-4: read the configs of topics, of brokers, of loggers and of groups."""
+"""DescribeConfigs 0-4: read the configs of topics, brokers, loggers and groups."""
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k32_describe_configs import (
@@ -34,7 +34,7 @@ async def _describe(
     resource: DescribeConfigsResource, request: DescribeConfigsRequest, node: Node
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
-        error_message="",  # which is how Kafka says nothing here
+        error_message="",  # Kafka's value for no message here
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
@@ -46,7 +46,7 @@ async def _describe(
 
 
 async def _configs(resource: DescribeConfigsResource, node: Node) -> list[Described]:
-    """Raises: Refused."""
+    """The configs of a resource.  Raises: Refused."""
     kind, name, keys = resource.resource_type, resource.resource_name, resource.configuration_keys
     if kind == ResourceType.TOPIC:
         check_topic_name(name)

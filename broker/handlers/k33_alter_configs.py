@@ -1,6 +1,6 @@
-"""AlterConfigs 0-2: replace all settings that a topic, a broker or a group has of its own.
+"""AlterConfigs 0-2: replace all of a topic's, a broker's or a group's own settings.
 
-What is not named loses its own value.  Loggers have no such request.
+Settings that are not named are reset.  Loggers do not support this request.
 """
 
 from odradek.protocol.messages.k33_alter_configs import (

@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs 0-2: move replicas to other log directories of this broker.
 
-The answer says that a move has begun; DescribeLogDirs shows how far it is.
+A successful answer means that the move has begun; DescribeLogDirs shows its progress.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from odradek.storage.errors import LogDirFailed
 from ..net.call import Call
 from ..node import Node
 
-ALTERED_AT_ONCE: Final = 16  # before others have their turn: each makes the files of a copy
+ALTERED_AT_ONCE: Final = 16  # before yielding: each creates the files of a copy
 
 
 async def handle(
     request: AlterReplicaLogDirsRequest, call: Call, node: Node
 ) -> AlterReplicaLogDirsResponse:
-    """Begin each move; of a partition that is named twice, the last counts."""
+    """Begin each move; if a partition is named twice, the last entry counts."""
     wanted = {
         (topic.name, partition): directory.path
         for directory in request.dirs

@@ -1,7 +1,7 @@
-"""DescribeLogDirs 0-4: what lies in this broker's log directories, and how much room is left.
+"""DescribeLogDirs 0-4: the logs in this broker's log directories, and the free space.
 
-A failed directory is named with KAFKA_STORAGE_ERROR; copies to which replicas are being moved are
-marked as such.
+A failed directory is listed with KAFKA_STORAGE_ERROR. Future replicas (copies in the directory to
+which a replica is being moved) are marked.
 """
 
 from collections.abc import Collection
@@ -56,7 +56,7 @@ def _describe(
 
 
 def _describe_log(log: Log, node: Node) -> DescribeLogDirsPartition:
-    """Of a log or of the copy that is to replace it; the lag is against what is served."""
+    """Describe a log, or a future replica; its lag is relative to the log that is served."""
     partition = node.replicas.partitions.get((log.topic, log.partition))
     if partition is None:
         offset_lag = INVALID_OFFSET_LAG

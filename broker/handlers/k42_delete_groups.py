@@ -15,7 +15,7 @@ from ..core.groups.shard import Shard, delete_answer
 from ..net.call import Call
 from ..node import Node
 
-TURN_GROUPS_MAX: Final = 100  # asked before others get their turn
+TURN_GROUPS_MAX: Final = 100  # asked before other tasks get their turn
 
 
 async def handle(request: DeleteGroupsRequest, call: Call, node: Node) -> DeleteGroupsResponse:

@@ -1,7 +1,7 @@
-"""ElectLeaders 0-2: let the controller elect preferred or, at any price, live leaders.
+"""ElectLeaders 0-2: have the controller hold preferred or unclean leader elections.
 
-The answer waits until this broker's metadata shows the new leaders, or until its time is up. Asked
-for all partitions, it names only those that needed an election.
+The answer waits until this broker's metadata shows the new leaders, or for the timeout. If all
+partitions are requested, it lists only those that needed an election.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from ..node import Node
 
 
 async def handle(request: ElectLeadersRequest, call: Call, node: Node) -> ElectLeadersResponse:
-    """Elect, then wait for the outcome to be known."""
+    """Elect, then wait until the metadata shows the result."""
     asked = None
     if request.topic_partitions is not None:
         topics = request.topic_partitions
@@ -35,7 +35,7 @@ async def handle(request: ElectLeadersRequest, call: Call, node: Node) -> ElectL
     results: dict[TopicPartition, Refused | None] = {}
     try:
         held = await node.controller.elect_leaders(asked, kind)
-    except Refused as refused:  # as Kafka, which does not say it for the request as a whole
+    except Refused as refused:  # as in Kafka, without a top-level error code
         return _respond(dict.fromkeys(_every(node) if asked is None else asked, refused))
     elected = [state for state in held.values() if isinstance(state, PartitionState)]
     in_time = await _wait_until_shown(elected, request.timeout_ms, node)
@@ -50,7 +50,7 @@ async def handle(request: ElectLeadersRequest, call: Call, node: Node) -> ElectL
 
 
 def _every(node: Node) -> Collection[TopicPartition]:
-    """All partitions that this broker knows of."""
+    """All partitions that this broker knows."""
     return [
         (topic, state.partition)
         for topic, info in node.metadata.topics.items()

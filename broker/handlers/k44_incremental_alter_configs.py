@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs 0-1: change single settings of a topic, a broker, a logger or a group.
 
-What is not named stays as it is.
+Settings that are not named are unchanged.
 """
 
 from odradek.protocol.messages.k44_incremental_alter_configs import (

@@ -1,6 +1,7 @@
-"""AlterPartitionReassignments 0: let the controller move replicas, or stop moving them.
+"""AlterPartitionReassignments 0: have the controller begin or cancel reassignments.
 
-The answer says what has begun; the moving itself takes its time (ListPartitionReassignments).
+A successful answer means that a reassignment has begun; ListPartitionReassignments shows its
+progress.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments 0: the partitions whose replicas are being moved."""
+"""ListPartitionReassignments 0: the partitions that are being reassigned."""
 
 from odradek.protocol.errors import Refused
 from odradek.protocol.messages.k46_list_partition_reassignments import (
@@ -15,7 +15,7 @@ from ..node import Node
 def handle(
     request: ListPartitionReassignmentsRequest, call: Call, node: Node
 ) -> ListPartitionReassignmentsResponse:
-    """List those that are asked for, or all; what is not being moved is left out."""
+    """List the ongoing reassignments among the requested partitions, or all."""
     asked = None
     if request.topics is not None:
         asked = {(topic.name, p) for topic in request.topics for p in topic.partition_indexes}

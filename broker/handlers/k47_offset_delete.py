@@ -1,4 +1,4 @@
-"""OffsetDelete 0: delete committed offsets of a group, of topics that it does not consume."""
+"""OffsetDelete 0: delete a group's committed offsets for topics that it does not consume."""
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k47_offset_delete import OffsetDeleteRequest

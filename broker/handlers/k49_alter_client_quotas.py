@@ -1,7 +1,7 @@
 """AlterClientQuotas 0-1: set and remove quotas, or only validate.  They are not enforced yet.
 
-As in Kafka, of an entity that names a type twice the last name counts, and an entity that is named
-twice is changed twice and answered once, with the outcome of the last.
+As in Kafka, if an entity names a type twice the last name counts. An entity that is named twice is
+changed twice and answered once, with the result of the last change.
 """
 
 from odradek.protocol.errors import Refused

@@ -1,7 +1,7 @@
-"""AlterPartition 0-3: the controller changes the in-sync replicas of partitions for their leader.
+"""AlterPartition 0-3: the controller changes the ISR of partitions at their leader's request.
 
-Topics whose id nobody knows are answered first, as Kafka does; then each topic with one entry for
-each of its partitions. Up to v1 INELIGIBLE_REPLICA has no code yet.
+Topics with an unknown id are answered first, as in Kafka; then come all partitions, by topic. Up to
+v1, INELIGIBLE_REPLICA does not exist and is answered as OPERATION_NOT_ATTEMPTED.
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ Topics = dict[str, AlterPartitionResponseTopicData]
 
 
 async def handle(request: AlterPartitionRequest, call: Call, node: Node) -> AlterPartitionResponse:
-    """Change what can be changed, behind all that has happened in the cluster."""
+    """Apply the valid changes, after all events that are queued in the controller."""
     answer = _Answer(call.version)
     try:
         results = await node.controller.ask(lambda context: _alter(context, request, answer))
@@ -45,7 +45,7 @@ async def handle(request: AlterPartitionRequest, call: Call, node: Node) -> Alte
 
 
 class _Answer:
-    """The answer as it grows."""
+    """Builds the answer."""
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -54,7 +54,7 @@ class _Answer:
         self.topic_ids: dict[str, bytes] = {}
 
     def add(self, topic: str, partition: int, result: PartitionState | ErrorCode) -> None:
-        """What became of one partition."""
+        """Add the result of one partition."""
         data = AlterPartitionResponsePartitionData(partition_index=partition)
         if isinstance(result, PartitionState):
             data.leader_id = result.leader
@@ -73,7 +73,7 @@ class _Answer:
         self.topics[topic].partitions.append(data)
 
     def add_unknown(self, topic: TopicData) -> None:
-        """Nobody knows the id of a topic."""
+        """Add a topic with an unknown id."""
         code = ErrorCode.UNKNOWN_TOPIC_ID
         partitions = [
             AlterPartitionResponsePartitionData(partition_index=p.partition_index, error_code=code)
@@ -87,7 +87,7 @@ class _Answer:
 def _alter(
     context: Context, request: AlterPartitionRequest, answer: _Answer
 ) -> Procedure[IsrResults]:
-    """Find the topics by id when it is this request's turn, not before."""
+    """Change the partitions; topic ids are looked up only when it is this request's turn."""
     broker = context.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         raise Refused(ErrorCode.STALE_BROKER_EPOCH)

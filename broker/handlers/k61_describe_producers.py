@@ -1,4 +1,4 @@
-"""DescribeProducers 0: the producers that a partition remembers, and their open transactions."""
+"""DescribeProducers 0: the producer state of partitions, with open transactions."""
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k61_describe_producers import (
@@ -17,7 +17,7 @@ from ..node import Node
 
 
 def handle(request: DescribeProducersRequest, call: Call, node: Node) -> DescribeProducersResponse:
-    """Describe the partitions asked for, in their order."""
+    """Describe the requested partitions, in order."""
     return DescribeProducersResponse(
         topics=[
             TopicResponse(

@@ -1,4 +1,4 @@
-"""AllocateProducerIds 0: the controller gives a broker a block of producer ids."""
+"""AllocateProducerIds 0: the controller allocates a block of producer ids to a broker."""
 
 from odradek.protocol.errors import Refused
 from odradek.protocol.messages.k67_allocate_producer_ids import (
@@ -13,7 +13,7 @@ from ..node import Node
 async def handle(
     request: AllocateProducerIdsRequest, call: Call, node: Node
 ) -> AllocateProducerIdsResponse:
-    """The ids are lost if the answer is."""
+    """Allocate a block; if the answer is lost, its ids are never used."""
     broker_id, broker_epoch = request.broker_id, request.broker_epoch
     try:
         block = await node.controller.allocate_producer_ids(broker_id, broker_epoch)

@@ -15,7 +15,7 @@ PROTOCOL: Final = "consumer"
 
 
 def handle(request: ConsumerGroupHeartbeatRequest, call: Call, node: Node) -> Answer:
-    """Let the group decide, if such groups are switched on."""
+    """Let the group decide, if the consumer protocol is enabled."""
     if PROTOCOL not in node.config.group_coordinator_rebalance_protocols:
         return refusal(ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols")
     if not request.group_id:

@@ -1,6 +1,7 @@
 """ConsumerGroupDescribe 0-1: state, members and assignments of consumer groups (KIP-848).
 
-One that is named twice is described once: a few bytes would ask for megabytes again and again.
+A group that is named twice is described once: otherwise a small request could return megabytes
+many times over.
 """
 
 from odradek.protocol.errors import ErrorCode, Refused

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions 0: partitions of topics in order of name, a page at a time (KIP-966)."""
+"""DescribeTopicPartitions 0: topics' partitions, in order of topic name, in pages (KIP-966)."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ from ..node import Node
 async def handle(
     request: DescribeTopicPartitionsRequest, call: Call, node: Node
 ) -> DescribeTopicPartitionsResponse:
-    """Fill a page from the cursor on; no topics means all."""
+    """Return one page from the cursor on; an empty list of topics means all."""
     await node.metadata.wait_for_first_word()
     response = DescribeTopicPartitionsResponse()
     left = max(1, min(request.response_partition_limit, node.partitions_per_page_max))

@@ -1,4 +1,4 @@
-"""Where the leaders are, for clients that asked the wrong broker (KIP-951)."""
+"""The leaders' ids and addresses, for clients that asked the wrong broker (KIP-951)."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,9 +10,9 @@ EndpointT = TypeVar("EndpointT")
 
 
 def current_leader(node: "Node", topic: str, partition: int) -> tuple[int, int]:
-    """Its id and epoch as this broker knows them, or -1 and -1.
+    """The leader's id and epoch as this broker knows them, or -1 and -1.
 
-    A replica hears of a new leader before the metadata shows it.
+    A replica learns of a new leader before the metadata shows it.
     """
     replica = node.replicas.partitions.get((topic, partition))
     state = node.metadata.partition(topic, partition) if replica is None else replica.state
@@ -22,7 +22,7 @@ def current_leader(node: "Node", topic: str, partition: int) -> tuple[int, int]:
 def endpoints(
     node: "Node", leaders: Iterable[int], listener_name: str, make: Callable[..., EndpointT]
 ) -> list[EndpointT]:
-    """Addresses, at this listener, of those of the leaders that are alive."""
+    """The addresses, on this listener, of the leaders that are alive."""
     found = []
     for leader in sorted(set(leaders)):
         broker = node.metadata.brokers.get(leader)
