@@ -1,1 +1,1 @@
-"""This broker as a client of the others: connections, the versions spoken, the controller."""
+"""This broker as a client of other brokers: connections, versions, requests to the controller."""

@@ -1,4 +1,4 @@
-"""Where the other brokers are, and how connections to them are set up."""
+"""The addresses of other brokers, and the setup of connections to them."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ PLAINTEXT: Final = 0
 
 
 class Peers:
-    """The brokers that the metadata names, each on the listener that is meant for brokers."""
+    """The brokers in the metadata, by their addresses on the listeners for brokers."""
 
     def __init__(self, config: Config, metadata: MetadataCache) -> None:
         self._metadata = metadata
@@ -24,17 +24,17 @@ class Peers:
         )
 
     def address(self, broker_id: int) -> Address:
-        """Where a live broker is reached, by its followers for example.  Raises: PeerFailed."""
+        """A live broker's address on the inter-broker listener.  Raises: PeerFailed."""
         return self._address(broker_id, self._listeners.inter_broker)
 
     def controller_address(self, broker_id: int) -> Address:
-        """Where a live broker is reached as the controller.  Raises: PeerFailed."""
+        """A live broker's address as the controller.  Raises: PeerFailed."""
         return self._address(broker_id, self._listeners.of_controller)
 
     def open(
         self, address: Address, *, client_id: str, timeout_ms: int, negotiates: bool = False
     ) -> Peer:
-        """A peer that the caller closes; the rest is as for `Peer`."""
+        """Create a `Peer`, which the caller closes."""
         return Peer(
             address.host,
             address.port,

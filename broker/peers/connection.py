@@ -1,8 +1,7 @@
-"""The socket's side of a `Peer`: one question goes out, one frame comes back.
+"""The socket side of a `Peer`: it sends one frame and receives one frame.
 
-What arrives is received straight into the buffer that the answer is decoded from. The buffer grows
-with what has arrived, never ahead of it by more than it holds already, and is used again for the
-next answer.
+Bytes are received directly into the buffer from which the answer is decoded. When full, the buffer
+at most doubles, whatever size the frame announces. It is reused for the next answer.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from ..net.sockets import reset_on_close
 
 BUFFER_BYTES_MIN: Final = 1 << 16
 BUFFER_BYTES_KEPT: Final = 1 << 20
-"""A larger buffer is given up once an answer is much smaller."""
+"""A larger buffer is dropped after an answer that is much smaller."""
 READ_BYTES_MAX: Final = 1 << 20  # per wake-up, so that other connections get their turn
 
 
@@ -27,18 +26,18 @@ LATE: Final = "did not answer in time"
 
 
 class PeerFailed(Exception):
-    """The broker can't be reached, hung up, took too long, or answered what nobody understands."""
+    """The broker is unreachable, disconnected, took too long, or sent an invalid answer."""
 
 
 def reason_of(error: Exception) -> str:
-    """What went wrong with a socket, in the system's words: asyncio's own name the address too."""
+    """The system's description of a socket error; asyncio's would repeat the address."""
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return str(error) or "it took too long"
 
 
 class PeerConnection(asyncio.BufferedProtocol):
-    """One connection, from `connection_made` until it fails; it is not opened again."""
+    """One connection, from `connection_made` until it fails; it is never reopened."""
 
     def __init__(self, response_bytes_max: int, on_end: Callable[[], None]) -> None:
         """`on_end` is called once, when the connection is over."""
@@ -49,18 +48,18 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._stray = bytearray(1)
         self._received_bytes = 0
         self._end = 0
-        """Where the answer under way ends in the buffer; 0 while its size is not known."""
+        """The end of the current answer in the buffer; 0 while its size is unknown."""
         self._waiting: asyncio.Future[memoryview] | None = None
         self._deadline_s = 0.0
         self._watch: asyncio.TimerHandle | None = None
-        """Looks whether the deadline has passed; one timer for all questions."""
+        """Checks whether the deadline has passed; one timer for all requests."""
         self.failure = ""
         """Why the connection is over."""
 
     async def exchange(self, request: Writer, timeout_s: float) -> memoryview:
-        """Send a frame, return the one that comes back; it is valid until the next call.
+        """Send a frame and return the answer's frame, which is valid until the next call.
 
-        Cancelling ends the connection, as the answer could be taken for that to another question.
+        Cancellation ends the connection, as the late answer could be taken for the next request's.
         Raises: PeerFailed.
         """
         if self.failure or self._transport is None:
@@ -79,16 +78,16 @@ class PeerConnection(asyncio.BufferedProtocol):
             return await waiting
         except BaseException as error:
             if waiting.done() and not waiting.cancelled():
-                waiting.exception()  # we were cancelled when it was there already
+                waiting.exception()  # this task was cancelled after the result was set
             self.fail(str(error) or "cancelled")
             raise
         finally:
             self._waiting = None
 
     def fail(self, reason: str) -> None:
-        """Hang up; waiting callers get PeerFailed, and their requests are not delivered any more.
+        """Disconnect; the waiting caller gets PeerFailed, and its request is no longer delivered.
 
-        May be repeated.
+        Idempotent.
         """
         if self.failure:
             return
@@ -101,15 +100,15 @@ class PeerConnection(asyncio.BufferedProtocol):
             self._transport.abort()
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(PeerFailed(reason))
-        # The transport refers to itself, so that all this may stay until the collector comes.
+        # The transport is part of a reference cycle: free the buffer before the garbage collector.
         self._buffer = memoryview(b"")
         self._on_end()
 
     def _drop_question(self, transport: asyncio.Transport) -> None:
-        """A request that has failed must not arrive after what is asked later, elsewhere."""
+        """Keep a failed request from arriving after later requests on other connections."""
         sock = transport.get_extra_info("socket")
         if sock is not None:  # a simulator has none
-            with contextlib.suppress(OSError):  # it is closed already
+            with contextlib.suppress(OSError):  # already closed
                 reset_on_close(sock)
 
     def _look_at(self, moment_s: float) -> None:
@@ -121,7 +120,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._watch = None
         if self._waiting is None:
             return
-        if asyncio.get_running_loop().time() < self._deadline_s:  # of an earlier question
+        if asyncio.get_running_loop().time() < self._deadline_s:  # for an earlier request
             self._look_at(self._deadline_s)
         else:
             self.fail(LATE)
@@ -140,7 +139,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self.fail("hung up" if error is None else reason_of(error))
 
     def get_buffer(self, sizehint: int) -> memoryview | bytearray:
-        """Where the next bytes go."""
+        """The part of the buffer for the next bytes."""
         if not self._is_expecting():
             return self._stray
         if self._received_bytes == len(self._buffer):
@@ -151,7 +150,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         return self._buffer[self._received_bytes : min(end, self._received_bytes + READ_BYTES_MAX)]
 
     def buffer_updated(self, size_bytes: int) -> None:
-        """So many bytes are there."""
+        """Process received bytes; with the last byte of the frame, set the result."""
         if not self._is_expecting():
             self.fail("sent what was not asked for")
             return

@@ -1,4 +1,4 @@
-"""Requests of this broker to the controller, wherever that is: AlterPartition and its like."""
+"""Requests from this broker to the controller, such as AlterPartition."""
 
 import asyncio
 import logging
@@ -16,17 +16,17 @@ from .trouble import Trouble
 logger = logging.getLogger(__name__)
 
 UNKNOWN_PAUSE_S: Final = 0.1
-"""Between looks for a controller, while the metadata names none."""
+"""The pause between attempts while the metadata names no controller."""
 RETRY_PAUSE_S: Final = 0.05
 NO_CONTROLLER: Final = -1
 
 
 class ControllerClient:
-    """Finds the controller in the metadata, and asks again when it has moved.
+    """Finds the controller in the metadata, and retries when it has moved.
 
-    With the controller in this process the request goes to its handler by direct call. All share
-    one connection, on which versions are negotiated, as Kafka does: an answer may be of a lower
-    version than asked for.
+    If this broker is the controller, its handler is called directly. Otherwise all requests share
+    one connection, on which versions are negotiated, as in Kafka: an answer may have a lower
+    version than requested.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class ControllerClient:
         ask_self: AskSelf,
         timeout_ms: int,
     ) -> None:
-        """`timeout_ms`: request.timeout.ms, of one try."""
+        """`timeout_ms`: request.timeout.ms, for one attempt."""
         self._peers = peers
         self._metadata = metadata
         self._broker_id = broker_id
@@ -49,10 +49,10 @@ class ControllerClient:
         self._trouble = Trouble()
 
     async def ask(self, request: Message, version: int) -> Message:
-        """Ask until there is an answer of a controller; NOT_CONTROLLER is not one.
+        """Retry until a controller answers; NOT_CONTROLLER does not count as an answer.
 
-        What an earlier try has done at a controller that could not answer is unknown.
-        Raises: PeerFailed if it is closed.
+        An attempt that failed may still have taken effect at a controller.
+        Raises: PeerFailed if this client is closed.
         """
         while True:
             try:
@@ -70,9 +70,9 @@ class ControllerClient:
             await self._pause(UNKNOWN_PAUSE_S if unknown else RETRY_PAUSE_S)
 
     async def ask_once(self, request: Message, version: int) -> Message:
-        """Ask whom the metadata names as the controller just now.
+        """Ask the controller that the metadata names now.
 
-        Raises: PeerFailed, also if nobody is named.
+        Raises: PeerFailed, also if it names none.
         """
         if self._closed.is_set():
             raise PeerFailed("closed")
@@ -83,12 +83,12 @@ class ControllerClient:
         return await self._peer_of(controller_id).ask(request, version)
 
     def close(self) -> None:
-        """Ask no more; who waits gets PeerFailed."""
+        """Stop asking; waiting callers get PeerFailed."""
         self._closed.set()
         self._hang_up()
 
     def _peer_of(self, controller_id: int) -> Peer:
-        """Raises: PeerFailed."""
+        """The peer for the controller, a new one if its address changed.  Raises: PeerFailed."""
         if controller_id == NO_CONTROLLER:
             raise PeerFailed("no controller is known")
         address = self._peers.controller_address(controller_id)

@@ -1,4 +1,4 @@
-"""Versions that are asked for: what another broker serves, where it may be of another version."""
+"""Version negotiation with a broker that may run another release."""
 
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -10,16 +10,16 @@ from odradek.protocol.schema import Message, Versions
 from .connection import PeerFailed
 
 VERSION = 4
-"""Of ApiVersions, as Kafka 3.9's brokers ask."""
+"""The version of ApiVersions that Kafka 3.9's brokers send."""
 
 
 class Negotiated(NamedTuple):
-    """What the other side serves, by API key."""
+    """The versions that the other broker serves, by API key."""
 
     ranges: dict[int, Versions]
 
     def version_for(self, request: Message, wanted: int) -> int:
-        """`wanted`, or the highest that the other side has.  Raises: PeerFailed."""
+        """`wanted`, or the highest version below it that the other serves.  Raises: PeerFailed."""
         served = self.ranges.get(request.API_KEY, Versions.parse("none"))
         version = min(wanted, served.last)
         if version not in served or version not in request.VERSIONS:
@@ -29,7 +29,7 @@ class Negotiated(NamedTuple):
 
 
 async def negotiate(ask: Callable[[Message, int], Awaitable[Message]]) -> Negotiated:
-    """Ask for the versions.  Raises: PeerFailed."""
+    """Ask the other broker for its versions.  Raises: PeerFailed."""
     request = ApiVersionsRequest(
         client_software_name="odradek", client_software_version=__version__
     )

@@ -1,4 +1,4 @@
-"""Requests of this broker to itself: no connection, the handler is called."""
+"""Requests from this broker to itself, by direct calls of the handlers."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from ..node import Node
 
 AskSelf = Callable[[Message, int], Awaitable[Message]]
-"""Has the handler of this broker answer a request of this version."""
+"""Has this broker's handler answer a request in the given version."""
 
 
 class OwnProcess:
-    """The client, as handlers see it, when a broker asks itself."""
+    """The client that handlers see when a broker sends itself a request."""
 
     host = "127.0.0.1"
     principal = ANONYMOUS
@@ -25,11 +25,11 @@ class OwnProcess:
         self.listener_name = listener_name
 
     def note_software(self, software: str) -> None:
-        """Nobody needs to be told."""
+        """Do nothing: the software is this broker's own."""
 
 
 async def ask_self(node: "Node", request: Message, version: int) -> Message:
-    """What the handler of this broker answers."""
+    """Call this broker's handler and return its answer."""
     client = OwnProcess(node.config.broker_listeners.of_controller)
     call = Call(version, str(node.broker_id), client)
     answer: Any = APIS[request.API_KEY].handle(request, call, node)

@@ -1,4 +1,4 @@
-"""One connection to another broker, over which requests are asked one after the other."""
+"""A connection to another broker, which sends one request at a time and reconnects."""
 
 import asyncio
 import itertools
@@ -20,23 +20,23 @@ RESPONSE_BYTES_MAX: Final = 128 << 20
 
 
 class Setup(NamedTuple):
-    """How connections are opened; all in milliseconds.
+    """The timing of connection attempts, in milliseconds.
 
-    `timeout_ms` doubles with every failed try in a row, up to `timeout_max_ms`.
+    `timeout_ms` doubles with each consecutive failed attempt, up to `timeout_max_ms`.
     """
 
     timeout_ms: int = 10_000
     timeout_max_ms: int = 30_000
     backoff_ms: int = 50
-    """Between the beginnings of two tries."""
+    """The minimum time between the starts of two attempts."""
 
 
 class Peer:
-    """A connection that is opened when it is needed, and again after a failure.
+    """A connection that is opened when it is needed, and reopened after a failure.
 
-    One request is under way at a time; others wait their turn. A request that fails is not
-    repeated: whoever asks knows whether it may be. What is done to a request whose `ask` was
-    cancelled or has failed is unknown.
+    One request is in flight at a time; others wait their turn. A failed request is not retried:
+    only the caller knows whether that is safe. If `ask` was cancelled or has failed, the request
+    may or may not have taken effect.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class Peer:
         negotiates: bool = False,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
     ) -> None:
-        """`timeout_ms` is for one request, connecting included.
+        """`timeout_ms` is for one request, including connecting.
 
-        No ApiVersions is sent unless it `negotiates`: the versions are known (`versions`).
+        ApiVersions is sent only if it `negotiates`; otherwise the versions are known (`versions`).
         """
         self.host = host
         self.port = port
@@ -76,9 +76,10 @@ class Peer:
         return f"{host}:{self.port}"
 
     async def ask(self, request: Message, version: int) -> Message:
-        """The response; its RECORDS are views that the next `ask` ends.  Raises: PeerFailed.
+        """Send a request and return the response.  Raises: PeerFailed.
 
-        A peer that negotiates may ask in a lower version; the response is then one of that.
+        Its RECORDS are views, which the next `ask` releases. A peer that negotiates may use a lower
+        version, which the response then has too.
         """
         close_count = self._close_count
         async with self._turn:
@@ -103,12 +104,12 @@ class Peer:
             return self._last_answer
 
     def close(self) -> None:
-        """Hang up; who waits gets PeerFailed. May be repeated; `ask` connects anew."""
+        """Disconnect; waiting callers get PeerFailed.  Idempotent; `ask` reconnects."""
         self._close_count += 1
         if self._connection is not None:
             self._connection.fail("closed")
         if self._deadline is not None and not self._deadline.expired():
-            self._deadline.reschedule(0)  # nothing else ends who is still connecting
+            self._deadline.reschedule(0)  # ends an attempt to connect
 
     async def _ask(self, request: Message, version: int) -> Message:
         connection = self._connection
@@ -121,8 +122,8 @@ class Peer:
         return await self._exchange(connection, request, version)
 
     async def _negotiate(self, connection: PeerConnection) -> None:
-        """Raises: PeerFailed."""
-        from .negotiation import negotiate  # not needed to start
+        """Ask for the versions on a new connection.  Raises: PeerFailed."""
+        from .negotiation import negotiate  # not needed at startup
 
         async def ask(request: Message, version: int) -> Message:
             return await self._exchange(connection, request, version)
@@ -134,7 +135,7 @@ class Peer:
             raise
 
     async def _connect(self) -> PeerConnection:
-        """Raises: PeerFailed."""
+        """Connect, no sooner than the backoff allows.  Raises: PeerFailed."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(self._next_try_s - loop.time())
         setup = self._setup
@@ -146,7 +147,7 @@ class Peer:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await loop.create_connection(lambda: made, self.host, self.port)
-        except (OSError, ValueError, OverflowError) as error:  # TimeoutError; no address at all
+        except (OSError, ValueError, OverflowError) as error:  # or timeout, bad address
             made.fail("not reached")
             raise PeerFailed(f"can't be reached: {reason_of(error)}") from error
         except BaseException:
@@ -163,7 +164,7 @@ class Peer:
     async def _exchange(
         self, connection: PeerConnection, request: Message, version: int
     ) -> Message:
-        """Raises: PeerFailed."""
+        """Send one request and decode its answer.  Raises: PeerFailed."""
         correlation_id = next(self._correlation_ids) & 0x7FFFFFFF
         frame = await connection.exchange(
             encode_request(request, version, correlation_id, self._client_id), self._timeout_s
@@ -178,7 +179,7 @@ class Peer:
 def _read_answer(
     frame: memoryview, kind: type[Message], version: int, correlation_id: int
 ) -> Message:
-    """Raises: MalformedMessage."""
+    """Decode an answer.  Raises: MalformedMessage."""
     flexible = version in kind.FLEXIBLE and kind.API_KEY != API_VERSIONS_KEY
     answered, position = read_response_header(frame, flexible=flexible)
     if answered != correlation_id:
@@ -191,7 +192,7 @@ def _read_answer(
 
 @cache
 def response_class(request: type[Message]) -> type[Message]:
-    """The class of the answers to a class of requests: they are declared side by side."""
+    """The response class for a request class; both are declared in the same module."""
     name = request.__name__.removesuffix("Request")
     found: type[Message] = getattr(sys.modules[request.__module__], f"{name}Response")
     return found

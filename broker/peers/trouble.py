@@ -1,4 +1,4 @@
-"""When a peer can't be asked: what is said of it, and how often."""
+"""Limits how often trouble with a peer is logged."""
 
 from typing import Final
 
@@ -6,23 +6,23 @@ REMIND_MS: Final = 30_000
 
 
 class Trouble:
-    """A line when trouble begins, when it is over, and now and then in between.
+    """Decides when to log: when trouble begins, every REMIND_MS while it lasts, and when it ends.
 
-    A broker that dies is reported in several ways one after the other (connections reset, then
-    refused, then nobody there): that is one event.
+    A broker that dies causes several different errors in succession (connection reset, then
+    refused, then unreachable): they count as one event.
     """
 
     def __init__(self) -> None:
         self._said_at_ms: int | None = None
 
     def begins(self, now_ms: int) -> bool:
-        """It goes wrong; whether that is to be said (again)."""
+        """Note a failure; return whether to log it (again)."""
         if self._said_at_ms is not None and now_ms < self._said_at_ms + REMIND_MS:
             return False
         self._said_at_ms = now_ms
         return True
 
     def ends(self) -> bool:
-        """All is well; whether that is to be said."""
+        """Note a success; return whether to log the end of trouble."""
         was_said, self._said_at_ms = self._said_at_ms is not None, None
         return was_said

@@ -1,30 +1,30 @@
-"""The versions in which brokers ask each other: one table by `inter.broker.protocol.version`.
+"""The versions of inter-broker requests, one table by `inter.broker.protocol.version`.
 
-As with Kafka none of them but AlterPartition and AllocateProducerIds is negotiated: the others are
-sent as the table says, as the first request on a fresh connection. All brokers of a cluster
+As in Kafka, only AlterPartition and AllocateProducerIds are negotiated. Other requests are sent in
+the table's version, even as the first request on a new connection. All brokers of a cluster
 therefore need the same setting.
 
-Source: the versions that Kafka 3.9's MetadataVersion gives; requests recorded between its brokers.
+Source: Kafka 3.9's MetadataVersion, and requests recorded between its brokers.
 """
 
 from typing import Final, NamedTuple
 
 
 class InterBrokerVersions(NamedTuple):
-    """One version for each kind of request."""
+    """One version for each type of request."""
 
     leader_and_isr: int
     update_metadata: int
     stop_replica: int
     fetch: int
     fetch_by_name: int
-    """If any topic in it has no id."""
+    """For a Fetch with any topic that has no id."""
     list_offsets: int
     controlled_shutdown: int
     alter_partition: int
     """Negotiated: at most this."""
     alter_partition_by_name: int
-    """If any topic in it has no id.  Negotiated: at most this."""
+    """For a request with any topic that has no id.  Negotiated: at most this."""
     allocate_producer_ids: int
     """Negotiated."""
 
