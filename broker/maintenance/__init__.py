@@ -1,4 +1,4 @@
-"""What a broker does to its logs in the background, one file for each concern."""
+"""Background maintenance of a broker's logs, one module for each task."""
 
 from collections.abc import Coroutine
 
@@ -17,14 +17,14 @@ from .unmade import Unmade
 def write_checkpoints(
     replicas: Replicas, config: Config, runtime: Runtime
 ) -> Coroutine[object, object, None]:
-    """What to run for ever from the start on: replicas that are made may wait for a checkpoint."""
+    """The loop to run from startup on, because creating replicas may wait for a checkpoint."""
     return Checkpointer(replicas, config, runtime).run()
 
 
 def loops(
     replicas: Replicas, config: Config, runtime: Runtime
 ) -> dict[str, Coroutine[object, object, None]]:
-    """What else to run for ever, by name, once replicas are served."""
+    """The other loops to run, by name, once replicas are served."""
     scrubber = Scrubber(replicas, config, runtime)
     return {
         "flush logs": Flusher(replicas, config, runtime).run(),

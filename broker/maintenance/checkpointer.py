@@ -1,7 +1,7 @@
-"""Checkpoints: high watermarks, recovery points and log starts are written down.
+"""Writes checkpoints: the high watermarks, recovery points and log starts of all logs.
 
-Regularly, and at once when somebody waits for it (`Replicas.checkpoint`). Only one plan of a
-directory runs at a time.
+They are written regularly, and at once when a caller waits for it (`Replicas.checkpoint`). Only one
+checkpoint of a directory is written at a time.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ class Checkpointer:
             config.replica_high_watermark_checkpoint_interval_ms,
         )
         self._written: dict[DataDir, _Content] = {}
-        """What is known to stand in the files."""
+        """The known contents of the files."""
 
     async def run(self) -> None:
-        """Write checkpoints for ever."""
+        """Write checkpoints, forever."""
         must = self._replicas.must_checkpoint
         while True:
             try:
@@ -47,11 +47,11 @@ class Checkpointer:
             waiters, self._replicas.checkpoint_waiters = self._replicas.checkpoint_waiters, []
             failures = await self._checkpoint()
             for waiter in waiters:
-                if not waiter.done():  # else it has hung up
+                if not waiter.done():  # otherwise the caller was cancelled
                     waiter.set_result(failures)
 
     async def _checkpoint(self) -> dict[DataDir, LogDirFailed]:
-        """Write down what has changed; return where that could not be done, and why."""
+        """Write the checkpoints that have changed; return the directories that failed, and why."""
         log_dirs = self._replicas.log_dirs
         if self._replicas.is_offline:
             error = LogDirFailed("the log directory is offline", log_dirs.first.path)
@@ -77,7 +77,7 @@ class Checkpointer:
         if content == self._written.pop(data_dir, None):
             self._written[data_dir] = content
             return None
-        plan = data_dir.checkpoint_plan()  # if it fails, some of the files may be written
+        plan = data_dir.checkpoint_plan()  # after a failure, some files may be written
         try:
             await to_the_end(self._offload(plan.run))
             data_dir.checkpointed(plan)

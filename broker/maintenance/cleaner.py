@@ -1,9 +1,9 @@
-"""Compaction: the filthiest log first, in a process of its own, and the result is taken over here.
+"""Compaction, the filthiest log first: a separate process does it; this one swaps in the result.
 
-A round looks at all logs whose cleanup.policy has `compact` and starts as many compactions as
-log.cleaner.threads allows, never two of one log. The memory for keys, the buffers and the bytes
-each second are shared out evenly among them. When one has ended the next round begins; when there
-is nothing to do, after log.cleaner.backoff.ms.  Source: LogCleaner of Kafka 3.9.
+Each round checks all logs whose cleanup.policy includes `compact`, and starts as many compactions
+as log.cleaner.threads allows, but only one per log. They share evenly the memory for keys, the
+buffers and the bytes per second. The next round begins when a compaction ends, or after
+log.cleaner.backoff.ms.  Source: LogCleaner of Kafka 3.9.
 
 The job's output is discarded if the log was truncated or deleted meanwhile. A log that the job
 can't read is not compacted again until the broker restarts, as in Kafka.
@@ -32,7 +32,7 @@ from ..tasks import to_the_end
 
 logger = logging.getLogger(__name__)
 
-SEGMENTS_A_TURN: Final = 1000  # looked at before others get their turn
+SEGMENTS_A_TURN: Final = 1000  # checked before other tasks get their turn
 PAUSE_MS_MIN: Final = 100
 FULL_DISK_PAUSE_MS: Final = 500
 FULL_DISK_TRIES: Final = 20
@@ -42,7 +42,7 @@ Check = Callable[[int], None]
 
 
 class _Outdated(Exception):
-    """The log is not what it was when its compaction began."""
+    """The log has changed since its compaction began."""
 
 
 class Cleaner:
@@ -59,7 +59,7 @@ class Cleaner:
         self._ended = asyncio.Event()
 
     async def run(self) -> None:
-        """Look after all logs for ever."""
+        """Compact logs, forever."""
         async with asyncio.TaskGroup() as cleanings:
             while True:
                 self._ended.clear()
@@ -95,10 +95,10 @@ class Cleaner:
                 turn = 0
                 await asyncio.sleep(0)
         found = filthiest(candidates)
-        return None if found is None else self._candidate(found.log)  # as it is now
+        return None if found is None else self._candidate(found.log)  # its current state
 
     def _candidate(self, log: Log) -> Cleanable | None:
-        """What is to be compacted of a log now."""
+        """The part of a log that can be compacted now."""
         if (
             not log.config.compacts
             or len(log.segments) == 1
@@ -151,7 +151,7 @@ class Cleaner:
                 self._failed(log, error)
 
     def _failed(self, log: Log, error: StorageError) -> None:
-        if isinstance(error, LogDirFailed):  # not the log's fault, and a disk may only be full
+        if isinstance(error, LogDirFailed):  # not the log's fault; the disk may just be full
             self._replicas.note_failure(error)
             self._retry_later(log)
             return
@@ -163,7 +163,7 @@ class Cleaner:
         self._retry_at_ms[log] = self._runtime.clock.now_ms() + pause_ms
 
     async def _compact(self, found: Cleanable, check: Check) -> None:
-        """Raises: _Outdated, StorageError."""
+        """Run a compaction and swap in its result.  Raises: _Outdated, StorageError, JobFailed."""
         log, runtime = found.log, self._runtime
         await to_the_end(runtime.offload(remove_cleaned, log.files, log.directory))
         check(0)
@@ -184,17 +184,17 @@ class Cleaner:
     async def _make_recovered(self, log: Log, offset: int) -> None:
         """Make sure that the recovery point on disk is at least `offset`.
 
-        A start scans the records above it, and would treat records removed by compaction as lost if
-        the topic is not compacted any more by then.  Raises: LogDirFailed.
+        A start scans the records above it. It would treat records removed by compaction as lost if
+        the topic is no longer compacted by then.  Raises: LogDirFailed.
         """
         replicas = self._replicas
         if log.recovery_point < offset:
             await replicas.flushes.flush(replicas.partitions[log.topic, log.partition])
-        with contextlib.suppress(DiskFull):  # it is a compaction that makes room
+        with contextlib.suppress(DiskFull):  # compaction itself frees space
             await replicas.checkpoint(replicas.log_dirs.of(log.directory))
 
     async def _run_job(self, log: Log, running: Coroutine[object, object, Result]) -> Result:
-        """Raises: _Outdated (the log was given up), StorageError, JobFailed."""
+        """Run a job.  Raises: _Outdated (the log was given up), StorageError, JobFailed."""
         job = self._jobs[log] = asyncio.ensure_future(running)
         try:
             return await job
@@ -207,9 +207,9 @@ class Cleaner:
             del self._jobs[log]
 
     async def _take_over(self, log: Log, result: Result, check: Check) -> None:
-        """Put the new segments in the place of the old ones, one after the other.
+        """Replace the old segments by the new ones, one at a time.
 
-        The dirty part counts as clean only once all are in place: a record must not outlive the
+        The dirty part counts as clean only once all are replaced: a record must not outlive the
         tombstone that deletes it.  Raises: _Outdated, LogDirFailed.
         """
         for segment in result["segments"]:
@@ -231,7 +231,7 @@ class Cleaner:
             self._replicas.deletions.add(unlink, log.config.file_delete_delay_ms)
 
     async def _insist(self, step: Callable[[], None], path: str, *, offload: bool = True) -> None:
-        """Do a step of a swap, which can't be left half done, also when the disk is full.
+        """Do a step of a swap, which must be completed; retry it while the disk is full.
 
         Raises: LogDirFailed.
         """
@@ -249,7 +249,7 @@ class Cleaner:
 
 
 def job_arguments(found: Cleanable, config: Config, wall_ms: int) -> dict[str, Any]:
-    """What the job is told; each of the threads gets its share of what they have together."""
+    """The arguments of a job; each thread gets an equal share of the limits."""
     log, threads = found.log, max(1, config.log_cleaner_threads)
     topic = log.config
     bytes_per_second = config.log_cleaner_io_max_bytes_per_second

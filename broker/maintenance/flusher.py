@@ -1,9 +1,9 @@
-"""Flushes in the background: when enough was appended, or enough time has passed.
+"""Flushes logs in the background, after enough bytes or enough time.
 
-The recovery point then moves and is written down, which bounds what is scanned after an unclean
-stop. Kafka's flush.ms counts from the last flush, our own odradek.flush.ms from the first record
-that is not durable. Nobody waits for these flushes; those that answers wait for are begun by
-`Partition.append`, and only tried again here if they were not possible.
+A flush advances the recovery point, and a checkpoint stores it, which bounds the recovery after an
+unclean shutdown. Kafka's flush.ms counts from the last flush, Odradek's odradek.flush.ms from the
+first record that is not durable. No answer waits for these flushes. `Partition.append` starts the
+flushes that answers wait for; they are only retried here if they were not possible.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from ..partitions.replicas import Replicas
 from ..runtime import Runtime
 
 CHECK_MS: Final = 250
-CHECKED_PER_MS: Final = 10  # partitions; with more of them looks are rarer, so that idling is cheap
-FLUSHES_AT_ONCE_MAX: Final = 2  # of the threads, the others are for flushes that answers wait for
+CHECKED_PER_MS: Final = 10  # partitions; with more of them checks are rarer, so idling is cheap
+FLUSHES_AT_ONCE_MAX: Final = 2  # the other threads are for flushes that answers wait for
 
 
 class Flusher:
@@ -33,7 +33,7 @@ class Flusher:
         self._looked_ms = 0
 
     async def run(self) -> None:
-        """Look after all logs for ever."""
+        """Flush logs, forever."""
         flush, must_checkpoint = self._replicas.flushes.flush, self._replicas.must_checkpoint
         while True:
             await asyncio.sleep(min(self._check_ms(), self._look_ms()) / 1000)
@@ -48,16 +48,16 @@ class Flusher:
         return max(CHECK_MS, len(self._replicas.partitions) // CHECKED_PER_MS)
 
     def _look_ms(self) -> int:
-        """How often to look whether flush.ms is over.
+        """The interval between checks of flush.ms.
 
-        Kafka never looks if log.flush.scheduler.interval.ms is not set, and flush.ms of a topic is
-        without effect.
+        Kafka never checks if log.flush.scheduler.interval.ms is not set, so a topic's flush.ms has
+        no effect there.
         """
         interval_ms: int = self._config.log_flush_scheduler_interval_ms
         return self._check_ms() if interval_ms == INT64_MAX else max(1, interval_ms)
 
     def _due(self) -> list[Partition]:
-        """What to flush now."""
+        """The partitions to flush now."""
         now_ms = self._clock.now_ms()
         flush_bytes, flush_ms = self._config.odradek_flush_bytes, self._config.odradek_flush_ms
         looks = now_ms - self._looked_ms >= self._look_ms()
@@ -67,7 +67,7 @@ class Flusher:
         for partition in self._replicas.partitions.values():
             log = partition.log
             unflushed_bytes = log.flushing.unflushed_bytes
-            # Most of very many partitions are idle: no call for those.
+            # With very many partitions most are idle: avoid calls for those.
             if not unflushed_bytes and not (partition.flush_due and partition.awaits_flush):
                 continue
             since_ms = self._dirty_since_ms.get(log, now_ms)

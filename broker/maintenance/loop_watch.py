@@ -1,7 +1,7 @@
-"""Notices when the event loop is held up: nobody is served meanwhile, and no heartbeat goes out.
+"""Detects stalls of the event loop, during which no client is served and no heartbeat is sent.
 
-A timer that comes too late tells of a stall that was under way when it was due; the shorter the
-interval, the fewer are missed.
+A timer that fires late shows that the loop was stalled when it was due. With a shorter interval
+fewer stalls are missed.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ STALL_MS: Final = 50
 
 
 async def watch_loop(config: Config, runtime: Runtime, counters: Counters) -> None:
-    """Log every stall that is seen, for ever; or nothing if the interval is 0.
+    """Log every stall that is detected, forever; return at once if the interval is 0.
 
-    During a stall, the loop ran for `cpu_ms`, and the machine ran other work for `queued_ms`. The
-    latter alone does not count as a stall. For the rest the loop waited: for the disk, or for
+    During a stall the loop ran for `cpu_ms`, and the machine ran other work for `queued_ms`, which
+    does not count as a stall by itself. The rest of the time the loop waited for the disk or for
     another thread of the broker.
     """
     interval_ms = config.odradek_loop_stall_check_ms

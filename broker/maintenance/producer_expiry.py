@@ -1,4 +1,4 @@
-"""Idempotent producers that have been silent for too long are forgotten."""
+"""Removes the state of idempotent producers that have been silent for too long."""
 
 import asyncio
 from typing import Final
@@ -11,7 +11,7 @@ CHECK_MS: Final = 600_000
 
 
 class ProducerExpiry:
-    """Forgets producers on one broker."""
+    """Expires producers on one broker."""
 
     def __init__(self, replicas: Replicas, config: Config, runtime: Runtime) -> None:
         self._replicas = replicas
@@ -19,13 +19,13 @@ class ProducerExpiry:
         self._clock = runtime.clock
 
     async def run(self) -> None:
-        """Look at all logs for ever."""
+        """Expire producers in all logs, forever."""
         while True:
             await asyncio.sleep(CHECK_MS / 1000)
             self.expire()
 
     def expire(self) -> int:
-        """Forget the producers that have been silent for too long; return how many."""
+        """Remove the producers that have been silent for too long; return how many."""
         wall_ms = self._clock.wall_ms()
         return sum(
             partition.log.producers.expire(

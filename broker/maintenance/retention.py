@@ -1,9 +1,9 @@
-"""Retention: segments that are too old, too many, or below the log start are deleted.
+"""Retention: deletes segments that are too old, exceed the size limit, or are below the log start.
 
-All replicas are looked at in turn; what a look finds is made safe together: one checkpoint for all
-log starts that have moved, then the files are renamed, then (`Deletions`) unlinked. A disk that is
-too full for the checkpoint must not prevent making room: then, as in Apache Kafka, a crash may
-bring back segments that were about to be deleted.
+Each round checks all replicas and then makes their new log starts durable in one checkpoint. After
+that it renames the files, and `Deletions` unlinks them. A disk that is too full for the checkpoint
+must not prevent freeing space: in that case, as in Apache Kafka, a crash may bring back segments
+that were about to be deleted.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ from ..tasks import to_the_end
 
 logger = logging.getLogger(__name__)
 
-FIRST_CHECK_MS: Final = 30_000  # after the start, as log.initial.task.delay.ms of Kafka
-LOOKED_AT_ONCE: Final = 50  # partitions between two turns of the loop
+FIRST_CHECK_MS: Final = 30_000  # after startup, as Kafka's log.initial.task.delay.ms
+LOOKED_AT_ONCE: Final = 50  # partitions per turn of the loop
 
 
 class Retention:
@@ -43,7 +43,7 @@ class Retention:
         self._offload = runtime.offload
 
     async def run(self) -> None:
-        """Look after all replicas for ever."""
+        """Check all replicas, forever."""
         await asyncio.sleep(
             min(FIRST_CHECK_MS, self._config.log_retention_check_interval_ms) / 1000
         )
@@ -52,7 +52,7 @@ class Retention:
             await asyncio.sleep(self._config.log_retention_check_interval_ms / 1000)
 
     async def check(self) -> None:
-        """Look at all replicas once."""
+        """Check all replicas once."""
         found = await self._expire()
         ready = [(one, offset) for one, offset in found if await self._may_start(one, offset)]
         if not ready:
@@ -64,12 +64,12 @@ class Retention:
                 "log starts are not durable, segments are deleted all the same: %s", error
             )
         except LogDirFailed:
-            return  # the directory is offline by now
+            return  # the directory is offline now
         for partition, offset in ready:
             await self._remove(partition, offset)
 
     async def _expire(self) -> list[tuple[Partition, int]]:
-        """Move log starts; the partitions with segments to delete, and before which offset."""
+        """Raise log starts; return where segments can be deleted, and up to which offset."""
         found = []
         for number, partition in enumerate(list(self._replicas.partitions.values())):
             if number % LOOKED_AT_ONCE == 0:
@@ -84,11 +84,11 @@ class Retention:
                 continue
             if offset is not None:
                 found.append((partition, offset))
-                await asyncio.sleep(0)  # a segment may have been rolled
+                await asyncio.sleep(0)  # it may have rolled a segment, which takes time
         return found
 
     async def _may_start(self, partition: Partition, offset: int) -> bool:
-        """Make safe what a start from `offset` relies on; False: not now."""
+        """Make durable what a log start at `offset` relies on; False: not possible now."""
         log = partition.log
         uses = self._replicas.uses
         if not self._is_served(partition) or not uses.may(Act.RAISE_START, log):

@@ -1,6 +1,6 @@
-"""What is remembered of scrubbing: how far each partition is, and what was found damaged.
+"""The stored state of scrubbing: the progress of each partition, and the damage found.
 
-The state is a file at the top of each data directory; an unreadable file counts as missing.
+The state is in a file at the top of each data directory; an unreadable file counts as missing.
 """
 
 import json
@@ -10,14 +10,14 @@ from typing import Any, Final
 from odradek.storage.log.checkpoint import TopicPartition
 from odradek.storage.log.damage import DamagedRange
 
-STATE_FILE: Final = ".odradek-scrub"  # at the top of a directory Kafka passes over such files
+STATE_FILE: Final = ".odradek-scrub"  # Kafka ignores such files there
 RUBBISH: Final = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 _VERSION: Final = 1
 
 
 @dataclass(slots=True)
 class Pass:
-    """How far one partition is: when its current pass began, and what comes next."""
+    """The progress of one partition: when its current pass began, and the next offset."""
 
     begun_ms: int
     next_offset: int = 0
@@ -26,17 +26,17 @@ class Pass:
 
 @dataclass(slots=True)
 class State:
-    """What is remembered of one data directory."""
+    """The state of one data directory."""
 
     passes: dict[TopicPartition, Pass] = field(default_factory=dict)
     damaged: dict[tuple[str, int, int], tuple[int, tuple[DamagedRange, ...]]] = field(
         default_factory=dict
     )
-    """By topic, partition and base offset: the segment's size and its damage."""
+    """By topic, partition and base offset: the segment's size and its damaged ranges."""
 
 
 def encode(state: State) -> bytes:
-    """What `decode` reads."""
+    """Encode the state as JSON."""
     return json.dumps(
         {
             "version": _VERSION,
@@ -50,7 +50,7 @@ def encode(state: State) -> bytes:
 
 
 def decode(data: bytes) -> State:
-    """Raises: any of `RUBBISH`."""
+    """Decode the state.  Raises: any of `RUBBISH`."""
     stored = json.loads(data)
     if stored["version"] != _VERSION:
         raise ValueError(f"version {stored['version']} is not {_VERSION}")
@@ -70,7 +70,10 @@ def decode(data: bytes) -> State:
 
 
 def _ranges(stored: list[list[Any]], base_offset: int, size_bytes: int) -> tuple[DamagedRange, ...]:
-    """Rising, and within the segment: what they hide is not served.  Raises: as `decode`."""
+    """Decode ranges; they must be ascending and within the segment, as they hide records.
+
+    Raises: as `decode`.
+    """
     ranges = tuple(
         DamagedRange(int(position), int(position_end), int(first), int(end), str(problem))
         for position, position_end, first, end, problem in stored

@@ -1,10 +1,10 @@
-"""Scrubbing: finished segments are read again now and then, and their checksums verified.
+"""Scrubbing: reads finished segments again periodically, and verifies their checksums.
 
-A disk may change what lies on it for years. Each partition is gone through once in
-`odradek.scrub.interval.ms`, by jobs of a minute or less that read no faster than
-`odradek.scrub.max.bytes.per.second`. A bad batch is logged and counted, and from then on answered
-CORRUPT_MESSAGE (a consumer may seek past it), as Apache Kafka's clients would find out themselves.
-How far it is and what is damaged is kept in a file of each data directory.
+A disk may corrupt data that is stored for years. Each partition is read once per
+`odradek.scrub.interval.ms`, no faster than `odradek.scrub.max.bytes.per.second`, by jobs of about
+JOB_S seconds (a large segment takes longer). A corrupt batch is logged and counted, and answered
+CORRUPT_MESSAGE from then on (a consumer may seek past it); Apache Kafka leaves that to its clients.
+Progress and damage are stored in a file in each data directory.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Scrubber:
         self._states: dict[DataDir, State] = {}
 
     async def run(self) -> None:
-        """Scrub for ever."""
+        """Restore the stored state, then scrub forever."""
         for data_dir in self._replicas.log_dirs.online:
             self.restore(data_dir)
         for log in self._replicas.log_dirs.all_logs():
@@ -69,13 +69,13 @@ class Scrubber:
                     pass
 
     async def run_reported(self) -> None:
-        """Verify what is reported, for ever."""
+        """Verify reported records, forever."""
         while True:
             log, offset = await self._replicas.damage_reports.next()
             await self.verify(log, offset)
 
     async def verify(self, log: Log, offset: int) -> None:
-        """Verify the segment that holds an offset, and the next: compaction leaves gaps."""
+        """Verify the segment with an offset, and the next, since compaction leaves gaps."""
         data_dir, generation = self._replicas.log_dirs.of(log.directory), log.generation
         due = [
             _Due(log, segment, log.segments.next_base_offset(segment) or log.log_end_offset)
@@ -84,7 +84,7 @@ class Scrubber:
         result = await self._ask_job(due, rate=None, with_epochs=True) if due else []
         is_same = data_dir is not None and data_dir.logs.get((log.topic, log.partition)) is log
         if data_dir is None or not is_same or log.generation != generation:
-            self._replicas.damage_reports.verified(log, offset, is_sound=False)  # it is gone
+            self._replicas.damage_reports.verified(log, offset, is_sound=False)  # it has changed
             return
         for found, said in zip(due, result, strict=False):
             self._take(self._state(data_dir), found, said)
@@ -94,13 +94,13 @@ class Scrubber:
             await self._save(data_dir)
 
     async def scrub_some(self, data_dir: DataDir) -> int:
-        """Verify the segments that are due, as far as one job goes; return how many."""
+        """Verify as many of the due segments as fit in one job; return how many."""
         due = await self._find_due(data_dir)
         if not due:
             return 0
         result = await self._ask_job(due, rate=self._config.odradek_scrub_max_bytes_per_second)
         if not result:
-            return 0  # once more at the next look
+            return 0  # tried again at the next check
         state = self._state(data_dir)
         for found, said in zip(due, result, strict=True):
             if data_dir.logs.get((found.log.topic, found.log.partition)) is found.log:
@@ -112,7 +112,7 @@ class Scrubber:
     async def _ask_job(
         self, due: list[_Due], *, rate: int | None, with_epochs: bool = False
     ) -> list[dict[str, Any]]:
-        """What the job says of each segment; nothing, if it failed."""
+        """Run a job; return its result for each segment, or nothing if it failed."""
         arguments = {
             "segments": [
                 {
@@ -134,7 +134,7 @@ class Scrubber:
         said: list[dict[str, Any]] = result["segments"]
         return said
 
-    # -- what is due
+    # -- finding due segments
 
     async def _find_due(self, data_dir: DataDir) -> list[_Due]:
         now_ms = self._runtime.clock.wall_ms()
@@ -159,11 +159,11 @@ class Scrubber:
         return due
 
     def _is_over(self, current: Pass, now_ms: int) -> bool:
-        """Whether the next pass begins; a clock that was set back must not put it off for ever."""
+        """Whether the next pass may begin; a clock that was set back must not delay it forever."""
         interval_ms = self._config.odradek_scrub_interval_ms
         return current.is_done and not 0 <= now_ms - current.begun_ms < interval_ms
 
-    # -- what was found
+    # -- handling results
 
     def _note_progress(self, state: State, found: _Due) -> None:
         log = found.log
@@ -174,7 +174,7 @@ class Scrubber:
     def _take(self, state: State, found: _Due, said: dict[str, Any]) -> None:
         log, segment = found.log, found.segment
         if all(other is not segment for other in log.segments):
-            return  # deleted, compacted or cut meanwhile
+            return  # deleted, compacted or truncated meanwhile
         counters = self._replicas.counters
         if "error" in said:
             counters.add(SEGMENTS_UNREADABLE)
@@ -195,7 +195,7 @@ class Scrubber:
         if damaged:
             self._replicas.damaged.want(log)
 
-    # -- what is remembered
+    # -- stored state
 
     def _state(self, data_dir: DataDir) -> State:
         return self._states.setdefault(data_dir, State())
@@ -217,7 +217,7 @@ class Scrubber:
                     segment.note_damage(damaged)
 
     async def forget_what_is_gone(self, data_dir: DataDir) -> None:
-        """A log that is copied anew may get the very segments that were damaged."""
+        """Drop state of segments and logs that are gone: a new copy may have the same segments."""
         state = self._state(data_dir)
         if any(not _is_left(data_dir, key, ranges) for key, (_, ranges) in state.damaged.items()):
             await self._save(data_dir)
@@ -236,7 +236,7 @@ class Scrubber:
 
 
 def _forget_passes(state: State, data_dir: DataDir) -> None:
-    """Those over logs that are gone."""
+    """Drop the progress of logs that are gone."""
     for key in state.passes.keys() - data_dir.logs.keys():
         del state.passes[key]
 
@@ -244,7 +244,7 @@ def _forget_passes(state: State, data_dir: DataDir) -> None:
 def _is_left(
     data_dir: DataDir, key: tuple[str, int, int], ranges: tuple[DamagedRange, ...]
 ) -> bool:
-    """Whether a segment is still damaged there."""
+    """Whether the segment still exists with the same damage."""
     topic, partition, base_offset = key
     log = data_dir.logs.get((topic, partition))
     return log is not None and any(
@@ -253,7 +253,7 @@ def _is_left(
 
 
 def _finished(log: Log, offset_first: int) -> list[_Due]:
-    """The segments from an offset on that are finished and safe on disk."""
+    """The finished segments from an offset on that are below the recovery point."""
     due = []
     for segment in log.segments.from_offset(offset_first):
         offset_end = log.segments.next_base_offset(segment)
@@ -265,4 +265,4 @@ def _finished(log: Log, offset_first: int) -> list[_Due]:
 
 
 def _write(files: FileSystem, path: str, data: bytes) -> None:
-    files.write_atomic(path, data, sync=False)  # what a crash loses is only verified once more
+    files.write_atomic(path, data, sync=False)  # whatever a crash loses is verified again

@@ -1,8 +1,7 @@
-"""Replicas that a full disk had no room for are made once it has room again.
+"""Retries what a full disk prevented, once the disk has space again.
 
-Replicas that the full disk kept from leading may then lead, and those that it kept from being
-deleted are deleted. The controller is asked to send its requests again, as after a log directory
-failure.
+These are replicas that could not be created, could not lead, or could not be deleted. The
+controller is asked to send its requests again, as after a log directory failure.
 """
 
 import asyncio
@@ -20,14 +19,14 @@ ROOM_BYTES_MIN: Final = 1 << 20
 
 
 class Unmade:
-    """Looks after the replicas of one broker that could not be made, or deleted."""
+    """Retries for the replicas of one broker."""
 
     def __init__(self, replicas: Replicas, runtime: Runtime) -> None:
         self._replicas = replicas
         self._offload = runtime.offload
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Check periodically, forever."""
         while True:
             await asyncio.sleep(RETRY_MS / 1000)
             if not self._replicas.is_offline and await self._must_ask():
@@ -37,9 +36,9 @@ class Unmade:
         replicas, log_dirs = self._replicas, self._replicas.log_dirs
         statuses = replicas.statuses
         for key in statuses.where(Presence.UNDELETED):
-            if not log_dirs.holds(key):  # its directory has failed, and took it away
+            if not log_dirs.holds(key):  # its directory has failed
                 statuses.note(key, Event.DELETE)
-        # Those whose files are damaged would not come about by being made.
+        # A replica with damaged files is left out: creating it would fail.
         wanted = any(not log_dirs.is_unserved(key) for key in statuses.where(Presence.UNMADE))
         if not (wanted or any(statuses.where(Presence.UNDELETED, Claim.REFUSED))):
             return False
@@ -49,7 +48,7 @@ class Unmade:
             for key in statuses.where(Presence.UNDELETED, Claim.REFUSED)
             if any(key in data_dir.logs or key in data_dir.unserved for data_dir in with_room)
         ]
-        for key in ready:  # once: what becomes impossible again is noted again
+        for key in ready:  # only once: a new failure is noted again
             statuses.note(key, Event.ASK)
         return bool(ready or (wanted and with_room))
 
