@@ -1,4 +1,4 @@
-"""Brokers that come, go, bounce, or lose log directories.
+"""Procedures for brokers that start, stop, bounce, or lose log directories.
 
 Source: Kafka 3.9's controller in ZooKeeper mode.
 """
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def brokers_changed(context: Context, registered: Mapping[int, LiveBroker]) -> Procedure[None]:
-    """Brokers have come, gone, bounced (another epoch) or changed their endpoints."""
+    """Brokers have started, stopped, bounced (a new epoch) or changed their endpoints."""
     known = context.brokers
     new = sorted(registered.keys() - known.keys())
     dead = sorted(known.keys() - registered.keys())
@@ -35,7 +35,7 @@ def brokers_changed(context: Context, registered: Mapping[int, LiveBroker]) -> P
     ]
     if new or dead or bounced or moved:
         logger.info("brokers changed new=%s dead=%s bounced=%s moved=%s", new, dead, bounced, moved)
-    if bounced:  # in Kafka behind the new ones, which then may begin what the bounce has to undo
+    if bounced:  # Kafka handles new brokers first, which may start work that the bounce must undo
         yield from _stop(context, bounced)
         yield from _start(context, {b: registered[b] for b in bounced})
     if new:
@@ -48,10 +48,10 @@ def brokers_changed(context: Context, registered: Mapping[int, LiveBroker]) -> P
 
 
 def log_dirs_failed(context: Context, broker_ids: Collection[int]) -> Procedure[None]:
-    """Brokers have lost log directories: their answers to LeaderAndIsr tell which replicas.
+    """Brokers have lost log directories; their LeaderAndIsr responses tell which replicas.
 
-    Or, if they are Odradek's, have got room again for what a full disk did not let them do. So
-    deletions that failed are tried again; in Kafka they wait until the broker comes anew.
+    Odradek's brokers also report that a full disk has room again. Failed deletions are therefore
+    retried here; in Kafka they wait until the broker restarts.
     """
     replicas = context.replicas_on(broker_ids)
     yield from change_replicas(context, replicas, ReplicaStatus.ONLINE)
@@ -62,10 +62,10 @@ def log_dirs_failed(context: Context, broker_ids: Collection[int]) -> Procedure[
 def leader_and_isr_answered(
     context: Context, broker_id: int, errors: Mapping[TopicPartition, ErrorCode]
 ) -> Procedure[None]:
-    """A broker has answered; only partitions with KAFKA_STORAGE_ERROR go offline there.
+    """A broker has answered; only replicas with KAFKA_STORAGE_ERROR go offline there.
 
-    Those with NONE are online there again. Kafka then leaves them alone until the broker comes
-    anew; here a disk may have got room again for what could not be made.
+    Replicas with NONE come online again, as a full disk may have room again for a log that could
+    not be created. Kafka keeps them offline until the broker restarts.
     """
     if broker_id not in context.brokers:
         return
@@ -75,7 +75,7 @@ def leader_and_isr_answered(
         for key, code in errors.items()
         if code == ErrorCode.KAFKA_STORAGE_ERROR and not _is_deleting(context, broker_id, key)
     }
-    # Stale is a role that was taken already, if the first answer was lost.
+    # STALE_CONTROLLER_EPOCH: the role was taken already, and the first response was lost.
     well = (ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH)
     served = {key for key, code in errors.items() if code in well}
     now = {key for key in before - served | failed if broker_id in context.assignment(key).replicas}
@@ -93,7 +93,7 @@ def leader_and_isr_answered(
 
 
 def _is_deleting(context: Context, broker_id: int, key: TopicPartition) -> bool:
-    """Whether the answer to StopReplica counts by now, and what is said of a role comes late."""
+    """Whether the replica's deletion has begun: then only the StopReplica response counts."""
     status = context.replica_status.get(key, {}).get(broker_id)
     return status in (ReplicaStatus.DELETION_STARTED, ReplicaStatus.DELETION_SUCCESSFUL)
 
@@ -101,9 +101,10 @@ def _is_deleting(context: Context, broker_id: int, key: TopicPartition) -> bool:
 def _tell_again(
     context: Context, broker_id: int, keys: Collection[TopicPartition]
 ) -> Procedure[None]:
-    """A broker was told nothing of these since they went offline there.
+    """Send the current state of replicas that are online again.
 
-    It may have answered for an earlier role, and would go on as a leader of old.
+    The broker got none while they were offline there. It may have answered for an earlier role,
+    and would otherwise continue with an outdated leader epoch.
     """
     known = (ReplicaStatus.ONLINE, ReplicaStatus.OFFLINE)
     told = [key for key in keys if context.replica_status[key].get(broker_id) in known]
@@ -141,7 +142,7 @@ def _stop(context: Context, broker_ids: Collection[int]) -> Procedure[None]:
 
 
 def _go_offline(context: Context, replicas: ReplicasByBroker) -> Procedure[None]:
-    """Find other leaders, take the replicas out of the ISRs, let deletions wait."""
+    """Elect other leaders, remove the replicas from the ISRs, and halt deletions."""
     doomed = _filter(context, replicas, to_be_deleted=True)
     others = _filter(context, replicas, to_be_deleted=False)
     leaderless = [
@@ -154,7 +155,7 @@ def _go_offline(context: Context, replicas: ReplicasByBroker) -> Procedure[None]
     yield from change_replicas(context, others, ReplicaStatus.OFFLINE)
     if doomed:
         yield from fail_deletions(context, doomed)
-    if not others and not elected:  # nobody was told anything yet
+    if not others and not elected:  # no broker has got an update yet
         yield from send_metadata(context)
 
 

@@ -1,4 +1,4 @@
-"""Who is to lead a partition by what the controller knows, and who is told of it."""
+"""Which replica an election makes leader, and which brokers get LeaderAndIsr afterwards."""
 
 from collections.abc import Callable, Mapping
 
@@ -17,7 +17,7 @@ from .context import Context
 def choose(
     context: Context, state: PartitionState, strategy: Strategy, *, allow_unclean: bool
 ) -> Leadership | None:
-    """The leader that an election brings, if it brings one."""
+    """The result of an election; None if no replica is eligible."""
     return _CHOICES[strategy](context, state, allow_unclean)
 
 
@@ -58,7 +58,7 @@ _CHOICES: Mapping[Strategy, Callable[[Context, PartitionState, bool], Leadership
 
 
 def recipients(context: Context, key: TopicPartition, strategy: Strategy) -> tuple[int, ...]:
-    """Whom LeaderAndIsr goes to after an election."""
+    """The brokers that get LeaderAndIsr after an election."""
     assignment = context.assignment(key)
     if strategy is Strategy.REASSIGN:
         return assignment.target

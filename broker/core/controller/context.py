@@ -1,4 +1,4 @@
-"""What the controller knows of the cluster: everything its procedures read and change."""
+"""What the controller knows about the cluster: all state that its procedures read and change."""
 
 import logging
 from collections.abc import Collection, Iterable, Iterator
@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class Endpoint(NamedTuple):
-    """One listener of a broker, as others reach it."""
+    """The advertised address of one listener of a broker."""
 
     listener_name: str
     host: str
@@ -21,7 +21,7 @@ class Endpoint(NamedTuple):
 
 
 class LiveBroker(NamedTuple):
-    """A registered broker. `epoch` is the czxid of its node."""
+    """A registered broker. `epoch` is the czxid of its znode."""
 
     broker_id: int
     epoch: int
@@ -30,7 +30,7 @@ class LiveBroker(NamedTuple):
 
 
 class TopicNode(NamedTuple):
-    """A topic as its node says; `topic_id` is None in nodes older than Kafka 2.8."""
+    """The content of a topic's znode; `topic_id` is None in znodes older than Kafka 2.8."""
 
     topic_id: bytes | None
     partitions: dict[int, ReplicaAssignment]
@@ -42,9 +42,9 @@ UNASSIGNED = ReplicaAssignment(())
 
 
 class Context:
-    """The cluster as this controller sees it. `controller_epoch` is its own.
+    """The cluster as this controller sees it. `controller_epoch` is this controller's epoch.
 
-    `delete_topic_enable` is the setting of that name.
+    `delete_topic_enable` is the setting delete.topic.enable.
     """
 
     def __init__(
@@ -54,32 +54,32 @@ class Context:
         self.controller_epoch = controller_epoch
         self.delete_topic_enable = delete_topic_enable
         self.is_complete = True
-        """Whether every topic of the store was legible when this controller began."""
+        """Whether every topic in the store could be read when this controller started."""
         self.brokers: dict[int, LiveBroker] = {}
-        """All registered ones, also those that are shutting down."""
+        """All registered brokers, including those that are shutting down."""
         self.shutting_down: set[int] = set()
         self.offline_replicas: dict[int, set[TopicPartition]] = {}
-        """By broker: what lies in log directories that have failed there."""
+        """By broker: the partitions whose replicas are in failed log directories there."""
         self.topic_ids: dict[str, bytes] = {}
         self.topic_names: dict[bytes, str] = {}
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
         self.states: dict[TopicPartition, PartitionState] = {}
-        """Of all that ever had a leader; `offline_replicas` and `is_new` are not kept in them."""
+        """All partitions that ever had a leader; `offline_replicas` and `is_new` are not set."""
         self.partition_status: dict[TopicPartition, PartitionStatus] = {}
         self.replica_status: dict[TopicPartition, dict[int, ReplicaStatus]] = {}
         self.reassigning: dict[TopicPartition, None] = {}
         self.reassignment_requests: dict[TopicPartition, tuple[int, ...]] = {}
-        """What /admin/reassign_partitions holds."""
+        """The content of /admin/reassign_partitions."""
         self.topics_to_delete: dict[str, None] = {}
         self.deletions_begun: set[str] = set()
         self.deletions_halted: set[str] = set()
-        """Topics to delete of which a replica is offline or a partition is being reassigned."""
+        """Topics to delete that have an offline replica or a partition being reassigned."""
 
     # Brokers.
 
     @property
     def live(self) -> set[int]:
-        """The brokers that may lead: alive, not shutting down."""
+        """The brokers that may lead: registered and not shutting down."""
         return self.brokers.keys() - self.shutting_down
 
     def is_online(self, broker_id: int, key: TopicPartition) -> bool:
@@ -92,7 +92,7 @@ class Context:
     def online(
         self, key: TopicPartition, replicas: Iterable[int], *, or_shutting_down: bool = False
     ) -> tuple[int, ...]:
-        """Those of a partition's replicas that can be served."""
+        """Those of a partition's replicas that their brokers can serve."""
         if or_shutting_down:
             offline = self.offline_replicas
             return tuple(r for r in replicas if r in self.brokers and key not in offline.get(r, ()))
@@ -107,15 +107,15 @@ class Context:
                 yield topic, partition
 
     def partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """All partitions of some topics, also of such as are not there."""
+        """All partitions of some topics; unknown topics have none."""
         return [(topic, p) for topic in topics for p in self.assignments.get(topic, ())]
 
     def assignment(self, key: TopicPartition) -> ReplicaAssignment:
-        """A partition's replicas; of an unknown one none."""
+        """A partition's replicas; an unknown partition has none."""
         return self.assignments.get(key[0], {}).get(key[1], UNASSIGNED)
 
     def set_assignment(self, key: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """Give a partition other replicas."""
+        """Replace a partition's assignment, also in its state."""
         self.assignments.setdefault(key[0], {})[key[1]] = assignment
         if state := self.states.get(key):
             self.states[key] = state._replace(
@@ -125,7 +125,7 @@ class Context:
             )
 
     def replicas_on(self, broker_ids: Collection[int]) -> ReplicasByBroker:
-        """All partitions of which each broker has a replica; brokers in order."""
+        """The partitions that each broker has a replica of; brokers in ascending order."""
         found: ReplicasByBroker = {broker_id: [] for broker_id in sorted(broker_ids)}
         for topic, partitions in self.assignments.items():
             for partition, assignment in partitions.items():
@@ -135,7 +135,7 @@ class Context:
         return found
 
     def replicas_of(self, keys: Iterable[TopicPartition]) -> ReplicasByBroker:
-        """The replicas of some partitions, by broker; brokers in order."""
+        """The replicas of some partitions, by broker; brokers in ascending order."""
         found: ReplicasByBroker = {}
         for key in keys:
             for replica in self.assignment(key).replicas:
@@ -159,7 +159,7 @@ class Context:
         )
 
     def state_from(self, key: TopicPartition, stored: StoredState) -> PartitionState:
-        """What a state node says, together with the partition's replicas."""
+        """The content of a state znode combined with the partition's assignment."""
         assignment = self.assignment(key)
         return PartitionState(
             key[0],
@@ -179,10 +179,11 @@ class Context:
         )
 
     def state_to_change(self, key: TopicPartition, stored: StoredState) -> PartitionState | None:
-        """The same, to be written by this controller; None: a later controller has written it.
+        """The same, with this controller's epoch; None: a later controller has written it.
 
-        If there is one its fence stops this one anyway. If not, somebody has put the node there,
-        or has set the epoch back: as in Kafka that partition is left alone, and no other.
+        If a later controller exists, its fence stops this one anyway. Otherwise another client has
+        written the znode, or the controller epoch was set back: as in Kafka, this partition is left
+        alone, and the others are not affected.
         """
         if stored.controller_epoch > self.controller_epoch:
             logger.error(
@@ -197,14 +198,14 @@ class Context:
     # Topics.
 
     def add_topic(self, topic: str, node: TopicNode) -> None:
-        """Get to know a topic, which has an id."""
+        """Add a topic, which must have an id."""
         assert node.topic_id is not None
         self.topic_ids[topic] = node.topic_id
         self.topic_names[node.topic_id] = topic
         self.assignments[topic] = dict(node.partitions)
 
     def remove_topic(self, topic: str) -> None:
-        """Forget all of a topic."""
+        """Remove everything about a topic except its reassignment requests."""
         for key in self.partitions_of((topic,)):
             self.states.pop(key, None)
             self.partition_status.pop(key, None)
@@ -221,5 +222,5 @@ class Context:
         self.deletions_halted.discard(topic)
 
     def is_to_be_deleted(self, topic: str) -> bool:
-        """Whether somebody has asked for the topic's deletion."""
+        """Whether the topic's deletion was requested and is not complete."""
         return topic in self.topics_to_delete

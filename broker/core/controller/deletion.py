@@ -1,4 +1,4 @@
-"""Deletes topics: stops their replicas, has them deleted, then removes the nodes.
+"""Deletes topics: stops the replicas, has the brokers delete them, then removes the znodes.
 
 Source: the topic deletion manager of Kafka 3.9's controller in ZooKeeper mode. A deletion is
 halted while a replica is offline or a partition is being reassigned, and resumed when a broker
@@ -23,11 +23,11 @@ from .status import REPLICA_BEFORE, PartitionStatus, ReplicaStatus
 logger = logging.getLogger(__name__)
 
 NAMED_MAX: Final = 10
-"""Topics that one log line names."""
+"""The most topics that one log line names."""
 
 
 def deletions_asked(context: Context, topics: Collection[str], *, enabled: bool) -> Procedure[None]:
-    """Nodes below /admin/delete_topics; `enabled` is delete.topic.enable."""
+    """There are deletion requests below /admin/delete_topics; `enabled`: delete.topic.enable."""
     unknown = [topic for topic in topics if topic not in context.assignments]
     if unknown:
         logger.warning("no such topics to delete topics=%s", ",".join(unknown))
@@ -48,10 +48,10 @@ def deletions_asked(context: Context, topics: Collection[str], *, enabled: bool)
 def stop_replica_answered(
     context: Context, broker_id: int, errors: Mapping[TopicPartition, ErrorCode]
 ) -> Procedure[None]:
-    """A broker has answered for replicas that it was to delete (NONE: it is done).
+    """A broker has answered StopReplica for replicas to delete (NONE: deleted).
 
-    What is said of others counts for nothing: a replica that a reassignment has stopped may be
-    answered for late, and a deletion would wait for it. In Kafka it does.
+    Replicas whose deletion has not started are ignored: a late response for a replica that a
+    reassignment has stopped would halt the topic's deletion, as it does in Kafka.
     """
     errors = {
         key: code
@@ -70,7 +70,7 @@ def stop_replica_answered(
 
 
 def halt_deletions(context: Context, topics: Iterable[str], why: str) -> None:
-    """Let the deletion of topics wait."""
+    """Halt the deletion of those topics that are to be deleted."""
     halted = sorted(
         topic
         for topic in topics
@@ -83,7 +83,7 @@ def halt_deletions(context: Context, topics: Iterable[str], why: str) -> None:
 
 
 def retry_deletions(context: Context, topics: Iterable[str]) -> Procedure[None]:
-    """What a deletion waited for may be over."""
+    """Resume the deletion of those topics that are to be deleted; the obstacle may be gone."""
     waiting = [topic for topic in topics if context.is_to_be_deleted(topic)]
     if waiting:
         context.deletions_halted.difference_update(waiting)
@@ -91,7 +91,7 @@ def retry_deletions(context: Context, topics: Iterable[str]) -> Procedure[None]:
 
 
 def fail_deletions(context: Context, replicas: ReplicasByBroker) -> Procedure[None]:
-    """Replicas (by broker) that were to be deleted have gone offline, or could not be deleted."""
+    """Replicas (by broker) to delete have gone offline, or their deletion failed: halt it."""
     yield from _leave(context, replicas)
     topics = {topic for keys in replicas.values() for topic, _ in keys}
     halt_deletions(context, topics, "replicas could not be deleted")
@@ -99,7 +99,7 @@ def fail_deletions(context: Context, replicas: ReplicasByBroker) -> Procedure[No
 
 
 def resume_deletions(context: Context) -> Procedure[None]:
-    """Take each deletion as far as it can go."""
+    """Advance each deletion as far as possible."""
     to_retry = []
     to_begin = []
     for number, topics in enumerate(slices(list(context.topics_to_delete))):
@@ -136,20 +136,20 @@ def _complete(context: Context, topic: str) -> Procedure[None]:
     yield from change_replicas(context, deleted, ReplicaStatus.NON_EXISTENT)
     yield DeleteTopicNodes(topic)
     context.remove_topic(topic)
-    if any(key[0] == topic for key in context.reassignment_requests):  # Kafka leaves them there
+    if any(key[0] == topic for key in context.reassignment_requests):  # Kafka leaves them
         yield from drop_requests(context, lambda key, replicas: key[0] == topic)
     logger.info("topic deleted topic=%s", topic)
 
 
 def _begin(context: Context, topics: Collection[str]) -> Procedure[None]:
-    """Begin, or go on with those replicas that are not deleted yet."""
+    """Begin deletions, or continue with the replicas that are not deleted yet."""
     unseen = [topic for topic in topics if topic not in context.deletions_begun]
     if unseen:
         partitions = context.partitions_of(unseen)
         yield from change_partitions(context, partitions, PartitionStatus.OFFLINE)
         yield from change_partitions(context, partitions, PartitionStatus.NON_EXISTENT)
         context.deletions_begun.update(unseen)
-        for key in partitions:  # or the deletion would wait again for what can't end any more
+        for key in partitions:  # the reassignment can no longer end, and would halt the deletion
             context.reassigning.pop(key, None)
     yield from send_metadata(context, context.partitions_of(topics))
     dead: ReplicasByBroker = {}
@@ -168,9 +168,9 @@ def _begin(context: Context, topics: Collection[str]) -> Procedure[None]:
 
 
 def _leave(context: Context, replicas: ReplicasByBroker) -> Procedure[None]:
-    """Let replicas be that can't be deleted now.
+    """Mark replicas that can't be deleted now as ineligible.
 
-    Not those that are deleted already, or that nobody has begun to delete: what they are is true.
+    Only those in state OFFLINE or DELETION_STARTED are marked; the others keep their state.
     """
     before = REPLICA_BEFORE[ReplicaStatus.DELETION_INELIGIBLE]
     left = {
@@ -189,7 +189,7 @@ def _sort_by_liveness(
     dead: ReplicasByBroker,
     alive: ReplicasByBroker,
 ) -> None:
-    """Which replicas can't be deleted now, and which are to be."""
+    """Add offline replicas to `dead`, and online ones that are not deleted yet to `alive`."""
     for key in keys:
         status = context.replica_status.get(key, {})
         for replica in context.assignment(key).replicas:

@@ -1,7 +1,7 @@
-"""What a procedure of the controller wants done, and what it is told of it.
+"""The effects that a controller procedure yields, each with the result that is sent back.
 
-Everything that is written is fenced by the version of /controller_epoch: if that fails, the shell
-resigns and closes the procedure at its `yield`.
+Every write is fenced by the version of /controller_epoch. If the fence fails, the shell resigns and
+closes the procedure at its `yield`.
 """
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -12,11 +12,11 @@ from .requests import BrokerRequests
 
 
 class ControllerMoved(Exception):
-    """A later controller has written already: this one has to resign at once."""
+    """A later controller exists: this one must resign at once."""
 
 
 class ReplicaAssignment(NamedTuple):
-    """The replicas of one partition; during a reassignment the target's followed by the others."""
+    """The replicas of one partition; during a reassignment, target replicas come first."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -24,21 +24,21 @@ class ReplicaAssignment(NamedTuple):
 
     @property
     def is_being_reassigned(self) -> bool:
-        """Whether replicas are coming or going."""
+        """Whether replicas are being added or removed."""
         return bool(self.adding or self.removing)
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas when the reassignment is done."""
+        """The replicas after the reassignment."""
         return tuple(r for r in self.replicas if r not in self.removing)
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """The replicas before the reassignment, not always in their order."""
+        """The replicas before the reassignment, not always in their original order."""
         return tuple(r for r in self.replicas if r not in self.adding)
 
     def reassign_to(self, target: Iterable[int]) -> "ReplicaAssignment":
-        """On the way to other replicas, from those before a reassignment that goes on already."""
+        """Begin a reassignment; one already under way is replaced, and its origin is kept."""
         target = tuple(target)
         replicas = tuple(dict.fromkeys((*target, *self.origin)))
         return ReplicaAssignment(
@@ -48,12 +48,12 @@ class ReplicaAssignment(NamedTuple):
         )
 
     def without(self, replica: int) -> "ReplicaAssignment":
-        """The same with a replica less."""
+        """The same assignment without one replica."""
         return ReplicaAssignment(*(tuple(r for r in replicas if r != replica) for replicas in self))
 
 
 class StoredState(NamedTuple):
-    """A partition's state node. `partition_epoch` is its version."""
+    """A partition's state znode. `partition_epoch` is its version."""
 
     leader: int
     leader_epoch: int
@@ -64,37 +64,37 @@ class StoredState(NamedTuple):
 
 
 class ReadStates(NamedTuple):
-    """Read state nodes again. Told: Mapping[TopicPartition, StoredState]; missing ones lack."""
+    """Read state znodes. Result: Mapping[TopicPartition, StoredState] of those that exist."""
 
     partitions: Sequence[TopicPartition]
 
 
 class CreateStates(NamedTuple):
-    """Make the nodes of partitions that never had a leader (also their parents).
+    """Create the state znodes of partitions that never had a leader (and their parents).
 
-    Told: Collection[TopicPartition], those that somebody else has made meanwhile.
+    Result: Collection[TopicPartition], those whose znode existed already.
     """
 
     states: Sequence[PartitionState]
 
 
 class WriteStates(NamedTuple):
-    """Write state nodes; each has the `partition_epoch` that it gets, one more than is expected.
+    """Write state znodes; each state holds its new `partition_epoch`, one above the expected one.
 
-    Told: Collection[TopicPartition], those that were changed by somebody else and not written.
+    Result: Collection[TopicPartition], those not written because their znode has changed.
     """
 
     states: Sequence[PartitionState]
 
 
 class ReadUncleanElection(NamedTuple):
-    """Whether topics allow it (their config, or the broker's). Told: Mapping[str, bool]."""
+    """Read whether topics allow it, by topic or broker config. Result: Mapping[str, bool]."""
 
     topics: Sequence[str]
 
 
 class WriteAssignment(NamedTuple):
-    """Write a topic's node. Told: None."""
+    """Write a topic's znode. Result: None."""
 
     topic: str
     topic_id: bytes
@@ -102,33 +102,33 @@ class WriteAssignment(NamedTuple):
 
 
 class DeleteTopicNodes(NamedTuple):
-    """Delete a topic's node and all below it, its config, and the request to delete it.
+    """Delete a topic's znode with all its children, its config, and the deletion request.
 
-    Told: None.
+    Result: None.
     """
 
     topic: str
 
 
 class DropDeletionRequests(NamedTuple):
-    """Delete nodes below /admin/delete_topics. Told: None."""
+    """Delete znodes below /admin/delete_topics. Result: None."""
 
     topics: Sequence[str]
 
 
 class KeepReassignmentRequests(NamedTuple):
-    """Rewrite /admin/reassign_partitions with what is left of it; nothing left: delete it.
+    """Rewrite /admin/reassign_partitions with the remaining requests; delete it if none remain.
 
-    Told: None.
+    Result: None.
     """
 
     partitions: Mapping[TopicPartition, tuple[int, ...]]
 
 
 class Send(NamedTuple):
-    """Queue requests, behind all earlier ones of each broker. Told: None, at once.
+    """Queue requests, behind all earlier ones to the same broker. Result: None, at once.
 
-    Answers come back as procedures of their own: `leader_and_isr_answered` and
+    Each response starts a procedure of its own: `leader_and_isr_answered` or
     `stop_replica_answered` of `procedures`.
     """
 
@@ -136,7 +136,7 @@ class Send(NamedTuple):
 
 
 class Breathe(NamedTuple):
-    """Let others have a turn of the loop; yielded between slices of long work. Told: None."""
+    """Let other tasks run; yielded between slices of long work. Result: None."""
 
 
 Effect = (
@@ -154,4 +154,4 @@ Effect = (
 
 T = TypeVar("T")
 Procedure = Generator[Effect, Any, T]
-"""Yields effects, is sent what each one's docstring says, returns a T."""
+"""Yields effects, is sent the result that each effect's docstring names, and returns a T."""

@@ -1,4 +1,4 @@
-"""What a new controller does first.
+"""The first procedure of a new controller.
 
 Source: Kafka 3.9's controller in ZooKeeper mode.
 """
@@ -21,28 +21,28 @@ logger = logging.getLogger(__name__)
 
 
 class Snapshot(NamedTuple):
-    """All that a new controller has read from the store."""
+    """Everything that a new controller has read from the store."""
 
     brokers: Mapping[int, LiveBroker]
     topics: Mapping[str, TopicNode]
-    """Every topic has an id; the shell has written those that were missing."""
+    """Every topic has an id; the shell has written missing ids."""
     states: Mapping[TopicPartition, StoredState]
     deletions: Collection[str]
     reassignments: Mapping[TopicPartition, tuple[int, ...]]
-    """Of /admin/reassign_partitions."""
+    """The content of /admin/reassign_partitions."""
     preferred_elections: Collection[TopicPartition]
-    """Of /admin/preferred_replica_election; the shell deletes the node afterwards."""
+    """The content of /admin/preferred_replica_election; the shell deletes the znode afterwards."""
     is_complete: bool = True
-    """False: some topics are left out, as their nodes can't be read; they may be mended later."""
+    """False: some topics are left out because their znodes can't be read; that may be fixed."""
 
 
 def fail_over(context: Context, snapshot: Snapshot) -> Procedure[None]:
-    """Begin as controller: tell everybody, elect where there is no leader, finish what was begun.
+    """Start as controller: update all brokers, elect missing leaders, resume unfinished work.
 
-    First effect beside Breathe (and DropDeletionRequests, if topics may not be deleted):
-    UpdateMetadata to everyone with the live brokers, who may not follow a leader before they know
-    it. In Kafka it names no partitions, so that clients of brokers that have just started are told
-    for a moment that there are no topics, and consumers by pattern give up what they had.
+    The first effect is UpdateMetadata to all brokers (apart from Breathe, and DropDeletionRequests
+    if topic deletion is disabled): a broker can't follow a leader that it does not know. In Kafka
+    this first update names no partitions. Brokers that have just started then tell their clients
+    for a moment that there are no topics, and consumers with a pattern drop their assignments.
     """
     yield from _load(context, snapshot)
     if context.delete_topic_enable:

@@ -1,6 +1,6 @@
-"""Changes of in-sync replicas, which leaders ask for or (older ones) write themselves.
+"""ISR changes, which leaders request or (older brokers) write themselves.
 
-Source: Kafka 3.9's controller in ZooKeeper mode, with its checks in their order.
+Source: Kafka 3.9's controller in ZooKeeper mode, with its checks in the same order.
 """
 
 import logging
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class IsrChange(NamedTuple):
-    """What a leader asks for in AlterPartition."""
+    """The change of one partition that a leader requests in AlterPartition."""
 
     topic: str
     partition: int
@@ -30,7 +30,7 @@ class IsrChange(NamedTuple):
 
     @property
     def key(self) -> TopicPartition:
-        """Which partition."""
+        """The topic and partition."""
         return self.topic, self.partition
 
 
@@ -40,7 +40,7 @@ IsrResults = dict[TopicPartition, PartitionState | ErrorCode]
 def alter_partitions(
     context: Context, broker_id: int, broker_epoch: int, changes: Iterable[IsrChange]
 ) -> Procedure[IsrResults]:
-    """Change in-sync replicas as leaders ask for.  Raises: Refused (STALE_BROKER_EPOCH)."""
+    """Change the ISRs as a leader requests.  Raises: Refused (STALE_BROKER_EPOCH)."""
     broker = context.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch:
         raise Refused(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is another one by now")
@@ -77,7 +77,7 @@ def alter_partitions(
 def isr_changes_noticed(
     context: Context, partitions: Collection[TopicPartition]
 ) -> Procedure[None]:
-    """Somebody else changed in-sync replicas (/isr_change_notification): read and tell all."""
+    """Other brokers have changed ISRs (/isr_change_notification): read them and tell all."""
     if not partitions:
         return
     stored = yield ReadStates(list(partitions))
@@ -91,12 +91,12 @@ def isr_changes_noticed(
 def _check(
     context: Context, broker_id: int, change: IsrChange, state: PartitionState | None
 ) -> PartitionState | ErrorCode | None:
-    """The answer that needs no write; None: the change is to be made."""
+    """The result if no write is needed; None: write the change."""
     if state is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if (
         change.partition_epoch > state.partition_epoch or change.leader_epoch > state.leader_epoch
-    ):  # the leader knows a later controller
+    ):  # the leader has heard from a later controller
         return ErrorCode.NOT_CONTROLLER
     if change.leader_epoch < state.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -113,10 +113,10 @@ def _check(
 
 
 def _is_sound(change: IsrChange, broker_id: int, state: PartitionState) -> bool:
-    """Kafka 3.9 believes what brokers say here; no broker that is well says anything else.
+    """Whether the change is valid; Kafka 3.9 does not check this, and trusts the brokers.
 
-    Who was given up by a reassignment stays in sync until the controller takes it out, and the
-    leader, who lets another one join meanwhile, goes on naming it.
+    A replica that a reassignment has removed stays in the ISR until the controller takes it out. If
+    another replica joins meanwhile, the leader still names the removed one.
     """
     return (
         broker_id == state.leader

@@ -1,9 +1,9 @@
-"""Partitions whose last in-sync replica may have lost records, and declines to lead.
+"""Elections for partitions whose last in-sync replica may have lost records and declines to lead.
 
 Odradek's own (`odradek.unclean.last.replica=wait`). The replica has answered KAFKA_STORAGE_ERROR,
-so it counts as offline and there is no leader, as with Kafka's controller. Here the brokers are
-asked where their logs end: once all replicas are there the one whose log goes furthest leads, for
-nobody has more; and earlier if the loss is accepted.
+so it counts as offline and there is no leader, as with Kafka's controller. Odradek asks the brokers
+for their log end offsets. Once all replicas have answered, the one whose log ends furthest leads,
+as no replica has more records. If the loss is accepted, it leads earlier.
 """
 
 import logging
@@ -23,24 +23,24 @@ logger = logging.getLogger(__name__)
 
 
 class LogEnd(NamedTuple):
-    """Where a replica's log ends; compared in this order."""
+    """The end of a replica's log; the fields are compared in this order."""
 
     last_epoch: int
     log_end_offset: int
     broker_epoch: int
-    """Of the registration in which the broker told it: its next life may begin with less."""
+    """The broker epoch at the time of the answer: after a restart the log may be shorter."""
     is_suspect: bool = False
 
 
 LogEnds = Mapping[TopicPartition, Mapping[int, LogEnd]]
-"""By partition and broker; who did not answer lacks."""
+"""By partition and broker; brokers that did not answer are missing."""
 
 
 def waiting(context: Context) -> dict[TopicPartition, tuple[int, ...]]:
-    """Partitions without a leader of which a live replica is offline, with the live replicas.
+    """Leaderless partitions with an offline replica on a live broker; by key, the live replicas.
 
-    It may have declined to lead, or its disk may have failed: its broker knows. It need not be in
-    sync any more: if there were others they are, and may be gone.
+    The offline replica may have declined to lead, or its disk may have failed; only its broker
+    knows. It need not be in the ISR: other replicas may be the last in-sync ones, and be gone.
     """
     found = {}
     live = context.live
@@ -55,7 +55,7 @@ def waiting(context: Context) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def comparable(context: Context) -> dict[TopicPartition, tuple[int, ...]]:
-    """Those of them of which all replicas are there."""
+    """Those of the `waiting` partitions whose replicas are all on live brokers."""
     return {
         key: live
         for key, live in waiting(context).items()
@@ -66,9 +66,9 @@ def comparable(context: Context) -> dict[TopicPartition, tuple[int, ...]]:
 def elect_greatest(
     context: Context, ends: LogEnds, accepted: Collection[TopicPartition] = ()
 ) -> Procedure[States]:
-    """Let the replica lead whose log goes furthest; returns the partitions that got a leader.
+    """Elect the replica whose log ends furthest; returns the partitions that got a leader.
 
-    All replicas must have told their end, unless the loss is `accepted`, or the topic allows
+    All replicas must have told their log end, unless the loss is `accepted` or the topic allows
     unclean elections.
     """
     still = waiting(context)
@@ -110,7 +110,10 @@ def _is_complete(context: Context, key: TopicPartition, told: Mapping[int, LogEn
 
 
 def _greatest(context: Context, state: PartitionState, told: Mapping[int, LogEnd]) -> int:
-    """Of equal ones one in sync, then the first of the assignment."""
+    """The replica whose log ends furthest.
+
+    If several do: prefer one in sync, then one that is not suspect, then the assignment's order.
+    """
     replicas = context.assignment(state.key).replicas
     return max(
         told,
@@ -124,7 +127,7 @@ def _take(
     key, leader = state.key, state.leader
     context.states[key] = state
     context.partition_status[key] = PartitionStatus.ONLINE
-    for broker_id in told:  # they have answered: they are there
+    for broker_id in told:  # they have answered, so they are online
         context.offline_replicas.get(broker_id, set()).discard(key)
         context.replica_status[key][broker_id] = ReplicaStatus.ONLINE
     logger.error(

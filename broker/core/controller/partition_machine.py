@@ -1,7 +1,7 @@
-"""Brings partitions from state to state: makes first leaders, elects others.
+"""Moves partitions between states: elects first leaders and later ones.
 
-Source: the partition state machine of Kafka 3.9's controller in ZooKeeper mode. A partition that
-is in no state to take the step is left where it is, as there.
+Source: the partition state machine of Kafka 3.9's controller in ZooKeeper mode. A partition whose
+state does not allow the transition keeps its state, as in Kafka.
 """
 
 import logging
@@ -34,9 +34,10 @@ def change_partitions(
     target: PartitionStatus,
     strategy: Strategy = Strategy.OFFLINE,
 ) -> Procedure[States]:
-    """Bring partitions to a state; brokers are told of new leaders.
+    """Move partitions to a state, and send LeaderAndIsr where a leader was elected.
 
-    Returns those that got a leader (ONLINE only). `strategy` is for those that had one before.
+    Returns the partitions that got a leader (ONLINE only). `strategy` applies to those that had a
+    leader before.
     """
     valid: list[TopicPartition] = []
     for number, keys in enumerate(slices(partitions)):
@@ -58,10 +59,10 @@ def change_partitions(
 
 
 def bring_online(context: Context, topic: str | None = None) -> Procedure[States]:
-    """Find leaders for all partitions (of a topic) that are new or offline.
+    """Elect leaders for all partitions (of a topic) that are new or offline.
 
-    A topic that is to be deleted needs none, unless a reassignment has to end first: in Kafka both
-    then wait for ever.
+    Partitions of topics to be deleted are left out, unless a reassignment has to end first. In
+    Kafka, deletion and reassignment then both wait forever.
     """
     waiting = (PartitionStatus.NEW, PartitionStatus.OFFLINE)
     partitions = [
@@ -75,7 +76,7 @@ def bring_online(context: Context, topic: str | None = None) -> Procedure[States
 
 
 def start_partitions(context: Context) -> Procedure[None]:
-    """Give all partitions their first state, then find leaders for those without."""
+    """Set the initial state of all partitions, then elect missing leaders."""
     for number, keys in enumerate(slices(list(context.partitions()))):
         if number:
             yield Breathe()
@@ -173,7 +174,7 @@ def _elect(
 def _choose(
     context: Context, partitions: Sequence[TopicPartition], strategy: Strategy
 ) -> Procedure[States]:
-    """Who is to lead, by what the store says now; partitions that nobody can lead lack."""
+    """Elect leaders from the stored states; partitions that no replica can lead are missing."""
     stored: Mapping[TopicPartition, StoredState] = yield ReadStates(partitions)
     states: States = {}
     for number, keys in enumerate(slices(partitions)):
@@ -216,7 +217,7 @@ def _choose(
 
 
 def with_leadership(state: PartitionState, leadership: Leadership) -> PartitionState:
-    """The state after an election, as it is to be written."""
+    """The state to write after an election."""
     return state._replace(
         leader=leadership.leader,
         isr=leadership.isr,
@@ -229,7 +230,7 @@ def with_leadership(state: PartitionState, leadership: Leadership) -> PartitionS
 def _unclean_topics(
     context: Context, states: Iterable[PartitionState], strategy: Strategy
 ) -> Procedure[Collection[str]]:
-    """The topics of which any replica may lead."""
+    """The topics with a partition that has lost its ISR and that any replica may lead."""
     if strategy not in (Strategy.OFFLINE, Strategy.UNCLEAN):
         return ()
     lost = {state.topic: None for state in states if not context.online(state.key, state.isr)}

@@ -1,8 +1,8 @@
-"""The procedures of the controller, one for each thing that happens in the cluster.
+"""The procedures of the controller, one for each kind of event in the cluster.
 
-The shell reads what has changed in the store (and sets its watches again) and hands it to the
-procedure; it runs one at a time. It does not ask whether this broker is still the controller: every
-write is fenced.
+The shell reads what has changed in the store (and sets its watches again) and passes it to the
+procedure; it runs one procedure at a time. It does not check whether this broker is still the
+controller: every write is fenced.
 """
 
 from .broker_events import brokers_changed, leader_and_isr_answered, log_dirs_failed

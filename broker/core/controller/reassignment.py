@@ -22,7 +22,7 @@ Reassigned = dict[TopicPartition, Refused | None]
 def reassign(
     context: Context, asked: Mapping[TopicPartition, tuple[int, ...] | None]
 ) -> Procedure[Reassigned]:
-    """Begin reassignments, replace them by others, or (None) cancel them."""
+    """Begin reassignments, replace ones under way, or (None) cancel them."""
     results: Reassigned = {}
     begun: dict[TopicPartition, ReplicaAssignment] = {}
     for key, target in asked.items():
@@ -42,10 +42,10 @@ def reassign(
 def reassignments_requested(
     context: Context, requests: Mapping[TopicPartition, tuple[int, ...]]
 ) -> Procedure[Collection[TopicPartition]]:
-    """Somebody has written /admin/reassign_partitions.  Returns those that were begun.
+    """A client has written /admin/reassign_partitions.  Returns the reassignments begun.
 
-    What is under way goes on: we also read the node when one of several moves is done and it was
-    us who wrote.
+    Those under way with the same target continue: the controller itself rewrites the znode, and
+    reads it again, when one of several reassignments completes.
     """
     context.reassignment_requests = dict(requests)
     now = {key: context.assignment(key) for key in requests}
@@ -65,7 +65,7 @@ def reassignments_requested(
 
 
 def resume_reassignments(context: Context, partitions: Iterable[TopicPartition]) -> Procedure[None]:
-    """Go on with reassignments that may have waited."""
+    """Advance reassignments that may have been waiting."""
     for key in partitions:
         if key in context.reassigning:
             yield from _try(context, key, context.assignment(key))
@@ -74,7 +74,7 @@ def resume_reassignments(context: Context, partitions: Iterable[TopicPartition])
 def complete_reassignments(
     context: Context, partitions: Iterable[TopicPartition]
 ) -> Procedure[None]:
-    """Finish what is being reassigned and has all of its target replicas in sync."""
+    """Complete the reassignments whose target replicas are all in sync."""
     for key in partitions:
         if key in context.reassigning:
             assignment = context.assignment(key)
@@ -99,7 +99,7 @@ def _check(context: Context, key: TopicPartition, target: tuple[int, ...]) -> Re
 def _plan(
     context: Context, key: TopicPartition, target: tuple[int, ...] | None
 ) -> ReplicaAssignment | None:
-    """The way to the target, or back; None if there is no way to go back."""
+    """The assignment on the way to the target, or (None) back; None: there is nothing to cancel."""
     now = context.assignment(key)
     if target is not None:
         return now.reassign_to(target)
@@ -115,7 +115,7 @@ def _begin(
             results[key] = Refused(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition"
             )
-        elif key not in context.states:  # Kafka says so too, but has written the new replicas
+        elif key not in context.states:  # Kafka answers the same, but writes the new replicas first
             results[key] = Refused(
                 ErrorCode.UNKNOWN_SERVER_ERROR, "the partition never had a leader"
             )
@@ -129,9 +129,10 @@ def _begin(
 
 
 def _loses_all(context: Context, key: TopicPartition, assignment: ReplicaAssignment) -> bool:
-    """Whether all that are in sync would be deleted, as Kafka does in ZooKeeper mode.
+    """Whether all in-sync replicas would be deleted, as Kafka does in ZooKeeper mode.
 
-    So it is where only replicas that were being added have stayed in sync, and are given up.
+    This happens if only replicas that were being added are still in sync, and the new target drops
+    them.
     """
     state = context.states.get(key)
     return state is not None and not set(state.isr).intersection(assignment.replicas)

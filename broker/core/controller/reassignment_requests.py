@@ -1,4 +1,4 @@
-"""What /admin/reassign_partitions still asks for."""
+"""The pending requests in /admin/reassign_partitions."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from .effects import KeepReassignmentRequests, Procedure
 def drop_requests(
     context: Context, is_meant: Callable[[TopicPartition, tuple[int, ...]], bool]
 ) -> Procedure[None]:
-    """Take requests from /admin/reassign_partitions, if there is such a node."""
+    """Remove the requests that `is_meant` selects from /admin/reassign_partitions, if it exists."""
     requests = context.reassignment_requests
     if requests:
         left = {key: replicas for key, replicas in requests.items() if not is_meant(key, replicas)}

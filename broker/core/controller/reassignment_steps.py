@@ -1,7 +1,7 @@
-"""One reassignment, phase by phase, as `reassignment` drives it.
+"""The phases of one reassignment, which `reassignment` drives.
 
-Source: Kafka 3.9's controller in ZooKeeper mode. The topic's node holds target and original
-replicas until the targets are in sync; then the others are stopped, and the node written anew.
+Source: Kafka 3.9's controller in ZooKeeper mode. The topic's znode holds target and original
+replicas until the targets are in sync. Then the others are stopped, and the znode is rewritten.
 """
 
 import logging
@@ -28,13 +28,16 @@ logger = logging.getLogger(__name__)
 
 
 class NotMovable(Exception):
-    """A partition without a state node that this controller may change can't be moved."""
+    """The partition has no state znode that this controller may change."""
 
 
 def advance(
     context: Context, key: TopicPartition, assignment: ReplicaAssignment
 ) -> Procedure[None]:
-    """Take a reassignment one phase on."""
+    """Advance a reassignment by one phase: add the target replicas, or complete it.
+
+    Raises: NotMovable.
+    """
     halt_deletions(context, (key[0],), "a reassignment is under way")
     goes_back = yield from _update(context, key, assignment)
     if not (yield from is_complete(key, assignment)):
@@ -48,12 +51,13 @@ def advance(
     context.set_assignment(key, completed)
     has_leader = yield from _settle_leader(context, key, completed, assignment.replicas)
     if not has_leader and not (yield from is_complete(key, assignment)):
-        # An older leader has shrunk the ISR meanwhile: the replicas that go hold what is committed.
+        # A leader of an older version has shrunk the ISR meanwhile, by itself: the replicas to
+        # remove hold the committed records.
         logger.warning("targets are in sync no more topic=%s partition=%d", *key)
         context.set_assignment(key, assignment)
         return
     yield from _stop_replicas(context, key, assignment.removing)
-    if goes_back:  # the node's version shall be that of Kafka, which has written before
+    if goes_back:  # Kafka writes earlier, too; a second write keeps the znode's version the same
         yield from _write(context, key, completed)
     yield from _write(context, key, completed)
     yield from drop_requests(
@@ -68,11 +72,11 @@ def advance(
 def _update(
     context: Context, key: TopicPartition, assignment: ReplicaAssignment
 ) -> Procedure[bool]:
-    """Write the assignment before it is known, so that a successor can go on.
+    """Write the assignment before the context has it, so that a successor can continue.
 
-    Returns whether it is still to be written: so is the way back once it has been gone, for the
-    node then speaks of no reassignment any more, and a successor would do nothing. In Kafka what
-    was given up may stay in sync if the controller dies meanwhile.
+    Returns True for a cancellation, whose assignment is not written yet but only at its end: the
+    znode then shows no reassignment, and a successor would do nothing. Kafka writes it here, so
+    that dropped replicas may stay in sync if the controller dies meanwhile.
     """
     now = context.assignment(key)
     goes_back = now.is_being_reassigned and not assignment.is_being_reassigned
@@ -88,7 +92,7 @@ def _update(
 
 
 def is_complete(key: TopicPartition, assignment: ReplicaAssignment) -> Procedure[bool]:
-    """Whether all target replicas are in sync by what the store says now."""
+    """Whether all target replicas are in sync according to the store."""
     if not assignment.is_being_reassigned:
         return True
     stored = yield ReadStates([key])
@@ -101,9 +105,10 @@ def _settle_leader(
     assignment: ReplicaAssignment,
     known: Collection[int],
 ) -> Procedure[bool]:
-    """Elect another leader if this one does not stay; tell the replicas of their number.
+    """Elect another leader if this one is removed or offline, and tell the new set of replicas.
 
-    Returns whether there is one. `known` are those that may be in sync.
+    Returns whether there is a leader. `known` are the replicas that may be in sync.
+    Raises: NotMovable.
     """
     state = context.states.get(key)
     if state is None:
@@ -125,10 +130,11 @@ def _raise_epoch(
     assignment: ReplicaAssignment,
     known: Collection[int],
 ) -> Procedure[None]:
-    """Let the leader know its replicas, which needs another leader epoch.
+    """Tell the leader its replicas, which requires a new leader epoch.
 
-    Only `known` stay in sync: an older leader, which writes the ISR itself, may have taken in a
-    replica that was given up meanwhile. Kafka leaves it there; it could stay as the last in sync.
+    Only `known` replicas stay in the ISR: a leader of an older version, which writes the ISR
+    itself, may have added a replica that was dropped meanwhile. Kafka leaves it there, where it
+    could become the last one in sync.  Raises: NotMovable.
     """
     state: PartitionState | None = None
     while state is None:
@@ -148,7 +154,7 @@ def _raise_epoch(
     context.states[key] = state
     batch = RequestBatch(context)
     batch.add_leader_and_isr(assignment.origin, state)
-    # Only a new replica may be made where a log directory is offline.
+    # A broker with an offline log directory may create a replica only if it is new.
     batch.add_leader_and_isr(assignment.adding, state, is_new=True)
     yield from batch.send()
 
@@ -156,9 +162,9 @@ def _raise_epoch(
 def _stop_replicas(
     context: Context, key: TopicPartition, replicas: Iterable[int]
 ) -> Procedure[None]:
-    """Take replicas out of the ISR and have them deleted; nobody waits for it.
+    """Remove replicas from the ISR and have them deleted, without waiting for the responses.
 
-    If one of them led, another is elected; Kafka leaves the partition without a leader.
+    If one of them led, another leader is elected; Kafka leaves the partition without one.
     """
     stopped = {replica: [key] for replica in sorted(replicas)}
     for status in (

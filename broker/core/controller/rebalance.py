@@ -1,4 +1,4 @@
-"""Elections that are not forced: those that admin clients ask for, and preferred leaders.
+"""Elections not caused by a failure: those that admin clients request, and preferred leaders.
 
 Source: Kafka 3.9's controller in ZooKeeper mode.
 """
@@ -38,9 +38,9 @@ def elect(
     kind: ElectionType,
     ends: LogEnds = MappingProxyType({}),
 ) -> Procedure[Elections]:
-    """Hold elections as ElectLeaders asks for; None: for all partitions.
+    """Hold the elections that ElectLeaders requests; None: for all partitions.
 
-    `ends`: for an unclean election, of the partitions whose last replica in sync waits.
+    `ends`, for an unclean election: the log ends of partitions whose last in-sync replica waits.
     """
     asked = context.partitions() if partitions is None else partitions
     results: Elections = {}
@@ -68,7 +68,10 @@ def elect(
 
 
 def rebalance(context: Context, imbalance_percent_max: int) -> Procedure[None]:
-    """Give leadership back to preferred replicas where too many partitions are led by others."""
+    """Return leadership to a preferred replica if others lead too many of its partitions.
+
+    `imbalance_percent_max` is the allowed share of the partitions that prefer the same broker.
+    """
     preferring: dict[int, int] = {}
     elsewhere: dict[int, list[TopicPartition]] = {}
     for number, keys in enumerate(slices(list(context.partitions()))):
@@ -94,7 +97,7 @@ def rebalance(context: Context, imbalance_percent_max: int) -> Procedure[None]:
 def preferred_elections_requested(
     context: Context, partitions: Collection[TopicPartition]
 ) -> Procedure[None]:
-    """Somebody has written /admin/preferred_replica_election; the shell deletes it afterwards."""
+    """A client has written /admin/preferred_replica_election; the shell deletes it afterwards."""
     able = [
         key
         for key in dict.fromkeys(partitions)
@@ -106,7 +109,7 @@ def preferred_elections_requested(
 
 
 def unclean_election_enabled(context: Context, topic: str | None) -> Procedure[None]:
-    """A topic (None: every one) allows unclean elections from now on: hold those that wait."""
+    """A topic (None: every topic) now allows unclean elections: hold those that were waiting."""
     yield from bring_online(context, topic)
 
 

@@ -1,7 +1,7 @@
-"""Brings replicas from state to state: tells their brokers, and takes who is gone out of the ISR.
+"""Moves replicas between states: tells their brokers, and removes offline replicas from the ISR.
 
-Source: the replica state machine of Kafka 3.9's controller in ZooKeeper mode. A replica that is in
-no state to take the step is left where it is, as there.
+Source: the replica state machine of Kafka 3.9's controller in ZooKeeper mode. A replica whose state
+does not allow the transition keeps its state, as in Kafka.
 """
 
 import logging
@@ -22,7 +22,7 @@ _Step = Callable[[Context, int, Sequence[TopicPartition], RequestBatch], None]
 def change_replicas(
     context: Context, replicas: Mapping[int, Sequence[TopicPartition]], target: ReplicaStatus
 ) -> Procedure[None]:
-    """Bring replicas (by broker) to a state; brokers are told what follows from it."""
+    """Move replicas (by broker) to a state, and send the requests that follow from it."""
     batch = RequestBatch(context)
     for broker_id, keys in replicas.items():
         valid: list[TopicPartition] = []
@@ -40,7 +40,7 @@ def change_replicas(
 
 
 def start_replicas(context: Context) -> Procedure[None]:
-    """Give all replicas their first state, tell the brokers, take out who is gone."""
+    """Set the initial state of all replicas, tell the brokers, remove offline ones from ISRs."""
     online: dict[int, list[TopicPartition]] = {}
     offline: dict[int, list[TopicPartition]] = {}
     for number, keys in enumerate(slices(list(context.partitions()))):
@@ -75,7 +75,7 @@ def _may_change(
     return False
 
 
-# Steps that only tell.
+# Transitions that only send requests.
 
 
 def _become_new(
@@ -142,7 +142,7 @@ _STEPS: Mapping[ReplicaStatus, _Step] = {
 }
 
 
-# Going offline changes the state node.
+# Going offline, which changes the state znode.
 
 
 def _go_offline(
@@ -167,7 +167,7 @@ def _go_offline(
 def _remove_from_isr(
     context: Context, broker_id: int, keys: Sequence[TopicPartition], batch: RequestBatch
 ) -> Procedure[Sequence[TopicPartition]]:
-    """Returns those that somebody has changed meanwhile: they are to be tried again."""
+    """Returns the partitions to retry: their state was changed by another broker meanwhile."""
     stored = yield ReadStates(keys)
     unchanged: list[PartitionState] = []
     shrunk: list[PartitionState] = []
@@ -209,7 +209,7 @@ def _remove_from_isr(
 
 
 def _miss_state(context: Context, broker_id: int, key: TopicPartition) -> None:
-    """A state node is gone: that is no hindrance if the topic goes too."""
+    """Handle a missing state znode, which is expected only if the topic is being deleted."""
     if context.is_to_be_deleted(key[0]):
         context.replica_status[key][broker_id] = ReplicaStatus.OFFLINE
     else:

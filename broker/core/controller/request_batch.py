@@ -1,6 +1,6 @@
-"""What one step of the controller has to tell the brokers, collected.
+"""Collects the requests that one step of the controller sends to brokers.
 
-Source: how Kafka 3.9's controller batches requests: a later entry for the same broker and
+Source: how Kafka 3.9's controller batches requests. A later entry for the same broker and
 partition replaces an earlier one, but `is_new` and `delete` stay once they are set.
 """
 
@@ -23,13 +23,13 @@ T = TypeVar("T")
 
 
 def slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Pieces between which others get a turn."""
+    """Split long work into slices; callers yield `Breathe` between them."""
     for start in range(0, len(items), SLICE_MAX):
         yield items[start : start + SLICE_MAX]
 
 
 class RequestBatch:
-    """Requests of one step. Brokers that are not registered get none."""
+    """The requests of one step. Brokers that are not registered get none."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -41,7 +41,7 @@ class RequestBatch:
     def add_leader_and_isr(
         self, broker_ids: Iterable[int], state: PartitionState, *, is_new: bool = False
     ) -> None:
-        """Tell some brokers of a partition's leader, and all of its metadata."""
+        """Send LeaderAndIsr for a partition to some brokers, and UpdateMetadata to all."""
         key = state.key
         for broker_id in broker_ids:
             states = self._leader_and_isr.setdefault(broker_id, {})
@@ -54,7 +54,10 @@ class RequestBatch:
     def add_update_metadata(
         self, keys: Iterable[TopicPartition], broker_ids: Collection[int] | None = None
     ) -> None:
-        """Tell some brokers, or all, who lives; and of partitions, if they ever had a leader."""
+        """Send the live brokers and these partitions to some brokers, or (None) to all.
+
+        Partitions that never had a leader are left out.
+        """
         if broker_ids is not None:
             self._update_brokers.update(broker_ids)
         else:
@@ -62,7 +65,7 @@ class RequestBatch:
         self._updated.update(dict.fromkeys(keys))
 
     def add_stop_replica(self, broker_id: int, key: TopicPartition, *, delete: bool) -> None:
-        """Tell a broker to stop its replica, and to delete it."""
+        """Tell a broker to stop its replica and, if `delete`, to delete it."""
         if self._context.is_to_be_deleted(key[0]):
             leader_epoch = LEADER_EPOCH_DELETED
         else:
@@ -74,7 +77,7 @@ class RequestBatch:
         stopped[key] = StoppedReplica(*key, leader_epoch, delete)
 
     def send(self, *, is_full: bool = False) -> Procedure[None]:
-        """Send it all, if there is anything. `is_full`: every partition has been added."""
+        """Send what was collected, if anything. `is_full`: every partition has been added."""
         metadata: list[PartitionState] = []
         for number, keys in enumerate(slices(list(self._updated))):
             if number:
@@ -121,7 +124,7 @@ def send_metadata(
     keys: Iterable[TopicPartition] = (),
     broker_ids: Collection[int] | None = None,
 ) -> Procedure[None]:
-    """Tell some brokers, or all, who lives, and of these partitions."""
+    """Send UpdateMetadata with the live brokers and these partitions to some brokers, or all."""
     batch = RequestBatch(context)
     batch.add_update_metadata(keys, broker_ids)
     yield from batch.send()
@@ -130,13 +133,13 @@ def send_metadata(
 def send_full_metadata(
     context: Context, broker_ids: Collection[int] | None = None
 ) -> Procedure[None]:
-    """Tell some brokers, or all, who lives, and of every partition.
+    """Send UpdateMetadata with the live brokers and every partition to some brokers, or all.
 
-    A broker may have known of topics that were deleted while it had no session, or that the
-    controller before deleted without telling it; it drops what a full update does not name. What is
-    being deleted is named as such, which Kafka leaves out. The update is not full while there are
-    topics that it cannot name: those that the controller could not read, and those that have no
-    leader yet.
+    A broker may still know topics that were deleted while it had no session, or that the previous
+    controller deleted without telling it; it drops what a full update does not name. Topics that
+    are being deleted are named as such; Kafka leaves them out. The update is not full while there
+    are topics that it cannot name: those that the controller could not read, and those that have
+    no leader yet.
     """
     batch = RequestBatch(context)
     batch.add_update_metadata(list(context.states), broker_ids)

@@ -1,4 +1,4 @@
-"""What the controller tells one broker: values, which the shell puts into requests."""
+"""Contents of the controller's requests to one broker; the shell encodes and sends them."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -7,11 +7,11 @@ from ..partition_state import PartitionState, TopicPartition
 
 LEADER_EPOCH_UNKNOWN: Final = -1
 LEADER_EPOCH_DELETED: Final = -2
-"""In StopReplica: the topic is being deleted, no epoch is to be checked."""
+"""In StopReplica: the topic is being deleted, and the broker does not check the epoch."""
 
 
 class StoppedReplica(NamedTuple):
-    """A replica that its broker has to stop, and perhaps to delete."""
+    """A replica that its broker must stop and, if `delete`, delete."""
 
     topic: str
     partition: int
@@ -20,21 +20,21 @@ class StoppedReplica(NamedTuple):
 
     @property
     def key(self) -> TopicPartition:
-        """Which partition."""
+        """The topic and partition."""
         return self.topic, self.partition
 
 
 class BrokerRequests(NamedTuple):
-    """For one broker, in this order: LeaderAndIsr, UpdateMetadata, StopReplica.
+    """The requests to one broker, in this order: LeaderAndIsr, UpdateMetadata, StopReplica.
 
-    The shell adds the controller's id and epoch, the broker's epoch, the live brokers.
+    The shell adds the controller's id and epoch, the broker's epoch, and the live brokers.
     """
 
     broker_id: int
     leader_and_isr: Sequence[PartitionState] = ()
-    """`is_new` is meant for this broker."""
+    """`is_new` is specific to this broker."""
     update_metadata: Sequence[PartitionState] | None = None
     """None: no UpdateMetadata; empty: only the live brokers."""
     stop_replicas: Sequence[StoppedReplica] = ()
     is_full: bool = False
-    """Whether `update_metadata` names every topic: one that it does not name was deleted."""
+    """Whether `update_metadata` names every topic, so that any other topic was deleted."""

@@ -1,4 +1,4 @@
-"""Takes leadership from a broker that wants to stop.
+"""Controlled shutdown: takes leadership from a broker that is stopping.
 
 Source: Kafka 3.9's controller in ZooKeeper mode.
 """
@@ -24,9 +24,9 @@ BROKER_EPOCH_UNKNOWN = -1
 def shut_down(
     context: Context, broker_id: int, broker_epoch: int
 ) -> Procedure[list[TopicPartition]]:
-    """Take leadership from a broker that wants to stop; what it still leads.
+    """Take leadership from a broker that is stopping; returns the partitions it still leads.
 
-    Partitions with one replica are not counted. An unknown epoch (-1) is not compared.
+    Partitions with one replica are not counted. An unknown broker epoch (-1) is not checked.
     Raises: Refused (BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH).
     """
     broker = context.brokers.get(broker_id)

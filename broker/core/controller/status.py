@@ -1,4 +1,4 @@
-"""The states of partitions and replicas, and which may follow which.
+"""The states of partitions and replicas, and the transitions between them.
 
 Source: the state machines of Kafka 3.9's controller in ZooKeeper mode.
 """
@@ -9,28 +9,28 @@ from typing import Final
 
 
 class PartitionStatus(Enum):
-    """Where a partition is in its life."""
+    """The state of a partition in the controller's state machine."""
 
     NON_EXISTENT = auto()
     NEW = auto()
-    """It has replicas, and never had a leader."""
+    """The partition has replicas and never had a leader."""
     ONLINE = auto()
     OFFLINE = auto()
-    """Its leader is gone, or its topic is being deleted."""
+    """The leader is gone, or the topic is being deleted."""
 
 
 class ReplicaStatus(Enum):
-    """Where a replica is in its life."""
+    """The state of a replica in the controller's state machine."""
 
     NON_EXISTENT = auto()
     NEW = auto()
     ONLINE = auto()
     OFFLINE = auto()
     DELETION_STARTED = auto()
-    """Its broker was told to delete it, and has not answered."""
+    """The broker was told to delete the replica and has not answered."""
     DELETION_SUCCESSFUL = auto()
     DELETION_INELIGIBLE = auto()
-    """It can't be deleted now: its broker or its log directory is offline."""
+    """The replica can't be deleted now: it is offline, or the broker failed to delete it."""
 
 
 _P = PartitionStatus
@@ -42,7 +42,7 @@ PARTITION_BEFORE: Final[Mapping[PartitionStatus, frozenset[PartitionStatus]]] = 
     _P.ONLINE: frozenset({_P.NEW, _P.ONLINE, _P.OFFLINE}),
     _P.OFFLINE: frozenset({_P.NEW, _P.ONLINE, _P.OFFLINE}),
 }
-"""From which states a partition may come to each."""
+"""For each state of a partition, the states from which it can be reached."""
 
 REPLICA_BEFORE: Final[Mapping[ReplicaStatus, frozenset[ReplicaStatus]]] = {
     _R.NON_EXISTENT: frozenset({_R.DELETION_SUCCESSFUL}),
@@ -53,4 +53,4 @@ REPLICA_BEFORE: Final[Mapping[ReplicaStatus, frozenset[ReplicaStatus]]] = {
     _R.DELETION_SUCCESSFUL: frozenset({_R.DELETION_STARTED}),
     _R.DELETION_INELIGIBLE: frozenset({_R.OFFLINE, _R.DELETION_STARTED}),
 }
-"""From which states a replica may come to each."""
+"""For each state of a replica, the states from which it can be reached."""

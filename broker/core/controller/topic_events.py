@@ -1,4 +1,4 @@
-"""Topics and partitions that somebody has created.
+"""Procedures for created or removed topics, and for added partitions.
 
 Source: Kafka 3.9's controller in ZooKeeper mode.
 """
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 def topics_changed(
     context: Context, topics: Mapping[str, TopicNode], gone: Collection[str]
 ) -> Procedure[None]:
-    """Topics were written (`topics`: only new ones) or removed by somebody."""
+    """Topics were created or removed in the store; `topics` holds only new ones."""
     for topic in gone:
         context.remove_topic(topic)
     created = []
@@ -32,10 +32,10 @@ def topics_changed(
 
 
 def topic_changed(context: Context, topic: str, node: TopicNode) -> Procedure[None]:
-    """A topic's node was changed by somebody: partitions may have been added."""
+    """A topic's znode has changed: partitions may have been added."""
     known = context.assignments.get(topic)
     if known is None:
-        return  # it has not been noticed yet, or not any more
+        return  # the topic is not known yet, or no longer
     added = {p: assignment for p, assignment in node.partitions.items() if p not in known}
     if not added:
         return
@@ -49,7 +49,7 @@ def topic_changed(context: Context, topic: str, node: TopicNode) -> Procedure[No
 
 
 def _create(context: Context, partitions: Sequence[TopicPartition]) -> Procedure[None]:
-    """Give new partitions their first leaders."""
+    """Elect the first leaders of new partitions, and start their replicas."""
     if not partitions:
         return
     yield from change_partitions(context, partitions, PartitionStatus.NEW)
