@@ -1,1 +1,1 @@
-"""The machines of the group coordinator: classic and consumer groups, committed offsets."""
+"""The state machines of the group coordinator: classic and consumer groups, committed offsets."""

@@ -1,29 +1,29 @@
-"""One classic consumer group, as Kafka's group coordinator keeps it.
+"""One classic consumer group, as in Kafka's group coordinator.
 
-The clients agree among themselves: each brings the protocols that it can do, with metadata of its
-own, the group chooses one, and a member, the leader, assigns for all.  The group holds them
-together: it counts generations, notices who is gone, and lets nobody of an older generation in.
-Metadata and assignments are opaque, and go back as they came.
+The clients do the assignment: each member sends the protocols that it supports, with its own
+metadata; the group selects one protocol, and one member, the leader, assigns for all.  The group
+coordinates them: it counts generations, detects members that are gone, and fences members of older
+generations.  Metadata and assignments are opaque, and are returned unchanged.
 
     JoinGroup   is parked until the generation begins   (classic_join, classic_static)
     SyncGroup   is parked until the leader's assignment is written and replicated   (classic_sync)
-    Heartbeat   says REBALANCE_IN_PROGRESS if the member shall join again   (classic_sync)
+    Heartbeat   returns REBALANCE_IN_PROGRESS if the member must join again   (classic_sync)
     LeaveGroup  makes the others rebalance   (classic_leave)
 
-The requests are functions of those modules, which work on the class here; what they want done they
-put into `effects`.  `classic_state` has the states, `classic_roster` the members.  From one
-generation to the next:
+The requests are functions in those modules that operate on the class here and add to its
+`effects`.  `classic_state` defines the states, `classic_roster` the members.  From one generation
+to the next:
 
     Empty, Stable,  --prepare-->  PreparingRebalance  --all joined, or time is up-->
     CompletingRebalance           |                   CompletingRebalance --assigned--> Stable
                                   +--nobody left-->   Empty
 
-Three kinds of deadlines.  A member's *session* ends if nothing is heard of it; it cannot speak
-while an answer of ours is due, so then the session does not end.  The *join* deadline closes
-PreparingRebalance: dynamic members that are missing are removed, static ones stay until their
-session ends.  The first members of an empty group are kept for group.initial.rebalance.delay.ms,
-again and again while more of them come, but no longer than the rebalance timeout.  The *sync*
-deadline removes members that joined but do not fetch their assignment.
+There are three kinds of deadlines.  A member's *session* ends if it sends nothing; it can't send
+anything while it waits for a response, so the session does not end then.  The *join* deadline ends
+PreparingRebalance: missing dynamic members are removed, static ones stay until their session ends.
+For the first members of an empty group it is group.initial.rebalance.delay.ms; in a new group it is
+extended while more members join, up to the rebalance timeout.  The *sync* deadline removes members
+that joined but did not fetch their assignment.
 
 Source of behaviour: GroupCoordinator and GroupMetadata of Apache Kafka 3.9.2.
 """
@@ -70,11 +70,11 @@ from .settings import ClassicSettings
 logger = logging.getLogger(__name__)
 
 IDLE_WAIT_MS_MIN: Final = 1_000
-"""So that members with a rebalance timeout of 0 do not keep us busy while they are silent."""
+"""Keeps silent members with a rebalance timeout of 0 from causing a busy loop."""
 
 
 class ClassicGroup:
-    """A classic group. What the shard calls returns what is to be done, in order."""
+    """A classic group. The methods that the shard calls return effects to perform, in order."""
 
     def __init__(
         self,
@@ -89,23 +89,23 @@ class ClassicGroup:
         self.journal = Journal()
         self.journal.wall_ms = wall_ms
         self.now_ms = 0
-        """The monotonic clock as of the last call; the shard sets it before the `then` of an
-        effect runs (`Shard.set_clocks`), as it does with the journal's."""
+        """The monotonic clock as of the last call. Before the `then` of an effect runs, the shard
+        sets it, and the journal's wall clock (`Shard.set_clocks`)."""
         self.state = ClassicState.EMPTY
         self.state_since_wall_ms: int | None = wall_ms
-        """When it came into its state; None if its record is too old to tell."""
+        """When the group entered its state; None if its record is too old to tell."""
         self.generation_id = 0
         self.protocol_type = ""
         self.protocol_name: str | None = None
         self.roster = Roster()
         self.topics: frozenset[str] | None = None
-        """What the members of the last generation consume; None if that is not known."""
+        """The topics that the members of the last generation consume; None if unknown."""
         self.deadlines: Deadlines[str | Phase] = Deadlines()
         self.effects: list[Effect] = []
-        self._is_initial = False  # members of an empty group gather; not closed before its time
-        self._extendable_ms = 0  # how much longer they may be kept in all
+        self._is_initial = False  # in the initial rebalance delay, which always lasts its full time
+        self._extendable_ms = 0  # by how much the initial delay may still be extended in total
         self.is_extended = False
-        """Whether another member has come since the first members of the group are kept."""
+        """Whether a member of a new group has joined since the current initial delay began."""
 
     @classmethod
     def load(
@@ -117,7 +117,7 @@ class ClassicGroup:
         now_ms: int,
         wall_ms: int,
     ) -> Self:
-        """The group as a record keeps it; its members' sessions begin now."""
+        """Restore a group from its record; its members' sessions begin now."""
         group = cls(group_id, settings, new_member_id, wall_ms)
         group.begin(now_ms, wall_ms)
         members = list({member.member_id: member for member in members_from(value)}.values())
@@ -138,11 +138,11 @@ class ClassicGroup:
             group.prepare("loaded, and has more members than it may have")
         return group
 
-    # What the shard asks of any group
+    # The interface of any group
 
     @property
     def type_name(self) -> str:
-        """What ListGroups shows."""
+        """The type as ListGroups names it."""
         return "classic"
 
     @property
@@ -152,27 +152,27 @@ class ClassicGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no member."""
+        """Whether the group has no members."""
         return not len(self.roster)
 
     @property
     def is_unused(self) -> bool:
-        """Whether nothing would be lost with it but offsets: nobody has joined or is about to."""
+        """Whether the group holds nothing but offsets: no member has joined or is about to."""
         return self.is_empty and self.generation_id == 0 and not self.roster.pending
 
     @property
     def members(self) -> list[ClassicMember]:
-        """The members, the eldest first."""
+        """The members, oldest first; a static member that came back counts as new."""
         return list(self.roster)
 
     @property
     def leader_id(self) -> str | None:
-        """The member that assigns."""
+        """The member that assigns for all."""
         return self.roster.leader_id
 
     @property
     def metadata_bytes(self) -> int:
-        """What its members have said of themselves."""
+        """The size of the metadata that the members have sent."""
         return self.roster.metadata_bytes
 
     @property
@@ -181,7 +181,7 @@ class ClassicGroup:
         return self.deadlines.wake_ms
 
     def on_time(self, now_ms: int, wall_ms: int) -> Sequence[Effect]:
-        """Do what the deadlines demand that have come."""
+        """Handle the deadlines that have passed."""
         self.begin(now_ms, wall_ms)
         self.run_deadlines()
         return self.take_effects()
@@ -196,7 +196,7 @@ class ClassicGroup:
         join(self, Joining.read(request, caller, reply))
         wake_ms = self.deadlines.wake_ms
         if wake_ms is not None and wake_ms <= now_ms:
-            self.run_deadlines()  # with an initial delay of 0 the generation begins right away
+            self.run_deadlines()  # with an initial delay of 0 the generation begins at once
         return self.take_effects()
 
     def sync(
@@ -215,15 +215,15 @@ class ClassicGroup:
     def leave(
         self, request: LeaveGroupRequest, caller: Caller, reply: Reply, now_ms: int, wall_ms: int
     ) -> list[Effect]:
-        """Remove members; the answer is among the effects."""
+        """Remove members; the response is among the effects."""
         self.begin(now_ms, wall_ms)
         leave(self, request, caller.version, reply)
         return self.take_effects()
 
     def answer_all(self, code: ErrorCode) -> list[Effect]:
-        """Answer every parked join and sync with an error, and be Dead.
+        """Answer every parked JoinGroup and SyncGroup with an error, and become Dead.
 
-        For when the group is deleted, converted, or led elsewhere (NOT_COORDINATOR).
+        Used when the group is converted, or led by another broker (NOT_COORDINATOR).
         """
         for member in self.roster:
             self.refuse_parked(member, code, member_id=member.member_id)
@@ -237,13 +237,13 @@ class ClassicGroup:
     def check_offset_commit(
         self, owner: OffsetOwner, partitions: Iterable[TopicPartition], now_ms: int
     ) -> None:
-        """Let a commit pass; one by a member counts as a heartbeat.  Raises: Refused."""
+        """Check a commit; one by a member counts as a heartbeat.  Raises: Refused."""
         self.now_ms = now_ms
         generation_id = owner.generation_or_epoch
         if self.state is ClassicState.EMPTY and generation_id < 0:
             return
         if generation_id < 0 and not owner.member_id and owner.instance_id is None:
-            code = ErrorCode.UNKNOWN_MEMBER_ID  # only members commit while there are any
+            code = ErrorCode.UNKNOWN_MEMBER_ID  # only members may commit while there are any
             if self.state is ClassicState.DEAD:
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         else:
@@ -255,31 +255,34 @@ class ClassicGroup:
         self.restart_session(self.roster.members[owner.member_id])
 
     def check_offset_fetch(self, owner: OffsetOwner) -> None:
-        """Anyone may read the offsets of a classic group."""
+        """Allow every read: any client may read the offsets of a classic group."""
 
     def check_offset_delete(self) -> None:
-        """Let offsets be deleted.  Raises: Refused (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
+        """Check whether offsets may be deleted: always in a live group of consumers.
+
+        Raises: Refused (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND).
+        """
         if self.protocol_type != CONSUMER or self.state is ClassicState.DEAD:
             self.check_delete()
 
     def check_delete(self) -> None:
-        """Let the group be deleted.  Raises: Refused (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
+        """Check that the group is empty.  Raises: Refused (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
         if self.state is ClassicState.DEAD:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"group {self.group_id} is Dead")
         if self.state is not ClassicState.EMPTY:
             raise Refused(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id} has members")
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether some member consumes the topic; True, too, if that cannot be known."""
+        """Whether a member consumes the topic; also True if that is unknown."""
         return not self.is_empty and (self.topics is None or topic in self.topics)
 
     def offsets_expire_since_ms(self, commit_wall_ms: int) -> int | None:
-        """From when offsets.retention counts for an offset committed at that time (KIP-211).
+        """When the retention time of an offset committed at that time begins (KIP-211).
 
-        Of a Stable group of consumers only the topics expire that none of them `is_subscribed_to`.
+        In a Stable group of consumers, only topics that no member subscribes to expire.
         """
         if self.state is ClassicState.EMPTY and self.protocol_type:
-            # As Kafka: from when it became empty, even for what was committed later.
+            # As in Kafka: from when the group became empty, even for later commits.
             since_ms = self.state_since_wall_ms
             return commit_wall_ms if since_ms is None else since_ms
         is_known = self.protocol_type == CONSUMER and self.topics is not None
@@ -287,16 +290,16 @@ class ClassicGroup:
             return commit_wall_ms
         return None
 
-    # What is kept and shown
+    # Records and descriptions
 
     def tombstones(self) -> list[GroupRecord]:
-        """The record that deletes the group; none if nothing was ever written of it."""
+        """The record that deletes the group; none if the group was never written."""
         if self.generation_id == 0:
             return []
         return [generation_tombstone(self.group_id)]
 
     def describe(self) -> DescribedGroup:
-        """The group as DescribeGroups shows it; what the members say only while it is Stable."""
+        """The group for DescribeGroups; metadata and assignments only while it is Stable."""
         protocol = self.protocol_name if self.state is ClassicState.STABLE else None
         return DescribedGroup(
             group_id=self.group_id,
@@ -319,12 +322,12 @@ class ClassicGroup:
     def store(
         self, assignments: Mapping[str, bytes], then: Callable[[ErrorCode], list[Effect]]
     ) -> None:
-        """Write the group; `then` hears the code for the clients."""
+        """Write the group's record; `then` gets the code for the clients."""
         record = self.record(assignments)
         self.effects.append(AppendRecords([record], lambda code: then(_client_code(code))))
 
     def record(self, assignments: Mapping[str, bytes]) -> GroupRecord:
-        """The group as it is written."""
+        """The group's record."""
         since_ms = self.state_since_wall_ms
         value = GroupMetadataValue(
             protocol_type=self.protocol_type,
@@ -335,7 +338,7 @@ class ClassicGroup:
         )
         return generation_record(self.group_id, value, self.roster, assignments)
 
-    # Answers
+    # Responses
 
     def answer_join(self, parked: Parked, response: JoinGroupResponse) -> None:
         """Answer a JoinGroup."""
@@ -348,7 +351,7 @@ class ClassicGroup:
     def joined(
         self, parked: Parked, member_id: str, *, leader: str | None = None, skip: bool = False
     ) -> JoinGroupResponse:
-        """The current generation, as a member is told of it; its leader hears of all members."""
+        """The JoinGroup response for the current generation; the leader's lists all members."""
         leader = self.roster.leader_id or "" if leader is None else leader
         return JoinGroupResponse(
             generation_id=self.generation_id,
@@ -361,7 +364,7 @@ class ClassicGroup:
         )
 
     def membership(self) -> list[JoinGroupResponseMember]:
-        """All members of the generation, for its leader to assign by."""
+        """All members of the generation with their metadata, for the leader's assignment."""
         return [
             JoinGroupResponseMember(
                 member_id=member.member_id,
@@ -372,19 +375,19 @@ class ClassicGroup:
         ]
 
     def park_join(self, member: ClassicMember, parked: Parked) -> None:
-        """Let a JoinGroup wait for the next generation; an earlier one is told to come again."""
+        """Park a JoinGroup until the next generation; an earlier one gets REBALANCE_IN_PROGRESS."""
         if (before := self.roster.park_join(member, parked)) is not None:
             code = ErrorCode.REBALANCE_IN_PROGRESS
             self.answer_join(before, join_refused(before.version, code, member.member_id))
 
     def park_sync(self, member: ClassicMember, parked: Parked) -> None:
-        """Let a SyncGroup wait for the assignment; an earlier one is told to start over."""
+        """Park a SyncGroup until the assignment; an earlier one gets REBALANCE_IN_PROGRESS."""
         before, member.sync = member.sync, parked
         if before is not None:
             self.answer_sync(before, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
 
     def refuse_parked(self, member: ClassicMember, code: ErrorCode, *, member_id: str = "") -> None:
-        """Answer whatever a member waits for with an error."""
+        """Answer a member's parked requests with an error."""
         if (join := self.roster.take_join(member)) is not None:
             self.answer_join(join, join_refused(join.version, code, member_id))
         if member.sync is not None:
@@ -392,7 +395,7 @@ class ClassicGroup:
             member.sync = None
 
     def finish_syncs(self, code: ErrorCode) -> None:
-        """Answer the SyncGroups that wait: with the assignments, or with an error."""
+        """Answer the parked SyncGroups with the assignments, or with an error."""
         for member in self.roster:
             if member.sync is None:
                 continue
@@ -402,7 +405,7 @@ class ClassicGroup:
             self.restart_session(member)
 
     def synced(self, member: ClassicMember) -> SyncGroupResponse:
-        """A member's assignment."""
+        """The SyncGroup response with a member's assignment."""
         return SyncGroupResponse(
             protocol_type=self.protocol_type,
             protocol_name=self.protocol_name,
@@ -410,11 +413,11 @@ class ClassicGroup:
         )
 
     def restart_session(self, member: ClassicMember) -> None:
-        """Something was heard of a member, or it was answered: its session begins anew."""
+        """Restart a member's session: it has sent a request or was answered."""
         self.deadlines.set(member.member_id, self.now_ms + member.session_timeout_ms)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether a client is the member that it claims to be: NONE, or why not."""
+        """Check that the client is the member that it claims to be: NONE, or the error."""
         if instance_id is not None:
             current_id = self.roster.member_id_of.get(instance_id)
             if current_id is None:
@@ -423,21 +426,21 @@ class ClassicGroup:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.roster.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    # The way through a rebalance
+    # Rebalances
 
     def transition(self, state: ClassicState) -> None:
-        """Go into a state."""
+        """Enter a state."""
         assert state in TRANSITIONS[self.state], f"{self.state} -> {state}"
         self.state = state
         self.state_since_wall_ms = self.journal.wall_ms
 
     def prepare_if_possible(self, reason: str) -> None:
-        """Begin a rebalance, unless one has begun."""
+        """Begin a rebalance if the state allows it; while one is being prepared, do nothing."""
         if ClassicState.PREPARING_REBALANCE in TRANSITIONS[self.state]:
             self.prepare(reason)
 
     def prepare(self, reason: str) -> None:
-        """Begin a rebalance: members shall join again."""
+        """Begin a rebalance: all members must join again."""
         if self.state is ClassicState.COMPLETING_REBALANCE:
             self.drop_assignments(ErrorCode.REBALANCE_IN_PROGRESS)
         self.roster.unsynced.clear()
@@ -458,13 +461,13 @@ class ClassicGroup:
             self.complete_if_all_joined()
 
     def drop_assignments(self, code: ErrorCode) -> None:
-        """Give up the generation that was being assigned."""
+        """Drop the assignments of the current generation, and fail the parked SyncGroups."""
         for member in self.roster:
             member.assignment = b""
         self.finish_syncs(code)
 
     def complete_if_all_joined(self) -> None:
-        """Begin the next generation if nobody is missing, and if it is not held back."""
+        """Begin the next generation if all have joined and no initial delay is running."""
         preparing = self.state is ClassicState.PREPARING_REBALANCE
         if preparing and not self._is_initial and self.roster.all_joined:
             self._complete()
@@ -485,7 +488,7 @@ class ClassicGroup:
             if member.join is None and member.instance_id is None:
                 self.strike(member, "timed-out", "did not join again in time")
         if len(self.roster) and not self.roster.elect_joined_leader():
-            # Static members only, all of them silent: their sessions will end this.
+            # Only static members, all of them silent: this lasts until their sessions end.
             self.journal.note("rebalance", "nobody has joined; waiting for the static members")
             wait_ms = max(self.roster.rebalance_timeout_ms, IDLE_WAIT_MS_MIN)
             self.deadlines.set(Phase.JOIN, self.now_ms + wait_ms)
@@ -522,7 +525,8 @@ class ClassicGroup:
         self.journal.note("empty", f"generation {self.generation_id} has no members")
 
         def stored(code: ErrorCode) -> list[Effect]:
-            # Nobody waits. If the broker stops now, the last generation comes back and times out.
+            # No request waits. If this record is lost, the last generation is restored at the next
+            # start, and its members time out.
             if code is not ErrorCode.NONE:
                 logger.warning("store empty group=%s code=%s", self.group_id, code.name)
                 self.journal.note("not-stored", f"the empty group was not stored: {code.name}")
@@ -533,7 +537,7 @@ class ClassicGroup:
     # Members
 
     def strike(self, member: ClassicMember, event: str, reason: str) -> None:
-        """Remove a member, and nothing else."""
+        """Remove a member without a rebalance."""
         self.refuse_parked(member, ErrorCode.UNKNOWN_MEMBER_ID)
         self.roster.remove(member)
         self.deadlines.clear(member.member_id)
@@ -555,7 +559,7 @@ class ClassicGroup:
             self.prepare_if_possible(f"member {member.member_id} {event}: {reason}")
 
     def remove_pending(self, member_id: str) -> None:
-        """Forget an id with which nobody has joined."""
+        """Drop a member id that was given out but not used to join."""
         self.roster.pending.discard(member_id)
         self.deadlines.clear(member_id)
         self.complete_if_all_joined()
@@ -563,10 +567,10 @@ class ClassicGroup:
     # Deadlines
 
     def run_deadlines(self) -> None:
-        """Do what the deadlines demand that have come."""
+        """Handle the deadlines that have passed."""
         for key in self.deadlines.due(self.now_ms):
             if self.deadlines.get(key) is not None:
-                continue  # an earlier one has set it anew
+                continue  # an earlier one has reset it
             if isinstance(key, str):
                 self._on_session_end(key)
             elif key is Phase.SYNC:
@@ -598,18 +602,18 @@ class ClassicGroup:
     # Around each call
 
     def begin(self, now_ms: int, wall_ms: int) -> None:
-        """Note the clocks at the beginning of a call."""
+        """Set the clocks at the beginning of a call."""
         self.now_ms = now_ms
         self.journal.wall_ms = wall_ms
 
     def take_effects(self) -> list[Effect]:
-        """What is to be done, at the end of a call."""
+        """Return the effects collected during a call, at its end."""
         effects, self.effects = self.effects, []
         return effects
 
 
 def _client_code(code: ErrorCode) -> ErrorCode:
-    """Kafka lets members start over when the group's record was not replicated in time."""
+    """The code for clients; as in Kafka, they rejoin if the record was not replicated in time."""
     if code is ErrorCode.REQUEST_TIMED_OUT:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return group_code_of(code)

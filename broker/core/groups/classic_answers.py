@@ -1,4 +1,4 @@
-"""The answers of classic groups, as Kafka words them in each version."""
+"""The responses of classic groups, in the form that Kafka uses in each version."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ from odradek.protocol.messages.k14_sync_group import SyncGroupResponse
 
 
 def join_refused(version: int, code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """A JoinGroup that begins no generation."""
+    """The JoinGroup response with an error."""
     return JoinGroupResponse(
         error_code=code,
         generation_id=-1,
@@ -25,24 +25,24 @@ def join_refused(version: int, code: ErrorCode, member_id: str = "") -> JoinGrou
 
 
 def protocol_name_of(version: int, protocol_name: str | None) -> str | None:
-    """How JoinGroup says that no protocol is chosen: not at all, or, before v7, with ""."""
+    """The protocol name in JoinGroup; if none is selected, None, or "" before v7."""
     return protocol_name or (None if version >= 7 else "")
 
 
 def sync_refused(code: ErrorCode) -> SyncGroupResponse:
-    """A SyncGroup without assignment."""
+    """The SyncGroup response with an error."""
     return SyncGroupResponse(error_code=code)
 
 
 def members_of(request: LeaveGroupRequest, version: int) -> list[MemberIdentity]:
-    """Who is to leave; before v3 it was a single one."""
+    """The members to remove; before v3, a request names only one."""
     return request.members if version >= 3 else [MemberIdentity(member_id=request.member_id)]
 
 
 def leave_answer(
     request: LeaveGroupRequest, version: int, codes: Iterable[ErrorCode]
 ) -> LeaveGroupResponse:
-    """One code for each member; before v3 the only one's is the answer's own."""
+    """The LeaveGroup response with a code per member; before v3, that of the only member."""
     if version < 3:
         return LeaveGroupResponse(error_code=next(iter(codes)))
     return LeaveGroupResponse(
@@ -58,5 +58,5 @@ def leave_answer(
 
 
 def leave_refused(code: ErrorCode) -> LeaveGroupResponse:
-    """A LeaveGroup of which nothing was done."""
+    """The LeaveGroup response if nothing was done."""
     return LeaveGroupResponse(error_code=code)

@@ -1,10 +1,11 @@
-"""JoinGroup: who may come in, and who comes back.
+"""JoinGroup: new members, and members that join again.
 
-new, dynamic, v4+    is given an id to come back with, so that a lost answer leaves no ghost
-new, dynamic, v0-3   is a member at once
-new, static          is a member at once; if its instance id is known, it takes that member's
-                     place, and the one that had it is fenced  (classic_static)
-known                joins again: to change its metadata, to rebalance, or for the answer anew
+new, dynamic, v4+    gets an id and must join again with it, so that a lost response leaves no
+                     unused member behind
+new, dynamic, v0-3   becomes a member at once
+new, static          becomes a member at once; if its instance id is known, it replaces that
+                     member, which is fenced  (classic_static)
+known                joins again: to change its metadata, to rebalance, or to get the response again
 """
 
 from typing import TYPE_CHECKING, Final
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 PENDING_MAX: Final = 10_000
-"""Ids that a group gives out before it sees anyone join with them; Kafka has no limit here."""
+"""The most ids of a group that are given out but not used to join yet; Kafka has no limit."""
 
 
 def join(group: "ClassicGroup", joining: Joining) -> None:
@@ -51,8 +52,8 @@ def _refuse(group: "ClassicGroup", joining: Joining, code: ErrorCode, member_id:
 
 
 def _has_place(group: "ClassicGroup", member_id: str, size_max: int) -> bool:
-    # While a group prepares, those count who wait: the limit may have been lowered, and then the
-    # last who come back are turned away.
+    # In PreparingRebalance only the waiting members count. The limit may have been lowered; then
+    # the last members to join again are refused.
     members = group.roster.members
     match group.state:
         case ClassicState.EMPTY | ClassicState.DEAD:
@@ -81,7 +82,7 @@ def _fits(group: "ClassicGroup", joining: Joining) -> bool:
     return same_type and group.roster.can_all_do_one_of(joining.protocols)
 
 
-# Newcomers
+# New members
 
 
 def _join_dynamic(group: "ClassicGroup", joining: Joining) -> None:
@@ -124,20 +125,20 @@ def _add(group: "ClassicGroup", joining: Joining, member_id: str) -> None:
         group.protocol_type = joining.protocol_type
     group.roster.add(member)
     group.park_join(member, joining.parked)
-    # It may not know its id yet, and so may come again under another: it does not wait for ever.
+    # The member may not know its id yet and return with another one, so its wait is limited.
     group.deadlines.set(member_id, group.now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
     static = "" if joining.instance_id is None else f" as instance {joining.instance_id}"
     group.journal.note("joined", f"new member{static}{joining.reason}", member_id)
     group.prepare_if_possible(f"member {member_id} joined{static}{joining.reason}")
 
 
-# Those that are known
+# Known members
 
 
 def _join_known(group: "ClassicGroup", joining: Joining) -> None:
     member_id = joining.member_id
     if member_id in group.roster.pending:
-        if joining.instance_id is not None:  # ids are given to dynamic members only
+        if joining.instance_id is not None:  # only dynamic members get ids in advance
             _refuse(group, joining, ErrorCode.UNKNOWN_SERVER_ERROR, "")
         else:
             _add(group, joining, member_id)
@@ -165,5 +166,5 @@ def _why_rebalance(group: "ClassicGroup", joining: Joining, member: ClassicMembe
     if member.protocols != joining.protocols:
         return "joined again with changed metadata"
     if group.state is ClassicState.STABLE and member.member_id == group.roster.leader_id:
-        return "the leader joined again"  # it has seen what does not show in its own metadata
+        return "the leader joined again"  # it may have noticed a change not in its own metadata
     return None

@@ -1,4 +1,4 @@
-"""A JoinGroup, as the machine reads it."""
+"""A JoinGroup request, decoded for the group machines."""
 
 from typing import Final, NamedTuple
 
@@ -9,14 +9,13 @@ from .classic_member import ClassicMember, ClassicProtocols, Parked
 from .classic_roster import Roster
 
 REASON_SIZE_MAX: Final = 255
-"""Characters of what a client gives as its reason that are kept and logged: no client of Kafka's
-sends more."""
+"""How many characters of a client's reason are kept and logged; Kafka's clients send no more."""
 
 _MEMBER_ID_REQUIRED_VERSION_FIRST: Final = 4
 
 
 class Joining(NamedTuple):
-    """A JoinGroup, read for its version."""
+    """A JoinGroup request, with the differences between its versions removed."""
 
     parked: Parked
     caller: Caller
@@ -27,14 +26,14 @@ class Joining(NamedTuple):
     protocol_type: str
     protocols: ClassicProtocols
     reason: str
-    """The client's own, for people; empty if it gave none."""
+    """The client's reason, as text for the journal; empty if it gave none."""
 
     @classmethod
     def read(cls, request: JoinGroupRequest, caller: Caller, reply: Reply) -> "Joining":
-        """Take what matters out of a request."""
+        """Decode a request."""
         session_ms = request.session_timeout_ms
         protocols: dict[str, bytes] = {}
-        for protocol in request.protocols:  # should one be named twice, the first counts
+        for protocol in request.protocols:  # if one is named twice, the first counts
             protocols.setdefault(protocol.name, protocol.metadata)
         return cls(
             Parked(caller.version, reply),
@@ -50,10 +49,10 @@ class Joining(NamedTuple):
 
     @property
     def is_to_get_an_id(self) -> bool:
-        """Whether it is given an id and shall come back with it (KIP-394): new, dynamic, v4+."""
+        """Whether the member must join again with an id it gets (KIP-394): new, dynamic, v4+."""
         is_new = not self.member_id and self.instance_id is None
         return is_new and self.parked.version >= _MEMBER_ID_REQUIRED_VERSION_FIRST
 
     def update(self, roster: Roster, member: ClassicMember) -> None:
-        """Note what the member now says of itself."""
+        """Update the member's protocols and timeouts from this request."""
         roster.update(member, self.protocols, self.session_timeout_ms, self.rebalance_timeout_ms)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def leave(group: "ClassicGroup", request: LeaveGroupRequest, version: int, reply: Reply) -> None:
-    """Remove the members that can be removed, and answer."""
+    """Remove the members that can be removed, and answer with a code for each."""
     if group.state is ClassicState.DEAD:
         response = leave_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     else:

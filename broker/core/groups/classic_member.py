@@ -6,11 +6,11 @@ from typing import NamedTuple
 from ..effects import Reply
 
 ClassicProtocols = list[tuple[str, bytes]]
-"""What a member can do, the preferred one first: names, with metadata that is the clients' own."""
+"""The protocols a member supports, preferred ones first: names, with the client's metadata."""
 
 
 class Parked(NamedTuple):
-    """A request that waits for its answer, and the version to answer it in."""
+    """A request that waits for its response, and the version of that response."""
 
     version: int
     reply: Reply
@@ -18,7 +18,7 @@ class Parked(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ClassicMember:
-    """A member, and the requests of its that wait for an answer."""
+    """A member, with its requests that wait for a response."""
 
     member_id: str
     instance_id: str | None
@@ -32,19 +32,19 @@ class ClassicMember:
     is_new: bool = False
     """Joins for the first time: it may vanish before it knows its id, so its wait is limited."""
     join: Parked | None = None
-    """The JoinGroup that waits for the next generation; set by `Roster` only, which counts them."""
+    """The JoinGroup that waits for the next generation; only `Roster` sets it, to count them."""
     sync: Parked | None = None
     """The SyncGroup that waits for the assignment."""
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it cannot send heartbeats, as an answer of ours is due first."""
+        """Whether a response to the member is due, so that it can't send heartbeats."""
         return self.join is not None or self.sync is not None
 
     def metadata(self, protocol: str) -> bytes:
-        """Its metadata for a protocol; empty if it cannot do it."""
+        """The member's metadata for a protocol; empty if it does not support it."""
         return next((data for name, data in self.protocols if name == protocol), b"")
 
     def vote(self, candidates: set[str]) -> str:
-        """The candidate that it prefers; it can do at least one."""
+        """The candidate that the member prefers; it must support at least one."""
         return next(name for name, _ in self.protocols if name in candidates)

@@ -1,4 +1,4 @@
-"""What is written of a classic group, and what can be read out of its members' bytes."""
+"""The records of a classic group, and the topics in its members' subscriptions."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -15,7 +15,7 @@ from odradek.protocol.group_records.classic import (
 from .classic_member import ClassicMember
 
 CONSUMER: Final = "consumer"
-"""The protocol type whose metadata are subscriptions that we can read."""
+"""The protocol type whose metadata is a subscription that the broker can decode."""
 
 _VERSION_SIZE: Final = 2
 
@@ -26,7 +26,7 @@ def generation_record(
     members: Iterable[ClassicMember],
     assignments: Mapping[str, bytes],
 ) -> GroupRecord:
-    """The record of a generation; `value` is filled with its members."""
+    """The record of a generation; `members` are added to `value`."""
     value.members = [
         MemberMetadata(
             member_id=member.member_id,
@@ -49,7 +49,7 @@ def generation_tombstone(group_id: str) -> GroupRecord:
 
 
 def members_from(value: GroupMetadataValue) -> list[ClassicMember]:
-    """The members that a record holds; each can do the chosen protocol, as far as is known."""
+    """The members in a record; only the selected protocol of each is known."""
     return [
         ClassicMember(
             member_id=kept.member_id,
@@ -72,9 +72,9 @@ def members_from(value: GroupMetadataValue) -> list[ClassicMember]:
 def subscribed_topics(
     protocol_type: str, protocol_name: str | None, members: Iterable[ClassicMember]
 ) -> frozenset[str] | None:
-    """The topics that any member consumes; None if that cannot be told.
+    """The topics that any member consumes; None if that is unknown.
 
-    Every version of a subscription begins like version 0, so that newer ones can be read, too.
+    Every version of a subscription begins like version 0, so newer ones can be decoded, too.
     """
     if protocol_type != CONSUMER or protocol_name is None:
         return None

@@ -1,4 +1,4 @@
-"""The members of a classic group: who leads them, who is expected, and what they all can do."""
+"""The members of a classic group: the leader, the expected members, and the common protocols."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from .classic_member import ClassicMember, ClassicProtocols, Parked
 
 
 class Roster:
-    """Members by id, in the order in which they came."""
+    """Members by id, in the order in which they joined."""
 
     __slots__ = (
         "_joined_count",
@@ -26,19 +26,19 @@ class Roster:
         """The static members, by instance id."""
         self.leader_id: str | None = None
         self.pending: set[str] = set()
-        """Ids that were given out, and with which nobody has joined yet."""
+        """Ids that were given out but not used to join yet."""
         self.unsynced: set[str] = set()
-        """Members of this generation whose SyncGroup has not come yet."""
+        """Members of this generation that have not sent SyncGroup yet."""
         self.metadata_bytes = 0
-        """What the members have said of themselves."""
+        """The size of the metadata that the members have sent."""
         self._joined_count = 0
-        self._supporters: Counter[str] = Counter()  # of each protocol
+        self._supporters: Counter[str] = Counter()  # how many members support each protocol
 
     def __len__(self) -> int:
         return len(self.members)
 
     def __iter__(self) -> Iterator[ClassicMember]:
-        return iter(list(self.members.values()))  # the caller may remove some
+        return iter(list(self.members.values()))  # a copy: the caller may remove members
 
     @property
     def joined_count(self) -> int:
@@ -47,16 +47,16 @@ class Roster:
 
     @property
     def all_joined(self) -> bool:
-        """Whether nobody is missing for the next generation."""
+        """Whether no member and no pending id is missing for the next generation."""
         return self._joined_count == len(self.members) and not self.pending
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long the slowest member may take to join again."""
+        """The longest rebalance timeout of any member."""
         return max((0, *(member.rebalance_timeout_ms for member in self)))
 
     def add(self, member: ClassicMember) -> None:
-        """Take in a new member; the first one leads."""
+        """Add a new member; the first one becomes the leader."""
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.member_id_of[member.instance_id] = member.member_id
@@ -66,10 +66,10 @@ class Roster:
         self.pending.discard(member.member_id)
 
     def remove(self, member: ClassicMember) -> None:
-        """Strike a member off, whose requests have been answered."""
+        """Remove a member, whose requests must have been answered."""
         assert not member.is_waiting
         del self.members[member.member_id]
-        instance_id = member.instance_id  # may be empty, too: that is an id like any other
+        instance_id = member.instance_id  # an empty one is an id like any other
         if instance_id is not None and self.member_id_of.get(instance_id) == member.member_id:
             del self.member_id_of[instance_id]
         if self.leader_id == member.member_id:
@@ -78,7 +78,7 @@ class Roster:
         self.unsynced.discard(member.member_id)
 
     def rename(self, member: ClassicMember, new_id: str) -> None:
-        """Give a static member another id; the old one is nobody's from now on."""
+        """Give a static member a new id; the old one becomes unknown."""
         old_id = member.member_id
         del self.members[old_id]
         member.member_id = new_id
@@ -98,7 +98,7 @@ class Roster:
         session_timeout_ms: int,
         rebalance_timeout_ms: int,
     ) -> None:
-        """Note what a member says of itself when it joins again."""
+        """Update a member's protocols and timeouts when it joins again."""
         self._forget_protocols(member)
         member.protocols = protocols
         member.session_timeout_ms = session_timeout_ms
@@ -106,19 +106,22 @@ class Roster:
         self._note_protocols(member)
 
     def park_join(self, member: ClassicMember, parked: Parked) -> Parked | None:
-        """Let a JoinGroup wait; return the one that it takes the place of."""
+        """Park a JoinGroup; return the earlier one that it replaces, if any."""
         before, member.join = member.join, parked
         self._joined_count += before is None
         return before
 
     def take_join(self, member: ClassicMember) -> Parked | None:
-        """The JoinGroup that waits, to be answered now."""
+        """Take out the parked JoinGroup, if any, to answer it."""
         parked, member.join = member.join, None
         self._joined_count -= parked is not None
         return parked
 
     def elect_joined_leader(self) -> bool:
-        """Let someone lead who has joined: the leader so far, if it can be.  False: nobody has."""
+        """Make a member that has joined the leader, the current one if possible.
+
+        False: none has joined.
+        """
         leader = self.members.get(self.leader_id or "")
         if leader is None or leader.join is None:
             leader = next((member for member in self if member.join is not None), None)
@@ -128,11 +131,11 @@ class Roster:
         return True
 
     def can_all_do_one_of(self, protocols: ClassicProtocols) -> bool:
-        """Whether there is a protocol that every member can do, too."""
+        """Whether at least one of these protocols is supported by every member."""
         return any(self._supporters[name] == len(self.members) for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """Of the protocols that all can do, the one that most prefer; there are members."""
+        """The most preferred of the protocols that all support; there must be members."""
         candidates = {
             name for name, count in self._supporters.items() if count == len(self.members)
         }

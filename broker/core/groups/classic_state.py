@@ -1,10 +1,10 @@
-"""The states of a classic group, and how it may go from one to another.
+"""The states of a classic group, and the transitions between them.
 
-Empty                no member; may keep offsets
-PreparingRebalance   members are asked to join again
-CompletingRebalance  all have joined; the leader is to bring the assignment
-Stable               assigned
-Dead                 gone, or moved to another coordinator
+Empty                has no members; may hold offsets
+PreparingRebalance   members are told to join again
+CompletingRebalance  all have joined; the leader's assignment is awaited
+Stable               members have their assignments
+Dead                 deleted, converted, or moved to another coordinator
 """
 
 from enum import Enum
@@ -12,7 +12,7 @@ from typing import Final
 
 
 class ClassicState(Enum):
-    """A state, by the name that Kafka's tools show."""
+    """A state; the value is the name that Kafka's tools show."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -30,11 +30,11 @@ TRANSITIONS: Final[dict[ClassicState, frozenset[ClassicState]]] = {
     _STABLE: frozenset({_PREPARING, _DEAD}),
     _DEAD: frozenset({_DEAD}),
 }
-"""To which states each may lead; anything else is a bug of ours."""
+"""The states that may follow each state; any other transition is a bug in the broker."""
 
 
 class Phase(Enum):
-    """The deadlines of the whole group; those of its members are kept by member id."""
+    """The keys of the group's own deadlines; those of members have the member id as key."""
 
     JOIN = "join"
     SYNC = "sync"

@@ -1,8 +1,8 @@
-"""A static member comes back under another id: it takes the place of its former self.
+"""The return of a static member, which gets a new member id.
 
-If the group is Stable and would choose the same protocol, nobody else notices: the record is
-written with the new id, and then the member hears of the generation that it has been in all along.
-Otherwise there is a rebalance, or one is under way.
+If the group is Stable and would select the same protocol, the others do not notice: the record is
+written with the new id, and then the member gets the current generation as its response. Otherwise
+a rebalance begins, or is already under way.
 """
 
 import logging
@@ -26,7 +26,7 @@ _SKIP_ASSIGNMENT_VERSION_FIRST: Final = 9
 
 
 def replace(group: "ClassicGroup", joining: Joining, member: ClassicMember, new_id: str) -> None:
-    """Give the member its new id; whoever still waits under the old one is fenced."""
+    """Give the member its new id; requests parked under the old one are fenced."""
     former = Former(
         member.member_id,
         group.roster.leader_id or "",
@@ -49,7 +49,7 @@ def replace(group: "ClassicGroup", joining: Joining, member: ClassicMember, new_
 
 
 class Former(NamedTuple):
-    """What was, before a static member came back."""
+    """The situation before a static member came back."""
 
     member_id: str
     leader_id: str
@@ -67,13 +67,13 @@ def _rename(group: "ClassicGroup", member: ClassicMember, member_id: str) -> Non
 def _store(group: "ClassicGroup", joining: Joining, member: ClassicMember, former: Former) -> None:
     def stored(code: ErrorCode) -> list[Effect]:
         if member.join is not joining.parked:
-            return []  # answered by a rebalance that came between, or fenced in its turn
+            return []  # already answered by a rebalance, or fenced by yet another return
         is_same = group.state is ClassicState.STABLE and group.generation_id == former.generation_id
         if code is not ErrorCode.NONE:
             _undo(group, joining, member, former, code)
-            if is_same:  # else others may have come who can only do what it does now
+            if is_same:  # otherwise new members may support only the protocols it has now
                 group.roster.update(member, *former.said)
-                # A record that was begun meanwhile has the id that is taken back: write again.
+                # A record written meanwhile may hold the id that is undone here: write again.
                 _store_all(group, lambda _code: [])
         elif is_same:
             _answer(group, joining, member, former)
@@ -94,8 +94,8 @@ def _answer(group: "ClassicGroup", joining: Joining, member: ClassicMember, form
         leads = member.member_id == group.roster.leader_id
         response = group.joined(parked, member.member_id, skip=leads)
     else:
-        # A leader of these versions cannot be told to assign nothing. It is told that its former
-        # self leads: it would assign in vain, as a Stable group spreads nothing.
+        # Before v9 a leader can't be told to skip the assignment, which a Stable group would
+        # ignore. So the response names the former leader id, and the member acts as a follower.
         response = group.joined(parked, member.member_id, leader=former.leader_id)
     group.answer_join(parked, response)
 

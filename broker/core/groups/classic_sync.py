@@ -1,4 +1,4 @@
-"""SyncGroup and Heartbeat: the leader assigns, and members fetch that and say that they live."""
+"""SyncGroup and Heartbeat: the leader assigns, members get assignments and stay in the group."""
 
 import logging
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _PROTOCOL_NAMED_VERSION_FIRST: Final = 5
 
 
 def lacks_protocol(request: SyncGroupRequest, version: int) -> bool:
-    """Whether a SyncGroup does not name the protocol that it is about, though it has to (v5+)."""
+    """Whether a SyncGroup lacks the protocol type or name, which are required in v5+."""
     named = request.protocol_type is not None and request.protocol_name is not None
     return version >= _PROTOCOL_NAMED_VERSION_FIRST and not named
 
@@ -30,7 +30,7 @@ def lacks_protocol(request: SyncGroupRequest, version: int) -> bool:
 def check_generation(
     group: "ClassicGroup", member_id: str, instance_id: str | None, generation_id: int
 ) -> ErrorCode:
-    """Whether someone is a member of the current generation: NONE, or why not."""
+    """Check that a client is a member of the current generation: NONE, or the error."""
     if group.state is ClassicState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     code = group.check_member(member_id, instance_id)
@@ -40,7 +40,7 @@ def check_generation(
 
 
 def heartbeat(group: "ClassicGroup", request: HeartbeatRequest) -> ErrorCode:
-    """Keep a member's session alive; tell it if it shall join again."""
+    """Keep a member's session alive; REBALANCE_IN_PROGRESS if it must join again."""
     code = check_generation(
         group, request.member_id, request.group_instance_id, request.generation_id
     )

@@ -1,4 +1,4 @@
-"""What a client is told when the records of its group could not be appended."""
+"""Error codes for clients if the records of a group or its offsets could not be appended."""
 
 from odradek.protocol.errors import ErrorCode
 
@@ -21,7 +21,7 @@ _TOO_LARGE = frozenset(
 
 
 def group_code_of(code: ErrorCode) -> ErrorCode:
-    """What the client is told when the records of its group were refused with `code`."""
+    """The client's error code if the records of its group were refused with `code`."""
     if code in _UNAVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if code in _ELSEWHERE:
@@ -30,7 +30,7 @@ def group_code_of(code: ErrorCode) -> ErrorCode:
 
 
 def offset_code_of(code: ErrorCode) -> ErrorCode:
-    """What the client is told when the records of its offsets were refused with `code`."""
+    """The client's error code if the records of its offsets were refused with `code`."""
     if code == ErrorCode.REQUEST_TIMED_OUT:
         return code
     return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in _TOO_LARGE else group_code_of(code)

@@ -1,19 +1,19 @@
-"""ConsumerGroup: one group of the next generation (KIP-848), driven by the members' heartbeats.
+"""ConsumerGroup: one group of the new protocol (KIP-848), driven by the members' heartbeats.
 
-The broker assigns the partitions. Three epochs tell how far that has come: the group epoch rises
-with every change of members, subscriptions or topics; the assignment epoch follows as soon as a
-target assignment is computed for it; each member's own epoch follows when it has given up what
-the target takes from it. In the meantime it keeps consuming the rest: nobody stops for others.
+The broker assigns the partitions. Three epochs show the progress: the group epoch rises with every
+change of members, subscriptions or topics; the assignment epoch follows as soon as a target
+assignment is computed for it; each member's epoch follows when the member has revoked what the
+target takes from it. Meanwhile it keeps consuming its other partitions.
 
     Empty        no members
     Assigning    the target assignment is older than the group epoch
-    Reconciling  some member is not where the target wants it
-    Stable       all are
-    Dead         (the coordinator's answer for a group that is not there)
+    Reconciling  some member has not reached its target assignment
+    Stable       all members have reached it
+    Dead         (the coordinator's answer for an unknown group)
 
-A decision is a `Draft`: the records, and nothing else. They change the group when the log has
-taken them, the answer is given when the high watermark has passed them, and if they are refused
-nothing has happened.  Source: behaviour of GroupMetadataManager in Apache Kafka 4.3.1.
+A decision is a `Draft` of records. The group changes when the log has taken the records, and the
+response is sent when the high watermark has passed them. If the log refuses them, the group does
+not change.  Source: behaviour of GroupMetadataManager in Apache Kafka 4.3.1.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -66,15 +66,15 @@ from .journal import Journal
 from .settings import ConsumerSettings
 
 RETRY_MS: Final = 500
-"""When a member that is overdue is fenced again, if the records could not be written."""
+"""How soon fencing an overdue member is retried if its records could not be written."""
 
 Finish = Callable[[ErrorCode], Sequence[Effect]]
-"""What is done once the records are kept (NONE) or refused."""
+"""What to do once the records are committed (NONE) or refused."""
 
 Downgrade = Callable[["ConsumerGroup", frozenset[str], Finish, int, int], Sequence[Effect] | None]
-"""Asked before members are removed: group, members, what to do then, now_ms, wall_ms.
+"""Called before members are removed, with group, member ids, finish, now_ms and wall_ms.
 
-Returns what is to be done instead (the group becomes a classic one), or None.
+Returns the effects to perform instead (the group becomes a classic group), or None.
 """
 
 
@@ -100,7 +100,7 @@ class ConsumerGroup:
         self._topics = topics
         self._new_member_id = new_member_id
         self._patterns = PatternClock()
-        # The topics' version with which the epoch was last looked at; None after loading.
+        # The version of the topics when the epoch was last checked; None after loading.
         self._epoch_version: int | None = None
 
     @property
@@ -110,17 +110,17 @@ class ConsumerGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no member."""
+        """Whether the group has no members."""
         return not self.state.members
 
     @property
     def is_unused(self) -> bool:
-        """Whether it was made for a request that was refused: nothing of it is in the log."""
+        """Whether the group was created for a request that was refused: the log has no record."""
         return not self.state.members and self.state.group_epoch == INITIAL_EPOCH
 
     @property
     def metadata_bytes(self) -> int:
-        """What its members have said of themselves."""
+        """The size of the metadata that the members have sent."""
         return self.state.metadata_bytes
 
     @property
@@ -131,11 +131,11 @@ class ConsumerGroup:
     # Loading.
 
     def apply(self, record: GroupRecord) -> None:
-        """Follow a record of this group: while loading, and while deciding."""
+        """Apply a record of this group, while loading or when it is converted."""
         self.state.apply(record)
 
     def loaded(self, now_ms: int) -> None:
-        """All records are applied: from now on the members must show themselves."""
+        """All records have been applied: start the members' timers."""
         for member in self.state.members.values():
             self.set_timer(Timer.SESSION, member.member_id, self._session_ms(member), now_ms)
             if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
@@ -172,8 +172,8 @@ class ConsumerGroup:
         member_id = response.member_id
         assert member_id is not None
         draft.time(Timer.SESSION, member_id, settings.session_timeout_ms)
-        # Asked before the records are written: they may delete the pattern that was last looked
-        # up, and with it the time.
+        # Checked before the records are applied: they may delete the pattern that was resolved
+        # last, and with it the time.
         may_resolve = self._patterns.may_look_up(self.state, terms)
 
         def finish(code: ErrorCode) -> Sequence[Effect]:
@@ -190,7 +190,7 @@ class ConsumerGroup:
         return self.commit(draft, finish, now_ms, after=after)
 
     def terms(self, wall_ms: int) -> Terms:
-        """What a decision is made with."""
+        """The settings, topics and time for a decision."""
         return Terms(self._settings(), self._topics, wall_ms)
 
     def commit(
@@ -201,7 +201,7 @@ class ConsumerGroup:
         *,
         after: Callable[[], None] = lambda: None,
     ) -> Sequence[Effect]:
-        """Write a decision, follow it, `after` that, then finish; at once if it is empty."""
+        """Write a decision, apply it, call `after`, and then `finish`; at once if it is empty."""
 
         def appended() -> None:
             for record in draft.records:
@@ -218,7 +218,7 @@ class ConsumerGroup:
         return finish(ErrorCode.NONE)
 
     def set_timer(self, timer: Timer, member_id: str, delay_ms: int | None, now_ms: int) -> None:
-        """Expect something of a member, or (None) nothing any more."""
+        """Set or (None) clear a timer of a member."""
         if delay_ms is None:
             self.deadlines.clear((timer, member_id))
         else:
@@ -231,7 +231,7 @@ class ConsumerGroup:
         request: ConsumerGroupHeartbeatRequest,
         caller: Caller,
     ) -> ConsumerGroupHeartbeatResponse:
-        """Draw up what a heartbeat does.  Raises: Refused."""
+        """Draft the changes of a heartbeat, and return the response.  Raises: Refused."""
         check_size(self.state, terms.settings, request.member_id)
         before = member_of(draft, request, self._new_member_id)
         after = updated_member(before, request, caller)
@@ -257,7 +257,7 @@ class ConsumerGroup:
         )
 
     def update_assignment(self, draft: Draft, terms: Terms, *, why: str | None) -> None:
-        """Bump the epoch for a reason, or if topics changed since, and assign if it is behind."""
+        """Bump the group epoch if there is a reason or topics have changed; update the target."""
         if why is not None or self._epoch_version != self._topics.version:
             update_epoch(draft, terms, why=why)
         update_target(draft, terms)
@@ -296,7 +296,7 @@ class ConsumerGroup:
     def remove(
         self, reasons: dict[str, str], finish: Finish, now_ms: int, wall_ms: int
     ) -> Sequence[Effect]:
-        """Remove members, by id why ("left", or what they failed to do)."""
+        """Remove members; `reasons` holds for each id "left" or what the member failed to do."""
         member_ids = frozenset(reasons)
         if self.downgrade is not None:
             instead = self.downgrade(self, member_ids, finish, now_ms, wall_ms)
@@ -312,7 +312,7 @@ class ConsumerGroup:
         return self.commit(draft, finish, now_ms)
 
     def on_time(self, now_ms: int, wall_ms: int) -> Sequence[Effect]:
-        """Fence the members that did not do in time what is expected of them."""
+        """Fence the members whose timers have expired."""
         overdue: dict[str, str] = {}
         for timer, member_id in self.deadlines.due(now_ms):
             member = self.state.members.get(member_id)
@@ -322,7 +322,7 @@ class ConsumerGroup:
             if member is None or (timer is Timer.REBALANCE and revoked):
                 continue
             overdue.setdefault(member_id, timer.value)
-            # If it cannot be written now it will be tried again; otherwise this is cleared.
+            # A retry if the records can't be written; otherwise it is cleared.
             self.set_timer(timer, member_id, RETRY_MS, now_ms)
         if not overdue:
             return []
@@ -331,11 +331,11 @@ class ConsumerGroup:
     # Patterns.
 
     def resolve(self, now_ms: int, wall_ms: int) -> Sequence[Effect]:
-        """Look the patterns up, if there is need and it was not done just now.
+        """Resolve the patterns if necessary, and if the last time is long enough ago.
 
-        It is a decision of its own, after the heartbeat that made it necessary was answered: as
-        in Kafka, which does it in the background, a member with a new pattern gets its
-        assignment with a later heartbeat.
+        This is a separate decision, made once the records of the heartbeat that required it are
+        committed. As in Kafka, which resolves in the background, a member with a new pattern gets
+        its assignment with a later heartbeat.
         """
         terms = self.terms(wall_ms)
         search = self._patterns.look_up(self.state, terms)
@@ -351,32 +351,35 @@ class ConsumerGroup:
 
         return self.commit(draft, lambda _code: [], now_ms, after=after)
 
-    # What the shard asks.
+    # The interface of any group.
 
     def describe(self) -> DescribedGroup:
-        """For ConsumerGroupDescribe."""
+        """The group for ConsumerGroupDescribe."""
         return describe_group(self.state, self._settings(), self._topics)
 
     def check_offset_commit(
         self, owner: OffsetOwner, partitions: Iterable[TopicPartition], now_ms: int
     ) -> None:
-        """Let a commit pass, in an older epoch if all is the member's since.  Raises: Refused."""
+        """Check a commit; an older epoch is valid for partitions owned since then (KIP-1251).
+
+        Raises: Refused.
+        """
         check_commit(self.state, self._topics, owner, partitions)
 
     def check_offset_fetch(self, owner: OffsetOwner) -> None:
-        """Let a member read offsets.  Raises: Refused."""
+        """Check that a member may read offsets.  Raises: Refused."""
         check_fetch(self.state, owner)
 
     def check_offset_delete(self) -> None:
-        """Offsets may be deleted, but for topics that are subscribed to."""
+        """Allow the request; `is_subscribed_to` excludes the topics of members."""
 
     def check_delete(self) -> None:
-        """Let the group be deleted.  Raises: Refused (NON_EMPTY_GROUP)."""
+        """Check that the group is empty.  Raises: Refused (NON_EMPTY_GROUP)."""
         if self.state.members:
             raise Refused(ErrorCode.NON_EMPTY_GROUP)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether some member consumes the topic."""
+        """Whether a member subscribes to the topic, by name or by a resolved pattern."""
         state = self.state
         return any(
             text in state.patterns and topic in found.topics
@@ -384,9 +387,9 @@ class ConsumerGroup:
         ) or any(topic in member.subscribed_topic_names for member in state.members.values())
 
     def offsets_expire_since_ms(self, commit_wall_ms: int) -> int | None:
-        """An offset grows old from its own commit, if nobody subscribes to its topic."""
+        """The commit time: each offset's retention time begins at its own commit."""
         return commit_wall_ms
 
     def tombstones(self) -> list[GroupRecord]:
-        """The records that delete the group, but for its offsets."""
+        """The records that delete the group, except those for its offsets."""
         return group_tombstones(self.state)

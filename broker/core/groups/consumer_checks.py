@@ -1,4 +1,4 @@
-"""Who may commit and read offsets of a consumer group (KIP-848, KIP-1251)."""
+"""Checks of commits and reads of offsets by members of a consumer group (KIP-848, KIP-1251)."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -18,10 +18,10 @@ def check_commit(
     owner: OffsetOwner,
     partitions: Iterable[TopicPartition],
 ) -> None:
-    """Let a commit pass, as a whole.
+    """Check a commit as a whole.
 
-    Raises: Refused (UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, and for members
-    with the classic protocol ILLEGAL_GENERATION).
+    Raises: Refused (UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, or, for members
+    with the classic protocol, ILLEGAL_GENERATION).
     """
     epoch = owner.generation_or_epoch
     if epoch < 0 and not state.members:
@@ -43,7 +43,7 @@ def check_commit(
 def _check_owned_since(
     member: ConsumerMember, image: TopicImage | None, topic: str, partition: int, epoch: int
 ) -> None:
-    """An older epoch will do for a partition that the member has owned ever since it (KIP-1251).
+    """Check that the member has owned a partition since an older epoch (KIP-1251).
 
     Raises: Refused (STALE_MEMBER_EPOCH, ILLEGAL_GENERATION).
     """
@@ -58,7 +58,10 @@ def _check_owned_since(
 
 
 def check_fetch(state: GroupState, owner: OffsetOwner) -> None:
-    """Let offsets be read.  Raises: Refused."""
+    """Check a read of offsets.
+
+    Raises: Refused (UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION).
+    """
     member = _member(state, owner)
     if owner.generation_or_epoch != member.member_epoch:
         raise _stale(member, f"epoch {owner.generation_or_epoch} is not {member.member_epoch}")

@@ -1,13 +1,14 @@
-"""Members of a consumer group that still speak the classic protocol (KIP-848, online migration).
+"""Members of a consumer group that still use the classic protocol (KIP-848, online migration).
 
-    JoinGroup   says what the member wants and owns, and moves it   (`consumer_classic_join`)
-    SyncGroup   fetches what it has been given so far, as the bytes that a leader would have sent
-    Heartbeat   says REBALANCE_IN_PROGRESS if there is something to give up or to take: then the
+    JoinGroup   reports the subscription and owned partitions, and moves the member one step
+                (`consumer_classic_join`)
+    SyncGroup   returns the current assignment, in the bytes that a leader would have sent
+    Heartbeat   returns REBALANCE_IN_PROGRESS if there are partitions to revoke or to take: then the
                 member joins again
-    LeaveGroup  removes members of either kind
+    LeaveGroup  removes members of either protocol
 
-Besides the session, two timers run: told to join again a member must do so within its rebalance
-timeout, and having joined it must sync within it.
+Besides the session there are two timers, both of the rebalance timeout: a member that was told to
+join again must do so, and a member that has joined must sync.
 
 Source: behaviour of GroupMetadataManager in Apache Kafka 4.3.1.
 """
@@ -81,7 +82,7 @@ def _synced(
 
 
 def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-    """A member is there; tell it to join again if there is something to give up or to take."""
+    """Keep a member's session alive; tell it to join again if it must revoke or take partitions."""
     try:
         member = _classic_member(group.state, request)
     except Refused as refused:
@@ -103,7 +104,7 @@ def _shall_join(state: GroupState, member: ConsumerMember) -> bool:
 
 
 def _waits_for_others(state: GroupState, member: ConsumerMember) -> bool:
-    """Whether somebody still owns a partition that is to become the member's."""
+    """Whether any partition of the member's target that it lacks still has an owner."""
     return any(
         partition not in member.assigned.get(topic_id, {}) and (topic_id, partition) in state.owners
         for topic_id, partitions in state.target_of(member.member_id).items()
@@ -119,7 +120,7 @@ def _expect_join(group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> N
 def _classic_member(
     state: GroupState, request: SyncGroupRequest | HeartbeatRequest
 ) -> ConsumerMember:
-    """The member that sends a request, in its epoch.
+    """The member that sends a request; the request must be in its epoch.
 
     Raises: Refused (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION).
     """
@@ -144,7 +145,7 @@ def leave(
     now_ms: int,
     wall_ms: int,
 ) -> Sequence[Effect]:
-    """Members leave, or an administrator removes them; whichever protocol they use."""
+    """Members of either protocol leave, or an administrator removes them."""
     codes: list[ErrorCode] = []
     leaving: dict[str, str] = {}
     for identity in members_of(request, caller.version):

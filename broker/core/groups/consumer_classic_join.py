@@ -1,8 +1,8 @@
-"""JoinGroup to a consumer group with members: a member that still speaks the classic protocol.
+"""JoinGroup from a member with the classic protocol, to a consumer group with members.
 
-It is the heartbeat that says everything. What the member wants is read out of its embedded
-subscription, and what it still owns, too: that is how it gives up partitions. The answer's
-generation is its epoch; there is no leader, and nobody waits for the others.
+It acts as a full heartbeat. The subscription embedded in it holds the topics and the partitions
+that the member still owns, and so shows what it has revoked. The generation in the response is the
+member's epoch. There is no leader, and no member waits for the others.
 """
 
 from collections import Counter
@@ -47,7 +47,7 @@ def join(
     now_ms: int,
     wall_ms: int,
 ) -> Sequence[Effect]:
-    """A member with the classic protocol joins a consumer group with members, or joins again."""
+    """A member with the classic protocol joins, or joins again."""
     joining = Joining.read(request, caller, reply)
     try:
         member_id = joining.member_id or migration.new_member_id()
@@ -74,7 +74,7 @@ def _check_join(state: GroupState, migration: Migration, joining: Joining, membe
 
 
 def _shares_protocol(state: GroupState, joining: Joining) -> bool:
-    """Whether it can do a protocol that all classic members can do (itself of old included)."""
+    """Whether it supports a protocol of all classic members (including its own former entry)."""
     supporters: Counter[str] = Counter()
     if state.classic_count:
         for member in state.members.values():
@@ -133,7 +133,10 @@ def _join_downgraded(
     *,
     why: str | None,
 ) -> Sequence[Effect] | None:
-    """The last member with the new protocol came back with the classic one."""
+    """Downgrade the group: its last member with the new protocol returns with the classic one.
+
+    Returns None if the group can't be converted.
+    """
     update_epoch(draft, terms, why=why)
     member, rebalance = after, "downgraded with an assignment that was not up to date"
     is_stale = draft.state.assignment_epoch < draft.state.group_epoch
@@ -154,7 +157,7 @@ def _join_downgraded(
 def _member_of(
     draft: Draft, joining: Joining, held: ConsumerMember | None, member_id: str
 ) -> ConsumerMember:
-    """The member as it was before; a static one may take over from another.
+    """The member in its state before the request; a static one may replace an earlier one.
 
     Raises: Refused (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID).
     """
@@ -174,7 +177,10 @@ def _member_of(
 
 
 def _subscription(joining: Joining) -> ConsumerProtocolSubscription:
-    """All protocols of a member carry the same one.  Raises: Refused (UNKNOWN_SERVER_ERROR)."""
+    """The subscription, which is the same in all protocols of a member.
+
+    Raises: Refused (UNKNOWN_SERVER_ERROR).
+    """
     try:
         return read_subscription(joining.protocols[0][1])
     except MalformedMessage as error:

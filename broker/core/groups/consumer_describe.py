@@ -1,4 +1,4 @@
-"""What ConsumerGroupDescribe tells of a consumer group."""
+"""The description of a consumer group for ConsumerGroupDescribe."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ MEMBER_TYPE_CONSUMER: Final = 1
 def describe_group(
     state: GroupState, settings: ConsumerSettings, topics: TopicsImage
 ) -> DescribedGroup:
-    """State, epochs and members, each with what it owns and what it shall own."""
+    """State, epochs and members, each with its current and its target assignment."""
     return DescribedGroup(
         group_id=state.group_id,
         group_state=state.name,
@@ -53,7 +53,7 @@ def _member(state: GroupState, member: ConsumerMember, topics: TopicsImage) -> M
 
 
 def _assignment(owned: Partitions, topics: TopicsImage) -> Assignment:
-    """Without the topics that are gone: nobody could name them."""
+    """An assignment by topic name, without deleted topics, whose names are unknown."""
     named = ((topics.name_of(topic_id), topic_id) for topic_id in sorted(owned))
     return Assignment(
         topic_partitions=[

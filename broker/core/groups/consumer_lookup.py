@@ -1,4 +1,4 @@
-"""Which member sends a heartbeat, and whether it may: member ids, instance ids and epochs."""
+"""Finding the member of a heartbeat, and checking its member id, instance id and epoch."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +15,7 @@ from .settings import ConsumerSettings
 
 
 def check_size(state: GroupState, settings: ConsumerSettings, member_id: str) -> None:
-    """Let a member in.  Raises: Refused (GROUP_MAX_SIZE_REACHED)."""
+    """Check that the group has room for a member.  Raises: Refused (GROUP_MAX_SIZE_REACHED)."""
     size_max = settings.group_size_max
     if len(state.members) >= size_max and member_id not in state.members:
         raise Refused(
@@ -26,8 +26,9 @@ def check_size(state: GroupState, settings: ConsumerSettings, member_id: str) ->
 def member_of(
     draft: Draft, request: ConsumerGroupHeartbeatRequest, new_member_id: Callable[[], str]
 ) -> ConsumerMember:
-    """The member of a heartbeat as it was before it; a static one may take over from another.
+    """The member that sends a heartbeat, in its state before it.
 
+    A static member may replace an earlier one, which adds records to the draft.
     Raises: Refused (UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
     UNRELEASED_INSTANCE_ID).
     """
@@ -67,7 +68,7 @@ def _joining(draft: Draft, instance_id: str | None, member_id: str) -> ConsumerM
 
 
 def leaving_member(state: GroupState, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
-    """Who leaves.  Raises: Refused (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID)."""
+    """The member that leaves.  Raises: Refused (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID)."""
     if request.instance_id is not None:
         return static_member(state, request.instance_id, request.member_id)
     member = state.members.get(request.member_id)
@@ -77,7 +78,7 @@ def leaving_member(state: GroupState, request: ConsumerGroupHeartbeatRequest) ->
 
 
 def static_member(state: GroupState, instance_id: str, member_id: str) -> ConsumerMember:
-    """Who holds an instance id, if it is that member.
+    """The member with an instance id, which must have this member id.
 
     Raises: Refused (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID).
     """
@@ -93,12 +94,12 @@ def static_member(state: GroupState, instance_id: str, member_id: str) -> Consum
 
 
 def unknown_member(state: GroupState, member_id: str) -> Refused:
-    """The refusal for a member that is not there."""
+    """The error for an unknown member."""
     return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of {state.group_id}.")
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
-    """Let a heartbeat pass in the member's epoch, or in the one before if its answer was lost.
+    """Accept epoch 0, the member's epoch, or the previous one if the response was lost.
 
     Raises: Refused (FENCED_MEMBER_EPOCH).
     """

@@ -1,4 +1,4 @@
-"""A member of a consumer group (KIP-848) as plain data, and the records it is kept in."""
+"""A member of a consumer group (KIP-848) as plain data, and its records."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,34 +9,34 @@ from odradek.protocol.group_records import GroupRecord
 from odradek.protocol.group_records import consumer as records
 
 ByEpoch = Mapping[bytes, Mapping[int, int]]
-"""Partitions a member owns: topic id -> partition -> the epoch in which it was given it."""
+"""Partitions a member owns: topic id -> partition -> the epoch in which it was assigned."""
 Partitions = Mapping[bytes, frozenset[int]]
-"""Partitions by topic id; no topic stands there with none."""
+"""Partitions by topic id; topics without partitions are left out."""
 
 JOIN_EPOCH: Final = 0
 """The member joins, or joins again."""
 LEAVE_EPOCH: Final = -1
 """The member leaves for good."""
 LEAVE_STATIC_EPOCH: Final = -2
-"""The static member leaves and will be back: its assignment is kept for its instance id."""
+"""The static member leaves temporarily: its assignment is kept for its instance id."""
 _UNKNOWN_EPOCH: Final = -1
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to its target assignment."""
+    """A member's progress towards its target assignment."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It has been told to give up partitions and still owns them."""
+    """The member was told to revoke partitions and still owns them."""
     UNRELEASED_PARTITIONS = 2
-    """It waits for partitions that others have not given up yet."""
+    """The member waits for partitions that other members have not released yet."""
     UNKNOWN = 127
-    """A newer broker wrote a state that is not known here."""
+    """A newer broker wrote a state that this version does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """A member; never changed, but replaced by what its records say."""
+    """A member; immutable, each record replaces it."""
 
     member_id: str
     member_epoch: int = 0
@@ -49,21 +49,21 @@ class ConsumerMember:
     rebalance_timeout_ms: int = -1
     subscribed_topic_names: frozenset[str] = frozenset()
     subscribed_topic_regex: str | None = ""
-    """Empty, and in some records None: no pattern."""
+    """Empty, or None in some records: no pattern."""
     server_assignor: str | None = None
     assigned: ByEpoch = field(default_factory=dict)
     pending_revocation: ByEpoch = field(default_factory=dict)
     classic: records.ClassicMemberMetadata | None = None
-    """What is needed to speak the classic protocol with it; None: it speaks the new one."""
+    """The data of a member that uses the classic protocol; None: it uses the consumer protocol."""
 
     @property
     def regex(self) -> str | None:
-        """The pattern it subscribes to, if any."""
+        """The pattern that the member subscribes to, or None."""
         return self.subscribed_topic_regex or None
 
     @property
     def metadata_bytes(self) -> int:
-        """What it has said of itself, in characters and bytes."""
+        """The size of the metadata that the member has sent, in characters and bytes."""
         classic = () if self.classic is None else self.classic.supported_protocols
         return (
             sum(map(len, self.subscribed_topic_names))
@@ -73,19 +73,19 @@ class ConsumerMember:
 
     @property
     def is_static_and_away(self) -> bool:
-        """Whether it left with epoch -2 and is expected back."""
+        """Whether this static member left with epoch -2 and is expected back."""
         return self.instance_id is not None and self.member_epoch == LEAVE_STATIC_EPOCH
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Whether it owns what it shall own."""
+        """Whether the member has reached its target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch
 
     def moved_to(self, epoch: int) -> "ConsumerMember":
-        """The same member in an epoch; the one it was in is remembered, be it the same."""
+        """The member in an epoch; its current epoch becomes the previous one, even if equal."""
         return replace(self, member_epoch=epoch, previous_member_epoch=self.member_epoch)
 
     def with_metadata(self, value: records.ConsumerGroupMemberMetadataValue) -> "ConsumerMember":
-        """Who it is and what it subscribes to, as a record says."""
+        """The member with the metadata and subscription of a record."""
         return replace(
             self,
             instance_id=value.instance_id,
@@ -102,7 +102,7 @@ class ConsumerMember:
     def with_assignment(
         self, value: records.ConsumerGroupCurrentMemberAssignmentValue
     ) -> "ConsumerMember":
-        """What it owns, as a record says."""
+        """The member with the epochs and assignment of a record."""
         known = value.state in set(MemberState)
         return replace(
             self,
@@ -114,7 +114,7 @@ class ConsumerMember:
         )
 
     def without_assignment(self) -> "ConsumerMember":
-        """As it is once its assignment is deleted."""
+        """The member after its assignment record is deleted."""
         return replace(
             self,
             member_epoch=LEAVE_EPOCH,
@@ -133,7 +133,10 @@ def partitions_of(owned: ByEpoch) -> dict[bytes, frozenset[int]]:
 def _by_epoch(
     topics: Iterable[records.TopicPartitions], member_epoch: int
 ) -> dict[bytes, dict[int, int]]:
-    """Kafka before 4.3 wrote no epochs: the member's own is the latest that they can be."""
+    """Partitions with epochs; without recorded epochs (Kafka before 4.3), the member's epoch.
+
+    That is the latest that they can be.
+    """
     found: dict[bytes, dict[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs
@@ -144,7 +147,7 @@ def _by_epoch(
 
 
 def member_record(group_id: str, member: ConsumerMember) -> GroupRecord:
-    """The record of who a member is."""
+    """The record of a member's metadata and subscription."""
     return GroupRecord(
         records.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id),
         records.ConsumerGroupMemberMetadataValue(
@@ -162,7 +165,7 @@ def member_record(group_id: str, member: ConsumerMember) -> GroupRecord:
 
 
 def current_assignment_record(group_id: str, member: ConsumerMember) -> GroupRecord:
-    """The record of what a member owns."""
+    """The record of a member's epochs and current assignment."""
     return GroupRecord(
         records.ConsumerGroupCurrentMemberAssignmentKey(
             group_id=group_id, member_id=member.member_id
@@ -189,25 +192,25 @@ def _topic_partitions(owned: ByEpoch) -> list[records.TopicPartitions]:
 
 
 def member_tombstone(group_id: str, member_id: str) -> GroupRecord:
-    """Nobody is this member any more."""
+    """The tombstone of a member's metadata."""
     key = records.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
     return GroupRecord(key, None)
 
 
 def current_assignment_tombstone(group_id: str, member_id: str) -> GroupRecord:
-    """It owns nothing any more."""
+    """The tombstone of a member's current assignment."""
     key = records.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
     return GroupRecord(key, None)
 
 
 def target_tombstone(group_id: str, member_id: str) -> GroupRecord:
-    """It shall own nothing any more."""
+    """The tombstone of a member's target assignment."""
     key = records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
     return GroupRecord(key, None)
 
 
 def removal_records(group_id: str, member_id: str) -> list[GroupRecord]:
-    """The tombstones of a member, in Kafka's order."""
+    """All tombstones of a member, in Kafka's order."""
     return [
         current_assignment_tombstone(group_id, member_id),
         target_tombstone(group_id, member_id),

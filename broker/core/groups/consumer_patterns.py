@@ -1,9 +1,9 @@
-"""Patterns that members of a consumer group subscribe to, and the topics they stand for.
+"""Patterns that members of a consumer group subscribe to, and the topics that match them.
 
-The topics of each pattern are kept in a record. They are looked up when a pattern is new, when
-there are new topics, and from time to time; never more often than every ten seconds, as a group
-may have many patterns and the cluster many topics.  What takes long is gone on with when the next
-heartbeat comes: in the meantime the broker has other groups.
+The topics of each pattern are in a record. Patterns are resolved when a pattern is new, when there
+are new topics, and periodically; but at most every ten seconds, as a group may have many patterns
+and the cluster many topics.  Long work is interrupted and continued at the next heartbeat, so that
+other groups are served meanwhile.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,8 +19,8 @@ from .regex import compile_pattern
 
 RESOLVE_INTERVAL_MS_MIN: Final = 10_000
 WORK_MAX: Final = 25_000_000
-"""At a time: instructions of the program times characters, of which 400 take a microsecond at the
-worst.  That is enough for a pattern of 50 characters and 20,000 topics."""
+"""The work done at a time, in program instructions times characters; 400 of these take at most a
+microsecond.  That is enough for a pattern of 50 characters and 20,000 topics."""
 COMPILE_WORK: Final = 100  # for each instruction
 
 
@@ -29,41 +29,41 @@ class PatternChange(Enum):
 
     NONE = auto()
     UNRESOLVED = auto()
-    """It must be looked up first; the group epoch waits for that."""
+    """The pattern must be resolved first; the group epoch waits for that."""
     RESOLVED = auto()
-    """Its topics are known already, or it was taken back."""
+    """The topics are known already, or the pattern was removed."""
 
 
 class PatternNeed(NamedTuple):
-    """The topics that patterns are to be looked up in."""
+    """The topic names among which patterns are resolved, and their version."""
 
     version: int
     names: frozenset[str]
 
 
 class PatternSearch:
-    """A look-up of patterns on its way."""
+    """Resolves patterns, in several steps if necessary."""
 
     __slots__ = ("_steps", "need", "topics")
 
     def __init__(self, need: PatternNeed, patterns: Iterable[str]) -> None:
         self.need = need
         self.topics: dict[str, frozenset[str]] = {}
-        """What each pattern stands for, of those that are through."""
+        """The topics of each pattern that is resolved; empty for the one in progress."""
         self._steps = self._run(sorted(patterns))
 
     def go_on(self) -> bool:
-        """Do as much as others can wait for; whether all is done."""
+        """Do one step, of at most `WORK_MAX`; returns whether all patterns are resolved."""
         return next(self._steps, True)
 
     def _run(self, patterns: Iterable[str]) -> Iterator[bool]:
-        """Yields False where it can be left for later."""
+        """Yields False wherever the work may be interrupted."""
         work = WORK_MAX
         for text in patterns:
             self.topics[text] = frozenset()
             try:
                 pattern = compile_pattern(text)
-            except Refused:  # read from a record, but too large here: it means nothing
+            except Refused:  # from a record, but too large for this broker: it matches no topic
                 continue
             work -= pattern.programsize * COMPILE_WORK
             matched: list[str] = []
@@ -78,16 +78,16 @@ class PatternSearch:
 
 
 class PatternClock:
-    """When the patterns of a group are to be looked up; by the wall clock of their records."""
+    """Decides when to resolve the patterns of a group, by the wall-clock times of their records."""
 
     __slots__ = ("_done", "_search")
 
     def __init__(self) -> None:
-        self._done: PatternNeed | None = None  # None after loading: topics may be new since
+        self._done: PatternNeed | None = None  # None after loading: there may be new topics
         self._search: PatternSearch | None = None
 
     def look_up(self, state: GroupState, terms: Terms) -> PatternSearch | None:
-        """Begin to look them up, if it is time to, or go on with it; returned once it is done."""
+        """Begin to resolve the patterns if it is time, or continue; the result once it is done."""
         if self._search is None:
             need = self._need(state, terms)
             if need is None:
@@ -99,11 +99,11 @@ class PatternClock:
         return search
 
     def done(self, need: PatternNeed) -> None:
-        """They were looked up."""
+        """The patterns were resolved."""
         self._done = need
 
     def may_look_up(self, state: GroupState, terms: Terms) -> bool:
-        """Whether the last time is long enough ago, or it was not finished."""
+        """Whether the last resolution is long enough ago, or one is in progress."""
         return self._search is not None or self._is_rested(state, terms)
 
     def _is_rested(self, state: GroupState, terms: Terms) -> bool:
@@ -137,7 +137,7 @@ def _names_now(terms: Terms) -> PatternNeed:
 
 
 def put_pattern(draft: Draft, old: str | None, new: str | None) -> PatternChange:
-    """Follow a member, already written, from one pattern to another ("" is none, too).
+    """Note that a member, whose record is written, has changed its pattern (None or "": none).
 
     Raises: Refused (INVALID_REGULAR_EXPRESSION).
     """
@@ -155,7 +155,7 @@ def put_pattern(draft: Draft, old: str | None, new: str | None) -> PatternChange
 
 
 def resolve_patterns(draft: Draft, terms: Terms, search: PatternSearch) -> None:
-    """Write the topics of the patterns; bump the epoch if any of them has changed."""
+    """Write the topics of the patterns; bump the group epoch if they or their hash changed."""
     state = draft.state
     changed: dict[str, int] = {}
     for text in sorted(search.topics.keys() & state.patterns.keys()):

@@ -1,13 +1,13 @@
 """Incremental reconciliation (KIP-848): the next step of one member towards its target.
 
-STABLE                 it owns its target of the epoch it is in; a newer target sets it off.
-UNREVOKED_PARTITIONS   it has been told to give up partitions; it stays in its epoch until a
-                       heartbeat names its partitions and those are not among them.
-UNRELEASED_PARTITIONS  it is in the target's epoch and waits for partitions of others, which it
-                       gets one by one as they are given up.
+STABLE                 owns its target of its epoch; leaves the state when the target is newer.
+UNREVOKED_PARTITIONS   was told to revoke partitions; keeps its epoch until a heartbeat lists the
+                       owned partitions and the revoked ones are not among them.
+UNRELEASED_PARTITIONS  is in the target's epoch and waits for partitions of other members, which it
+                       gets one by one as they are released.
 
-A partition is given only if nobody owns it, those who have yet to give it up included: so no two
-members ever own it.
+A partition is assigned only if no member owns it, including members that have yet to revoke it. So
+two members never own the same partition.
 
 Source: behaviour of CurrentAssignmentBuilder in Apache Kafka 4.3.1.
 """
@@ -20,28 +20,28 @@ from odradek.protocol.errors import ErrorCode, Refused
 from .consumer_member import ByEpoch, ConsumerMember, MemberState, Partitions
 
 Owned = Set[tuple[bytes, int]]
-"""Partitions a member says it owns."""
+"""Partitions that a member reports as owned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """Where a member shall go, and what is in its way."""
+    """A member's target, and what limits the step towards it."""
 
     epoch: int
     partitions: Partitions
     topic_ids: Set[bytes]
-    """What it subscribes to now: the target may be older."""
+    """The topics that the member subscribes to now; the target may be older."""
     is_owned: Callable[[bytes, int], bool]
-    """Whether anybody owns a partition."""
+    """Whether any member owns a partition."""
     owned: Owned | None
-    """What the member says it owns; None: it did not say."""
+    """The partitions that the member reports as owned; None: it did not report them."""
     subscription_changed: bool = False
 
 
 def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember:
-    """The member after its next step, or itself if it has to wait.
+    """The member after its next step, or the same member if it must wait.
 
-    Raises: Refused (FENCED_MEMBER_EPOCH, for a member in a state of a newer broker).
+    Raises: Refused (FENCED_MEMBER_EPOCH, for a member in a state that a newer broker wrote).
     """
     match member.state:
         case MemberState.STABLE:
@@ -64,7 +64,7 @@ def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember:
 
 
 def _follow_subscription(member: ConsumerMember, goal: Goal) -> ConsumerMember:
-    """Take back the partitions of topics it does not subscribe to any more."""
+    """Revoke the partitions of topics that the member no longer subscribes to."""
     gone = {topic_id for topic_id in member.assigned if topic_id not in goal.topic_ids}
     if not goal.subscription_changed or not gone:
         return member
@@ -99,7 +99,7 @@ def _next_step(member: ConsumerMember, goal: Goal) -> ConsumerMember:
         _put(kept, topic_id, {p: epoch for p, epoch in current.items() if p in target})
         _put(pending, topic_id, {p: epoch for p, epoch in current.items() if p not in target})
         missing = sorted(target - current.keys())
-        # What it was about to give up itself is not in its own way.
+        # Partitions that the member itself had yet to revoke are free for it.
         free = [p for p in missing if p in own_pending or not goal.is_owned(topic_id, p)]
         waits = waits or len(free) < len(missing)
         if free:
@@ -127,7 +127,7 @@ def _put(found: dict[bytes, dict[int, int]], topic_id: bytes, epochs: dict[int, 
 
 
 def _still_owns(owned: Owned | None, pending: ByEpoch) -> bool:
-    """Whether it owns what it shall give up; a member that does not say, does."""
+    """Whether the member still owns partitions to revoke; if it does not report, it does."""
     if owned is None:
         return True
     return any(

@@ -1,4 +1,4 @@
-"""The records of a consumer group as a whole; those of a member are in `consumer_member.py`."""
+"""The records of a consumer group; the other records of a member are in `consumer_member.py`."""
 
 from odradek.protocol.group_records import GroupRecord
 from odradek.protocol.group_records import consumer as records
@@ -13,7 +13,7 @@ from .consumer_state import GroupState, ResolvedRegex
 
 
 def group_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
-    """The group's epoch, and a hash of the topics it was decided with."""
+    """The record of the group epoch, and of the hash of the topics it was based on."""
     return GroupRecord(
         records.ConsumerGroupMetadataKey(group_id=group_id),
         records.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
@@ -21,7 +21,7 @@ def group_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> GroupRe
 
 
 def target_epoch_record(group_id: str, epoch: int, wall_ms: int) -> GroupRecord:
-    """For which group epoch the target assignment was computed, and when."""
+    """The record of the group epoch for which the target assignment was computed, and when."""
     return GroupRecord(
         records.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
         records.ConsumerGroupTargetAssignmentMetadataValue(
@@ -31,7 +31,7 @@ def target_epoch_record(group_id: str, epoch: int, wall_ms: int) -> GroupRecord:
 
 
 def target_record(group_id: str, member_id: str, partitions: Partitions) -> GroupRecord:
-    """What a member shall own."""
+    """The record of a member's target assignment."""
     return GroupRecord(
         records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         records.ConsumerGroupTargetAssignmentMemberValue(
@@ -44,7 +44,7 @@ def target_record(group_id: str, member_id: str, partitions: Partitions) -> Grou
 
 
 def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex) -> GroupRecord:
-    """The topics a pattern matched."""
+    """The record of the topics that a pattern matched."""
     return GroupRecord(
         records.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern),
         records.ConsumerGroupRegularExpressionValue(
@@ -54,7 +54,7 @@ def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex) -> GroupR
 
 
 def regex_tombstone(group_id: str, pattern: str) -> GroupRecord:
-    """A pattern nobody subscribes to any more."""
+    """The tombstone of a pattern that no member subscribes to."""
     return GroupRecord(
         records.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern),
         None,
@@ -62,12 +62,12 @@ def regex_tombstone(group_id: str, pattern: str) -> GroupRecord:
 
 
 def partition_metadata_tombstone(group_id: str) -> GroupRecord:
-    """The hash replaces what Kafka before 4.1 wrote."""
+    """The tombstone of the partition metadata of Kafka before 4.1, which the hash replaces."""
     return GroupRecord(records.ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
 def group_tombstones(state: GroupState) -> list[GroupRecord]:
-    """What deletes a group, in Kafka's order."""
+    """The records that delete a group, in Kafka's order."""
     group_id = state.group_id
     target_epoch = records.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)
     return [
@@ -76,6 +76,6 @@ def group_tombstones(state: GroupState) -> list[GroupRecord]:
         GroupRecord(target_epoch, None),
         *(member_tombstone(group_id, member_id) for member_id in state.members),
         *(regex_tombstone(group_id, pattern) for pattern in state.regexes),
-        partition_metadata_tombstone(group_id),  # always, as Kafka
+        partition_metadata_tombstone(group_id),  # always, as in Kafka
         GroupRecord(records.ConsumerGroupMetadataKey(group_id=group_id), None),
     ]

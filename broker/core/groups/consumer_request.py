@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: what is wrong with a request in itself, what it changes, the answer."""
+"""ConsumerGroupHeartbeat: checks of the request itself, the member it describes, the response."""
 
 from dataclasses import replace
 from typing import Final
@@ -22,7 +22,7 @@ OWN_MEMBER_ID_VERSION_FIRST: Final = 1
 def check_request(
     request: ConsumerGroupHeartbeatRequest, version: int, settings: ConsumerSettings
 ) -> None:
-    """Refuse what no group could answer.  Raises: Refused."""
+    """Check what does not depend on the group.  Raises: Refused."""
     named = version >= OWN_MEMBER_ID_VERSION_FIRST or request.member_epoch > JOIN_EPOCH
     if named or request.member_epoch == LEAVE_EPOCH:
         _refuse_empty(request.member_id, "MemberId")
@@ -56,7 +56,7 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def _refuse_empty(text: str | None, name: str) -> None:
-    # Java's trim() takes away the control characters, too.
+    # Java's trim() also removes control characters.
     if text is not None and all(character <= " " for character in text):
         raise _invalid_request(f"{name} must not be empty.")
 
@@ -66,7 +66,7 @@ def _invalid_request(detail: str) -> Refused:
 
 
 def is_full_request(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member says everything again, and wants to be told everything again."""
+    """Whether the request has all fields, so that the response must have the assignment."""
     if request.member_epoch == JOIN_EPOCH:
         return True
     subscribes = (
@@ -79,7 +79,7 @@ def is_full_request(request: ConsumerGroupHeartbeatRequest) -> bool:
 def updated_member(
     member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
 ) -> ConsumerMember:
-    """The member with what the request says; null says nothing."""
+    """The member updated from the request; null fields change nothing."""
     names = request.subscribed_topic_names
     timeout_ms = request.rebalance_timeout_ms
     return replace(
@@ -105,7 +105,7 @@ def _given(new: str | None, old: str | None) -> str | None:
 
 
 def owned_by(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
-    """What the member says it owns; None if it does not say."""
+    """The partitions that the member reports as owned; None if it does not report them."""
     if request.topic_partitions is None:
         return None
     return {
@@ -118,7 +118,7 @@ def owned_by(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
 def answer_to(
     member: ConsumerMember, settings: ConsumerSettings, *, with_assignment: bool
 ) -> ConsumerGroupHeartbeatResponse:
-    """What a member is told."""
+    """The response to a member's heartbeat."""
     response = ConsumerGroupHeartbeatResponse(
         member_id=member.member_id,
         member_epoch=member.member_epoch,
@@ -135,5 +135,5 @@ def answer_to(
 
 
 def refusal(code: ErrorCode, detail: str | None = None) -> ConsumerGroupHeartbeatResponse:
-    """An answer that is nothing but an error."""
+    """The response with an error."""
     return ConsumerGroupHeartbeatResponse(error_code=code, error_message=detail)

@@ -1,13 +1,13 @@
-"""What a consumer group is made of: the sum of its records, and nothing else.
+"""The state of a consumer group, which is exactly what its records say.
 
-`GroupState.apply` is the only way in which a group changes, when it is loaded and when it decides.
-A decision is drawn up in a `Draft`: records, applied to a fork of the state, so that the next step
-of the decision sees what the one before has done, while the group itself changes only once the
-records are in the log.
+`GroupState.apply` is the only way to change a group, both during loading and for decisions. A
+`Draft` collects the records of a decision and applies them to a fork of the state, so that each
+step sees the results of earlier steps. The group itself changes only once the records are in the
+log.
 
-Memory: a member's names and pattern came in one request and lie in one record, so the largest
-batch of `__consumer_offsets` bounds them; partitions stand here only if the assignor gave them,
-that is, if they exist; patterns of nobody are deleted with their last member.
+Memory is bounded: a member's names and pattern are in one record, so the largest batch of
+`__consumer_offsets` limits them; only partitions that the assignor has given are held, and these
+exist; a pattern is deleted with its last member.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from odradek.protocol.group_records import consumer as records
 from .consumer_member import ConsumerMember, Partitions
 
 INITIAL_EPOCH: Final = 1
-"""Of a group that has no record of its own yet, and of its empty assignment."""
+"""The epoch of a group without a group record, and of its empty assignment."""
 _NO_PARTITIONS: Final[Partitions] = {}
 
 
@@ -29,12 +29,12 @@ class ResolvedRegex(NamedTuple):
 
     topics: frozenset[str]
     version: int
-    """Of the topics, when they were looked through."""
+    """The version of the topics when the pattern was resolved."""
     wall_ms: int
 
 
 class GroupState:
-    """A consumer group as its records tell it."""
+    """The state of a consumer group, built from its records."""
 
     __slots__ = (
         "assignment_epoch",
@@ -57,27 +57,30 @@ class GroupState:
         self.group_id = group_id
         self.group_epoch = INITIAL_EPOCH
         self.metadata_bytes = 0
-        """What the members have said of themselves."""
+        """The size of the metadata that the members have sent."""
         self.metadata_hash = 0
         self.assignment_epoch = INITIAL_EPOCH
         self.assignment_wall_ms = 0
         self.has_partition_metadata = False
-        """A record of Kafka before 4.1 is there, to be deleted by the next hash."""
+        """Whether there is a partition metadata record of Kafka before 4.1.
+
+        It is deleted together with the next metadata hash.
+        """
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         """Instance id -> member id."""
         self.target: dict[str, Partitions] = {}
-        """What each member shall own in the end."""
+        """The target assignment of each member."""
         self.patterns: dict[str, int] = {}
         """How many members subscribe to each pattern."""
         self.regexes: dict[str, ResolvedRegex] = {}
         self.owners: dict[tuple[bytes, int], str] = {}
-        """The member that owns a partition, also if it has yet to give it up."""
+        """The member that owns each partition; partitions pending revocation included."""
         self.classic_count = 0
         """How many members speak the classic protocol."""
 
     def fork(self) -> "GroupState":
-        """A copy that can be changed alone; members and sets are never changed, only replaced."""
+        """An independent copy; members and sets are shared, as they are immutable."""
         other = GroupState(self.group_id)
         for name in self.__slots__:
             value = getattr(self, name)
@@ -85,23 +88,23 @@ class GroupState:
         return other
 
     def target_of(self, member_id: str) -> Partitions:
-        """What a member shall own."""
+        """The target assignment of a member."""
         return self.target.get(member_id, _NO_PARTITIONS)
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """Who holds an instance id."""
+        """The member with an instance id, or None."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The names a member subscribes to, its pattern included as far as that is resolved."""
+        """The topics a member subscribes to, including those of its pattern once resolved."""
         found = self.regexes.get(member.regex) if member.regex is not None else None
         if found is None or not found.topics:
             return member.subscribed_topic_names
         return member.subscribed_topic_names | found.topics
 
     def subscribed_topics(self) -> set[str]:
-        """The names that any member subscribes to."""
+        """The topics that any member subscribes to."""
         names: set[str] = set()
         names.update(*{member.subscribed_topic_names for member in self.members.values()})
         names.update(*(self.regexes[text].topics for text in self.patterns if text in self.regexes))
@@ -120,7 +123,7 @@ class GroupState:
         return "Reconciling"
 
     def apply(self, record: GroupRecord) -> None:
-        """Follow a record of this group; a tombstone of what is not there changes nothing."""
+        """Apply a record of this group; a tombstone of something unknown has no effect."""
         _APPLY[type(record.key)](self, record.key, record.value)
 
     def _metadata(
@@ -228,7 +231,7 @@ class GroupState:
                 self.patterns[text] = count
 
     def _release(self, member_id: str, owned: Mapping[bytes, Mapping[int, int]]) -> None:
-        """Forget that a member owns partitions, but for those that another one has by now."""
+        """Remove a member as owner of partitions, except those that another member now owns."""
         for topic_id, epochs in owned.items():
             for partition in epochs:
                 if self.owners.get((topic_id, partition)) == member_id:
@@ -247,7 +250,7 @@ _APPLY: Final[Mapping[type, Callable[..., None]]] = {
 
 
 class Timer(Enum):
-    """What a member must do in time, with what is said of it if it did not: then it is fenced."""
+    """What a member must do in time, or it is fenced; the value is the reason that is shown."""
 
     SESSION = "it sent no heartbeat within the session timeout"
     REBALANCE = "it did not give up its partitions within the rebalance timeout"
@@ -256,20 +259,20 @@ class Timer(Enum):
 
 
 class Draft:
-    """A decision in the making: records, and the state as it will be when they are written."""
+    """A decision in progress: its records, and the state after them."""
 
     __slots__ = ("_base", "notes", "records", "state", "timers")
 
     def __init__(self, base: GroupState) -> None:
         self._base = base
         self.state = base
-        """To be read only; it is the group's own as long as there is no record."""
+        """Read-only; the group's own state as long as there are no records."""
         self.records: list[GroupRecord] = []
         self.notes: list[tuple[str, str, str]] = []
         self.timers: list[tuple[Timer, str, int | None]] = []
 
     def add(self, *added: GroupRecord) -> None:
-        """Decide on records."""
+        """Add records, and apply them to the draft's state."""
         if added and self.state is self._base:
             self.state = self._base.fork()
         for record in added:
@@ -277,14 +280,14 @@ class Draft:
             self.state.apply(record)
 
     def note(self, event: str, reason: str, member_id: str = "") -> None:
-        """What the journal shall say once the records are written: event, reason, member."""
+        """Add a journal entry that is made once the records are in the log."""
         self.notes.append((event, reason, member_id))
 
     def time(self, timer: Timer, member_id: str, delay_ms: int | None) -> None:
-        """What timer shall be set once the records are written; None clears it."""
+        """Add a timer that is set, or (None) cleared, once the records are in the log."""
         self.timers.append((timer, member_id, delay_ms))
 
     def clear_timers(self, member_id: str) -> None:
-        """The member is gone: nothing is expected of it any more."""
+        """Clear all timers of a member that is gone."""
         for timer in Timer:
             self.time(timer, member_id, None)

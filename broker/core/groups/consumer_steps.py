@@ -1,8 +1,8 @@
-"""The steps from which every decision of a consumer group is put together, in Kafka's order.
+"""The steps that make up every decision of a consumer group, in Kafka's order.
 
-A member is updated, its pattern looked at, the group epoch bumped if what is consumed has changed,
-a new target assignment computed if its epoch is behind, and the member moved one step towards it.
-Each step writes its records into the draft and reads what the steps before it have done.
+The member and its pattern are updated; the group epoch is bumped if the subscription has changed; a
+new target assignment is computed if its epoch is behind; and the member is moved one step towards
+it. Each step adds its records to the draft and sees the results of earlier steps.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ NAMES_SHOWN_MAX: Final = 5
 
 
 class Terms(NamedTuple):
-    """What a decision is made with."""
+    """The settings, topics and time for a decision."""
 
     settings: ConsumerSettings
     topics: TopicsImage
@@ -42,7 +42,7 @@ class Terms(NamedTuple):
 
 
 def put_member(draft: Draft, new: ConsumerMember) -> bool:
-    """Write who a member is, if that has changed; returns whether its topic names have."""
+    """Write a member's metadata if it has changed; returns whether its topic names have changed."""
     old = draft.state.members.get(new.member_id)
     if old == new:
         return False
@@ -55,13 +55,16 @@ def put_member(draft: Draft, new: ConsumerMember) -> bool:
 
 
 def why_rebalance(before: GroupState, member_id: str) -> str:
-    """Of a member whose subscription is not what it was in the group `before`."""
+    """The reason for the rebalance, for a member that is new or has changed its subscription.
+
+    `before` is the group before the change.
+    """
     known = member_id in before.members
     return f"member {member_id} {'subscribes to something else' if known else 'joined'}"
 
 
 def update_epoch(draft: Draft, terms: Terms, *, why: str | None) -> None:
-    """Bump the group epoch if there is a reason, or if the topics have changed."""
+    """Bump the group epoch if there is a reason, or if the subscribed topics have changed."""
     state = draft.state
     found = hash_of(state.subscribed_topics(), terms.topics)
     if why is None and found != state.metadata_hash:
@@ -74,20 +77,20 @@ def update_epoch(draft: Draft, terms: Terms, *, why: str | None) -> None:
 
 
 def bump_epoch(draft: Draft, found_hash: int, why: str) -> None:
-    """The assignment must be computed anew."""
+    """Raise the group epoch, so that a new target assignment is computed."""
     epoch = draft.state.group_epoch + 1
     draft.add(group_epoch_record(draft.state.group_id, epoch, found_hash))
     draft.note("rebalance", f"group epoch {epoch}: {why}")
 
 
 def hash_of(names: Iterable[str], topics: TopicsImage) -> int:
-    """Tells when one of these topics is created, deleted or extended."""
+    """A hash that changes when one of these topics is created, deleted or extended."""
     images = ((name, topics.get(name)) for name in names)
     return metadata_hash({name: image for name, image in images if image is not None})
 
 
 def preferred_assignor(state: GroupState, settings: ConsumerSettings) -> str:
-    """The assignor most members ask for, or the first that is set."""
+    """The assignor that most members ask for, or else the first one in the settings."""
     votes: dict[str, int] = {}
     for member in state.members.values():
         if member.server_assignor is not None:
@@ -97,7 +100,7 @@ def preferred_assignor(state: GroupState, settings: ConsumerSettings) -> str:
 
 
 def update_target(draft: Draft, terms: Terms) -> None:
-    """Compute the target assignment if it belongs to an older group epoch."""
+    """Compute the target assignment if its epoch is behind, and the minimum interval is over."""
     state = draft.state
     age_ms = terms.wall_ms - state.assignment_wall_ms
     too_soon = 0 <= age_ms < terms.settings.assignment_interval_ms
@@ -142,7 +145,7 @@ def _spec(state: GroupState, topics: TopicsImage) -> GroupSpec:
 def move_member(
     draft: Draft, terms: Terms, member_id: str, owned: Owned | None, *, subscription_changed: bool
 ) -> ConsumerMember:
-    """Move a member one step towards its target, at the assignment's epoch.
+    """Move a member one step towards its target assignment and the assignment epoch.
 
     Raises: Refused (FENCED_MEMBER_EPOCH).
     """
@@ -190,7 +193,7 @@ def _note_move(draft: Draft, old: ConsumerMember, new: ConsumerMember) -> None:
 
 
 def remove_members(draft: Draft, terms: Terms, member_ids: Iterable[str], why: str) -> None:
-    """Delete members, and what was kept for them alone, and bump the epoch."""
+    """Delete members and the patterns that no other member has, and bump the group epoch."""
     group_id = draft.state.group_id
     for member_id in member_ids:
         draft.add(*removal_records(group_id, member_id))
@@ -201,7 +204,7 @@ def remove_members(draft: Draft, terms: Terms, member_ids: Iterable[str], why: s
 
 
 def replace_member(draft: Draft, old: ConsumerMember, new: ConsumerMember) -> None:
-    """A static member came back under another member id: hand everything over to it."""
+    """Replace a static member that came back with another member id; it keeps everything."""
     group_id = draft.state.group_id
     target = draft.state.target_of(old.member_id)
     draft.clear_timers(old.member_id)
@@ -214,7 +217,7 @@ def replace_member(draft: Draft, old: ConsumerMember, new: ConsumerMember) -> No
 
 
 def shown(names: Iterable[str] | Mapping[str, object]) -> str:
-    """Names for people, the first of many."""
+    """Names as text for the journal, shortened if there are many."""
     found = sorted(names)
     more = f" and {len(found) - NAMES_SHOWN_MAX} more" if len(found) > NAMES_SHOWN_MAX else ""
     return (", ".join(found[:NAMES_SHOWN_MAX]) or "nothing") + more

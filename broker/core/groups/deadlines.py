@@ -1,4 +1,4 @@
-"""The deadlines of one group: many are moved with every heartbeat, few are ever met."""
+"""The deadlines of one group: moved with every heartbeat, and rarely reached."""
 
 import heapq
 from collections.abc import Hashable
@@ -7,27 +7,27 @@ from typing import Final, Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 STALE_MAX: Final = 64
-"""Entries of the heap that stand for nothing any more, besides as many as there are deadlines."""
+"""Limits the outdated heap entries: the heap is cleaned up above 2 * deadlines + this number."""
 
 
 class Deadlines(Generic[K]):
-    """Times of the monotonic clock, by what they are for.
+    """Times of the monotonic clock, by key.
 
-    A deadline that is moved away keeps its place in the heap until then: only there is it moved.
+    A deadline moved to a later time keeps its heap entry, which is moved only when it is reached.
     """
 
     __slots__ = ("_at_ms", "_heap", "_number", "_queued_ms")
 
     def __init__(self) -> None:
         self._at_ms: dict[K, int] = {}
-        self._queued_ms: dict[K, int] = {}  # where each stands in the heap: never too late
+        self._queued_ms: dict[K, int] = {}  # the time of each heap entry: at or before the deadline
         self._heap: list[tuple[int, int, K]] = []
-        self._number = 0  # so that keys need no order
+        self._number = 0  # a tie-breaker, so that keys need no order
 
     @property
     def wake_ms(self) -> int | None:
-        """When to call `due` next: never later than the first deadline, but it may be too early,
-        as nothing is looked through when a deadline is moved away.  None: there are none."""
+        """When to call `due` next, or None.  Never later than the first deadline, but possibly
+        earlier, as moving a deadline to a later time leaves the heap as it is."""
         return self._heap[0][0] if self._heap else None
 
     def set(self, key: K, at_ms: int) -> None:
@@ -38,20 +38,20 @@ class Deadlines(Generic[K]):
             self._queue(key, at_ms)
 
     def clear(self, key: K) -> None:
-        """Forget a deadline; it need not be there."""
+        """Clear a deadline, if it is set."""
         self._at_ms.pop(key, None)
 
     def get(self, key: K) -> int | None:
-        """A deadline, if it is set."""
+        """A deadline, or None if it is not set."""
         return self._at_ms.get(key)
 
     def due(self, now_ms: int) -> list[K]:
-        """Take out what has come, the earliest first."""
+        """Remove and return the keys whose deadline has passed, the earliest first."""
         came: list[tuple[int, int, K]] = []
         while self._heap and self._heap[0][0] <= now_ms:
             queued_ms, number, key = heapq.heappop(self._heap)
             if self._queued_ms.get(key) != queued_ms:
-                continue  # it was set for an earlier time, and stood there, too
+                continue  # outdated: the deadline was also queued at an earlier time
             del self._queued_ms[key]
             at_ms = self._at_ms.get(key)
             if at_ms is None:

@@ -1,7 +1,7 @@
-"""The bytes of consumers that use the classic protocol, where the broker must read and write them.
+"""The embedded subscriptions and assignments of consumers that use the classic protocol.
 
-An int16 version, then ConsumerProtocolSubscription or ConsumerProtocolAssignment in it. Newer
-versions than ours begin like ours, and are read as our newest, as Kafka does.
+They are an int16 version followed by ConsumerProtocolSubscription or ConsumerProtocolAssignment.
+Versions newer than the latest known one begin like it and are decoded as such, as in Kafka.
 """
 
 from struct import Struct
@@ -24,7 +24,7 @@ _VERSION: Final = Struct(">h")
 
 
 def read_version(data: bytes) -> int:
-    """The version that a member speaks: what it is sent is written in it.
+    """The version that a member uses; its assignment is written in the same version.
 
     Raises: MalformedMessage.
     """
@@ -35,17 +35,17 @@ def read_version(data: bytes) -> int:
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """What a member wants, and what it owns.  Raises: MalformedMessage."""
+    """The subscription and owned partitions of a member.  Raises: MalformedMessage."""
     return _read(ConsumerProtocolSubscription, data)
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """What a leader gave to a member.  Raises: MalformedMessage."""
+    """The assignment that a leader made for a member.  Raises: MalformedMessage."""
     return _read(ConsumerProtocolAssignment, data)
 
 
 def write_assignment(partitions: Partitions, version: int, topics: TopicsImage) -> bytes:
-    """Partitions by name for a member that speaks `version`; topics that are gone are left out.
+    """Encode an assignment for a member that uses `version`; deleted topics are left out.
 
     Raises: UnsupportedVersion.
     """

@@ -1,4 +1,4 @@
-"""What the shard asks of a group, whether it is a classic one or a consumer group."""
+"""The interface of a group that the shard uses, for classic and consumer groups alike."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -15,27 +15,27 @@ TopicPartition = tuple[str, int]
 
 
 class TopicImage(NamedTuple):
-    """A topic as the machines see it."""
+    """A topic as the group machines see it."""
 
     topic_id: bytes
     partition_count: int
 
 
 class TopicsImage(Protocol):
-    """The cluster's topics, as they are now; ids are 16 bytes."""
+    """The cluster's current topics; ids are 16 bytes."""
 
     @property
     def version(self) -> int:
-        """Rises with every change of any topic."""
+        """A number that rises whenever any topic changes."""
 
     def get(self, name: str) -> TopicImage | None:
-        """A topic, or None."""
+        """The topic of this name, or None."""
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """The name behind an id."""
+        """The name of the topic with this id, or None."""
 
     def names(self) -> Sequence[str]:
-        """All topics."""
+        """The names of all topics."""
 
 
 class OffsetOwner(NamedTuple):
@@ -44,13 +44,13 @@ class OffsetOwner(NamedTuple):
     member_id: str
     instance_id: str | None
     generation_or_epoch: int
-    """-1: nobody of the group."""
+    """-1: the client is not a member."""
     version: int
-    """Of the API: older clients know fewer codes."""
+    """The API version: older clients know fewer error codes."""
 
 
 class Group(Protocol):
-    """A group. Times called `now_ms` are of the monotonic clock, `wall_ms` of the wall clock."""
+    """A group. `now_ms` is a time of the monotonic clock, `wall_ms` one of the wall clock."""
 
     group_id: str
     journal: Journal
@@ -65,55 +65,62 @@ class Group(Protocol):
 
     @property
     def protocol_type(self) -> str:
-        """ "consumer" for consumers; empty for a group that only keeps offsets."""
+        """ "consumer" for consumers; empty for a group that only holds offsets."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no member."""
+        """Whether the group has no members."""
 
     @property
     def is_unused(self) -> bool:
-        """Whether nothing of it is worth to be kept: it was made for a request that was refused."""
+        """Whether the group can be dropped: it was created for a request that was refused."""
 
     @property
     def metadata_bytes(self) -> int:
-        """What its members have said of themselves: it is kept as long as they are."""
+        """The size of the metadata that the members have sent; it is held as long as they are."""
 
     @property
     def wake_ms(self) -> int | None:
-        """When to call `on_time` next, or None; it may be earlier than needed."""
+        """When to call `on_time` next, or None; possibly earlier than needed."""
 
     def on_time(self, now_ms: int, wall_ms: int) -> "Sequence[Effect]":
-        """Do what the deadlines demand that have come."""
+        """Handle the deadlines that have passed."""
 
     def check_offset_commit(
         self, owner: OffsetOwner, partitions: "Iterable[TopicPartition]", now_ms: int
     ) -> None:
-        """Let a commit of these partitions pass, as a whole; they are there.
+        """Check a commit of these existing partitions as a whole.
 
-        One by a member of a classic group counts as a heartbeat.  Raises: Refused.
+        A commit by a member of a classic group counts as a heartbeat.  Raises: Refused.
         """
 
     def check_offset_fetch(self, owner: OffsetOwner) -> None:
-        """Let a member read offsets (OffsetFetch v9+ names it).  Raises: Refused."""
+        """Check that a member may read offsets (OffsetFetch v9+ names it).  Raises: Refused."""
 
     def check_offset_delete(self) -> None:
-        """Let offsets be deleted at all.  Raises: Refused (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
+        """Check whether any offsets may be deleted.
+
+        Raises: Refused (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND).
+        """
 
     def check_delete(self) -> None:
-        """Let the group be deleted.  Raises: Refused (NON_EMPTY_GROUP)."""
+        """Check that the group may be deleted.
+
+        Raises: Refused (NON_EMPTY_GROUP; classic groups also GROUP_ID_NOT_FOUND).
+        """
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether some member consumes the topic: then its offsets are neither deleted nor expired.
+        """Whether a member consumes the topic, so that its offsets are neither deleted nor expired.
 
-        True, too, if that cannot be known.
+        Also True if that is unknown.
         """
 
     def offsets_expire_since_ms(self, commit_wall_ms: int) -> int | None:
-        """The wall time from which offsets.retention counts for an offset committed at that time.
+        """The wall time from which the retention time of an offset committed at that time counts.
 
-        None: not now, the group holds it (KIP-211: an empty group counts from when it became so).
+        None: the offset does not expire now, because the group holds it. (KIP-211: the offsets of
+        an empty group expire from the time at which it became empty.)
         """
 
     def tombstones(self) -> "list[GroupRecord]":
-        """The records that delete the group, but for its offsets."""
+        """The records that delete the group, except those for its offsets."""

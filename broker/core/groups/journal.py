@@ -1,6 +1,6 @@
-"""What happened to a group and why, for people who ask why it rebalances.
+"""The events of a group and their reasons, to explain why it rebalances.
 
-Bounded, and kept in memory only: it explains the recent past, it is no audit.
+Bounded, and in memory only: it explains recent events and is not an audit log.
 """
 
 from collections import deque
@@ -11,33 +11,33 @@ TEXT_MAX: Final = 500
 
 
 class JournalEntry(NamedTuple):
-    """One thing that happened."""
+    """One event of a group."""
 
     wall_ms: int
     event: str
-    """A word: joined, left, timed-out, rebalance, assigned, fenced, loaded, …"""
+    """One word: joined, left, timed-out, rebalance, assigned, fenced, loaded, …"""
     member_id: str
-    """Empty if it was not about a single member."""
+    """Empty if the event does not concern a single member."""
     reason: str
-    """A sentence for people, with the client's own reason if it gave one."""
+    """An explanation for people, with the client's reason if it gave one."""
 
 
 class Journal:
-    """The last things that happened to one group."""
+    """The latest events of one group."""
 
     __slots__ = ("_entries", "wall_ms")
 
     def __init__(self) -> None:
         self._entries: deque[JournalEntry] = deque(maxlen=ENTRIES_MAX)
         self.wall_ms = 0
-        """The wall clock; set by the shard before each call into the group."""
+        """The wall-clock time; the shard sets it before each call into the group."""
 
     def note(self, event: str, reason: str, member_id: str = "") -> None:
-        """Keep an entry; the oldest goes when there are too many."""
+        """Add an entry; the oldest is dropped when there are too many."""
         self._entries.append(
             JournalEntry(self.wall_ms, event, member_id[:TEXT_MAX], reason[:TEXT_MAX])
         )
 
     def entries(self) -> list[JournalEntry]:
-        """The oldest first."""
+        """All entries, the oldest first."""
         return list(self._entries)

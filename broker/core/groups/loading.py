@@ -1,7 +1,7 @@
-"""From the records of a partition of `__consumer_offsets` to its groups.
+"""Builds the groups of a partition of `__consumer_offsets` from its records.
 
-Records come in the order of the log; the last one of each key counts. A group may have been of
-both kinds in its life: each change of kind begins with tombstones of what it was.
+Records are applied in log order; the last one of each key counts. A group may have changed its type
+over time: each conversion begins with tombstones of the former type.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from .offsets import Offsets
 
 
 class LoadingGroups:
-    """What is known of the groups while their records are being read."""
+    """The groups while their records are being read."""
 
     def __init__(self, makers: GroupMakers, offsets: Offsets) -> None:
         self._makers = makers
@@ -25,7 +25,7 @@ class LoadingGroups:
         self._consumer: dict[str, ConsumerGroup] = {}
 
     def apply(self, record: GroupRecord) -> None:
-        """Take the next record."""
+        """Apply the next record."""
         key, value = record
         if isinstance(key, classic.OffsetCommitKey):
             self._offsets.apply(record)
@@ -44,7 +44,7 @@ class LoadingGroups:
         group.apply(record)
 
     def finish(self, moment: Moment) -> Iterator[Group]:
-        """All records were read: the groups begin to live."""
+        """All records have been read: restore the groups, including those with offsets only."""
         groups: dict[str, Group] = {}
         for group_id, group in self._consumer.items():
             group.journal.wall_ms = moment.wall_ms

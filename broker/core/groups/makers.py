@@ -1,4 +1,4 @@
-"""Making groups: each kind with what it needs from outside."""
+"""Creates groups of each type with their settings, topics and member ids."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from .settings import GroupSettings
 
 
 class GroupMakers:
-    """Makes empty groups, and classic ones from their record."""
+    """Creates empty groups, and classic groups from their record."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class GroupMakers:
         topics: TopicsImage,
         member_ids: MemberIds,
     ) -> None:
-        """`settings`: those of a group, asked for again whenever they are needed."""
+        """`settings`: returns the settings of a group; called whenever they are needed."""
         self.settings = settings
         self.topics = topics
         self.member_ids = member_ids
@@ -36,7 +36,7 @@ class GroupMakers:
         )
 
     def classic_of(self, group_id: str, value: GroupMetadataValue, moment: Moment) -> ClassicGroup:
-        """A classic group as its record keeps it."""
+        """A classic group restored from its record."""
         return ClassicGroup.load(
             group_id,
             value,

@@ -1,7 +1,8 @@
-"""The hash of all that a consumer group's assignment depends on in the cluster (KIP-1101).
+"""The hash of the topic metadata that a consumer group's assignment depends on (KIP-1101).
 
 It is in the group's ConsumerGroupMetadata record; when it changes, the group gets a new epoch and a
-new assignment. The value is Kafka's own, so that a group changes hands without a rebalance.
+new assignment. The value equals Kafka's, so a group can move between Kafka's brokers and Odradek's
+without a rebalance.
 
 Source: Utils.computeTopicHash and computeGroupHash of Apache Kafka 4.3.1.
 """
@@ -15,9 +16,9 @@ from .xxh3 import xxh3_64
 
 
 def metadata_hash(topics: Mapping[str, TopicImage]) -> int:
-    """The hash of a group that is subscribed to these topics, by name; those that exist.
+    """The hash of a group that is subscribed to these existing topics, by name.
 
-    A signed 64-bit number; 0 if there are none.
+    A signed 64-bit number; 0 if there are no topics.
     """
     if not topics:
         return 0
@@ -29,11 +30,11 @@ def metadata_hash(topics: Mapping[str, TopicImage]) -> int:
 def topic_hash(
     name: str, image: TopicImage, racks: tuple[tuple[str, ...], ...] | None = None
 ) -> int:
-    """The hash of one topic: id, name, partitions, and their replicas' racks if brokers have any.
+    """The hash of one topic: id, name, and for each partition the racks of its replicas, if given.
 
     `racks`: the racks of each partition's replicas.
     """
-    data = bytearray(b"\0")  # the layout's version
+    data = bytearray(b"\0")  # the version of the layout
     most, least = image.topic_id[:8], image.topic_id[8:]
     data += most[::-1] + least[::-1] + _string(name) + pack("<i", image.partition_count)
     for partition in range(image.partition_count):
@@ -44,7 +45,7 @@ def topic_hash(
 
 
 def _string(text: str) -> bytes:
-    """Java's: UTF-16 units, then their count."""
+    """A string as in Java: the UTF-16 code units, then their number."""
     units = text.encode("utf-16-le")
     return units + pack("<i", len(units) // 2)
 

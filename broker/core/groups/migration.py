@@ -1,13 +1,14 @@
-"""Classic groups become consumer groups, and the other way round (KIP-848).
+"""Conversion of groups between the classic and the consumer type, in both directions (KIP-848).
 
-empty       the group simply becomes what the next member that comes speaks.
-upgrade     a ConsumerGroupHeartbeat comes to a classic group with members: they stay, as members
-            with the classic protocol, in the epoch of their generation and with what they have.
-            With the epochs that follow they are moved as any member (`consumer_classic`).
-downgrade   the last member with the new protocol goes, or its instance id comes back with the
-            classic one: those who stay become a classic group again, and rebalance.
+empty       an empty group takes the type of the next member that joins.
+upgrade     a member joins a classic group with members by ConsumerGroupHeartbeat. The others stay,
+            as members with the classic protocol; their epoch is the generation, and they keep
+            their assignments. In later epochs they are reconciled like any member
+            (`consumer_classic`).
+downgrade   the last member with the new protocol leaves, or its instance id returns with the
+            classic one. The remaining members become a classic group, and rebalance if necessary.
 
-The records of both kinds are written as one batch; the groups change place once the log has them.
+The records of both types are written as one batch; the group is replaced once the log has them.
 
 Source: behaviour of GroupMetadataManager in Apache Kafka 4.3.1.
 """
@@ -56,7 +57,7 @@ _DOWNGRADES: Final = frozenset({"downgrade", "bidirectional"})
 
 
 class Migration:
-    """Makes groups of either kind, and one out of the other, in `groups`."""
+    """Converts groups between the types, in `groups`, and creates consumer groups."""
 
     def __init__(self, groups: dict[str, Group], makers: GroupMakers) -> None:
         self._groups = groups
@@ -71,7 +72,7 @@ class Migration:
         return group
 
     def watch(self, group: ConsumerGroup) -> None:
-        """Be asked before members of the group are removed."""
+        """Set the hook that is called before members of the group are removed."""
         group.downgrade = self.downgrade
 
     def new_member_id(self) -> str:
@@ -89,7 +90,7 @@ class Migration:
         now_ms: int,
         wall_ms: int,
     ) -> Sequence[Effect]:
-        """A heartbeat, whose member joins (epoch 0), comes to a classic group."""
+        """A member joins a classic group by ConsumerGroupHeartbeat (epoch 0)."""
         try:
             settings = self.settings(classic.group_id).consumer
             check_request(request, caller.version, settings)
@@ -116,7 +117,7 @@ class Migration:
         return _with_conversion(effects, before, appended, answers)
 
     def _upgrade_records(self, classic: ClassicGroup) -> list[GroupRecord]:
-        """The tombstone of the classic group, then the consumer group.  Raises: Refused."""
+        """The classic group's tombstone, then the consumer group's records.  Raises: Refused."""
         tombstone = generation_tombstone(classic.group_id)
         if classic.is_empty:
             return [tombstone]
@@ -164,7 +165,8 @@ class Migration:
                 if image is not None and topic.partitions:
                     epochs = dict.fromkeys(topic.partitions, classic.generation_id)
                     assigned[image.topic_id] = epochs
-        # Before the first generation no protocol is chosen; all say the same in each of theirs.
+        # Before the first generation no protocol is selected; a member's metadata is the same in
+        # all of its protocols.
         protocol = classic.protocol_name or member.protocols[0][0]
         subscription = read_subscription(member.metadata(protocol))
         return ConsumerMember(
@@ -197,7 +199,7 @@ class Migration:
         now_ms: int,
         wall_ms: int,
     ) -> Sequence[Effect]:
-        """A JoinGroup comes to an empty consumer group: it becomes a classic one."""
+        """Convert an empty consumer group that gets a JoinGroup to a classic group."""
         assert group.is_empty
         if request.member_id:
             code = ErrorCode.UNKNOWN_MEMBER_ID
@@ -224,8 +226,11 @@ class Migration:
         now_ms: int,
         wall_ms: int,
     ) -> Sequence[Effect] | None:
-        """The hook of ConsumerGroup: what is done instead of removing members, if they were the
-        last with the new protocol and others stay."""
+        """The hook of ConsumerGroup: convert the group instead of only removing members.
+
+        Returns None unless the leaving members are the last with the new protocol, others stay,
+        and the settings allow it.
+        """
         state = group.state
         stay = [member for member_id, member in state.members.items() if member_id not in leaving]
         if not stay or any(member.classic is None for member in stay):
@@ -236,7 +241,7 @@ class Migration:
         return self.convert(group, Draft(state), stay, finish, now_ms, wall_ms, rebalance=reason)
 
     def may_replace_last(self, state: GroupState, held: ConsumerMember | None) -> bool:
-        """Whether the group becomes classic if this static member comes back as a classic one."""
+        """Whether the group becomes classic if this static member returns as a classic one."""
         return (
             held is not None
             and held.classic is None
@@ -260,11 +265,11 @@ class Migration:
         *,
         rebalance: str | None,
     ) -> Sequence[Effect] | None:
-        """Make a classic group of members with the classic protocol, behind what `draft` has done.
+        """Convert the group to a classic one with these members, after the changes in `draft`.
 
-        `rebalance`: why they have to agree anew; None: they keep what they have.
-        Returns None if a member's bytes, which an older broker wrote, cannot be read, or if the
-        records of the members, whoever wrote them, name no protocol that all can do.
+        `rebalance`: the reason for a rebalance; None: they keep their assignments.
+        Returns None if a member's bytes, which an older broker wrote, can't be decoded, or if the
+        members' records have no protocol in common.
         """
         classic = self.makers.classic(group.group_id, wall_ms)
         try:
@@ -326,7 +331,7 @@ def _as_classic(member: ConsumerMember) -> ClassicMember:
         session_timeout_ms=member.classic.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         protocol_type=CONSUMER,
-        # Whoever wrote the record may have named one twice.
+        # Another broker may have written a record that names a protocol twice.
         protocols=list({p.name: p.metadata for p in member.classic.supported_protocols}.items()),
     )
 
@@ -344,7 +349,7 @@ def _with_conversion(
     converted: Callable[[], None],
     answers: Callable[[], Sequence[Effect]],
 ) -> Sequence[Effect]:
-    """Put records in front of those of a decision; without such records nothing is converted."""
+    """Prepend records to those of a decision; a decision without records converts nothing."""
     found: list[Effect] = []
     for effect in effects:
         if isinstance(effect, AppendRecords):

@@ -1,12 +1,12 @@
-"""The committed offsets of all groups of one partition of `__consumer_offsets`.
+"""The committed offsets of all groups in one partition of `__consumer_offsets`.
 
-Whatever changes them is a write: tombstones and values that go into the log. A write changes
-nothing until the high watermark has passed its records. Until then it is pending: readers see what
-was committed before, and if the append fails they go on seeing it. Of two writes to one partition
-the one that is later in the log holds.
+Every change is a write: values or tombstones that are appended to the log. A write takes effect
+once the high watermark has passed its records. Until then it is pending: readers see the previous
+value, and keep it if the append fails. Of two writes to one partition, the later one in the log
+wins.
 
-What is kept grows only with partitions that exist, since commits for others are refused, and
-requests in flight, of which every connection has few.
+Memory grows only with existing partitions, as commits for others are refused, and with requests in
+flight, which are few per connection.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,10 +40,10 @@ from .settings import OffsetSettings
 NOT_SET: Final = -1
 INT64_MAX: Final = (1 << 63) - 1
 TOMBSTONES_BYTES_MAX: Final = 65_536
-"""About the size of the batches in which the broker itself deletes offsets: a group may have so
-many that all together are more than max.message.bytes lets pass."""
+"""The approximate size of the batches in which the broker itself deletes offsets: those of one
+group may be too many for max.message.bytes."""
 TOMBSTONE_BYTES_MAX: Final = 300
-"""Of one, without the group's name: a topic's name has 249 characters at most."""
+"""The most bytes of one tombstone, without the group's name: a topic's name has up to 249."""
 
 
 class _Slot:
@@ -54,21 +54,21 @@ class _Slot:
     def __init__(self) -> None:
         self.value: OffsetCommitValue | None = None
         self.number = 0
-        """Of the write that made `value`: later in the log is greater."""
+        """The number of the write that set `value`; greater numbers are later in the log."""
         self.pending = 0
-        """Writes that are not settled."""
+        """How many writes are not settled."""
 
     def take(self, record: GroupRecord, number: int) -> None:
-        """What is in the log holds, unless something later in the log has come before it."""
+        """Set the value, unless a write that is later in the log has already set it."""
         assert record.value is None or isinstance(record.value, OffsetCommitValue)
         if number > self.number:
             self.value, self.number = record.value, number
 
 
 class OffsetWrite:
-    """Offsets on their way into the log; nothing of it shows before it is settled.
+    """Offsets being written to the log; they become visible when the write is settled.
 
-    It must be settled once, whatever happens; if there are no records, it need not be.
+    A write must be settled exactly once, whatever happens; without records, it need not be.
     """
 
     __slots__ = ("_number", "_offsets", "records")
@@ -77,16 +77,16 @@ class OffsetWrite:
         self._offsets = offsets
         self._number: int | None = None
         self.records = records
-        """What to append: values, or tombstones."""
+        """The records to append: values or tombstones."""
         for record in records:
             offsets._slot(record.key).pending += 1
 
     def appended(self) -> None:
-        """The log has taken the records: for `AppendRecords.appended`."""
+        """The log has taken the records; the callback for `AppendRecords.appended`."""
         self._number = self._offsets._next_number()
 
     def settled(self, code: ErrorCode) -> None:
-        """They are committed (NONE), or were refused: for `AppendRecords.then`."""
+        """The records are committed (NONE) or were refused; to call in `AppendRecords.then`."""
         for record in self.records:
             slot = self._offsets._slot(record.key)
             assert slot.pending > 0, "settled twice"
@@ -105,7 +105,7 @@ class Offsets:
         self._groups: dict[str, dict[TopicPartition, _Slot]] = {}
         self._number = 0
 
-    # -- what clients ask for
+    # -- client requests
 
     def commit(
         self,
@@ -116,9 +116,9 @@ class Offsets:
         exists: Exists,
         wall_ms: int,
     ) -> list[Effect]:
-        """Keep positions, once the group has let the commit pass.
+        """Commit offsets, after the group has checked the commit.
 
-        Any int64 is an offset, also a negative one.
+        Any int64 is valid as an offset, even a negative one.
         """
         asked = commits_in(request)
         codes: dict[TopicPartition, ErrorCode] = {}
@@ -144,9 +144,9 @@ class Offsets:
     def fetch(
         self, group_id: str, topics: WantedTopics | None, *, require_stable: bool
     ) -> list[OffsetFetchResponseTopics]:
-        """What is committed for these partitions, or (None) for all that have an offset.
+        """The committed offsets of these partitions, or (None) of all that have one.
 
-        With `require_stable` a partition that is being written to is not told.
+        With `require_stable`, a partition with a pending write gets UNSTABLE_OFFSET_COMMIT.
         """
         slots = self._groups.get(group_id, {})
         if topics is None:
@@ -171,7 +171,7 @@ class Offsets:
         exists: Exists,
         is_subscribed: Callable[[str], bool],
     ) -> list[Effect]:
-        """Delete offsets, once the group has let it pass."""
+        """Delete offsets, after the group has checked the request."""
         asked = deletes_in(request)
         codes = {
             key: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed(key[0]) else ErrorCode.NONE
@@ -188,15 +188,15 @@ class Offsets:
 
         return self._write(_tombstones(group_id, gone), answer)
 
-    # -- what the coordinator does by itself
+    # -- changes by the coordinator itself
 
     def delete_all(self, group_id: str) -> list[OffsetWrite]:
-        """Delete all of a group's offsets, also those on their way; there is at least one write."""
+        """Delete all of a group's offsets, even pending ones; returns at least one write."""
         keys = list(self._groups.get(group_id, ()))
         return self._deletions(group_id, keys) or [OffsetWrite(self, [])]
 
     def forget_topic(self, topic: str) -> list[OffsetWrite]:
-        """Delete the offsets of a topic that is gone."""
+        """Delete the offsets of a topic that was deleted."""
         gone = {
             group_id: [key for key in slots if key[0] == topic]
             for group_id, slots in self._groups.items()
@@ -213,10 +213,10 @@ class Offsets:
         is_subscribed: Callable[[str], bool],
         wall_ms: int,
     ) -> list[OffsetWrite]:
-        """Delete a group's offsets that nobody has needed for too long (KIP-211).
+        """Delete a group's expired offsets (KIP-211).
 
-        `since_ms`: as `Group.offsets_expire_since_ms`.  Offsets that old clients gave a time of
-        their own go at that time, unless the group holds them.
+        `since_ms`: see `Group.offsets_expire_since_ms`.  Offsets for which an old client set a
+        retention time of its own expire by that, unless the group holds them.
         """
         retention_ms = self._settings().retention_ms
 
@@ -239,20 +239,20 @@ class Offsets:
         return self._deletions(group_id, gone)
 
     def apply(self, record: GroupRecord) -> None:
-        """Take a record that is read from the log; those of other kinds are no business of this."""
+        """Apply a record that was read from the log; other types of record are ignored."""
         if isinstance(record.key, OffsetCommitKey):
             self._slot(record.key).take(record, self._next_number())
             self._tidy(record.key)
 
     def groups(self) -> Iterable[str]:
-        """The groups that have offsets, or are about to."""
+        """The groups that have offsets or pending writes."""
         return list(self._groups)
 
     def has(self, group_id: str) -> bool:
-        """Whether a group has offsets, or is about to."""
+        """Whether a group has offsets or pending writes."""
         return group_id in self._groups
 
-    # -- inside
+    # -- internals
 
     def _write(
         self, records: list[GroupRecord], answer: Callable[[ErrorCode], list[Effect]]
@@ -289,7 +289,7 @@ class Offsets:
         return slots.setdefault((key.topic, key.partition), _Slot())
 
     def _tidy(self, key: object) -> None:
-        """Forget a slot in which nothing is, and a group that has none."""
+        """Remove a slot that is empty, and a group without slots."""
         assert isinstance(key, OffsetCommitKey)
         slots = self._groups[key.group]
         slot = slots[key.topic, key.partition]
@@ -313,7 +313,7 @@ def _value(
     own_time = partition.commit_timestamp != NOT_SET
     expire_timestamp = NOT_SET
     if retention_time_ms != NOT_SET:
-        # Kafka's sum overflows when somebody wants to keep offsets for ever, and they go at once.
+        # In Kafka the sum overflows if a client asks for unlimited retention: they expire at once.
         expire_timestamp = min(wall_ms + retention_time_ms, INT64_MAX)
     return OffsetCommitValue(
         offset=partition.committed_offset,

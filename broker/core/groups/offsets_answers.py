@@ -1,7 +1,7 @@
-"""The answers about committed offsets, in the order and with the doubles that Kafka gives.
+"""The responses about committed offsets, with the order and the duplicates of Kafka's.
 
-A partition that is not there is answered first, as often as it is asked for; one that is there,
-once, and the last that a request says of it holds.
+Unknown partitions come first, each as often as it was requested. Existing partitions come once
+each, with the result of the last mention in the request.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ Codes = Mapping[TopicPartition, ErrorCode]
 def commits_in(
     request: OffsetCommitRequest,
 ) -> list[tuple[TopicPartition, OffsetCommitRequestPartition]]:
-    """Every partition of a request, in its order."""
+    """Every partition of a request, in request order."""
     return [
         ((topic.name, partition.partition_index), partition)
         for topic in request.topics
@@ -54,7 +54,7 @@ def commits_in(
 
 
 def deletes_in(request: OffsetDeleteRequest) -> list[TopicPartition]:
-    """Every partition of a request, in its order."""
+    """Every partition of a request, in request order."""
     return [
         (topic.name, partition.partition_index)
         for topic in request.topics
@@ -63,26 +63,26 @@ def deletes_in(request: OffsetDeleteRequest) -> list[TopicPartition]:
 
 
 def there_in(request: OffsetCommitRequest, exists: Exists) -> list[TopicPartition]:
-    """The partitions that are there; if none is, Kafka answers without asking the group."""
+    """The existing partitions; if there are none, Kafka answers without checking the group."""
     return [key for key, _ in commits_in(request) if exists(*key)]
 
 
 def refuse_commit(
     request: OffsetCommitRequest, code: ErrorCode, exists: Exists
 ) -> OffsetCommitResponse:
-    """Every partition gets the group's code, but for those that are not there."""
+    """Every existing partition gets the group's code."""
     asked = [key for key, _ in commits_in(request)]
     codes = dict.fromkeys((key for key in asked if exists(*key)), code)
     return commit_answer(asked, codes)
 
 
 def refuse_delete(code: ErrorCode) -> OffsetDeleteResponse:
-    """The group's code alone."""
+    """The response with only the group's code."""
     return OffsetDeleteResponse(error_code=code)
 
 
 def refuse_fetch(topics: WantedTopics, code: ErrorCode) -> list[OffsetFetchResponseTopic]:
-    """Every partition gets the code: before v2, when it had no place of its own."""
+    """Every partition gets the code, as before v2 the response has no field for it."""
     return [
         OffsetFetchResponseTopic(
             name=topic.name,
@@ -102,7 +102,7 @@ def refuse_fetch(topics: WantedTopics, code: ErrorCode) -> list[OffsetFetchRespo
 
 
 def older_shape(topics: Sequence[OffsetFetchResponseTopics]) -> list[OffsetFetchResponseTopic]:
-    """What `Offsets.fetch` gave, as answers before v8 have it."""
+    """The result of `Offsets.fetch` in the form of responses before v8."""
     return [
         OffsetFetchResponseTopic(
             name=topic.name,
@@ -122,7 +122,7 @@ def older_shape(topics: Sequence[OffsetFetchResponseTopics]) -> list[OffsetFetch
 
 
 def commit_answer(asked: Iterable[TopicPartition], codes: Codes) -> OffsetCommitResponse:
-    """What is not in `codes` is not there."""
+    """The OffsetCommit response; partitions that are not in `codes` are unknown."""
     topics: dict[str, OffsetCommitResponseTopic] = {}
     for (name, index), code in _in_order(asked, codes):
         topic = topics.setdefault(name, OffsetCommitResponseTopic(name=name))
@@ -133,7 +133,7 @@ def commit_answer(asked: Iterable[TopicPartition], codes: Codes) -> OffsetCommit
 
 
 def delete_answer(asked: Iterable[TopicPartition], codes: Codes) -> OffsetDeleteResponse:
-    """What is not in `codes` is not there."""
+    """The OffsetDelete response; partitions that are not in `codes` are unknown."""
     topics: dict[str, OffsetDeleteResponseTopic] = {}
     for (name, index), code in _in_order(asked, codes):
         topic = topics.setdefault(name, OffsetDeleteResponseTopic(name=name))
@@ -146,7 +146,7 @@ def delete_answer(asked: Iterable[TopicPartition], codes: Codes) -> OffsetDelete
 def fetch_answer(
     found: Mapping[TopicPartition, OffsetCommitValue | ErrorCode | None],
 ) -> list[OffsetFetchResponseTopics]:
-    """A committed offset, the code why it can't be told, or None: there is none."""
+    """The OffsetFetch result: for each partition the offset, an error code, or None (no offset)."""
     topics: dict[str, OffsetFetchResponseTopics] = {}
     for (name, index), value in found.items():
         topic = topics.setdefault(name, OffsetFetchResponseTopics(name=name))

@@ -1,8 +1,8 @@
-"""Which partition of `__consumer_offsets` a group belongs to."""
+"""The partition of `__consumer_offsets` that a group belongs to."""
 
 
 def partition_of(group_id: str, partition_count: int) -> int:
-    """Kafka's rule: Java's hash of the id's UTF-16 units, without its sign."""
+    """As in Kafka: the absolute value of Java's string hash, modulo the partition count."""
     hashed = 0
     for unit in memoryview(group_id.encode("utf-16-le", "surrogatepass")).cast("H"):
         hashed = (31 * hashed + unit) & 0xFFFFFFFF

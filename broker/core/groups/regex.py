@@ -1,7 +1,7 @@
-"""SubscribedTopicRegex: which topics a pattern of a peer means (KIP-848).
+"""Compiles SubscribedTopicRegex, the patterns of topic names that clients send (KIP-848).
 
-RE2 is Kafka's dialect too, and it runs in linear time. What is left to bound is the size of the
-program that a short pattern can unfold to, and the memory that matching may take.
+Kafka also uses RE2, which matches in linear time. The broker must still limit the size of the
+program that a short pattern can expand to, and the memory that matching takes.
 
 re2 is imported on first use: most brokers never see a pattern.
 """
@@ -11,10 +11,10 @@ from typing import Final, Protocol
 from odradek.protocol.errors import ErrorCode, Refused
 
 PATTERN_SIZE_MAX: Final = 32_768
-"""Characters; room for the names of more than a hundred topics."""
+"""In characters; enough for the names of more than a hundred topics."""
 
 MEMORY_MAX: Final = 512 * 1024
-"""Bytes of one compiled pattern; matching one topic name then takes 3 ms at the very worst."""
+"""In bytes, for one compiled pattern; matching one topic name then takes 3 ms at most."""
 
 
 class Pattern(Protocol):
@@ -22,20 +22,20 @@ class Pattern(Protocol):
 
     @property
     def programsize(self) -> int:
-        """How many instructions it has: what matching a character takes at the worst."""
+        """The number of instructions: the most that matching one character takes."""
 
     def fullmatch(self, text: str) -> object | None:
-        """Not None if the whole text matches."""
+        """Match the whole text; None if it does not match."""
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Compile a peer's pattern.  Raises: Refused (INVALID_REGULAR_EXPRESSION)."""
+    """Compile a client's pattern.  Raises: Refused (INVALID_REGULAR_EXPRESSION)."""
     import re2
 
     if len(text) > PATTERN_SIZE_MAX:
         raise _refused(text, f"longer than {PATTERN_SIZE_MAX} characters")
     options = re2.Options()
-    options.log_errors = False  # to stderr, past all logging
+    options.log_errors = False  # they would go to stderr, bypassing the logs
     options.never_capture = True
     options.max_mem = MEMORY_MAX
     try:
@@ -45,7 +45,7 @@ def compile_pattern(text: str) -> Pattern:
     except UnicodeEncodeError:
         raise _refused(ascii(text), "not Unicode") from None
     finally:
-        re2.purge()  # it would keep the last 128 programs, however large
+        re2.purge()  # re2 would cache the last 128 programs, whatever their size
     return pattern
 
 

@@ -1,4 +1,4 @@
-"""The settings that the group machines ask for, in one place that a change can replace."""
+"""The settings of the group machines, as one value that is replaced when a setting changes."""
 
 from dataclasses import dataclass
 
@@ -22,29 +22,29 @@ class OffsetSettings:
     """Kafka's offset.* and offsets.* settings."""
 
     metadata_size_max: int = 4_096
-    """Characters, as Kafka counts: UTF-16 units."""
+    """In characters as Kafka counts them: UTF-16 code units."""
     retention_ms: int = 7 * 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
-    """Kafka's group.consumer.* settings; those of one group may be overridden by its own config."""
+    """Kafka's group.consumer.* settings; a group's own config may override them."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
     group_size_max: int = 2_147_483_647
     assignors: tuple[str, ...] = ("uniform", "range")
-    """The first is used where no member asks for one."""
+    """The first is used if no member asks for a known one."""
     migration_policy: str = "bidirectional"
     """disabled, upgrade, downgrade or bidirectional."""
     regex_refresh_interval_ms: int = 600_000
     assignment_interval_ms: int = 1_000
-    """At least this long between two target assignments of a group (KIP-1263)."""
+    """The minimum time between two target assignments of a group (KIP-1263)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """All of them; replaced as a whole when one changes."""
+    """All settings; replaced as a whole when one changes."""
 
     classic: ClassicSettings = ClassicSettings()
     offsets: OffsetSettings = OffsetSettings()

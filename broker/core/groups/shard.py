@@ -1,8 +1,7 @@
-"""One partition of `__consumer_offsets`: its groups and their offsets, and what is asked of them.
+"""One partition of `__consumer_offsets`: its groups and their offsets, and the requests to them.
 
-Each request is looked at here as far as it concerns the group as a whole: whether the id is legal,
-whether there is such a group, of which kind it is. The rest is the business of the group itself
-and of `Offsets`.
+The shard finds the group of each request, creates or converts it if necessary, and passes the
+request to the method for its type. The rest is done by the group itself and by `Offsets`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -63,7 +62,7 @@ class Shard:
         topics: TopicsImage,
         member_ids: MemberIds,
     ) -> None:
-        """`settings`: those of a group."""
+        """`settings`: returns the settings of a group."""
         self.partition = partition
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets(lambda: settings("").offsets)
@@ -72,7 +71,7 @@ class Shard:
         self._topics = topics
         self._loading: LoadingGroups | None = None
         self.metadata_bytes = 0
-        """What the members of all groups have said of themselves."""
+        """The size of the metadata that the members of all groups have sent."""
         self._metadata_bytes: dict[str, int] = {}
 
     # Members of classic groups.
@@ -201,7 +200,7 @@ class Shard:
         elif owner.generation_or_epoch >= 0:
             newer = owner.version >= CONSUMER_GROUPS_VERSION_FIRST
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND if newer else ErrorCode.ILLEGAL_GENERATION)
-        else:  # a client keeps offsets here and assigns its partitions itself
+        else:  # the client only stores offsets here, and assigns its partitions itself
             self._new_classic(group_id, moment)
 
     def fetch_offsets(
@@ -211,7 +210,7 @@ class Shard:
         *,
         require_stable: bool,
     ) -> OffsetFetchResponseGroup:
-        """OffsetFetch of one group; older versions are brought into this form by the handler."""
+        """OffsetFetch of one group; the handler converts older versions to this form."""
         group = self.groups.get(asked.group_id)
         is_member = asked.member_id is not None or asked.member_epoch >= 0
         owner = OffsetOwner(asked.member_id or "", None, asked.member_epoch, caller.version)
@@ -247,7 +246,7 @@ class Shard:
             exists=self._exists,
             is_subscribed=group.is_subscribed_to,
         )
-        if isinstance(group, ClassicGroup):  # goes with its last offset
+        if isinstance(group, ClassicGroup):  # deleted together with its last offset
             effects.append(self._end_if_done(group))
         return effects
 
@@ -258,7 +257,7 @@ class Shard:
     # Administration.
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """DescribeGroups of one group; one that is not there is dead."""
+        """DescribeGroups of one group; an unknown group, or a consumer group, is Dead."""
         group = self.groups.get(group_id)
         if isinstance(group, ClassicGroup):
             return group.describe()
@@ -267,7 +266,7 @@ class Shard:
     def delete(
         self, group_id: str, caller: Caller, reply: Reply, moment: Moment
     ) -> Sequence[Effect]:
-        """DeleteGroups of one group: its offsets are gone first, in as many batches as it takes."""
+        """DeleteGroups of one group: its offsets are deleted first, in one or more batches."""
         group = self._found(group_id, moment)
         try:
             if group is None:
@@ -292,21 +291,21 @@ class Shard:
 
     @property
     def ids(self) -> Iterable[str]:
-        """Of all groups."""
+        """The ids of all groups."""
         return self.groups
 
     def wake_ms(self, group_id: str) -> int | None:
-        """When a group is to be looked at, or None."""
+        """When to call `on_time` for a group next, or None."""
         group = self.groups.get(group_id)
         return None if group is None else group.wake_ms
 
     def on_time(self, group_id: str, moment: Moment) -> Sequence[Effect]:
-        """Do what a group's deadlines demand."""
+        """Handle a group's deadlines that have passed."""
         group = self._found(group_id, moment)
         return () if group is None else group.on_time(*moment)
 
     def expire(self, moment: Moment) -> list[Effect]:
-        """Remove offsets that nobody needs, and empty groups that are left without any."""
+        """Remove expired offsets, and empty groups that have no offsets left."""
         effects: list[Effect] = []
         for group_id, group in list(self.groups.items()):
             writes = self.offsets.expired(
@@ -320,7 +319,7 @@ class Shard:
         return effects
 
     def _end_if_done(self, group: Group) -> Effect:
-        """End a group, if by then it has neither members nor offsets."""
+        """Delete a group if, when the effect runs, it has neither members nor offsets."""
 
         def then(code: ErrorCode) -> Sequence[Effect]:
             is_there = self.groups.get(group.group_id) is group
@@ -337,19 +336,19 @@ class Shard:
         return AppendRecords(group.tombstones(), lambda code: (), appended)
 
     def forget_topic(self, topic: str) -> list[Effect]:
-        """A topic is gone, and with it the offsets in it."""
+        """Delete the offsets of a topic that was deleted."""
         return [_keep(write) for write in self.offsets.forget_topic(topic)]
 
     # Loading.
 
     def load(self, record: GroupRecord) -> None:
-        """Take a record that was read from the log, in its order."""
+        """Apply a record that was read from the log, in log order."""
         if self._loading is None:
             self._loading = LoadingGroups(self._makers, self.offsets)
         self._loading.apply(record)
 
     def loaded(self, moment: Moment) -> None:
-        """All records were read: the groups begin to live."""
+        """All records have been read: start the groups."""
         if self._loading is not None:
             for group in self._loading.finish(moment):
                 self.groups[group.group_id] = group
@@ -359,7 +358,7 @@ class Shard:
             self._loading = None
 
     def unload(self) -> list[Effect]:
-        """The groups are led elsewhere: whoever waits is told to look there."""
+        """Another broker leads now: answer the waiting requests with NOT_COORDINATOR."""
         groups = list(self.groups.values())
         self.groups.clear()
         return [
@@ -376,13 +375,13 @@ class Shard:
         return group
 
     def set_clocks(self, group_id: str, moment: Moment) -> None:
-        """Tell a group what time it is, before the `then` of an effect of its goes on with it."""
+        """Tell a group the time, before the `then` of one of its effects continues."""
         group = self._found(group_id, moment)
         if isinstance(group, ClassicGroup):
             group.now_ms = moment.now_ms
 
     def settled(self, group_id: str) -> None:
-        """A request was dealt with: forget the group if it was made for one that was refused."""
+        """A request was handled: drop the group if it was created for it and is unused."""
         group = self.groups.get(group_id)
         if group is not None and group.is_unused and not self.offsets.has(group_id):
             del self.groups[group_id]
@@ -402,7 +401,7 @@ class Shard:
 
 
 def delete_answer(group_id: str, code: ErrorCode) -> DeleteGroupsResponse:
-    """What became of the deletion of one group."""
+    """The DeleteGroups response for one group."""
     result = DeletableGroupResult(group_id=group_id, error_code=code)
     return DeleteGroupsResponse(results=[result])
 

@@ -1,6 +1,6 @@
-"""XXH3 with 64 bits and seed 0, for the metadata hash of a group: hundreds of bytes, now and then.
+"""XXH3 with 64 bits and seed 0, for the metadata hash of a group: a few hundred bytes, rarely.
 
-Written out here because a dependency for one hash of a few hundred bytes would weigh more.
+Implemented here, as that does not justify a dependency.
 
 Source: the XXH3 section of the xxHash specification (doc/xxhash_spec.md).
 """
@@ -79,7 +79,7 @@ def _hash_to_240(data: bytes) -> int:
 
 def _hash_long(data: bytes) -> int:
     lanes = [_P32_3, _P64_1, _P64_2, _P64_3, _P64_4, _P32_2, _P64_5, _P32_1]
-    # The last stripe overlaps the one before it, unless the length is a multiple.
+    # The last stripe overlaps the previous one, unless the length is a multiple of the stripe.
     for stripe in range((len(data) - 1) // _STRIPE):
         in_block = stripe % _STRIPES_A_BLOCK
         _accumulate(lanes, data, stripe * _STRIPE, 8 * in_block)

@@ -1,4 +1,4 @@
-"""The assignors that run in the broker for consumer groups (KIP-848), by the name clients use."""
+"""The server-side assignors for consumer groups (KIP-848), by the name that clients use."""
 
 from typing import Final
 

@@ -1,8 +1,9 @@
-"""The range assignor: of each topic, every subscriber gets one range of neighbouring partitions.
+"""The range assignor: every subscriber of a topic gets one range of consecutive partitions.
 
-The members stand in one line for all topics, so topics with equally many partitions and the same
-subscribers are cut alike: what has one key lands at one member. Static members come first, by
-their instance id, so a restart changes nothing. Nothing else is sticky.
+The order of the members is the same for all topics. So topics with the same number of partitions
+and the same subscribers are divided alike, and records with the same key in them go to the same
+member. Static members come first, ordered by instance id, so that a restart changes nothing.
+Nothing else is sticky.
 
 Source: RangeAssignor of Apache Kafka 4.3.1.
 """
@@ -13,7 +14,7 @@ from .spec import Assignment, GroupSpec
 
 
 def assign_ranges(spec: GroupSpec) -> Assignment:
-    """Cut every topic into ranges, the longer ones first."""
+    """Divide every topic into ranges, the longer ones first."""
     subscribers = Counter(
         topic_id for member in spec.members.values() for topic_id in member.topic_ids
     )
@@ -33,7 +34,7 @@ def assign_ranges(spec: GroupSpec) -> Assignment:
 
 
 def _line(spec: GroupSpec) -> list[str]:
-    """The members in the order in which they are served."""
+    """The members in the order in which they get their ranges."""
 
     def place(member_id: str) -> tuple[bool, str]:
         instance_id = spec.members[member_id].instance_id

@@ -1,15 +1,15 @@
-"""What an assignor of a consumer group (KIP-848) is told, and what it answers."""
+"""The input and output of an assignor for consumer groups (KIP-848)."""
 
 from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Final, NamedTuple
 
 Partitions = Mapping[bytes, frozenset[int]]
-"""Partitions by topic id; no topic without any."""
+"""Partitions by topic id; topics without partitions are left out."""
 
 
 class MemberSpec(NamedTuple):
-    """One member: what it wants, and what it was given last time (its target)."""
+    """One member: its subscribed topics, and its previous target assignment."""
 
     instance_id: str | None
     rack_id: str | None
@@ -18,20 +18,20 @@ class MemberSpec(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """A group. Every topic that a member wants is in `topics`, with its partition count."""
+    """A group. `topics` holds every subscribed topic with its partition count."""
 
     members: Mapping[str, MemberSpec]
     topics: Mapping[bytes, int]
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether all members want the same topics."""
+        """Whether all members subscribe to the same topics."""
         wanted = {member.topic_ids for member in self.members.values()}
         return len(wanted) <= 1
 
 
 Assignment = dict[str, dict[bytes, frozenset[int]]]
-"""The target of every member, also of those who get nothing."""
+"""The target of every member, including members without partitions."""
 
 Assignor = Callable[[GroupSpec], Assignment]
 
@@ -39,6 +39,6 @@ _HALVES: Final = Struct(">qq")
 
 
 def topic_order(topic_id: bytes) -> tuple[int, int]:
-    """The sort key of a topic id: Kafka compares two signed halves."""
+    """The sort key of a topic id; Kafka compares the halves as signed numbers."""
     most, least = _HALVES.unpack(topic_id)
     return most, least

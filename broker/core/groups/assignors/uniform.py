@@ -1,10 +1,10 @@
-"""The uniform assignor: everybody gets equally many partitions, and keeps what it had.
+"""The uniform assignor: all members get the same number of partitions and keep what they can.
 
-Balance goes before stickiness. If all want the same topics, one pass finds the assignment with the
-fewest moves; otherwise see `uniform_mixed`.
+Balance has priority over stickiness. If all members subscribe to the same topics, one pass finds
+the assignment with the fewest moves; otherwise see `uniform_mixed`.
 
-Members are taken by their id and topics by theirs, so that the same group always gets the same
-answer. (Kafka takes both in the order of its hash tables.)
+Members and topics are processed in the order of their ids, so that the result is deterministic.
+(Kafka uses the order of its hash tables.)
 
 Source: UniformAssignor of Apache Kafka 4.3.1.
 """
@@ -24,7 +24,7 @@ def assign_uniformly(spec: GroupSpec) -> Assignment:
 
 
 class _Homogeneous:
-    """Everybody wants the same topics: each gets the same number, or one more."""
+    """The case of equal subscriptions: each member gets the same number, or one more."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self._spec = spec
@@ -36,7 +36,7 @@ class _Homogeneous:
         self._vacancies: list[tuple[str, int]] = []
 
     def assignment(self) -> Assignment:
-        """Let all keep what they may, then give the rest to those who lack some."""
+        """Let members keep partitions up to their quota, then distribute the rest."""
         self._keep()
         vacant = iter(self._vacant())
         for member_id, quota in self._vacancies:
@@ -63,7 +63,8 @@ class _Homogeneous:
                     mine.setdefault(item[0], set()).add(item[1])
                 else:
                     self._revoked[item] = None
-            # The one more goes to who has it already, unless too few are left to take it.
+            # The extra partitions go to members that already own that many, unless all remaining
+            # members are needed to take them.
             if quota and extras and count - number > extras:
                 quota -= 1
             elif extras:
@@ -72,7 +73,7 @@ class _Homogeneous:
                 self._vacancies.append((member_id, quota))
 
     def _assigned(self, member: MemberSpec) -> Iterator[tuple[bytes, int]]:
-        """What a member had and may still have, if nobody before it has it."""
+        """A member's previous partitions that still exist and that no earlier member has kept."""
         for topic_id in self._topics:
             count = self._spec.topics[topic_id]
             for partition in sorted(member.assigned.get(topic_id, ())):
@@ -80,7 +81,7 @@ class _Homogeneous:
                     yield topic_id, partition
 
     def _vacant(self) -> list[tuple[bytes, int]]:
-        """What has no owner: first what nobody had, then what was taken."""
+        """The partitions without an owner: first those no member had, then the revoked ones."""
         everything = (
             (topic_id, partition)
             for topic_id in self._topics

@@ -1,9 +1,10 @@
-"""The uniform assignor where members want different topics.
+"""The uniform assignor for members with different subscriptions.
 
-All keep what they still want. Then topic by topic, the most crowded first, what is vacant goes to
-the subscriber with the fewest partitions; and at last, topic by topic and again, partitions move
-from the fullest subscriber to the emptiest, until no move helps. That is not always the best
-balance (a chain of moves over two topics may be better), but it is Kafka's.
+All members keep the partitions of topics they still subscribe to. Then, topic by topic and the
+highest load per subscriber first, each vacant partition goes to the subscriber with the fewest
+partitions. Finally, in rounds over the topics, partitions move from the subscriber with the most
+partitions to the one with the fewest, until no move helps. This is not always the best balance (a
+chain of moves over two topics may be better), but it is Kafka's.
 
 Source: UniformHeterogeneousAssignmentBuilder of Apache Kafka 4.3.1.
 """
@@ -14,7 +15,7 @@ from typing import Final
 from .spec import Assignment, GroupSpec, topic_order
 
 ROUNDS_MAX: Final = 16
-"""Overlapping subscriptions converge slowly; each round about halves what is left to do."""
+"""Overlapping subscriptions converge slowly; each round about halves the remaining imbalance."""
 
 
 def assign_mixed(spec: GroupSpec) -> Assignment:
@@ -23,7 +24,7 @@ def assign_mixed(spec: GroupSpec) -> Assignment:
 
 
 class _Mixed:
-    """Members are numbers here, in the order of their ids."""
+    """The algorithm; members are numbered in the order of their ids."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self._spec = spec
@@ -39,12 +40,12 @@ class _Mixed:
         self._loads = [0] * len(self._member_ids)
 
     def _crowding(self, topic_id: bytes) -> tuple[float, int, tuple[int, int]]:
-        """The most partitions a subscriber first, then the fewest subscribers."""
+        """The sort key of a topic: most partitions per subscriber, then fewest subscribers."""
         subscribers = len(self._subscribers[topic_id])
         return -self._spec.topics[topic_id] / subscribers, subscribers, topic_order(topic_id)
 
     def assignment(self) -> Assignment:
-        """Keep, fill, balance."""
+        """Keep previous partitions, assign vacant ones, then balance."""
         self._keep()
         for topic_id in self._topics:
             self._fill(topic_id)
@@ -84,7 +85,7 @@ class _Mixed:
                 self._give(topic_id, partition, levels.next_low())
 
     def _balance(self, topics: list[bytes]) -> None:
-        """Go round the topics until one whole round has moved nothing."""
+        """Balance the topics in rounds until one full round moves nothing, or `ROUNDS_MAX`."""
         stop_at: bytes | None = None
         for _ in range(ROUNDS_MAX):
             for topic_id in topics:
@@ -94,11 +95,14 @@ class _Mixed:
                     stop_at = topic_id
 
     def _balance_topic(self, topic_id: bytes) -> bool:
-        """Move partitions from the fullest to the emptiest subscribers; False: none had to."""
+        """Move partitions of a topic from subscribers with the most to those with the fewest.
+
+        Returns whether any was moved.
+        """
         levels = _Levels(self._subscribers[topic_id], self._loads)
         if levels.spread <= 1:
             return False
-        # What each had at the start; it gives the last away first.
+        # The partitions of each owner at the start; the last one is given away first.
         owned: defaultdict[int | None, list[int]] = defaultdict(list)
         for partition, owner in enumerate(self._owners[topic_id]):
             owned[owner].append(partition)
@@ -119,11 +123,11 @@ class _Mixed:
 
 
 class _Levels:
-    """The subscribers of a topic in the order of their loads, seen from both ends.
+    """The subscribers of a topic in the order of their loads, accessed from both ends.
 
-    From below, `next_low` goes round those with the least; once each got one, all stand one level
-    higher, where others may join them. From above, `next_high` does the same downwards. `loads` is
-    the caller's list: it must count what was given and taken before the next call.
+    `next_low` cycles through the members with the lowest load. Once each has got one, the lowest
+    level rises by one, and members of that load are included. `next_high` does the same from above,
+    downwards. `loads` is the caller's list: the caller must update it before the next call.
     """
 
     __slots__ = (
@@ -142,7 +146,7 @@ class _Levels:
 
     @property
     def spread(self) -> int:
-        """How many more the fullest has than the emptiest; before anything was given."""
+        """The difference between the highest and the lowest load, before any move."""
         return self._loads[self._members[-1]] - self._loads[self._members[0]]
 
     @property
@@ -151,7 +155,7 @@ class _Levels:
         return self._high - self._low <= 1
 
     def next_low(self) -> int:
-        """Who is to get the next partition."""
+        """The member that gets the next partition."""
         if self._low_at >= self._low_end:
             self._low += 1
             while self._low_end < len(self._members) and self._load_at(self._low_end) == self._low:
@@ -161,10 +165,10 @@ class _Levels:
         return self._members[self._low_at - 1]
 
     def next_high(self) -> int | None:
-        """Who is to give the next partition away; None: nobody is left."""
+        """The member that gives the next partition away; None: no member is left."""
         if self._high_at < self._high_start:
             if self._high_end <= self._high_start and self._high_start > 0:
-                self._high = self._load_at(self._high_start - 1)  # all above were dropped
+                self._high = self._load_at(self._high_start - 1)  # all members above were dropped
             else:
                 self._high -= 1
             while self._high_start > 0 and self._load_at(self._high_start - 1) == self._high:
@@ -176,7 +180,7 @@ class _Levels:
         return self._members[self._high_at + 1]
 
     def drop_high(self) -> None:
-        """Leave out the member that `next_high` named last: it has nothing to give."""
+        """Leave out the member that `next_high` returned last: it has nothing to give."""
         at, last = self._high_at + 1, self._high_end - 1
         members = self._members
         members[at], members[last] = members[last], members[at]
