@@ -1,1 +1,1 @@
-"""The replicas on this broker: logs, roles, moves, deletions, recovery, copies made anew."""
+"""The replicas on this broker: logs, roles, moves, deletions, recovery, and repair by copying."""

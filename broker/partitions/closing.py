@@ -1,4 +1,4 @@
-"""The clean stop of the log directories: storage says what to sync, threads do it side by side."""
+"""The clean stop of the log directories: storage plans what to sync, threads do it in parallel."""
 
 import asyncio
 from contextlib import closing
@@ -13,7 +13,7 @@ from ..tasks import to_the_end
 
 
 async def close_log_dirs(log_dirs: LogDirs, offload: Offload) -> None:
-    """Close all online directories, as `DataDir.close`; if one fails, the others are still closed.
+    """Close all online directories like `DataDir.close`; if one fails, the others are still closed.
 
     Raises: DiskFull, LogDirFailed.
     """

@@ -1,8 +1,9 @@
-"""Reports of places in logs that may be damaged; the scrubber verifies one after the other.
+"""Reports of places in logs that may be damaged; the scrubber verifies them one by one.
 
 A follower that fetches the same records again and again can't append them; a read that finds
-invalid data reports it itself. Either may have other reasons (a follower's disk is full), or be
-forged by a client. So a verified log is not verified again for a while, then for longer.
+invalid data reports it directly. There may be other reasons (a follower's disk is full), or a
+client may cause false reports. So a verified log is not verified again for a while, and each time
+for longer.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ class _Verified:
 
 
 class DamageReports:
-    """What is to be verified; at most one place in each log."""
+    """The places to verify; at most one in each log."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -52,14 +53,14 @@ class DamageReports:
         self._changed.set()
 
     async def next(self) -> tuple[Log, int]:
-        """Return the report that has waited longest; `verified` takes the outcome."""
+        """Return the report that has waited longest; call `verified` with the outcome."""
         while not self._waiting:
             self._changed.clear()
             await self._changed.wait()
         return next(iter(self._waiting.values()))
 
     def verified(self, log: Log, offset: int, *, is_sound: bool) -> None:
-        """Take the outcome of verifying a report."""
+        """Note the outcome of verifying a report."""
         key, now_ms = (log.topic, log.partition), self._clock.now_ms()
         before = self._verified.pop(key, None)
         again = before is not None and before.log is log

@@ -1,14 +1,15 @@
-"""Replicas whose log is damaged are copied anew from others that are in sync.
+"""Replicas with a damaged log, which are copied again from an in-sync replica.
 
-If a replica began anew while it leads or is in sync, committed records could be lost. So the
-controller is notified first, as after a log directory failure (`/log_dir_event_notification`). It
-sends LeaderAndIsr again, and is answered KAFKA_STORAGE_ERROR. From then on the replica is not
-served. The controller elects another leader and removes the replica from the in-sync set; asked
-once more, it names the new leader. Only then is the damaged directory set aside and an empty one
-filled from that leader. This also waits until the controller would have noticed a leader that was
-already dead when elected, since the sound records here would then be the last copy.
+If a replica started with an empty log while it leads or is in sync, committed records could be
+lost. So the controller is notified first, as after a log directory failure
+(`/log_dir_event_notification`). It sends LeaderAndIsr again, and gets KAFKA_STORAGE_ERROR. From
+then on the replica is not served. The controller elects another leader and removes the replica from
+the ISR; when notified once more, it sends the new leader. Only then is the damaged directory set
+aside and an empty one filled from that leader. This also waits until the controller would have
+noticed a leader that was already dead when elected, since the sound records here would then be the
+last copy.
 
-While no other replica is in sync, the replica continues to serve its sound records. It does so too
+While no other replica is in sync, the replica continues to serve its sound records. It also does so
 while there is no room for a copy beside the old log: a full disk would stop all other replicas on
 it.
 """
@@ -42,14 +43,14 @@ ROOM_BYTES_MIN: Final = 256 << 20
 
 
 class Verdict(Enum):
-    """What to do about a role that the controller gives to a replica."""
+    """What to do with a role that the controller gives to a replica."""
 
     TAKE = auto()
     """Take the role as usual: there is no damage, or no replica to copy from."""
     FAIL = auto()
-    """Stop serving the replica, and answer KAFKA_STORAGE_ERROR: another one is to lead."""
+    """Stop serving the replica and answer KAFKA_STORAGE_ERROR, so that another one leads."""
     COPY_ANEW = auto()
-    """Set the log aside and begin with an empty one."""
+    """Set the log aside and start with an empty one."""
 
 
 @dataclass(slots=True)
@@ -64,7 +65,7 @@ class _Damaged:
     copy_at_ms: int = 0
     has_room: bool = True
     said: str = ""
-    """The logged reason why it stays."""
+    """The last logged reason why the damaged log stays."""
 
 
 class DamagedReplicas:
@@ -93,10 +94,10 @@ class DamagedReplicas:
         self._damaged[key] = _Damaged(log, self._clock.now_ms())
         self._changed.set()
 
-    # What the controller says.
+    # Requests of the controller.
 
     def judge(self, state: PartitionState, live: Container[int]) -> Verdict:
-        """Decide what to do about this role; an outdated role changes nothing."""
+        """Decide what to do with this role; an outdated role changes nothing."""
         damaged = self._damaged.get(state.key)
         if damaged is None or not damaged.has_room or not _is_left(damaged.log):
             return Verdict.TAKE
@@ -116,7 +117,7 @@ class DamagedReplicas:
         return Verdict.COPY_ANEW if self._clock.now_ms() >= damaged.copy_at_ms else Verdict.FAIL
 
     def failed(self, state: PartitionState) -> None:
-        """Note that KAFKA_STORAGE_ERROR is answered and the replica is not served any more."""
+        """Note that KAFKA_STORAGE_ERROR is returned and the replica is no longer served."""
         damaged, now_ms = self._damaged[state.key], self._clock.now_ms()
         self._replicas.statuses.note(state.key, Event.GIVE_UP)
         if damaged.failed_in is None:
@@ -127,14 +128,14 @@ class DamagedReplicas:
         damaged.pause_ms = 2 * ASK_AGAIN_MS
 
     def stopped(self, key: TopicPartition) -> None:
-        """Note the controller's StopReplica: by now it knows which replica is to lead."""
+        """Note the controller's StopReplica: by then it has elected another leader."""
         damaged = self._damaged.get(key)
         if damaged is not None and damaged.failed_in is not None:
             damaged.ask_at_ms = max(self._clock.now_ms(), damaged.copy_at_ms)
 
     def set_aside(self, key: TopicPartition, directory: str) -> None:
         """The damaged log is out of the way; an empty one will be filled."""
-        self._damaged.pop(key, None)  # by now the damage may have gone, with its segment
+        self._damaged.pop(key, None)  # the damage may be gone already, with its segment
         self._replicas.counters.add(REPLICAS_COPIED_ANEW)
         logger.error(
             "damaged replica set aside, copied anew topic=%s partition=%d directory=%s",
@@ -145,7 +146,7 @@ class DamagedReplicas:
     # Asking the controller to send LeaderAndIsr again.
 
     async def run(self) -> None:
-        """Ask the controller whenever that is due, for ever."""
+        """Notify the controller whenever that is due, forever."""
         while True:
             if not self._damaged:
                 self._changed.clear()
@@ -156,7 +157,7 @@ class DamagedReplicas:
             await asyncio.sleep(LOOK_MS / 1000)
 
     async def look_for_room(self) -> None:
-        """Find out whether damaged logs can be kept beside their copies."""
+        """Check whether there is room for the copies beside the damaged logs."""
         data_dirs = self._replicas.log_dirs.for_new_partition()
         due = [d for d in self._damaged.values() if self._clock.now_ms() >= d.ask_at_ms]
         if not data_dirs or not due:
@@ -170,7 +171,7 @@ class DamagedReplicas:
             damaged.has_room = free_bytes >= damaged.log.size_bytes + ROOM_BYTES_MIN
 
     def look(self) -> bool:
-        """Whether the controller is to be asked now; notes that it is."""
+        """Whether the controller must be notified now; also schedules the next notification."""
         now_ms, is_due = self._clock.now_ms(), False
         for key, damaged in list(self._damaged.items()):
             if self._is_over(damaged):
@@ -192,8 +193,8 @@ class DamagedReplicas:
     def _may_ask(self, key: TopicPartition, damaged: _Damaged) -> bool:
         served = self._replicas.partitions.get(key)
         if served is None:
-            return damaged.failed_in is not None  # else the controller has not named it yet
-        if damaged.failed_in is not None:  # it is served again, as there is no other replica
+            return damaged.failed_in is not None  # otherwise it has no role yet
+        if damaged.failed_in is not None:  # it is served again, as no other replica is in sync
             damaged.failed_in, damaged.pause_ms = None, ASK_AGAIN_MS
         if not damaged.has_room:
             reason = "there is no room for a copy"
@@ -214,5 +215,5 @@ class DamagedReplicas:
 
 
 def _is_left(log: Log) -> bool:
-    """Whether there is still damage: segments expire, are compacted and truncated."""
+    """Whether damage is left: segments may have expired, or been compacted or truncated."""
     return any(segment.damaged for segment in log.segments)

@@ -1,7 +1,8 @@
-"""Files that were renamed out of the way are unlinked after a delay, in threads.
+"""Unlinks renamed files after a delay, in threads.
 
-The delay gives time to readers that hold a file open, and to users who want it back. The next start
-finds what is pending when the broker stops: directories under `-delete`, files under `.deleted`.
+The delay gives time to readers that have a file open, and to users who want it back. Files that are
+pending when the broker stops are found at the next start: directories by the suffix `-delete`,
+files by `.deleted`.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ class Plan(Protocol):
     """Something to unlink, such as `DeletePlan` and `UnlinkPlan`."""
 
     def run(self) -> None:
-        """Do it, in any thread.  Raises: LogDirFailed."""
+        """Unlink, in any thread.  Raises: LogDirFailed."""
         ...
 
 
@@ -46,7 +47,7 @@ class Deletions:
         self._added.set()
 
     async def run(self) -> None:
-        """Unlink for ever, one plan at a time."""
+        """Run due plans forever, one at a time."""
         while True:
             self._added.clear()
             wait_ms = self._wait_ms()

@@ -1,4 +1,4 @@
-"""What can be measured of the replicas of a broker, by Kafka's names.
+"""The gauges of the replicas on this broker, by Kafka's names.
 
 Source: the meters and gauges of ReplicaManager and Partition in Kafka 3.9.
 """
@@ -12,7 +12,7 @@ from .replicas import Replicas
 
 
 def replica_gauges(replicas: Replicas) -> Mapping[str, Gauge]:
-    """Each looks at all replicas when it is read."""
+    """The gauges by name; each is computed from all replicas when it is read."""
 
     def led() -> Iterator[Partition]:
         return (each for each in replicas.partitions.values() if each.is_leader)

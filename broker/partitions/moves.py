@@ -38,14 +38,14 @@ TopicPartition = tuple[str, int]
 SLICE_BYTES: Final = 64 << 10  # the first; what follows takes 2 to 5 ms
 SLICE_BYTES_MIN: Final = 8 << 10
 SLICE_BYTES_MAX: Final = 512 << 10
-FLUSH_BYTES: Final = 32 << 20  # the interval at which the copy is made durable
+FLUSH_BYTES: Final = 32 << 20  # after so many bytes the copy is made durable
 RETRY_MS: Final = 10_000  # after a full disk
 THROTTLED_MS: Final = 100  # between checks whether the next slice may be copied
 DIRECTORY_NAME_MAX: Final = 255
 
 
 class _Ended(Exception):
-    """The move is not wanted any more, or not possible."""
+    """The move is no longer wanted, or no longer possible."""
 
 
 class Moves:
@@ -60,7 +60,7 @@ class Moves:
         self._tasks = tasks
         self._running: set[TopicPartition] = set()
         self._failed: set[Log] = set()
-        """Copies of logs that can't be read."""
+        """The copies whose source logs can't be read."""
         self._changed = asyncio.Event()
         window_ms = 1000 * config.alter_log_dirs_replication_quota_window_size_seconds
         self._quota = ReplicationQuota(
@@ -68,10 +68,10 @@ class Moves:
             lambda: config.replica_alter_log_dirs_io_max_bytes_per_second,
         )
 
-    # What clients ask.
+    # Client requests.
 
     def alter(self, topic: str, partition: int, path: str) -> None:
-        """Have a replica moved to, or made in, a directory; its present directory cancels its move.
+        """Have a replica moved to, or created in, a directory; its current one cancels the move.
 
         Raises: Refused (INVALID_TOPIC_EXCEPTION, LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR,
         REPLICA_NOT_AVAILABLE), DiskFull, LogDirFailed.  Source: ReplicaManager of Kafka.
@@ -114,7 +114,7 @@ class Moves:
     # Running.
 
     async def run(self) -> None:
-        """Run moves for ever, starting with those left by the last run of the broker."""
+        """Run moves forever, starting with those left from before the broker's restart."""
         self._set_aside_strays()
         while True:
             self._changed.clear()
@@ -193,7 +193,7 @@ class Moves:
 
 
 class _Move:
-    """One move, from now to its end."""
+    """One move; `run` takes it to its end, continuing where its copy ends."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class _Move:
         self._slice_bytes = SLICE_BYTES
 
     async def run(self) -> DeletePlan | None:
-        """Copy, then swap; return the plan for the old log once nobody reads it any more.
+        """Copy, then swap; return the plan that deletes the old log once no reader uses it.
 
         Raises: _Ended, CorruptLog, MalformedMessage, LogDirFailed.
         """
@@ -228,8 +228,8 @@ class _Move:
 
     async def _copy_and_swap(self) -> DeletePlan | None:
         self._check()
-        if self._future.size_bytes == 0:  # it must not inherit the offsets of one that was here
-            await self._replicas.checkpoint(self._data_dir)  # the other one may be full
+        if self._future.size_bytes == 0:  # it must not inherit the offsets of an earlier log here
+            await self._replicas.checkpoint(self._data_dir)  # the other directory may be full
             self._check()
         copy = Copy(self._source, self._future)
         await self._catch_up(copy, is_throttled=True)
@@ -258,7 +258,7 @@ class _Move:
         return plan
 
     def _check(self) -> None:
-        """Check that nothing changed while other tasks had their turn.  Raises: _Ended."""
+        """Check that nothing changed while other tasks ran.  Raises: _Ended."""
         replicas, source = self._replicas, self._source
         key = source.topic, source.partition
         if (
@@ -271,9 +271,9 @@ class _Move:
             raise _Ended
 
     async def _catch_up(self, copy: Copy, *, is_throttled: bool = False) -> None:
-        """Copy until less than a slice is left, and return without another task having had a turn.
+        """Copy until the copy has everything, and return before another task runs.
 
-        The rest that is copied at the end is not throttled, as the log is held meanwhile.
+        The last rest is not throttled, as the log's flushes are held meanwhile.
         """
         while True:
             while is_throttled and self._quota.is_exceeded(self._runtime.clock.now_ms()):
@@ -284,7 +284,7 @@ class _Move:
                 return
             is_last = span.next_offset >= self._source.log_end_offset
             try:
-                if is_last:  # it was written just now, no disk is asked
+                if is_last:  # just written, so the disk is not accessed
                     data = span.read()
                 else:
                     data = await to_the_end(self._runtime.offload(span.read))
@@ -292,7 +292,7 @@ class _Move:
                 span.release()
             if not is_last:
                 self._check()
-            if span.dropped:  # the log was cut meanwhile: this is stale or incomplete
+            if span.dropped:  # the log was cut meanwhile: the data is stale or incomplete
                 continue
             self._append(copy, data)
             if is_last and copy.lag == 0:
@@ -336,7 +336,7 @@ class _Move:
         await to_the_end(self._runtime.offload(self._future.files.sync_path, data_dir.path))
 
     def _swap(self, copy: Copy) -> DeletePlan | None:
-        """Serve the copy; None if the old log's directory can't even be renamed any more."""
+        """Serve the copy; return the plan for the old log, or None if it can't be renamed."""
         source, future, partition = self._source, self._future, self._partition
         key = source.topic, source.partition
         copy.skip_to_end(self._runtime.clock.wall_ms())
@@ -346,7 +346,7 @@ class _Move:
         del self._source_dir.logs[key]
         self._data_dir.logs[key] = future
         uses = self._replicas.uses
-        if not uses.may(Act.APPEND, source):  # the copy was cut as well, maybe after its flush
+        if not uses.may(Act.APPEND, source):  # the copy was cut as well, perhaps after its flush
             uses.end(source, Use.CUT)
             uses.begin(future, Use.CUT)
         partition.go_on_in(future)

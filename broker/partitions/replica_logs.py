@@ -1,6 +1,6 @@
-"""The logs behind the replicas of this broker: found, made, deleted.
+"""Finds, creates, sets aside and deletes the logs of the replicas on this broker.
 
-A log that is deleted is renamed at once and unlinked later, so its name is free for another one.
+A deleted log is renamed at once and unlinked later, so that its name is free for another log.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MADE_AT_ONCE: Final = 32
-MAKERS_MAX: Final = 2  # of the threads, the others are for flushes that answers wait for
+MAKERS_MAX: Final = 2  # threads used at most; the others are for flushes that responses wait for
 DAMAGED_BITS_MAX: Final = 8
 USE_CHECK_MS: Final = 10
 PREFERRED_DIRS_MAX: Final = 100_000
@@ -37,25 +37,25 @@ Serve = Callable[[Log, PartitionState], None]
 
 
 class ReplicaLogs:
-    """Finds, makes and deletes the logs; the status of a replica tells what failed."""
+    """Finds, creates and deletes logs; failures show in the status of the replica."""
 
     def __init__(
         self, replicas: "Replicas", config: Config, runtime: Runtime, broker_id: int
     ) -> None:
         self.preferred_dirs: dict[TopicPartition, str] = {}
-        """Where clients want replicas to be made that do not exist yet (AlterReplicaLogDirs)."""
+        """The directories that clients want for replicas not created yet (AlterReplicaLogDirs)."""
         self._given_ids: list[Log] = []
         self._replicas = replicas
         self._config = config
         self._runtime = runtime
         self._broker_id = broker_id
 
-    # Found.
+    # Finding logs.
 
     def topic_id(self, state: PartitionState) -> bytes | None:
-        """The id in the log that a state is about; None if there is no log, or no legible id.
+        """The topic id in a replica's log; None if there is no log or no legible id.
 
-        A new replica can't have a log yet: an existing one does not count.
+        A new replica can't have a log yet, so an existing one is ignored.
         """
         served = self._replicas.partitions.get(state.key)
         if served is not None:
@@ -66,14 +66,14 @@ class ReplicaLogs:
         return log.topic_id
 
     def find(self, state: PartitionState) -> Log | None:
-        """The log that was loaded; one of another topic is set aside."""
+        """The log that was loaded for a replica, or None; a log of another topic is set aside."""
         log = self._replicas.log_dirs.find(*state.key)
         if log is None or state.topic_id in (log.topic_id, ZERO_UUID):
             return self._without_gap(log, state)
         if not _is_legible(log.topic_id, state.topic_id):
             logger.warning("topic id was unreadable, written anew directory=%s", log.directory)
             self.assign_topic_id(log, state.topic_id)
-            if self._replicas.log_dirs.of(log.directory) is None:  # that has shown that it fails
+            if self._replicas.log_dirs.of(log.directory) is None:  # the write failed
                 return None
             return self._without_gap(log, state)
         try:
@@ -97,7 +97,7 @@ class ReplicaLogs:
         if log is None or log.loaded is None or gap_offset is None or len(state.replicas) < 2:
             return log
         if gap_offset < log.segments.first_offset and state.leader == self._broker_id:
-            return log  # it only begins later, and may be all that is left
+            return log  # nothing before the gap is left, and this may be the last copy
         replicas, generation = self._replicas, log.generation
         logger.error("log cut at a gap log=%r offset=%d", log, gap_offset)
         try:
@@ -113,7 +113,7 @@ class ReplicaLogs:
         return log
 
     def assign_topic_id(self, log: Log, topic_id: bytes) -> None:
-        """Give an id to a log that has none; `sync_ids` makes it safe."""
+        """Write the topic id of a log that has none; `sync_ids` makes it durable."""
         try:
             log.write_topic_id(topic_id)
         except LogDirFailed as error:
@@ -122,7 +122,7 @@ class ReplicaLogs:
             self._given_ids.append(log)
 
     async def sync_ids(self) -> None:
-        """Sync the ids that were given; thousands, if the logs are older than topic ids."""
+        """Make assigned topic ids durable; thousands, if the logs are older than topic ids."""
         given, self._given_ids = self._given_ids, []
         for start in range(0, len(given), MADE_AT_ONCE):
             group = [log for log in given[start : start + MADE_AT_ONCE] if self._is_ours(log)]
@@ -138,19 +138,19 @@ class ReplicaLogs:
     def _is_ours(self, log: Log) -> bool:
         return self._replicas.log_dirs.of(log.directory) is not None
 
-    # Made.
+    # Creating logs.
 
     def prefer_dir(self, key: TopicPartition, path: str) -> None:
-        """Set the directory in case the replica is made; Kafka too remembers it until it stops."""
+        """Set the directory for a replica not created yet; in memory only, as in Kafka."""
         self.preferred_dirs.pop(key, None)
         self.preferred_dirs[key] = path
         if len(self.preferred_dirs) > PREFERRED_DIRS_MAX:
             del self.preferred_dirs[next(iter(self.preferred_dirs))]
 
     async def make(self, missing: Sequence[PartitionState], serve: Serve) -> None:
-        """Make logs that do not exist; `serve` is called for each.
+        """Create missing logs; `serve` is called for each.
 
-        Thousands of files may have to be made: in threads, and some for each turn of the loop.
+        There may be thousands of files, so they are created in threads, in groups.
         """
         missing = await self._forget_deleted(missing)
         starts = range(0, len(missing), MADE_AT_ONCE)
@@ -163,7 +163,7 @@ class ReplicaLogs:
         await asyncio.gather(*(make_some() for _ in starts[:MAKERS_MAX]))
 
     async def _forget_deleted(self, missing: Sequence[PartitionState]) -> Sequence[PartitionState]:
-        """Keep new logs from inheriting offsets of deleted ones; return those that can be made."""
+        """Keep new logs from inheriting offsets of deleted ones; return the logs to create."""
         log_dirs = self._replicas.log_dirs
 
         def remembered() -> set[TopicPartition]:
@@ -172,7 +172,7 @@ class ReplicaLogs:
 
         if not remembered():
             return missing
-        with contextlib.suppress(LogDirFailed):  # a directory that is full may be another one
+        with contextlib.suppress(LogDirFailed):  # it may be another directory that is full
             await self._replicas.checkpoint()
         left = remembered()
         for key in left:
@@ -203,7 +203,7 @@ class ReplicaLogs:
         again = []
         for state, data_dir, plan in made:
             if plan.log is not None and data_dir not in replicas.log_dirs.online:
-                data_dir.not_created()  # it has failed meanwhile, and took along what it held then
+                data_dir.not_created()  # the directory has failed meanwhile, with its other logs
                 plan.log.abandon()
                 logger.error("replica offline topic=%s partition=%d", *state.key)
                 replicas.statuses.note(state.key, Event.FAIL_DIR)
@@ -220,17 +220,17 @@ class ReplicaLogs:
             await self._make(again, serve, tried)
 
     def _dir_for(self, key: TopicPartition, tried: Collection[DataDir]) -> DataDir | None:
-        """The directory for a new replica: the preferred one, or that with the fewest replicas."""
+        """The directory for a new replica: the preferred one, or the one with fewest replicas."""
         wanted = self.preferred_dirs.get(key)
         for data_dir in self._replicas.log_dirs.for_new_partition():
             if data_dir not in tried and wanted in (None, data_dir.path):
                 return data_dir
         return None
 
-    # Deleted.
+    # Deleting logs.
 
     async def until_unused(self, log: Log) -> None:
-        """Return once no task compacts the log or renames its segments; have those tasks stop soon.
+        """Stop all tasks that compact the log or rename its segments, and wait for their end.
 
         They address files by name, and a new log's files would have the same names.
         """
@@ -241,9 +241,9 @@ class ReplicaLogs:
             await asyncio.sleep(USE_CHECK_MS / 1000)
 
     async def delete(self, key: TopicPartition) -> None:
-        """Delete the log of a replica that is not served any more, and its copy, if any.
+        """Delete the log of a replica that is no longer served, and its future log, if any.
 
-        On a full disk, which may have no room for the new name, it is still there.
+        If the disk is full, it may have no room for the new name; then the log is still there.
         """
         log_dirs = self._replicas.log_dirs
         found, moving = log_dirs.find(*key), log_dirs.find_future(*key)
@@ -254,10 +254,10 @@ class ReplicaLogs:
         self._set_unserved_aside(key)
 
     async def set_aside(self, key: TopicPartition) -> None:
-        """Rename the damaged log of a replica that is not served any more; end its move, if any.
+        """Rename the damaged log of a replica that is no longer served; end its move, if any.
 
-        Only then it may be made anew. Its status tells if its directory has failed, and
-        `LogDirs.find` if it has stayed, as the disk is full.
+        Only then can a new log be created. If the directory fails, the replica's status shows it.
+        If the disk is full, the log stays, and `LogDirs.find` still returns it.
         """
         log_dirs = self._replicas.log_dirs
         log, moving = log_dirs.find(*key), log_dirs.find_future(*key)
@@ -280,10 +280,10 @@ class ReplicaLogs:
 
     def _remove(self, log: Log) -> None:
         data_dir, key = self._replicas.log_dirs.of(log.directory), (log.topic, log.partition)
-        if data_dir is None:  # it has failed meanwhile
+        if data_dir is None:  # the directory has failed meanwhile
             return
         is_future = data_dir.futures.get(key) is log
-        if not (is_future or data_dir.logs.get(key) is log):  # a move was cancelled meanwhile
+        if not (is_future or data_dir.logs.get(key) is log):  # the move was cancelled meanwhile
             return
         uuid = self._runtime.random.randbytes(16)
         try:
@@ -291,17 +291,17 @@ class ReplicaLogs:
         except LogDirFailed as error:
             self._replicas.take_offline(error)
             if is_future and data_dir.futures.pop(key, None) is log:
-                log.abandon()  # another topic of that name must not be moved into it
+                log.abandon()  # so that no other topic of that name is moved into it
             return
         self._replicas.uses.end(log, Use.CUT)
         if not is_future:
             self._replicas.suspects.forget(key)
-        # Or a new partition of that name would inherit the offsets.
+        # Otherwise a new partition of that name would inherit the offsets.
         self._replicas.must_checkpoint.set()
         self._replicas.deletions.add(plan, self._config.log_segment_delete_delay_ms)
 
     def _set_unserved_aside(self, key: TopicPartition) -> None:
-        """Set aside a log that could not be loaded: its topic is gone, but it still holds data."""
+        """Set aside a log that could not be loaded: its topic is deleted, but it holds data."""
         for data_dir in self._replicas.log_dirs.online:
             if key not in data_dir.unserved:
                 continue
@@ -314,9 +314,9 @@ class ReplicaLogs:
 
 
 def _is_legible(topic_id: bytes | None, expected: bytes) -> bool:
-    """Whether an id says something: one that differs only in some bits is a damaged one.
+    """Whether an id can be trusted: one that differs from `expected` in only a few bits is damaged.
 
-    Ids are random, so two are never that near.
+    Ids are random, so two valid ones always differ in more bits.
     """
     if topic_id is None or topic_id == ZERO_UUID:
         return False

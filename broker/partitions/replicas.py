@@ -1,10 +1,11 @@
-"""The replicas on this broker: made, led and deleted as the controller says, and kept on disk.
+"""The replicas on this broker: which ones are served, their settings, and failures of their disks.
 
-The log directories load what lies there when the broker starts; a log is served once the controller
-has named its leader. A directory that the controller never names is left untouched.
+The log directories load existing logs when the broker starts; a log is served once the controller
+has named its leader. A log that the controller never names is left untouched.
 
-A log directory whose disk fails takes its replicas with it: they are offline until the next start,
-and the controller is told. The others go on, unless it was the first or the last one.
+If the disk of a log directory fails, its replicas are offline until the next start, and the
+controller is notified. The broker continues with the other directories, unless the failed one was
+the first or the last.
 """
 
 import asyncio
@@ -39,8 +40,8 @@ from .suspects import Suspects
 
 logger = logging.getLogger(__name__)
 
-READ_AT_ONCE: Final = 100  # of topics whose settings are read
-FULL_SILENCE_MS: Final = 10_000  # between two lines about a full disk, which every request may meet
+READ_AT_ONCE: Final = 100  # topics whose settings are read concurrently
+FULL_SILENCE_MS: Final = 10_000  # between log lines about a full disk, as any request may hit it
 
 
 class Replicas:
@@ -60,7 +61,7 @@ class Replicas:
         self.log_dirs = log_dirs
         self.partitions: dict[TopicPartition, Partition] = {}
         self.by_id: dict[tuple[bytes, int], Partition] = {}
-        """The same by topic id and number, but for those whose log has no id."""
+        """The same by topic id and partition number, except those whose log has no id."""
         self.statuses = ReplicaStatuses()
         self.uses = LogUses()
         self.on_log_dir_failed: Callable[[Collection[TopicPartition]], None] = lambda offline: None
@@ -71,7 +72,7 @@ class Replicas:
         self.on_given_up: list[Callable[[Log], None]] = []
         """Called with a log that is to be deleted or moved away: any work on it must stop."""
         self.is_offline = False
-        """Whether the broker has to stop: nothing is served any more."""
+        """Whether the broker must stop: nothing is served any longer."""
         self._full_silent_until_ms = 0
         self.flushes = SharedFlushes(self, runtime, tasks)
         self.deletions = Deletions(runtime, self.take_offline)
@@ -92,7 +93,7 @@ class Replicas:
         self._tasks = tasks
         self._broker_id = broker_id
 
-    # Settings, which may change at any time: here they are as they were last read.
+    # Settings, as last read or notified; they may change at any time.
 
     def topic_config(self, topic: str) -> TopicConfig:
         """The settings of a topic on this broker."""
@@ -113,25 +114,25 @@ class Replicas:
                 partition.configure(self.topic_config(topic))
 
     def update_overrides(self, topic: str, overrides: Mapping[str, str]) -> None:
-        """The same for a topic that may have no replica on this broker."""
+        """The same, but only if the topic's settings have been read here."""
         if topic in self._overrides:
             self.set_overrides(topic, overrides)
 
     def reconfigure(self) -> None:
-        """The broker's own settings have changed, from which topics take what they do not set."""
+        """Apply changed broker settings, which are the defaults of the topics' settings."""
         self._topic_configs.clear()
         for (topic, _), partition in self.partitions.items():
             partition.configure(self.topic_config(topic))
 
     async def read_overrides(self, topics: Iterable[str], session: Session) -> None:
-        """Read the settings of topics that are not known here yet."""
+        """Read the settings of those topics that have not been read here yet."""
         unknown = [topic for topic in topics if topic not in self._overrides]
         for start in range(0, len(unknown), READ_AT_ONCE):
             group = unknown[start : start + READ_AT_ONCE]
             await asyncio.gather(*(self._read_overrides(topic, session) for topic in group))
 
     async def _read_overrides(self, topic: str, session: Session) -> None:
-        not_read: dict[str, str] = {}  # a change that is noticed meanwhile takes its place
+        not_read: dict[str, str] = {}  # a placeholder; a notified change may replace it meanwhile
         self._overrides[topic] = not_read
         try:
             overrides = await read_overrides(topic, session)
@@ -143,16 +144,16 @@ class Replicas:
             self.set_overrides(topic, overrides)
 
     def forget_overrides(self, topics: Collection[str]) -> None:
-        """Replicas of these topics were deleted: forget the settings of those with none left."""
+        """Forget the settings of those topics, with deleted replicas, that have none left here."""
         left = {topic for topic, _ in self.partitions} if topics else set()
         for topic in set(topics) - left:
             self._overrides.pop(topic, None)
             self._topic_configs.pop(topic, None)
 
-    # What is served.
+    # Served replicas.
 
     def serve(self, log: Log, state: PartitionState) -> bool:
-        """Serve a log in a role; False if its disk has failed, or is full."""
+        """Serve a log in a role; False if its disk has failed or is full."""
         try:
             config, begin_flush = self.topic_config(state.topic), self.flushes.begin
             now_ms = self._runtime.clock.now_ms()
@@ -167,13 +168,13 @@ class Replicas:
         return True
 
     def note_id(self, partition: Partition) -> None:
-        """The log of a replica that is served has an id by now."""
+        """Index a served replica by the topic id of its log, if it has one by now."""
         log = partition.log
         if log.topic_id is not None:
             self.by_id[log.topic_id, log.partition] = partition
 
     def stop_serving(self, keys: Iterable[TopicPartition]) -> None:
-        """Stop serving these replicas, and wake those that wait for them."""
+        """Stop serving these replicas, and wake the requests that wait for them."""
         for partition in [self.partitions.pop(key) for key in keys if key in self.partitions]:
             self.statuses.note(partition.state.key, Event.STOP)
             log = partition.log
@@ -183,10 +184,10 @@ class Replicas:
             partition.wake()
 
     async def checkpoint(self, data_dir: DataDir | None = None) -> None:
-        """Have the checkpoints written as of now; return when they are safe on disk.
+        """Have the checkpoints written with the current values; return once they are durable.
 
-        If a directory is given, only its checkpoints must succeed: another may stay full for long.
-        Raises: DiskFull, LogDirFailed.
+        If a directory is given, only its checkpoints must succeed: another one may stay full for
+        long.  Raises: DiskFull, LogDirFailed.
         """
         written = asyncio.get_running_loop().create_future()
         self.checkpoint_waiters.append(written)
@@ -196,10 +197,10 @@ class Replicas:
                 raise error
 
     async def make_cuts_safe(self, partitions: Iterable[Partition]) -> None:
-        """Flush those logs that were cut; then have the checkpoints written.
+        """Flush those logs that were cut, then have the checkpoints written.
 
-        Only after that anything may be appended.  Raises: DiskFull, LogDirFailed; the others are
-        safe.
+        Nothing may be appended to them before.  Raises: DiskFull, LogDirFailed; the cuts in other
+        directories are safe even then.
         """
         may = self.uses.may
         cut = [(p, p.log, p.log.generation) for p in partitions if not may(Act.APPEND, p.log)]
@@ -209,7 +210,7 @@ class Replicas:
         done = [one for one, is_safe in zip(cut, flushed, strict=True) if is_safe]
         failure = None
         for data_dir in dict.fromkeys(self.log_dirs.of(log.directory) for _, log, _ in done):
-            if data_dir is None:  # it has failed by now
+            if data_dir is None:  # it has failed meanwhile
                 continue
             try:
                 await self.checkpoint(data_dir)
@@ -218,27 +219,28 @@ class Replicas:
                 continue
             for _, log, generation in done:
                 is_here = self.log_dirs.of(log.directory) is data_dir
-                if is_here and log.generation == generation:  # else it was cut again meanwhile
+                if is_here and log.generation == generation:  # otherwise it was cut again meanwhile
                     self.uses.end(log, Use.CUT)
         if failure is not None:
             raise failure
 
     def note_failure(self, error: StorageError) -> None:
-        """Storage could not do what a client asked for; a failed disk takes its replicas along."""
+        """Handle a storage error: a failed disk goes offline, a corrupt log is logged."""
         if isinstance(error, LogDirFailed):
             self.take_offline(error)
         elif isinstance(error, CorruptLog) and not isinstance(error, DamagedRecords):
             logger.error("log is corrupt: %s", error)
 
     def take_offline(self, error: LogDirFailed) -> None:
-        """The log directory can't be trusted any more: nothing of it is served from here on.
+        """Take a failed log directory offline: none of its replicas is served from now on.
 
-        A disk that is only full is another matter: the write that failed was undone.
+        A directory whose disk is only full stays online, as the failed write was undone. If no
+        usable directory would be left, the broker stops.
         """
         if self.is_offline:
             return
         data_dir = self.log_dirs.of(error.path) if error.path else self.log_dirs.first
-        if data_dir is None:  # it is known already
+        if data_dir is None:  # it is offline already
             return
         if isinstance(error, DiskFull):
             now_ms = self._runtime.clock.now_ms()
@@ -253,7 +255,7 @@ class Replicas:
             self._end(error)
 
     def _end(self, error: LogDirFailed) -> None:
-        """No directory is left, or the one with the broker's own store is gone."""
+        """Stop the broker: no directory is left, or the one with the broker's store has failed."""
         self.is_offline = True
         if len(self.log_dirs.paths) == 1:
             which = "the only log directory"
@@ -276,7 +278,7 @@ class Replicas:
 
 
 async def read_overrides(topic: str, session: Session) -> dict[str, str]:
-    """The settings of a topic that differ from the broker's; none if nobody can read them."""
+    """The topic's own settings, from its config znode; none if that is missing or malformed."""
     path = znodes.topic_config_path(topic)
     try:
         data, _ = await session.get(path)

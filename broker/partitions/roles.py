@@ -1,6 +1,7 @@
-"""What LeaderAndIsr and StopReplica do to the replicas of this broker.
+"""Applies LeaderAndIsr and StopReplica to the replicas of this broker.
 
-Leaders first, then followers, in slices: of thousands of partitions no turn of the loop has many.
+Leaders come first, then followers. Thousands of partitions are handled in slices, so that no turn
+of the event loop handles too many.
 """
 
 import logging
@@ -30,7 +31,7 @@ Tell = Callable[[Sequence[TopicPartition]], None]
 
 
 class Roles:
-    """One LeaderAndIsr; `take` may be called once."""
+    """Applies one LeaderAndIsr; `take` may be called once."""
 
     def __init__(
         self,
@@ -43,8 +44,8 @@ class Roles:
         controller_epoch: int,
         tell: Tell,
     ) -> None:
-        """`tell` is called with the replicas that have a new role, in the turn in which they got
-        it; for logs that have to be made, once all of them exist."""
+        """`tell` is called with the replicas that have a new role, in the same turn of the event
+        loop; for replicas whose logs must be created, once all logs exist."""
         self._replicas = replicas
         self._clock = clock
         self._session = session
@@ -56,13 +57,13 @@ class Roles:
         self._told: list[TopicPartition] = []
         self._without_leader: list[PartitionState] = []
         self._declined: set[TopicPartition] = set()
-        """Replicas that were to lead but do not."""
+        """Replicas that should lead but do not."""
         self._copied_anew: set[TopicPartition] = set()
 
     async def take(self, states: Iterable[PartitionState]) -> Codes:
-        """Lead and follow; one code for each partition.
+        """Apply the roles; returns one code for each partition.
 
-        Raises: CoordinationError if the store can't be asked for the settings of a topic.
+        Raises: CoordinationError if a topic's settings can't be read from the store.
         """
         replicas = self._replicas
         asked = {state.key: state for state in states}
@@ -90,17 +91,18 @@ class Roles:
         return codes
 
     def _leads(self, state: PartitionState) -> bool:
-        """Whether this broker is to lead."""
+        """Whether the state names this broker as leader."""
         return state.leader == self._broker_id
 
     def _is_offline(self, key: TopicPartition) -> bool:
         return self._replicas.statuses[key].presence is Presence.OFFLINE
 
     def _has_failed(self, key: TopicPartition, state: PartitionState) -> bool:
-        """Whether another replica is to lead.
+        """Whether to answer KAFKA_STORAGE_ERROR, so that the controller elects another replica.
 
-        No other replica can replace the only one. If only its own files can't be made or read, no
-        error is answered, as otherwise the topic could not even be deleted. Clients see the error.
+        The only replica of a partition can't be replaced. If just its own files can't be created or
+        read, no error is returned, as otherwise the topic could not even be deleted. Clients get an
+        error for it anyway.
         """
         presence = self._replicas.statuses[key].presence
         if presence is Presence.UNMADE and not self._replicas.is_offline:
@@ -140,7 +142,7 @@ class Roles:
             self._replicas.note_id(partition)
 
     async def _take(self, states: Mapping[TopicPartition, PartitionState]) -> None:
-        """Give roles to replicas that all lead, or all follow."""
+        """Apply roles that are all leaders, or all followers."""
         replicas = self._replicas
         missing: list[PartitionState] = []
         await self._make_cuts_safe(states.values())
@@ -150,7 +152,7 @@ class Roles:
             self._serve_cut(key, state)
             await self._make_cuts_safe([state])
             partition = replicas.partitions.get(key)
-            if self._is_offline(key):  # by now
+            if self._is_offline(key):  # it went offline meanwhile
                 pass
             elif partition is not None:
                 if self._leads(state) and not replicas.uses.may(Act.APPEND, partition.log):
@@ -182,7 +184,7 @@ class Roles:
         self._flush()
 
     def _serve_cut(self, key: TopicPartition, state: PartitionState) -> None:
-        """A log that has a gap is cut there; if it is to lead, not before it is safe."""
+        """Serve a log that was cut at a gap without a role: it may lead once the cut is safe."""
         replicas = self._replicas
         if key in replicas.partitions or not self._leads(state) or self._is_offline(key):
             return
@@ -191,9 +193,9 @@ class Roles:
             replicas.serve(log, without_role(state))
 
     async def _make_cuts_safe(self, states: Iterable[PartitionState]) -> None:
-        """Make the cuts safe of logs that are to lead: they may just have been cut to follow."""
+        """Make the cuts of new leaders' logs safe; they may just have been cut as followers."""
         replicas = self._replicas
-        if not replicas.uses.having(Use.CUT):  # as nearly always; there may be thousands of states
+        if not replicas.uses.having(Use.CUT):  # nearly always; there may be thousands of states
             return
         keys = [state.key for state in states if self._leads(state)]
         try:
@@ -215,7 +217,7 @@ class Roles:
         await self._replicas.logs.set_aside(key)
 
     def _may_lead(self, state: PartitionState, log: Log | None) -> bool:
-        """Whether a replica that is to lead may do so: a suspect one may have to wait."""
+        """Whether a replica may lead, if its role says so: a suspect one may have to wait."""
         if not self._leads(state):
             return True
         suspects, epoch = self._replicas.suspects, self._controller_epoch
@@ -225,7 +227,7 @@ class Roles:
         return may
 
     def _flush(self) -> None:
-        """Report the replicas with a new role, before other tasks have their turn."""
+        """Report the replicas with a new role, before other tasks run."""
         if self._told:
             told, self._told = self._told, []
             self._tell(told)
@@ -253,13 +255,13 @@ class Roles:
             self._replicas.suspects.role_taken(self._replicas.partitions[state.key])
 
     def _can_follow(self, state: PartitionState) -> bool:
-        """Whether there is a live leader to follow, or this broker is to lead.
+        """Whether the leader is alive, or is this broker.
 
-        Otherwise Kafka too leaves the replica unchanged, and answers without an error.
+        Otherwise the replica stays unchanged and no error is returned, as in Kafka.
         """
         if self._leads(state) or state.leader in self._live:
             return True
-        if state.leader != NO_LEADER:  # else the controller knows
+        if state.leader != NO_LEADER:  # otherwise the controller knows that there is no leader
             self._without_leader.append(state)
         return False
 
@@ -274,9 +276,9 @@ class Roles:
             )
 
     def _say_refused(self, asked: Mapping[TopicPartition, PartitionState], codes: Codes) -> None:
-        """One line for each code, as all of a request's partitions may get it.
+        """Log one line per code, as all partitions of a request may get the same.
 
-        Being told what is known already is usual: a new controller tells everything.
+        A role that is known already is logged at DEBUG: a new controller sends all roles again.
         """
         served = self._replicas.partitions
         refused: dict[tuple[ErrorCode, bool], list[TopicPartition]] = {}
@@ -301,9 +303,9 @@ class Roles:
 async def stop(
     replicas: Replicas, clock: Clock, stopped: Collection[StoppedReplica], tell: Tell
 ) -> Codes:
-    """Stop replicas and delete those that are to be; one code for each.
+    """Stop replicas, and delete those marked `delete`; returns one code for each.
 
-    One that is only stopped keeps its state, and its leader epoch, as in Kafka.
+    A replica that is only stopped keeps its state and leader epoch, as in Kafka.
     """
     codes: Codes = {}
     doomed: list[TopicPartition] = []

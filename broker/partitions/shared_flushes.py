@@ -1,9 +1,9 @@
-"""Flushes that answers wait for: one fsync covers all writes that came before it began.
+"""Flushes that responses wait for: one fsync covers all writes made before it began.
 
 A log has one flush at a time. The next flush covers the records appended meanwhile, and follows
-immediately if an answer waits for it; so the slower the disk, the more writes share an fsync.
-Several logs are flushed at once, in threads. A failed fsync takes the directory offline. Waiters
-are notified as for any partition that is gone, and nothing is flushed a second time.
+immediately if a response waits for it; so the slower the disk, the more writes share an fsync.
+Several logs are flushed at once, in threads. A failed fsync takes the directory offline. Waiting
+requests are notified as for any partition that is gone, and the fsync is not retried.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ class SharedFlushes:
         """Bytes made durable since this was last set to 0."""
 
     def begin(self, partition: Partition) -> None:
-        """Have the log flushed until nothing of it is due, from the loop's next turn on.
+        """Flush the log, from the event loop's next turn on, until no request awaits a flush.
 
-        So all that this turn still appends shares the first fsync.
+        So everything that is still appended in this turn shares the first fsync.
         """
         if partition not in self._committing:
             self._committing.add(partition)
@@ -47,10 +47,10 @@ class SharedFlushes:
             self._tasks.spawn(self._commit(partition), name)
 
     async def flush(self, partition: Partition) -> bool:
-        """Make durable what the log holds now; False if that failed or there is no such log now."""
+        """Make the current content of the log durable; False if that failed or it is gone."""
         while (running := self._flushing.get(partition.log)) is not None:
             await asyncio.wait([running])
-        log = partition.log  # a move may have put another in its place
+        log = partition.log  # a move may have replaced it
         if not self._is_served(partition):
             return False
         ended = self._flushing[log] = asyncio.get_running_loop().create_future()
@@ -77,19 +77,19 @@ class SharedFlushes:
         running = asyncio.ensure_future(self._offload(plan.run))
         try:
             await to_the_end(running)
-        except asyncio.CancelledError:  # if it failed too, nothing else would report that
+        except asyncio.CancelledError:  # if the flush failed too, nothing else would report it
             error = None if running.cancelled() else running.exception()
             if isinstance(error, LogDirFailed):
                 self._replicas.take_offline(error)
             raise
 
     async def flush_all(self, partitions: Iterable[Partition]) -> list[bool]:
-        """The same with several logs at once."""
+        """Flush several logs at once; the results are in the same order."""
         return await asyncio.gather(*(self.flush(partition) for partition in partitions))
 
     @contextlib.asynccontextmanager
     async def hold(self, log: Log) -> AsyncIterator[None]:
-        """Keep anything more of a log from becoming durable: its copy is about to replace it."""
+        """Prevent flushes of a log while its copy is about to replace it."""
         while (running := self._flushing.get(log)) is not None:
             await asyncio.wait([running])
         ended = self._flushing[log] = asyncio.get_running_loop().create_future()

@@ -1,9 +1,9 @@
-"""Recovery after an unclean stop, when much must be scanned: in processes of their own.
+"""Recovery after an unclean stop in separate processes, if much must be scanned.
 
-Partitions whose tails are long are recovered and closed by jobs, a few at a time in each data
-directory (`num.recovery.threads.per.data.dir`), and then loaded like after a clean stop. Short
-tails are left to the loading itself, which is quicker than starting a process; so is all that a
-failed job has not done.
+Partitions with long unflushed tails are recovered and closed by jobs, a few at a time for each data
+directory (`num.recovery.threads.per.data.dir`), and then loaded as after a clean stop. Short tails
+are recovered during loading itself, as that is quicker than starting a process. So is everything
+that a failed job has not done.
 """
 
 import asyncio
@@ -26,23 +26,23 @@ from ..runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
-WORTH_BYTES: Final = 64 << 20  # less in all is scanned before a process is up
-JOB_BYTES: Final = 64 << 20  # of small partitions, so many go into one job
+WORTH_BYTES: Final = 64 << 20  # a smaller total is scanned before a process has started
+JOB_BYTES: Final = 64 << 20  # small partitions are grouped into jobs of up to this size
 PARTITION_BYTES_MIN: Final = 1 << 20
 PROGRESS_S: Final = 5.0
 
 Advance = Callable[[int], None]
 ProgressBar = Callable[[int], AbstractContextManager[Advance]]
-"""Made with the number of bytes; takes steps."""
+"""Created with the total number of bytes; its value is called with each step."""
 
 
 def no_bar(total_bytes: int) -> AbstractContextManager[Advance]:
-    """Where nobody watches."""
+    """A progress bar that shows nothing."""
     return nullcontext(lambda step: None)
 
 
 class _Part:
-    """Some partitions of one directory that one job recovers."""
+    """The partitions of one directory that one job recovers."""
 
     def __init__(self, data_dir: DataDir) -> None:
         self.data_dir = data_dir
@@ -52,12 +52,12 @@ class _Part:
 
 
 class Recovery:
-    """One recovery, and how far it is."""
+    """One recovery and its progress."""
 
     def __init__(
         self, config_of: Callable[[str], LogConfig], runtime: Runtime, *, jobs_max: int
     ) -> None:
-        """`jobs_max`: how many processes work on one data directory at a time."""
+        """`jobs_max`: the number of processes that work on one data directory at a time."""
         self._config_of = config_of
         self._runtime = runtime
         self._jobs_max = jobs_max
@@ -65,7 +65,7 @@ class Recovery:
         self._finished_partitions = 0
 
     async def run(self, data_dirs: Sequence[DataDir], bar: ProgressBar = no_bar) -> None:
-        """Recover what is worth a process; `DataDir.load` does the rest."""
+        """Recover the partitions that are worth a process; `DataDir.load` does the rest."""
         for data_dir in data_dirs:
             self._parts += self._parts_of(data_dir)
         total_bytes = sum(part.size_bytes for part in self._parts)
@@ -89,7 +89,7 @@ class Recovery:
         try:
             found = data_dir.begin_loading()
         except LogDirFailed:
-            return []  # loading meets it again, and says so
+            return []  # loading fails again, and reports it
         parts: list[_Part] = []
         for partition in found:
             if partition.hints.clean:
@@ -102,7 +102,7 @@ class Recovery:
                 parts.append(_Part(data_dir))
             parts[-1].partitions.append(partition)
             parts[-1].size_bytes += size_bytes
-        return sorted(parts, key=lambda part: -part.size_bytes)  # the longest must not come last
+        return sorted(parts, key=lambda part: -part.size_bytes)  # the longest ones first
 
     def _queues(self, data_dirs: Sequence[DataDir]) -> list[deque[_Part]]:
         return [deque(p for p in self._parts if p.data_dir is data_dir) for data_dir in data_dirs]
@@ -160,7 +160,7 @@ class Recovery:
             part.data_dir.recovered[found.directory] = hints, report
 
     async def _report(self, total_bytes: int) -> None:
-        """Say every few seconds how far it is."""
+        """Log the progress every few seconds."""
         clock = self._runtime.clock
         begun_ms = clock.now_ms()
         while True:

@@ -1,9 +1,9 @@
 """The suspect replicas of this broker: whether they may lead, and what ends the suspicion.
 
-A replica is suspect (`storage/directory/suspicion.py`) if it may lack records that were committed.
-As long as another replica in sync leads nothing is lost: a suspect one follows it and catches up.
-If it is to lead itself, `odradek.unclean.last.replica` decides: it does, as in Kafka, or it
-declines. Then the controller elects another one in sync; and if it was the last one it waits until
+A replica is suspect (`storage/directory/suspicion.py`) if it may lack committed records. As long as
+another in-sync replica leads, nothing is lost: the suspect one follows it and catches up. If the
+suspect one is elected, `odradek.unclean.last.replica` decides whether it leads, as in Kafka, or
+declines. Then the controller elects another in-sync replica. If it was the last one, it waits until
 the loss is accepted, or the controller has compared all replicas.
 
 Whatever the setting, a suspect replica does not continue to lead in a leader epoch in which it may
@@ -54,14 +54,15 @@ _HAS_LED: Final = "it may have led in this epoch before"
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a suspect replica beside its status."""
+    """What is known about a suspect replica besides its status."""
 
     past_epoch: int = UNKNOWN_EPOCH
-    """It may have led in this leader epoch before; no earlier one is its own either."""
+    """It may have led in this leader epoch, or in an earlier one, before this process."""
     was_out: bool = False
-    """It was seen out of the in-sync set."""
+    """It was seen out of the ISR."""
     is_doomed: bool = False
-    """Its topic is to be deleted: no other is elected, and a declining replica can't be deleted."""
+    """Its topic is being deleted: no other replica is elected, and while it declines it can't be
+    deleted."""
 
 
 class Suspects:
@@ -99,10 +100,10 @@ class Suspects:
     def may_lead(
         self, state: PartitionState, log: Log | None, live: Container[int], controller_epoch: int
     ) -> bool:
-        """Whether a replica that is to lead may do so now; logs an error if it is suspect.
+        """Whether a replica that was elected may lead now; logs an error if it is suspect.
 
-        A replica without a log is suspect where others had one: its own must have been lost.
-        `controller_epoch` is that of the asking controller, and `live` the brokers it knows.
+        A replica without a log is suspect if the partition is not new: its log must have been lost.
+        `controller_epoch` is that of the requesting controller, and `live` the brokers it knows.
         """
         is_lost = log is None and not state.is_new and state.partition_epoch > 0
         if not (is_lost or state.key in self) or self._of(state.key).is_doomed:
@@ -126,16 +127,16 @@ class Suspects:
     def _may_have_led(self, state: PartitionState, controller_epoch: int) -> bool:
         """Whether this leader epoch may be from before this process.
 
-        A controller sees every broker that comes and goes during its term, so such an epoch is from
-        an earlier controller. But the controller may later claim as its own an epoch that it first
-        sent as an earlier one's. The log can't tell: its latest epoch may be lost, too.
+        A controller notices every restart of a broker during its term, so such an epoch is from an
+        earlier controller. But the controller may first send an epoch as an earlier controller's,
+        and later as its own. The log can't tell: its latest epoch may be lost, too.
         """
         served = self._replicas.partitions.get(state.key)
         has_role = served is not None and served.state.leader_epoch != UNKNOWN_EPOCH
         known = self._of(state.key)
         if not has_role and state.controller_epoch < controller_epoch:
             known.past_epoch = state.leader_epoch
-        # Before the controller learns of that, it may begin an epoch without an election.
+        # Until the controller knows of a decline, it may raise the epoch without an election.
         is_ceded = self._statuses[state.key].claim is Claim.CEDED
         return is_ceded or state.leader_epoch <= known.past_epoch
 
@@ -164,26 +165,26 @@ class Suspects:
         return True
 
     def add(self, key: TopicPartition, reason: str) -> None:
-        """Suspect a replica, whose log is here by now."""
+        """Mark a replica as suspect; its log exists by now."""
         log = self._log_dirs.find(*key)
         if log is not None:
             self._log_dirs.holding(log).suspicion.add(key, reason)
             self._write_soon()
 
-    # What ends it.
+    # The end of suspicion.
 
     def role_taken(self, partition: Partition) -> None:
-        """If it leads its log is the partition's from now on, whatever it lacks."""
+        """Note a new role. If the replica leads, its log is the reference, whatever it lacks."""
         key = partition.state.key
         self._statuses.note(key, Event.TAKE_ROLE)
         if partition.is_leader:
             self.forget(key)
 
     def followed(self, partition: Partition, high_watermark: int) -> None:
-        """Its leader's records up to its log end are there, and this is the leader's watermark.
+        """The follower matches its leader up to its log end; `high_watermark` is the leader's.
 
-        With a record of the leader's epoch it has all that the leader had when the epoch began, and
-        with the high watermark all that was committed since.
+        With a record of the leader's epoch, it has everything that the leader had when the epoch
+        began. With its log end at the high watermark, it has everything committed since.
         """
         log, key = partition.log, partition.state.key
         if (
@@ -194,7 +195,7 @@ class Suspects:
             self._clear(key, "it has caught up with its leader")
 
     def told(self, states: Iterable[PartitionState]) -> None:
-        """Take the controller's states: a leader adds only caught-up replicas to the ISR."""
+        """Evaluate the controller's states: a leader adds only caught-up replicas to the ISR."""
         if not any(data_dir.suspicion.suspects for data_dir in self._log_dirs.online):
             return
         for state in states:
@@ -212,7 +213,7 @@ class Suspects:
                 self._clear(key, "its leader has taken it in sync")
 
     def _note_successor(self, state: PartitionState) -> None:
-        """Note the leader that replaces a ceded replica; if there is none, it may lead itself."""
+        """Handle the new leader after this replica declined; without one, it may lead itself."""
         is_doomed = state.leader == LEADER_IS_DELETED
         if is_doomed:
             self._of(state.key).is_doomed = True
@@ -230,9 +231,9 @@ class Suspects:
         self.forget(key)
 
     def forget(self, key: TopicPartition) -> None:
-        """A replica is not suspect any more, or is not here any more."""
+        """A replica is no longer suspect, or no longer here."""
         claim = self._statuses[key].claim
-        if claim is Claim.CEDED:  # it is gone: the controller believes it could not be deleted
+        if claim is Claim.CEDED:  # if deleted, the controller believes that it could not be deleted
             self._must_ask = True
             self._ask_soon()
         if claim is not Claim.NONE:
@@ -249,7 +250,7 @@ class Suspects:
             self._tasks.spawn(self._ask(), "ask who leads suspect replicas")
 
     async def _ask(self) -> None:
-        """Have the controller tell whom to follow, unless it has done so by now."""
+        """Have the controller send the roles again, unless it has done so meanwhile."""
         await asyncio.sleep(ASK_S)
         self._ask_if_needed()
 
@@ -261,7 +262,7 @@ class Suspects:
         self._replicas.on_log_dir_failed(())
         return True
 
-    # Written down.
+    # Writing the list of suspects to disk.
 
     def _write_soon(self) -> None:
         if not self._is_writing:
@@ -275,7 +276,7 @@ class Suspects:
                 suspicion, plan = found
                 await to_the_end(self._runtime.offload(plan.run))
                 suspicion.planned(plan)
-        except LogDirFailed as error:  # until the next change they are noted as they were
+        except LogDirFailed as error:  # the file stays outdated until the next change
             self._replicas.note_failure(error)
         finally:
             self._is_writing = False
