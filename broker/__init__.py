@@ -1,1 +1,1 @@
-"""The running server: connections, dispatcher, controller, replicas, maintenance, settings."""
+"""The broker: connections, dispatcher, controller, replicas, maintenance, settings."""

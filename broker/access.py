@@ -1,12 +1,14 @@
-"""The gate that every request passes before its handler: may who asks ask for this at all?
+"""The access check of every request before its handler: whether the client may send it at all.
 
-It knows the API, the listener and the principal, which is anonymous: nobody authenticates yet.
+It knows the API, the listener and the principal, which is always anonymous: there is no
+authentication yet.
 
-What brokers say to each other is taken from brokers only. A broker is who comes by a listener that
-is meant for brokers; as long as clients share it they can't be told from brokers, as in Kafka
-without an authorizer. Kafka, which knows principals, asks them for ClusterAction.
+Requests between brokers are accepted from brokers only. A connection to a listener for brokers
+counts as a broker; if clients use the same listener, they can't be distinguished from brokers, as
+in Kafka without an authorizer. Kafka, which has principals, requires ClusterAction.
 
-A broker that is alone has no others to hear. A Fetch it answers as Kafka does: nobody follows it.
+A broker without a cluster accepts no requests from brokers, except Fetch with a replica id, which
+it answers as Kafka does, as it has no followers.
 """
 
 import logging
@@ -25,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 def refusal(api: Api, request: Message, call: Call, node: "Node") -> Message | None:
-    """The answer to a request that is not for its client to send; None: it is handled."""
+    """The error response if the client may not send the request; None: handle it."""
     if api.need is Need.NOTHING or _is_taken_for_broker(api.need, call.client, node):
         return None
     answer = api.refuse(request, call.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

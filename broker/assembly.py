@@ -1,8 +1,8 @@
-"""A broker is put together: which part is built on which.
+"""Builds all parts of a broker, in the order of their dependencies.
 
-What a broker has by itself (`LocalBroker`) comes first, then what asks others and what others ask.
-The controller and its client reach this broker's own handlers, which need the whole `Node`: they
-are handed a function for it, and call it only once the node is there.
+The parts of the broker itself (`LocalBroker`) come first, then those that communicate with other
+brokers. The controller and its client send requests to this broker's own handlers, which need the
+whole `Node`. They get a function for that, and call it only once the node exists.
 """
 
 from odradek.protocol.schema import Message
@@ -32,7 +32,7 @@ from .tasks import TaskSupervisor
 def assemble(
     local: LocalBroker, session: CurrentSession, tasks: TaskSupervisor
 ) -> tuple[Node, Member]:
-    """Build all parts of a broker; none of them does anything yet."""
+    """Build all parts of a broker; none of them is started."""
     config, broker_id, metadata = local.config, local.broker_id, local.metadata
 
     async def ask_node(request: Message, version: int) -> Message:

@@ -1,11 +1,11 @@
-"""The configuration of a broker: where it comes from and what it gives.
+"""The configuration of a broker: its sources, its checked values, and changes at run time.
 
-Sources, each above the one before: the defaults, a properties file, environment variables, and
-what was set on the command line.
+The sources, in ascending priority: the defaults, a properties file, environment variables, and the
+command line.
 
-An environment variable ODRADEK_LOG_SEGMENT_BYTES stands for log.segment.bytes: capitals, '_' for
-'.'.  As '_' could stand for other things too, it is the declared names that are brought into this
-form and compared.  ODRADEK_FLUSH_BYTES is odradek.flush.bytes: the prefix is not doubled.
+The environment variable ODRADEK_LOG_SEGMENT_BYTES stands for log.segment.bytes: in capitals, with
+'_' for '.'.  As that can't be reversed, the declared names are converted to this form and compared.
+ODRADEK_FLUSH_BYTES is odradek.flush.bytes: the prefix is not doubled.
 """
 
 import logging
@@ -65,7 +65,7 @@ BUILT: Final[dict[str, Setting[Value]]] = {
 }
 
 _ENVIRONMENT_PREFIX: Final = "ODRADEK_"
-_NOT_SETTINGS: Final = frozenset(  # ours, but not the broker's
+_NOT_SETTINGS: Final = frozenset(  # variables of Odradek that are not settings of the broker
     {
         "ODRADEK_BOOTSTRAP_SERVERS",
         "ODRADEK_REQUIRE",
@@ -77,41 +77,41 @@ _NOT_SETTINGS: Final = frozenset(  # ours, but not the broker's
 
 
 class Given(NamedTuple):
-    """What a user wrote for a setting, and where, for the error message."""
+    """The text that a user gave for a setting, and its source, for error messages."""
 
     text: str
     origin: str = ""
 
 
 class Config(BrokerSettings):
-    """The settings of one broker, checked: `config.num_partitions`.
+    """The checked settings of one broker, as attributes: `config.num_partitions`.
 
-    Some may change while the broker runs: whoever needs one reads it here each time, or wants to be
-    told (`DynamicConfigs.on_broker_changed`).
+    Some may change while the broker runs: users of a setting read it here each time, or register
+    for changes (`DynamicConfigs.on_broker_changed`).
 
-    Raises: ConfigError when made of something that cannot be used.
+    Raises: ConfigError if a setting is invalid, or some settings are invalid together.
     """
 
     listener_endpoints: tuple[Endpoint, ...]
-    """Where to listen."""
+    """The addresses to listen on."""
     advertised_endpoints: tuple[Endpoint, ...]
-    """Where clients shall connect to.  Port 0 stands for the bound port of the listener of this
-    name, an empty host for this machine's name."""
+    """The addresses that clients connect to.  Port 0 stands for the bound port of the listener with
+    this name, an empty host for this machine's name."""
     security_protocols: dict[str, str]
     """By listener name."""
     broker_listeners: BrokerListeners
-    private_endpoints: tuple[Endpoint, ...] = ()  # where to listen, too; no client is told of them
+    private_endpoints: tuple[Endpoint, ...] = ()  # also to listen on, but not shown to clients
     layers: Layers
-    """What is set, by where it is set."""
+    """The settings that are set, by where they are set."""
     data_dir: str
     data_dirs: tuple[str, ...]
     connection_limits: dict[str, int]
     """max.connections.per.ip.overrides: client address -> connections."""
     warnings: tuple[str, ...]
-    """What a user should hear about, one line each."""
+    """Warnings for the user, one line each."""
 
     def __init__(self, given: Mapping[str, Given | str] | None = None) -> None:
-        """`given`: what differs from the defaults, by name."""
+        """`given`: the settings that are not left at their defaults, by name."""
         warnings: list[str] = []
         static: dict[str, Value] = {}
         for name, entry in (given or {}).items():
@@ -206,7 +206,7 @@ class Config(BrokerSettings):
         check_zookeeper_settings(self)
 
     def share_process(self) -> None:
-        """Other brokers are in this process: they speak to each other where no client comes."""
+        """Use a private listener between brokers, as several brokers share this process."""
         self.private_endpoints = (PRIVATE,)
         self._check()
 
@@ -219,26 +219,26 @@ class Config(BrokerSettings):
         return paths
 
     def __getitem__(self, name: str) -> Any:
-        """The value of a built setting by Kafka's name; the attributes are what mypy can follow."""
+        """The value of a built setting by Kafka's name; prefer the attributes, which are typed."""
         return self.__dict__[BUILT[name].attribute]
 
     @cached_property
     def group_settings(self) -> "GroupSettings":
-        """What the group machines ask for."""
+        """The settings of the group machines."""
         from .groups.settings import group_settings  # not needed to start
 
         return group_settings(self)
 
     def log_warnings(self) -> None:
-        """Say what is unknown or has no effect, a line each."""
+        """Log the warnings about settings that are unknown or have no effect, one line each."""
         for line in self.warnings:
             logger.warning("%s", line)
 
     def topic_config(self, overrides: Mapping[str, str] | None = None) -> TopicConfig:
         """The settings of a topic that has set `overrides`.
 
-        What cannot be used of them (another broker may have stored it) is logged and left out;
-        what a client asks for has to pass `check_topic_config` before it is stored.
+        Invalid ones (another broker may have stored them) are logged and left out. Settings that
+        a client sends must pass `check_topic_config` before they are stored.
         """
         if not overrides and self._plain_topic_config is not None:
             return self._plain_topic_config
@@ -255,9 +255,9 @@ class Config(BrokerSettings):
         return topic_config
 
     def check_topic_config(self, overrides: Mapping[str, str | None]) -> list[str]:
-        """Let settings pass that a client asks for; return those that have no effect yet.
+        """Check the settings that a client sends; return those that have no effect yet.
 
-        The caller logs these when it stores them: `"cleanup.policy=compact"`.
+        The caller logs these when it stores them, in the form `"cleanup.policy=compact"`.
 
         Raises: Refused with INVALID_CONFIG.
         """
@@ -266,13 +266,13 @@ class Config(BrokerSettings):
     # Changes while the broker runs.
 
     def check_topic_change(self, current: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-        """Let other settings of a topic pass.  Raises: Refused with INVALID_CONFIG."""
+        """Check a change of a topic's settings.  Raises: Refused with INVALID_CONFIG."""
         changes.check_topic(current, wanted, self._given)
 
     def check_broker_change(
         self, current: Mapping[str, str], wanted: Mapping[str, str], *, is_cluster: bool
     ) -> None:
-        """Let other settings of this broker pass, or (`is_cluster`) of all brokers.
+        """Check a change of the settings of this broker, or (`is_cluster`) of all brokers.
 
         Raises: Refused (INVALID_REQUEST, INVALID_CONFIG).
         """
@@ -285,7 +285,7 @@ class Config(BrokerSettings):
             raise Refused(ErrorCode.INVALID_REQUEST, str(error)) from None
 
     def check_group_change(self, wanted: Mapping[str, str]) -> None:
-        """Let other settings of a group pass.  Raises: Refused with INVALID_CONFIG."""
+        """Check a change of a group's settings.  Raises: Refused with INVALID_CONFIG."""
         from .groups.settings import check_group_configs
 
         try:
@@ -294,9 +294,9 @@ class Config(BrokerSettings):
             raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
 
     def change(self, **layer: Mapping[str, str]) -> None:
-        """Use what is set for this broker (`own`) or for all brokers (`cluster`) from now on.
+        """Replace the settings of this broker (`own`) or of all brokers (`cluster`).
 
-        Nothing changes if the settings together can't be used.  Raises: ConfigError.
+        Nothing changes if the settings are invalid together.  Raises: ConfigError.
         """
         self._use(self._changed(**layer).layers)
 
@@ -309,28 +309,28 @@ class Config(BrokerSettings):
         return config
 
     def describe_broker(self, names: Collection[str] | None = None) -> list[Described]:
-        """DescribeConfigs of this broker, by name; no `names`: all, as in Kafka."""
+        """DescribeConfigs of this broker; no `names`: all settings, as in Kafka."""
         return describe_broker(BUILT, self.layers, names)
 
     def describe_cluster(self, names: Collection[str] | None = None) -> list[Described]:
-        """DescribeConfigs of what is set for all brokers, by name."""
+        """DescribeConfigs of the settings for all brokers."""
         return describe_cluster(BUILT, self.layers, names)
 
     def describe_group(
         self, overrides: Mapping[str, str], names: Collection[str] | None = None
     ) -> list[Described]:
-        """DescribeConfigs of a consumer group that has set `overrides`, by name."""
+        """DescribeConfigs of a consumer group that has set `overrides`."""
         return describe_group(overrides, BUILT, self.layers, names)
 
     def describe_topic(
         self, overrides: Mapping[str, str], names: Collection[str] | None = None
     ) -> list[Described]:
-        """DescribeConfigs of a topic that has set `overrides`, by name; no `names`: all."""
+        """DescribeConfigs of a topic that has set `overrides`; no `names`: all settings."""
         return describe_topic(overrides, BUILT, self.layers, names)
 
 
 def _readable(texts: Mapping[str, str], where: str) -> dict[str, Value]:
-    """What can be used of the texts in the store, which others may have written."""
+    """The valid settings of a layer in the store; other brokers may have written invalid ones."""
     declared, values = all_declared(BUILT), {}
     for name, text in texts.items():
         setting = declared.get(name)
@@ -352,10 +352,10 @@ def load_config(
     environ: Mapping[str, str] | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> Config:
-    """Put a configuration together.
+    """Load a configuration from all sources.
 
-    `file`: path of a properties file.  `environ`: os.environ, of which the ODRADEK_ variables are
-    looked at.  `overrides`: what was set on the command line, by Kafka's names.
+    `file`: path of a properties file.  `environ`: os.environ; only the ODRADEK_ variables are used.
+    `overrides`: the settings from the command line, by Kafka's names.
 
     Raises: ConfigError.
     """
@@ -384,7 +384,7 @@ def _read(file: str) -> str:
 
 
 def _setting_of(variable: str) -> str:
-    """The name that a variable stands for; if none is known, what it looks like."""
+    """The setting that a variable stands for; if none is known, the name it seems to mean."""
     wanted = (variable, variable.removeprefix(_ENVIRONMENT_PREFIX))
     for name in BUILT:
         if environment_form(name) in wanted:
@@ -398,5 +398,5 @@ def _setting_of(variable: str) -> str:
 
 
 def environment_form(name: str) -> str:
-    """A setting's name in the form of an environment variable, without prefix."""
+    """A setting's name as an environment variable, without the prefix."""
     return name.upper().replace(".", "_")

@@ -1,7 +1,7 @@
-"""Heavy work on log files, away from the loop: in a niced child process, or inline.
+"""Runs heavy work on log files outside the event loop: in a niced child process, or inline.
 
-A Python thread would take the interpreter from the loop for milliseconds at a time; a child process
-costs nothing but its start (a twentieth of a second).
+A Python thread would hold the interpreter, and block the event loop, for milliseconds at a time. A
+child process only costs its start (a twentieth of a second).
 """
 
 import asyncio
@@ -30,25 +30,26 @@ class JobFailed(StorageError):
 
 
 class Jobs(Protocol):
-    """Run one of `odradek.storage.jobs` by its name."""
+    """Runs one of `odradek.storage.jobs` by its name."""
 
     async def __call__(
         self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress | None = None
     ) -> Result:
-        """Do the job; `on_progress` gets the bytes done so far.  When cancelled, the job ends too.
+        """Run a job; `on_progress` gets the bytes done so far.
 
-        Raises: StorageError, of the kind that the job met; JobFailed.
+        Cancelling also ends the job, if it runs in a child process.
+        Raises: StorageError, of the class that the job raised; JobFailed.
         """
         ...
 
 
 class ChildJobs:
-    """Each job in a child process of its own."""
+    """Runs each job in its own child process."""
 
     async def __call__(
         self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress | None = None
     ) -> Result:
-        """Start a process, give it the job, read its lines."""
+        """Start a process, send it the job, and read its lines until the result."""
         child = await _start()
         try:
             return await _converse(child, _request(name, arguments), on_progress)
@@ -74,7 +75,7 @@ async def _start() -> asyncio.subprocess.Process:
 
 
 def _request(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """With the process id that it must be a child of: one that is left over must not begin."""
+    """The job for a child; with this process's id, so that an orphaned child does not start it."""
     return {"job": name, "arguments": dict(arguments), "parent": os.getpid()}
 
 
@@ -83,7 +84,7 @@ async def _converse(
 ) -> Result:
     assert child.stdin is not None
     assert child.stdout is not None
-    with contextlib.suppress(ConnectionError):  # it ended already: the empty line below tells
+    with contextlib.suppress(ConnectionError):  # the child has ended: the empty line below shows it
         child.stdin.write(json.dumps(job).encode())
         await child.stdin.drain()
     child.stdin.close()
@@ -111,7 +112,7 @@ def _error(said: Mapping[str, Any]) -> StorageError:
 
 
 class InlineJobs:
-    """Each job as one offloaded call: for simulators, and where there are no child processes."""
+    """Runs each job as one offloaded call: for simulators and systems without child processes."""
 
     def __init__(self, files: "FileSystem", offload: "Offload") -> None:
         self._files = files
@@ -120,7 +121,7 @@ class InlineJobs:
     async def __call__(
         self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress | None = None
     ) -> Result:
-        """Run it to its end in one step."""
+        """Run the job to its end in one call."""
         return await self._offload(
             run_job, name, dict(arguments), self._files, on_progress or _ignore
         )

@@ -1,6 +1,6 @@
-"""What a broker is and holds by itself: who it is, its settings, its replicas, what it was told.
+"""The parts of a broker that need no other broker: its identity, settings, replicas, metadata.
 
-The parts that make it a member of a cluster (`assembly.py`) are built on it.
+The parts that make it a member of a cluster (`assembly.py`) are built on these.
 """
 
 from .config import Config
@@ -13,7 +13,7 @@ from .runtime import Runtime
 
 
 class LocalBroker:
-    """One broker, without the others."""
+    """One broker, without its connections to others."""
 
     def __init__(
         self,
@@ -31,9 +31,9 @@ class LocalBroker:
         self.clock = runtime.clock
         self.broker_id = broker_id
         self.broker_epoch = -1
-        """The czxid of its registration; -1 without one."""
+        """The czxid of the broker's registration; -1 without one."""
         self.is_alone = is_alone
-        """Whether there are no others, now or later."""
+        """Whether there are no other brokers, now or later."""
         self.metadata = metadata
         self.metrics = metrics
         self.replicas = replicas

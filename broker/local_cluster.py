@@ -1,7 +1,7 @@
-"""Several brokers in one process, for tests and for trying out: one loop, one embedded store.
+"""Several brokers in one process, for tests and trials: one event loop, one embedded store.
 
-They are brokers like any other: each has its own directory, `broker-N`, its own listeners, and
-speaks with the others over sockets. Only the store is shared, which lies beside their directories.
+They are brokers like any other: each has its own directory, `broker-N`, and its own listeners, and
+communicates with the others over sockets. Only the store, beside their directories, is shared.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ LOCK_FILE: Final = ".lock"
 PORT_MAX: Final = 65_535
 
 Load = Callable[[Mapping[str, str]], Config]
-"""Makes a configuration of what the user gave, and of these settings above it."""
+"""Loads a configuration from the user's settings, with these settings overriding them."""
 
 
 def cluster_configs(
     directory: str, count: int, load: Load, ports: Sequence[int] = ()
 ) -> list[dict[str, str]]:
-    """What each broker's configuration has above the given: ids and ports count up from the first.
+    """The settings of each broker that override the given ones: ids and ports count up.
 
-    `ports`, one for each broker, are instead those of the first listener.
+    `ports`, one for each broker, replaces the ports of the first listener.
     Raises: ConfigError.
     """
     first = load({})
@@ -64,7 +64,7 @@ def cluster_configs(
 
 
 def _check_ports(config: Config, count: int, *, is_first_given: bool) -> None:
-    """Whether each broker gets ports of its own.  Raises: ConfigError."""
+    """Check that each broker gets its own ports.  Raises: ConfigError."""
     taken: set[int] = set()
     for endpoint in config.listener_endpoints[is_first_given:]:
         if endpoint.port == 0:
@@ -84,7 +84,7 @@ def _check_ports(config: Config, count: int, *, is_first_given: bool) -> None:
 
 
 def _counted_up(endpoints: Sequence[Endpoint], index: int, ports: Sequence[int] = ()) -> str:
-    """Port 0 takes a free port for each broker."""
+    """The endpoints of the broker with this index; port 0 stays, for any free port."""
     counted = [end._replace(port=end.port + index if end.port else 0) for end in endpoints]
     if ports:
         counted[0] = counted[0]._replace(port=ports[index])
@@ -92,7 +92,8 @@ def _counted_up(endpoints: Sequence[Endpoint], index: int, ports: Sequence[int] 
 
 
 class LocalCluster:
-    """The brokers of one process; `start`, then `stop`. Single ones may stop, die and come back."""
+    """The brokers of one process; `start`, then `stop`. Single ones can be stopped or killed, and
+    started again."""
 
     def __init__(
         self,
@@ -105,17 +106,17 @@ class LocalCluster:
         portable: bool = IS_NOT_LINUX,
         recovery_bar: ProgressBar = no_bar,
     ) -> None:
-        """`ports`: as of `cluster_configs`.  Raises: ConfigError."""
+        """`ports`: see `cluster_configs`.  Raises: ConfigError."""
         self.directory = directory
         self.brokers: dict[int, Broker] = {}
-        """Those that run, by id."""
+        """The running brokers by id."""
         self._load = load
         self._configs = {
             int(config["broker.id"]): config
             for config in cluster_configs(directory, count, load, ports)
         }
         for config in self._configs.values():
-            load(config)  # all of them are sound, or none is started
+            load(config)  # checks all of them before any broker starts
         self._runtime = runtime
         self._portable = portable
         self._recovery_bar = recovery_bar
@@ -126,11 +127,11 @@ class LocalCluster:
 
     @property
     def broker_ids(self) -> list[int]:
-        """All of them, running or not."""
+        """The ids of all brokers, running or not."""
         return list(self._configs)
 
     async def start(self) -> None:
-        """Return once all serve.  Raises: StartupError."""
+        """Start all brokers; return once they serve.  Raises: StartupError."""
         self._failed = asyncio.get_running_loop().create_future()
         try:
             await self._open_store()
@@ -146,7 +147,7 @@ class LocalCluster:
             raise
 
     async def stop(self) -> None:
-        """Stop all.  No leadership moves: whoever leads now leads on after the next start.
+        """Stop all brokers.  Leadership does not move: the leaders stay the same at the next start.
 
         Raises: StorageError if not everything could be made durable.
         """
@@ -163,7 +164,7 @@ class LocalCluster:
             raise failure
 
     async def start_broker(self, broker_id: int) -> Broker:
-        """Start one, unless it runs, on the ports that it had before.
+        """Start one broker, unless it runs, on the ports that it had before.
 
         Raises: StartupError, KeyError.
         """
@@ -189,15 +190,15 @@ class LocalCluster:
         return broker
 
     async def stop_broker(self, broker_id: int) -> None:
-        """Stop one in good order.  Raises: StorageError, KeyError."""
+        """Stop one broker cleanly.  Raises: StorageError, KeyError."""
         await self._take(broker_id).stop()
 
     async def kill_broker(self, broker_id: int, *, expire: bool = False) -> None:
-        """End one as `kill -9` would; its session expires when its time is up, or at once."""
+        """End one broker as `kill -9` would; its session expires after its timeout, or at once."""
         await self._take(broker_id).crash(expire=expire)
 
     async def failed(self) -> str:
-        """Return once a broker can't go on by itself, with the reason; the caller stops all."""
+        """Return once a broker can't continue, with the reason; the caller must stop all."""
         assert self._failed is not None
         return await asyncio.shield(self._failed)
 

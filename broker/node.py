@@ -1,4 +1,4 @@
-"""What handlers see of the broker: its parts, and the settings that they ask for all the time."""
+"""The broker as its request handlers see it: its parts, and frequently used settings."""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Node:
-    """One broker, as its handlers know it; `assembly.py` makes it."""
+    """One broker, as its handlers see it; built in `assembly.py`."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Node:
         self.clock = local.clock
         self.broker_id = local.broker_id
         self.broker_listeners = config.broker_listeners.names
-        """By which other brokers come."""
+        """The listeners on which other brokers connect."""
         self.metadata = local.metadata
         self.metrics = local.metrics
         self.replicas = local.replicas
@@ -71,23 +71,24 @@ class Node:
         self.partitions_per_page_max = config.max_request_partition_size_limit
 
     def find(self, topic: str, partition: int) -> Partition:
-        """The replica on this broker.  Raises: Refused, with the reason why there is none."""
+        """The replica on this broker.  Raises: Refused, with a code that says why there is none."""
         found = self.replicas.partitions.get((topic, partition))
         if found is None:
             raise Refused(self.code_for_absent(topic, partition), None)
         return found
 
     def find_by_name(self, fetch: PartitionFetch) -> Partition:
-        """What a Fetch asks for up to v12.  Raises: Refused."""
+        """The replica for a Fetch up to v12.  Raises: Refused."""
         topic, partition = fetch.key
         assert isinstance(topic, str)
         return self.find(topic, partition)
 
     def find_by_id(self, fetch: PartitionFetch) -> Partition:
-        """What a Fetch asks for from v13 on.  Raises: Refused.
+        """The replica for a Fetch from v13 on.  Raises: Refused.
 
-        The replicas come first: of a topic that is to be deleted nobody tells any more, but it may
-        have to wait for a reassignment, which ends only once new followers have fetched.
+        Replicas are looked up before the metadata. A topic to be deleted is no longer in the
+        metadata, but its deletion may have to wait for a reassignment, which ends only once the new
+        followers have fetched.
         """
         topic_id, partition = fetch.key
         assert isinstance(topic_id, bytes)
@@ -98,12 +99,12 @@ class Node:
         if name is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
         found = self.find(name, partition)
-        if found.log.topic_id is not None:  # of an earlier topic of that name
+        if found.log.topic_id is not None:  # the log belongs to an earlier topic of that name
             raise Refused(ErrorCode.INCONSISTENT_TOPIC_ID)
         return found
 
     def code_for_absent(self, topic: str, partition: int) -> ErrorCode:
-        """Why this broker has no replica of a partition."""
+        """The error code if this broker has no replica of a partition."""
         state = self.metadata.partition(topic, partition)
         if state is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,4 +1,4 @@
-"""The doors through which time, chance and threads enter a broker.
+"""Clocks, randomness and threads: a broker's only access to them.
 
 This is the only module under broker/ that may use `time`, `random`, threads or an executor.
 Everything else takes a `Runtime` (or one of its parts) as an argument, so that a simulator can run
@@ -31,11 +31,11 @@ class Clock(Protocol):
     """Two clocks that must never be mixed."""
 
     def now_ms(self) -> int:
-        """Monotonic: timers, sessions, lag, long polls.  Unaffected by wall-clock jumps."""
+        """Monotonic: for timers, sessions, lag, long polls.  Unaffected by wall-clock jumps."""
         ...
 
     def wall_ms(self) -> int:
-        """Since the Unix epoch: whatever goes to a disk, to a peer or to ZooKeeper."""
+        """Since the Unix epoch: for everything written to disk or sent to a peer or ZooKeeper."""
         ...
 
 
@@ -52,21 +52,21 @@ class SystemClock:
 
 
 class Offload(Protocol):
-    """Run a blocking function away from the loop: fsync, unlink, a cold read, a SQLite commit, a
-    large write.
+    """Runs a blocking function outside the event loop: fsync, unlink, a cold read, a SQLite commit,
+    a large write.
 
-    Only for calls that release the GIL; Python-heavy work belongs into a child process.  The
-    caller awaits the result at once: an implementation may start the call right away (threads) or
+    Only for calls that release the GIL; Python-heavy work belongs in a child process.  The caller
+    must await the result at once: an implementation may start the call immediately (threads) or
     when it is first awaited (inline).  Cancelling the wait does not stop the function.
     """
 
     def __call__(self, function: Callable[[*Ts], T], /, *args: *Ts) -> Awaitable[T]:
-        """Start `function(*args)`; its result or its exception comes from the await."""
+        """Start `function(*args)`; awaiting gives its result or raises its exception."""
         ...
 
 
 class ThreadOffload:
-    """An `Offload` on a few threads, which start one by one as they are needed."""
+    """An `Offload` with a few threads, which are started as they are needed."""
 
     def __init__(self, name: str, *, threads_max: int) -> None:
         self._name = name
@@ -83,7 +83,7 @@ class ThreadOffload:
         return asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
 
     def close(self) -> None:
-        """Finish what is queued, end the threads, take nothing more.  Blocks; may be repeated."""
+        """Finish queued calls, end the threads, reject new calls.  Blocks; may be repeated."""
         self._closed = True
         executor, self._executor = self._executor, None
         if executor is not None:
@@ -91,16 +91,16 @@ class ThreadOffload:
 
 
 class ThreadTimes(NamedTuple):
-    """What a thread has had of the machine so far."""
+    """The time that a thread has spent so far."""
 
     cpu_ms: int
     queued_ms: int
-    """It was ready to run, and others ran."""
+    """Ready to run, but waiting for a CPU."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Runtime:
-    """What a broker takes from the world around it."""
+    """A broker's access to clocks, randomness, threads, files and jobs."""
 
     clock: Clock
     offload: Offload
@@ -111,17 +111,17 @@ class Runtime:
     """The embedded store's own thread, so that no commit waits behind slow flushes of partitions.
     None: the store shares `offload`."""
     write_offload: Offload | None = None
-    """Threads of those who follow, so that no replica falls behind for slow flushes and cold reads.
-    None: they share `offload`."""
+    """The followers' own threads, so that no replica falls behind due to slow flushes and cold
+    reads. None: they share `offload`."""
     thread_times: Callable[[], "ThreadTimes"] = lambda: ThreadTimes(0, 0)
-    """Those of the thread that asks."""
+    """The times of the calling thread."""
     boot_id: Callable[[], str | None] = lambda: None
-    """Of the machine: another one after every start of it, so that what was not synced may be gone.
-    None: the system has none."""
+    """An id that changes whenever the machine boots: then unsynced data may be lost.
+    None: the system has no such id."""
 
     @classmethod
     def system(cls) -> Self:
-        """The real thing.  The caller must `close` it; threads start on first use only."""
+        """The real system's runtime.  The caller must `close` it; threads start on first use."""
         from odradek.storage.files import RealFileSystem
 
         from .jobs import ChildJobs
@@ -139,21 +139,21 @@ class Runtime:
         )
 
     def close(self) -> None:
-        """End the threads that `system` may have started.  Blocks until they are idle."""
+        """End the threads that were started.  Blocks until they have finished their work."""
         for offload in (self.offload, self.store_offload, self.write_offload):
             if isinstance(offload, ThreadOffload):
                 offload.close()
 
 
 def allow_many_files() -> None:
-    """Let this process have as many descriptors as it may, as Java does; 1024 is soon too few."""
+    """Raise this process's limit of open files to its maximum, as Java does; 1024 is too low."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # not every system takes its own limit
+    with contextlib.suppress(ValueError, OSError):  # not every system accepts its own hard limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _thread_times() -> ThreadTimes:
-    """Where the kernel does not count the waiting, there is none."""
+    """The times of this thread; 0 for the waiting time if the kernel does not count it."""
     cpu_ms = time.thread_time_ns() // 1_000_000
     try:
         with open("/proc/thread-self/schedstat", "rb") as file:
@@ -163,7 +163,7 @@ def _thread_times() -> ThreadTimes:
 
 
 def _boot_id() -> str | None:
-    """Only Linux has one."""
+    """The boot id of this machine; only Linux has one."""
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
             return file.read(64).decode("ascii", "replace").strip() or None
@@ -172,7 +172,7 @@ def _boot_id() -> str | None:
 
 
 def _open_files_max() -> int:
-    """How many log files may be open: at most half of all descriptors, and others serve clients."""
+    """How many log files may be open: at most half of the limit, the rest is for connections."""
     from odradek.storage.files import OPEN_FILES_MAX
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,12 +1,12 @@
-"""One broker from start to stop: what is opened in which order, and what is closed after it.
+"""One broker from start to stop: the order in which its parts are opened and closed.
 
 Start: lock the data directory, open the coordination store, agree on the cluster id, load the logs,
-bind, register below /brokers/ids, accept, find the controller or become it, and hear from it.
-Whatever fails on the way is one StartupError, a sentence for the operator; all that was opened is
-closed.
+bind, register below /brokers/ids, accept connections, find the controller or become it, and get the
+roles of the replicas from it. Any failure is one StartupError, a sentence for the operator, and
+everything opened so far is closed.
 
-Stop: hand over leadership, accept no more, hang up, end the background work, give up the session,
-then flush everything and write the marker of a clean shutdown, last of all.
+Stop: hand over leadership, stop accepting, close connections, end the background work, close the
+session, flush everything, and finally write the marker of a clean shutdown.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ from .tasks import TaskSupervisor
 
 logger = logging.getLogger(__name__)
 
-STORE_FILE: Final = ".odradek-store.sqlite3"  # Kafka looks at directories and at its own files only
+STORE_FILE: Final = ".odradek-store.sqlite3"  # Kafka ignores files other than its own
 IS_NOT_LINUX: Final = sys.platform != "linux"
 
 
@@ -67,14 +67,14 @@ class StartupError(Exception):
 class Broker:
     """A broker; `start`, then `stop`.
 
-    `portable` serves connections through asyncio's transports instead of sockets of their own,
-    whose system calls only Linux has. `store` is that of a process with several brokers, who share
-    it; without it there is an embedded one in the data directory, or ZooKeeper.
+    `portable` serves connections through asyncio's transports instead of plain sockets, whose
+    system calls only Linux has. `store` is shared by several brokers of one process; without it,
+    the store is embedded in the data directory, or ZooKeeper.
     """
 
     host: str
     port: int
-    """Where the first listener is reached by clients; known once started."""
+    """The address at which clients reach the first listener; known once started."""
 
     def __init__(
         self,
@@ -85,13 +85,13 @@ class Broker:
         portable: bool = IS_NOT_LINUX,
         recovery_bar: ProgressBar = no_bar,
     ) -> None:
-        self.config = copy(config)  # some of it may change while the broker runs
+        self.config = copy(config)  # some settings may change while the broker runs
         if store is not None:
             self.config.share_process()
-        self.broker_id: int = config.broker_id  # -1 may become another when it starts
+        self.broker_id: int = config.broker_id  # -1 may be replaced by another id at start
         self.data_dir: str = config.data_dir
         self.listening: list[Endpoint] = []
-        """Where it listens for clients, with the ports that it was given; known once started."""
+        """The endpoints for clients, with their actual ports; known once started."""
         self._runtime = runtime
         self._store = store
         self._has_crashed = False
@@ -103,15 +103,15 @@ class Broker:
         self._failed: asyncio.Future[str] | None = None
 
     async def start(self) -> None:
-        """Return once it serves.  Raises: StartupError."""
+        """Start the broker; return once it serves.  Raises: StartupError."""
         await self.join()
         await self.begin()
 
     async def join(self) -> None:
-        """The first half of `start`: load the logs, and be registered.  Raises: StartupError.
+        """The first half of `start`: load the logs and register the broker.  Raises: StartupError.
 
-        Brokers that start together all join before the first of them begins: so the controller
-        finds all of them, and moves no leadership.
+        Brokers that start together all join before the first of them begins, so that the controller
+        finds all of them and does not move leadership.
         """
         self._failed = asyncio.get_running_loop().create_future()
         await self._closing_on_error(self._join())
@@ -135,15 +135,15 @@ class Broker:
         await self._stack.aclose()
 
     async def retire(self) -> None:
-        """Take no more part in elections: all brokers stop, and nobody is to be handed anything."""
+        """Prepare for a stop of all brokers: no controller elections or leadership handover."""
         self._has_retired = True
         await self._member.retire()
 
     async def crash(self, *, expire: bool = False) -> None:
-        """End as `kill -9` would: connections are reset, nothing is flushed, nobody is told.
+        """End as `kill -9` would: reset connections, flush nothing, do not notify other brokers.
 
-        The session, of a store that several brokers of this process share, ends when its time is
-        up, or with `expire` at once.
+        Only for brokers with a shared embedded store. The session in it expires after its timeout,
+        or, with `expire`, at once.
         """
         self._has_crashed = True
         assert isinstance(self._store, EmbeddedStore)
@@ -153,22 +153,22 @@ class Broker:
         await self._stack.aclose()
 
     async def failed(self) -> str:
-        """Return once the broker can't go on by itself, with the reason; the caller stops it."""
+        """Return once the broker can't continue, with the reason; the caller must stop it."""
         assert self._failed is not None
         return await asyncio.shield(self._failed)
 
     @property
     def _has_own_store(self) -> bool:
-        """Whether it is alone: nobody else has the embedded store."""
+        """Whether the broker is alone, as no other one uses its embedded store."""
         return self._store is None and self.config.zookeeper_connect is None
 
     def _fail(self, reason: str) -> None:
-        """Something here is broken: nothing more is written, and nothing is marked as clean."""
+        """End the broker because something in it is broken: no flush, no clean shutdown marker."""
         self._is_broken = True
         self._end(reason)
 
     def _end(self, reason: str) -> None:
-        """The broker can't go on; its log directories may be fine, and are then closed cleanly."""
+        """End the broker; its log directories are closed cleanly if they are all right."""
         if self._failed is not None and not self._failed.done():
             self._failed.set_result(reason)
 
@@ -185,7 +185,7 @@ class Broker:
             needs_first=self._has_own_store,
             boot_id=runtime.boot_id(),
         )
-        # Until the logs are loaded there is nothing to flush, and no right to a marker.
+        # Until the logs are loaded, there is nothing to flush and no marker must be written.
         stack.push_async_callback(self._close_log_dirs, log_dirs)
         session = self._session = await self._open_session(log_dirs)
         if self.config.zookeeper_connect is not None:
@@ -223,7 +223,7 @@ class Broker:
             self._stack.push_async_callback(store.close)
         else:
             embedded = EmbeddedStore(f"{log_dirs.first.path}/{STORE_FILE}", runtime=runtime)
-            # Also if we are cancelled while a thread opens it.
+            # Before it is opened, so that it is closed even if `start` is cancelled meanwhile.
             self._stack.push_async_callback(embedded.close)
             await embedded.start()
             store = embedded
@@ -235,7 +235,7 @@ class Broker:
         return session
 
     async def _close_log_dirs(self, log_dirs: LogDirs) -> None:
-        """Flush and mark as clean, unless something went wrong before or with it."""
+        """Flush and mark as clean; if something is broken or not loaded, close without writing."""
         if log_dirs.is_loaded and not (self._is_broken or self._has_crashed):
             await close_log_dirs(log_dirs, self._runtime.offload)
         else:
@@ -251,7 +251,7 @@ class Broker:
             self._fail(f"the coordination store is lost: {error}")
 
     async def _log_configs(self, session: Session) -> Callable[[str], LogConfig]:
-        """The log settings of each topic."""
+        """Read the log settings of all topics; returns a function that gives those of a topic."""
         made = {
             topic: self.config.topic_config(await read_overrides(topic, session)).log_config
             for topic in await session.children("/config/topics")
@@ -313,7 +313,7 @@ class Broker:
     async def _register(
         self, node: Node, session: CurrentSession, listeners: Sequence[Listener]
     ) -> None:
-        """Become visible, and serve."""
+        """Register the broker, and accept connections."""
         config, runtime = self.config, self._runtime
         ports = {listener.name: listener.port for listener in listeners}
         self.listening = [end._replace(port=ports[end.name]) for end in config.listener_endpoints]
@@ -332,7 +332,7 @@ class Broker:
             await listener.accept()
 
     async def _begin(self) -> None:
-        """Return when the controller has told what is to be led."""
+        """Return once the controller has sent the roles of the replicas."""
         node = self._node
         await self._member.begin()
         self._stack.push_async_callback(self._hand_over)
@@ -356,7 +356,7 @@ class Broker:
 
 
 def _reason(error: OSError) -> str:
-    """What the system calls it; asyncio says the address again."""
+    """The system's text for an error; asyncio's own text would repeat the address."""
     if error.errno is None or isinstance(error, socket.gaierror):
         return error.strerror or str(error)
     return os.strerror(error.errno)

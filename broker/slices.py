@@ -1,4 +1,4 @@
-"""Much work in small slices, between which the loop runs everything else."""
+"""Splits long work into small slices, between which the event loop runs other tasks."""
 
 import asyncio
 from typing import Final
@@ -7,11 +7,11 @@ from .runtime import Clock
 
 SLICE_MS: Final = 5
 SLICE_STEPS: Final = 100
-"""More steps are no slice even if the clock stands still, as in a simulation."""
+"""The most steps of a slice, even if the clock stands still, as in a simulation."""
 
 
 class Slices:
-    """Ask after each step whether the slice `is_over`; if so, `pause`."""
+    """After each step, check whether the slice `is_over`; if so, `pause`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -23,12 +23,12 @@ class Slices:
 
     @property
     def is_over(self) -> bool:
-        """Whether others are to have their turn; counts a step."""
+        """Whether other tasks must run now; counts a step."""
         self._steps_left -= 1
         return self._steps_left <= 0 or self._clock.now_ms() >= self._end_ms
 
     async def pause(self) -> None:
-        """Let others have their turn."""
+        """Let other tasks run."""
         await asyncio.sleep(0)
         self._begin()
 

@@ -1,4 +1,4 @@
-"""Tasks that nobody awaits, so that none of them fails unseen."""
+"""Background tasks that are not awaited, and awaits that survive cancellation."""
 
 import asyncio
 import logging
@@ -13,9 +13,9 @@ logger = logging.getLogger(__name__)
 
 
 async def to_the_end(awaitable: Awaitable[T]) -> T:
-    """Await what goes on even if nobody waits, as threads do: when cancelled, be so only after it.
+    """Await work that can't be cancelled, such as a thread's; a cancellation takes effect after it.
 
-    So that nobody takes the files away from under it, or starts the same thing beside it.
+    Otherwise its files could be closed or deleted meanwhile, or the same work be started again.
     """
     running = asyncio.ensure_future(awaitable)
     try:
@@ -23,15 +23,15 @@ async def to_the_end(awaitable: Awaitable[T]) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([running])
         if not running.cancelled():
-            running.exception()  # has been looked at
+            running.exception()  # retrieved, so that asyncio does not log it
         raise
 
 
 class TaskSupervisor:
-    """Owns background tasks: keeps them alive, reports what they raise, cancels them at the end.
+    """Owns background tasks: keeps references, reports exceptions, cancels the tasks at the end.
 
-    `on_failure(name, error)` is called on the loop after the traceback was logged; it decides what
-    a broken task means (stop the partition, stop the broker).
+    `on_failure(name, error)` is called in the event loop after the traceback was logged; it decides
+    what follows (stop the partition, stop the broker).
     """
 
     def __init__(self, on_failure: Callable[[str, Exception], None] | None = None) -> None:
@@ -53,16 +53,17 @@ class TaskSupervisor:
             raise RuntimeError(f"task {name} spawned after close")
         task = asyncio.create_task(self._run(coroutine, name), name=name)
         self._tasks[task] = None
-        # A task cancelled before its first step never enters _run: its coroutine is closed here,
-        # else Python would warn that it was never awaited.
+        # A task cancelled before its first step never enters _run. Its coroutine is closed here,
+        # otherwise Python would warn that it was never awaited.
         task.add_done_callback(lambda _: coroutine.close())
         task.add_done_callback(self._tasks.pop)
         return task
 
     async def finish(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Await what goes on even if nobody waits any more: only `close` cancels it.
+        """Await work that continues even if the caller is cancelled: only `close` cancels it.
 
-        Raises: what it raises; that is logged if nobody waits, but for what the caller was refused.
+        Raises: what the work raises; if the caller was cancelled, that is logged instead, except
+        Refused.
         """
         task = asyncio.create_task(coroutine)
         self._tasks[task] = None
@@ -85,7 +86,7 @@ class TaskSupervisor:
     async def _run(self, coroutine: Coroutine[object, object, None], name: str) -> None:
         try:
             await coroutine
-        except Exception as error:  # nobody awaits this task, so here is its last chance to be seen
+        except Exception as error:  # this task is not awaited, so the error must be reported here
             logger.exception("task failed name=%s", name)
             if self._on_failure is not None:
                 self._on_failure(name, error)
