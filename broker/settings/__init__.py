@@ -1,1 +1,1 @@
-"""The declarations of all settings: what is built, what comes later, what never will."""
+"""The declarations of all settings: built ones, ones to be built later, and ones without effect."""

@@ -1,7 +1,7 @@
 """The settings of a broker that have an effect.
 
-A setting whose effect is not built yet stands in `later.py` or `security.py`, one
-that can have none in Odradek in `never.py`.  Whoever builds the effect moves it here.
+Settings whose effect is not built yet are in `later.py` or `security.py`, and are moved here when
+it is. Those that can have no effect in Odradek are in `never.py`.
 """
 
 from .connections import AnswerSettings, ListenerSettings
@@ -84,7 +84,7 @@ class BrokerSettings(
     ZooKeeperSettings,
     OdradekSettings,
 ):
-    """All of them."""
+    """All settings of a broker that have an effect."""
 
 
 GROUPS = BrokerSettings.__bases__

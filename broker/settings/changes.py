@@ -1,11 +1,11 @@
-"""Changes of configs while the broker runs: what is asked for, worked out and checked.
+"""Changes of configs while the broker runs: computes the new settings, and checks them.
 
-A resource (a topic, a broker, all brokers, a group) has a few settings of its own, kept as texts. A
-change is worked out from the texts that are there, then the outcome is checked; only what has
-changed is looked at, so that a setting without an effect, once stored, hinders no other change.
+A resource (a topic, a broker, all brokers, a group) has a few settings of its own, stored as texts.
+The new texts are computed from the current ones and then checked. Only changed settings are
+checked, so that a stored setting without effect does not prevent other changes.
 
-The rule: what is accepted has its effect. A setting that is Kafka's but not built is accepted at
-its default only, or at the value that it has anyway.
+The rule: an accepted change has its effect. A setting of Kafka's that is not built is accepted only
+with its default, or with its current value.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,11 +25,11 @@ _NAMES_SHOWN_MAX: Final = 10
 FIXED_LISTENERS: Final = frozenset(
     {"listeners", "advertised.listeners", "listener.security.protocol.map"}
 )
-"""Changed by a restart only, so far."""
+"""Kafka can change these at run time; here that still requires a restart."""
 
 
 class Operation(IntEnum):
-    """What IncrementalAlterConfigs does with one setting."""
+    """The operation of IncrementalAlterConfigs on one setting."""
 
     SET = 0
     DELETE = 1
@@ -38,7 +38,7 @@ class Operation(IntEnum):
 
 
 class ConfigChange(NamedTuple):
-    """One setting to change; `operation` is what the client sent."""
+    """One setting to change; `operation` is the client's number, not yet checked."""
 
     name: str
     operation: int
@@ -46,7 +46,10 @@ class ConfigChange(NamedTuple):
 
 
 def check_form(changes: Iterable[ConfigChange]) -> None:
-    """Let changes pass that say what they want, each once.  Raises: Refused (INVALID_REQUEST)."""
+    """Check that changes are well-formed and name no config twice.
+
+    Raises: Refused (INVALID_REQUEST).
+    """
     changes = list(changes)
     names = {change.name for change in changes}
     no_values = [c.name for c in changes if c.value is None and c.operation != Operation.DELETE]
@@ -60,9 +63,9 @@ def check_form(changes: Iterable[ConfigChange]) -> None:
 
 
 def changed(current: Texts, changes: Iterable[ConfigChange], declared: Declared) -> dict[str, str]:
-    """What is set after `changes` that have passed `check_form`.
+    """The settings after `changes`, which must have passed `check_form`.
 
-    Raises: Refused (INVALID_CONFIG) for lists' operations on what is no list.
+    Raises: Refused (INVALID_CONFIG) for APPEND or SUBTRACT on a setting that is no list.
     """
     texts = dict(current)
     for name, operation, value in changes:
@@ -97,7 +100,7 @@ def _changed_list(
 
 
 def check_topic(current: Texts, wanted: Texts, given: Mapping[str, Value]) -> None:
-    """Let the settings of a topic pass.  Raises: Refused (INVALID_CONFIG)."""
+    """Check the changed settings of a topic.  Raises: Refused (INVALID_CONFIG)."""
     for name, text in _news(current, wanted):
         setting = TOPIC_SETTINGS.get(name)
         if setting is None:
@@ -120,14 +123,14 @@ def _harmless(
     values = [setting.default, broker_value(setting, given)]
     try:
         return values if current is None else [*values, setting.parse(current)]
-    except ConfigError:  # another broker can do more, and has stored it
+    except ConfigError:  # stored by another broker that supports it
         return values
 
 
 def check_broker(
     current: Texts, wanted: Texts, declared: Declared, layers: Layers, *, is_cluster: bool
 ) -> None:
-    """Let the settings of a broker pass, or those of all brokers, as far as each is by itself.
+    """Check the changed settings of a broker, or of all brokers, each by itself.
 
     Raises: Refused (INVALID_REQUEST, INVALID_CONFIG).
     """

@@ -1,4 +1,4 @@
-"""Settings of listeners, connections and answers."""
+"""Settings of listeners, connections and responses."""
 
 from .declaration import INT, INT32_MAX, LONG, STRING, Setting
 
@@ -10,7 +10,7 @@ def _buffer_size(text: str) -> str | None:
 
 
 class ListenerSettings:
-    """Where the broker listens, and what it takes from a connection."""
+    """The broker's id, its listeners, and the limits of connections."""
 
     broker_id = Setting(
         "broker.id",
@@ -114,7 +114,7 @@ class ListenerSettings:
 
 
 class AnswerSettings:
-    """What answers may cost."""
+    """The limits of responses."""
 
     odradek_loop_stall_check_ms = Setting(
         "odradek.loop.stall.check.ms",

@@ -1,10 +1,10 @@
-"""Settings of elections: who may be the controller, and who may lead partitions."""
+"""Settings of the controller, and of the elections of partition leaders."""
 
 from .declaration import BOOLEAN, INT, LONG, STRING, Setting
 
 
 class ControllerSettings:
-    """What the controller goes by, in whichever broker it runs."""
+    """Settings that the controller uses, on the broker where it runs."""
 
     unclean_leader_election_enable = Setting(
         "unclean.leader.election.enable",

@@ -1,8 +1,8 @@
-"""How one setting is declared, read and shown.
+"""`Setting`, the declaration of one setting: how it is parsed, checked and shown.
 
-A setting is one declaration: its name as in Kafka, its kind, its default, its bounds and its
-meaning.  The typed access (`config.num_partitions`), the check of what a user wrote, the answer to
-DescribeConfigs and docs/configuration.md all come from it.
+A declaration has the setting's name in Kafka, its kind, default, bounds and meaning.  The typed
+attribute (`config.num_partitions`), the check of user input, the DescribeConfigs response and
+docs/configuration.md are all derived from it.
 """
 
 from collections.abc import Callable
@@ -19,18 +19,18 @@ INT64_MAX: Final = (1 << 63) - 1
 
 
 class ConfigError(Exception):
-    """A setting cannot be used; the text is one sentence for the user."""
+    """A setting is invalid; the text is one sentence for the user."""
 
 
 class NotBuilt(ConfigError):
-    """The value is one of Kafka's, but has no effect here so far."""
+    """The value is valid in Kafka, but has no effect here yet."""
 
 
 class Kind(Generic[T_co]):
     """A type of Kafka's `ConfigDef`.
 
-    `code` is its number in DescribeConfigs.  `parse` takes text without blanks around it and raises
-    ValueError; `noun` then says what it wanted.
+    `code` is its number in DescribeConfigs.  `parse` takes text without surrounding blanks and may
+    raise ValueError; `noun` describes valid values.
     """
 
     __slots__ = ("code", "name", "noun", "parse")
@@ -43,7 +43,7 @@ class Kind(Generic[T_co]):
 
     @property
     def or_none(self) -> "Kind[T_co | None]":
-        """The same kind for a setting that may be absent, that is None."""
+        """The same kind for a setting that may be None (unset)."""
         return Kind(self.name, self.code, self.noun, self.parse)
 
 
@@ -69,7 +69,7 @@ def _whole(bound: int) -> Callable[[str], int]:
 
 def _double(text: str) -> float:
     value = float(text)
-    if "_" in text or value != value:  # Python's own spelling, and not-a-number
+    if "_" in text or value != value:  # underscores, which only Python allows, and NaN
         raise ValueError
     return value
 
@@ -90,7 +90,7 @@ PASSWORD: Final = Kind("password", 9, "text", str)
 
 
 def text_of(value: Value) -> str | None:
-    """A value as Kafka writes it into answers: true, 1.0E9, a,b."""
+    """A value as Kafka writes it in responses: true, 1.0E9, a,b."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -118,10 +118,11 @@ def _java_double(value: float) -> str:
 
 
 class Setting(Generic[T_co]):
-    """One setting, and in a class body the typed attribute that gives its value.
+    """One setting; in a class body, the typed attribute for its value.
 
-    A configuration object keeps the values in its own `__dict__` under the same attribute names,
-    where they are found before this descriptor is asked: reading one costs what any attribute does.
+    A configuration object has the values in its own `__dict__` under the same attribute names.
+    Python finds them there before it calls this descriptor, so reading one is a plain attribute
+    access.
     """
 
     __slots__ = (
@@ -156,10 +157,10 @@ class Setting(Generic[T_co]):
     ) -> None:
         """Declare a setting.
 
-        `choices`: the texts that are legal (of each item, for a list).  `built`: those of them that
-        work so far.  `check`: takes the text, says what is allowed if that is wrong.
-        `kafka_default`: Kafka's own, where ours differs.  `refused_because`: for a setting that
-        is not built, why going on without it would be dangerous.
+        `choices`: the valid texts (for a list, of each item).  `built`: the values that work so
+        far.  `check`: takes the text; returns what is allowed if it is invalid, else None.
+        `kafka_default`: Kafka's default, if different.  `refused_because`: for a setting that is
+        not built, why it would be dangerous to run without it.
         """
         self.name = name
         self.kind = kind
@@ -189,9 +190,9 @@ class Setting(Generic[T_co]):
         return self.kind.code == PASSWORD.code
 
     def parse(self, text: str, origin: str = "") -> T_co:
-        """The value that `text` stands for.
+        """Parse and check a text.
 
-        Raises: ConfigError, NotBuilt; `origin`, if given, says in it where the text was found.
+        Raises: ConfigError, NotBuilt; their text includes `origin`, the source, if given.
         """
         text = text.strip()
         shown = "" if self.is_sensitive else f"={text}"
@@ -222,7 +223,7 @@ class Setting(Generic[T_co]):
         return None if wanted is None else f"is not allowed: it must be {wanted}"
 
     def allowed(self) -> str:
-        """What may be written, as the end of a sentence that begins with "it must be"."""
+        """The valid values, as the end of a sentence that begins with "it must be"."""
         if self.choices:
             several = "a list of " if self.kind.code == LIST.code else "one of "
             return several + ", ".join(self.choices)

@@ -1,7 +1,7 @@
-"""Settings as DescribeConfigs shows them: with the value, where it comes from, and its synonyms.
+"""Settings as DescribeConfigs shows them: with value, source and synonyms.
 
-Where a topic's retention.ms comes from log.retention.hours, Kafka calls that a default and names no
-synonym, as long as log.retention.ms is not set.  Here the source is what it is.
+If a topic's retention.ms comes from log.retention.hours, Kafka reports a default without synonyms,
+unless log.retention.ms is set.  Odradek reports the actual source.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -26,21 +26,21 @@ Declared = Mapping[str, Setting[Value]]
 
 
 class Layers(NamedTuple):
-    """What is set for a broker, by where it is set; each counts more than those behind it."""
+    """The settings that are set for a broker, by layer; each layer overrides the following ones."""
 
     own: Mapping[str, Value]
-    """For this broker, while it ran."""
+    """Set for this broker at run time."""
     cluster: Mapping[str, Value]
-    """For all brokers, while they ran."""
+    """Set for all brokers at run time."""
     static: Mapping[str, Value]
-    """When it was started."""
+    """Set at the start of the broker."""
 
     def merged(self) -> dict[str, Value]:
-        """What is set, by name."""
+        """The effective values of all settings that are set, by name."""
         return {**self.static, **self.cluster, **self.own}
 
     def by_source(self) -> tuple[tuple[int, Mapping[str, Value]], ...]:
-        """Kafka's number of each layer, and the layer."""
+        """The layers in order, each with Kafka's number of its source."""
         return (
             (DYNAMIC_BROKER_CONFIG, self.own),
             (DYNAMIC_DEFAULT_BROKER_CONFIG, self.cluster),
@@ -49,7 +49,7 @@ class Layers(NamedTuple):
 
 
 class Synonym(NamedTuple):
-    """A setting that would give the value if those before it did not."""
+    """A setting that determines the value if those before it are not set."""
 
     name: str
     value: str | None
@@ -70,7 +70,7 @@ class Described(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it."""
+        """True unless the setting, or one of its synonyms, is set."""
         return self.source == DEFAULT_CONFIG
 
 
@@ -84,7 +84,10 @@ def all_declared(built: Declared) -> dict[str, Setting[Value]]:
 def describe_broker(
     built: Declared, layers: Layers, names: Collection[str] | None
 ) -> list[Described]:
-    """All settings of a broker, or if `names` holds any those of them that exist, by name."""
+    """All settings of a broker, or those of `names` that exist, ordered by name.
+
+    Throttle rates are shown only if they are set.
+    """
     from .known import DYNAMIC
 
     declared, given = all_declared(built), layers.merged()
@@ -106,7 +109,7 @@ def describe_broker(
 def describe_cluster(
     built: Declared, layers: Layers, names: Collection[str] | None
 ) -> list[Described]:
-    """What is set for all brokers while they run, or that of it which `names` holds, by name."""
+    """The settings that are set for all brokers at run time, or those of `names` among them."""
     declared = all_declared(built)
     chosen = set(names) & layers.cluster.keys() if names else layers.cluster.keys()
     described = []
@@ -124,7 +127,7 @@ def describe_topic(
     layers: Layers,
     names: Collection[str] | None,
 ) -> list[Described]:
-    """All settings of a topic, or if `names` holds any those of them that exist, by name."""
+    """All settings of a topic, or those of `names` that exist, ordered by name."""
     declared = all_declared(built)
     values, _ = read_overrides(overrides, layers.merged())
     chosen = set(names) & TOPIC_SETTINGS.keys() if names else TOPIC_SETTINGS.keys()
@@ -147,7 +150,7 @@ def describe_group(
     layers: Layers,
     names: Collection[str] | None,
 ) -> list[Described]:
-    """All settings of a consumer group, or if `names` holds any those that exist, by name."""
+    """All settings of a consumer group, or those of `names` that exist, ordered by name."""
     given = layers.merged()
     chosen = set(names) & GROUP_CONFIGS.keys() if names else GROUP_CONFIGS.keys()
     described = []
@@ -163,7 +166,7 @@ def describe_group(
 
 
 def describe_logger(name: str, level: str) -> Described:
-    """A logger and what it lets pass."""
+    """A logger and its level."""
     return Described(name, level, DYNAMIC_BROKER_LOGGER_CONFIG, (), UNKNOWN_TYPE, False, False, "")
 
 

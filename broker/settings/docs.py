@@ -1,4 +1,4 @@
-"""docs/configuration.md, made from the declarations.
+"""Generates docs/configuration.md from the declarations.
 
 python -m odradek.broker.settings.docs > docs/configuration.md
 """
@@ -123,7 +123,7 @@ _LARGEST: Final = {
 
 
 def configuration_markdown() -> str:
-    """The whole page."""
+    """The whole page as Markdown."""
     parts = [_INTRODUCTION, _RUNNING]
     for title, group in zip(_GROUP_TITLES, GROUPS, strict=True):
         parts += [f"## {title}\n", _table(declared_in(group).values())]

@@ -1,6 +1,6 @@
-"""Settings of groups and of the topic that keeps what they commit.
+"""Settings of groups, and of the topic that holds their committed offsets.
 
-Those of next-generation groups (KIP-848) are as in Kafka 4.3.1.
+The settings of consumer groups with the new protocol (KIP-848) are as in Kafka 4.3.1.
 """
 
 from typing import Any, Final, Protocol
@@ -14,7 +14,7 @@ ASSIGNORS: Final = {
     f"{_JAVA_PACKAGE}UniformAssignor": "uniform",
     f"{_JAVA_PACKAGE}RangeAssignor": "range",
 }
-"""What may be written for an assignor, and its name."""
+"""The texts that are valid for an assignor, and the assignor's name for each."""
 
 
 def _protocols(text: str) -> str | None:
@@ -30,7 +30,7 @@ def _assignors(text: str) -> str | None:
 
 
 class GroupSettings:
-    """Groups of both protocols, and the offsets that they commit."""
+    """Groups of both protocols, and their committed offsets."""
 
     group_coordinator_rebalance_protocols = Setting(
         "group.coordinator.rebalance.protocols",
@@ -219,7 +219,7 @@ GROUP_CONFIGS: Final = {
         ),
     )
 }
-"""What one group may set for itself, by name; the broker's setting has `group.` before it."""
+"""The settings that a group may override, by name; the broker's has the prefix `group.`."""
 
 
 class ByName(Protocol):
@@ -231,7 +231,7 @@ class ByName(Protocol):
 
 
 def check_group_settings(values: ByName) -> None:
-    """Let the settings of consumer groups pass, given by name.  Raises: ConfigError."""
+    """Check the settings of consumer groups.  Raises: ConfigError."""
     ordered = (
         ("group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
         ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),

@@ -1,4 +1,4 @@
-"""Settings of brokers among each other: who they are, and how they speak."""
+"""Settings of brokers as members of a cluster: their identity and communication."""
 
 from typing import Any, Final, Protocol
 
@@ -6,7 +6,7 @@ from .declaration import BOOLEAN, INT, LONG, STRING, ConfigError, Setting, Value
 
 PROTOCOL_VERSIONS: Final = ("3.9", "3.9-IV0")
 DRAWN_BROKER_ID: Final = -1
-"""As broker.id: take that of the data directory, or draw one."""
+"""As broker.id: use the id in the data directory, or else generate one."""
 
 
 DEFAULTS_WITH_ZOOKEEPER: Final[dict[str, Value]] = {
@@ -16,19 +16,19 @@ DEFAULTS_WITH_ZOOKEEPER: Final[dict[str, Value]] = {
     "transaction.state.log.replication.factor": 3,
     "transaction.state.log.min.isr": 2,
 }
-"""Where ours are meant for a broker that is alone, Kafka's own count in a cluster of Kafka's."""
+"""Kafka's defaults, used with ZooKeeper where Odradek's are meant for a single broker."""
 
 
 class ByName(Protocol):
     """Settings by Kafka's names."""
 
     def __getitem__(self, name: str, /) -> Any:
-        """The value."""
+        """The value of a setting."""
         ...
 
 
 def check_broker_id(values: ByName) -> None:
-    """Let a broker.id pass.  Raises: ConfigError."""
+    """Check broker.id.  Raises: ConfigError."""
     broker_id = values["broker.id"]
     if not values["broker.id.generation.enable"]:
         if broker_id < 0:
@@ -50,7 +50,7 @@ def _protocol_version(text: str) -> str | None:
 
 
 class InterBrokerSettings:
-    """Their place in the cluster, and their requests to each other."""
+    """A broker's identity in the cluster, and its requests to other brokers."""
 
     broker_id_generation_enable = Setting(
         "broker.id.generation.enable",

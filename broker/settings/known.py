@@ -1,6 +1,6 @@
-"""Names that Kafka knows and that have no effect here, and which settings may change.
+"""Kafka's settings that have no effect here, and which settings may change at run time.
 
-Imported only when one may be meant.
+Imported only when it is needed.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,7 @@ UNBUILT: Final[dict[str, Setting[Value]]] = {s.name: s for s in LATER + SECURITY
 _NEVER_NAMES: Final = frozenset(setting.name for setting in NEVER)
 _LISTENER_PREFIX: Final = "listener.name."
 
-# What may change while a broker runs: Kafka's settings, and our own. DescribeConfigs shows all
-# others as read-only.
+# The settings that may change while a broker runs. DescribeConfigs shows all others as read-only.
 _DYNAMIC_NAMES: Final = """
 advertised.listeners background.threads compression.gzip.level compression.lz4.level
 compression.type compression.zstd.level listener.security.protocol.map listeners
@@ -60,25 +59,25 @@ ssl.keystore.password ssl.keystore.type ssl.truststore.certificates ssl.truststo
 ssl.truststore.password ssl.truststore.type
 """
 PER_LISTENER: Final = frozenset(_PER_LISTENER_NAMES.split())
-"""Of these, what may be changed only for one listener, by its prefix."""
+"""Those that may be changed only for a single listener, by its prefix."""
 
 PER_BROKER: Final = frozenset(
     name
     for name in DYNAMIC
     if name.startswith(("ssl.", "sasl.", "listener", "advertised.", "principal."))
 )
-"""Of these, what may be changed only for one broker."""
+"""Those that may be changed only for a single broker."""
 
 
 def unbuilt_warning(setting: Setting[Value], text: str) -> str:
-    """The line about a known setting whose value has no effect."""
+    """The warning for a known setting whose value has no effect."""
     shown = "" if setting.is_sensitive else f"={text}"
     effect = "has no effect in Odradek" if setting.name in _NEVER_NAMES else "has no effect yet"
     return f"setting {setting.name}{shown} {effect}"
 
 
 def unknown_warning(name: str, built: Mapping[str, Setting[Value]]) -> str:
-    """The line about a name that nobody knows."""
+    """The warning for an unknown setting, with a suggestion if there is a similar one."""
     if name.startswith(_LISTENER_PREFIX):
         return f"setting {name} has no effect yet: settings of single listeners are not built"
     from difflib import get_close_matches  # rarely needed

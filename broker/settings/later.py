@@ -1,7 +1,8 @@
 """Kafka's settings whose effect is not built yet.
 
-They are read and checked as Kafka would, shown by DescribeConfigs, and warned about when they
-differ from their default.  Whoever builds the effect moves the declaration to `built.py`.
+They are parsed and checked as in Kafka, and shown by DescribeConfigs.  If one differs from its
+default, the broker logs a warning or, where that would be dangerous, does not start.  When the
+effect is built, the declaration moves to `built.py`.
 """
 
 from typing import Final
@@ -20,7 +21,7 @@ from .declaration import (
     Value,
 )
 
-# One setting, two lines: as a table, these are read by their names.
+# Two lines for each setting, so that they can be read as a table.
 # fmt: off
 
 LOG: Final[tuple[Setting[Value], ...]] = (

@@ -6,7 +6,7 @@ _MIB = 1 << 20
 
 
 class TopicDefaultSettings:
-    """Topics: how they come and go, and what they get unless they say otherwise."""
+    """Creation and deletion of topics, and the defaults of their settings."""
 
     auto_create_topics_enable = Setting(
         "auto.create.topics.enable",
@@ -93,7 +93,7 @@ class TopicDefaultSettings:
 
 
 class LogSettings:
-    """The data directory, its segments and when they are made durable."""
+    """The data directory, its segments, and when they are made durable."""
 
     log_dir = Setting(
         "log.dir",

@@ -1,8 +1,8 @@
 """Kafka's settings that can have no effect in Odradek.
 
-They belong to KRaft (Odradek is coordinated as Kafka in ZooKeeper mode is), to tiered storage and
-share groups (which it does not have), to threads (its brokers run on one event loop each), or to
-Java.  They are shown by DescribeConfigs, so that a list of configs is as long as Kafka's.
+They belong to KRaft (Odradek works like Kafka in ZooKeeper mode), to tiered storage and share
+groups (which it does not have), to threads (each of its brokers runs on one event loop), or to
+Java.  DescribeConfigs shows them, so that its list of configs is as complete as Kafka's.
 """
 
 from typing import Final

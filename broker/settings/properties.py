@@ -1,6 +1,6 @@
-"""Java's properties format, in which server.properties is written.
+"""Parses Java's properties format, which server.properties uses.
 
-Source: the description of `java.util.Properties.load`, and its behaviour on random texts.
+Source: the documentation of `java.util.Properties.load`, and its behaviour on random texts.
 """
 
 import re
@@ -17,14 +17,14 @@ _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.|$)", re.DOTALL)
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Keys and values; of a key that is given twice the last value counts.
+    """Keys and values; if a key is given twice, the last value counts.
 
     Raises: ConfigError for a \\u that is not followed by four hexadecimal digits.
     """
     properties = {}
     for line in _logical_lines(text):
         key = _KEY.match(line)
-        assert key is not None  # it matches the empty text too
+        assert key is not None  # it also matches the empty text
         separator = _SEPARATOR.match(line, key.end())
         assert separator is not None
         properties[_unescape(key.group())] = _unescape(line[separator.end() :])
@@ -32,7 +32,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> list[str]:
-    """Lines without comments and leading blanks; a backslash at the end joins two."""
+    """Lines without comments and leading blanks, joined where one ends with a backslash."""
     lines: list[str] = []
     pending = ""
     for natural in _LINE_END.split(text):

@@ -12,12 +12,12 @@ class ByName(Protocol):
     """Settings by Kafka's names."""
 
     def __getitem__(self, name: str, /) -> Any:
-        """The value."""
+        """The value of a setting."""
         ...
 
 
 def check_replication_settings(values: ByName) -> None:
-    """Let waiting times pass that a fetch from a leader can keep.  Raises: ConfigError.
+    """Check that a follower's fetch may not wait longer than its timeouts.  Raises: ConfigError.
 
     Source: KafkaConfig.validateValues of Kafka 3.9.
     """

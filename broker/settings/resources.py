@@ -1,4 +1,4 @@
-"""What has configs: the resource types of DescribeConfigs and its like."""
+"""The types of resources that have configs, as in DescribeConfigs and AlterConfigs."""
 
 from enum import IntEnum
 

@@ -1,7 +1,7 @@
 """Kafka's settings of TLS, SASL, tokens and authorization, none of which is built yet.
 
-Going on without an authorizer would open what its owner meant to close, so that one stops the
-start; a listener with TLS or SASL is refused where listeners are read.
+An authorizer prevents the start, as running without it would allow access that the owner meant to
+deny. A listener with TLS or SASL is refused where listeners are parsed.
 """
 
 from typing import Final

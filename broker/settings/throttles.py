@@ -1,6 +1,6 @@
-"""Settings of throttled replication: how fast, and over how long that is measured.
+"""Settings of throttled replication: the rates, and the windows over which they are measured.
 
-Which replicas are throttled is said by topics (`topic.py`).
+The topics' settings determine which replicas are throttled (`topic.py`).
 """
 
 from typing import Final
@@ -71,4 +71,4 @@ RATES: Final = frozenset(
         ThrottleSettings.replica_alter_log_dirs_io_max_bytes_per_second.name,
     }
 )
-"""Set while brokers run; DescribeConfigs shows them only where they are set, as read-only."""
+"""Can be set at run time; DescribeConfigs shows them only if they are set, and as read-only."""

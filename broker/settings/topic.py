@@ -1,6 +1,6 @@
-"""The settings of a topic, as declarations; `topic_declaration.py` says what they mean.
+"""The declarations of the topic settings; `topic_declaration.py` explains their form.
 
-Whoever builds the effect of one takes `effect=` away from it.
+When the effect of a setting is built, its `effect=` is removed.
 """
 
 from typing import Final
@@ -162,7 +162,7 @@ class LogTopicSettings:
 
 
 class RetentionTopicSettings:
-    """What is deleted or compacted, and when."""
+    """Retention, compaction, deletion of files, and flushes."""
 
     cleanup_policy = TopicSetting(
         "cleanup.policy",
@@ -260,7 +260,7 @@ class RetentionTopicSettings:
 
 
 class ReplicaTopicSettings:
-    """Replicas, and storage elsewhere."""
+    """Replication and tiered storage."""
 
     unclean_leader_election_enable = TopicSetting(
         "unclean.leader.election.enable",

@@ -1,4 +1,4 @@
-"""What a topic's settings are, once they are read."""
+"""The settings of a topic as parsed values, with their checks."""
 
 from collections.abc import Container, Mapping
 from typing import Final
@@ -22,17 +22,17 @@ TOPIC_SETTINGS: Final[dict[str, TopicSetting[Value]]] = {
 class TopicConfig(TopicSettings):
     """The settings of one topic; shared by its partitions, replaced as a whole on a change.
 
-    Each is an attribute: `config.segment_bytes`.  The bounds of timestamps take
-    message.timestamp.difference.max.ms into account.
+    Each is an attribute: `config.segment_bytes`.  Timestamp bounds that are not set take the value
+    of message.timestamp.difference.max.ms.
     """
 
     is_compacted: bool
     is_log_append_time: bool
     log_config: LogConfig
     throttled_leaders: Container[tuple[int, int]]
-    """(partition, broker) of those whose sending to followers is throttled."""
+    """(partition, broker) of the leaders that are throttled."""
     throttled_followers: Container[tuple[int, int]]
-    """Of those whose fetching is."""
+    """(partition, broker) of the followers that are throttled."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class TopicConfig(TopicSettings):
         producer_id_expiration_ms: int,
         decompressed_batch_bytes_max: int,
     ) -> None:
-        """`values`: one for each of `TOPIC_SETTINGS`, by its name."""
+        """`values`: one for each of `TOPIC_SETTINGS`, by name."""
         own = self.__dict__
         own.update((TOPIC_SETTINGS[name].attribute, value) for name, value in values.items())
         for name in ("message_timestamp_before_max_ms", "message_timestamp_after_max_ms"):
@@ -75,7 +75,7 @@ class TopicConfig(TopicSettings):
 
 
 def broker_value(setting: TopicSetting[Value], given: Mapping[str, Value]) -> Value:
-    """The value for topics that do not set their own; `given` are the broker's own settings."""
+    """The value for topics that do not set their own; `given`: what is set on the broker."""
     for name, factor in setting.synonyms:
         value = given.get(name)
         if value is not None:
@@ -87,7 +87,7 @@ def broker_value(setting: TopicSetting[Value], given: Mapping[str, Value]) -> Va
 
 
 def check_overrides(overrides: Mapping[str, str | None], given: Mapping[str, Value]) -> list[str]:
-    """Let the settings of a new topic pass; return what is stored without an effect so far.
+    """Check the settings of a new topic; return those that are stored but have no effect yet.
 
     Raises: Refused with INVALID_CONFIG.
     """
@@ -117,7 +117,7 @@ def check_overrides(overrides: Mapping[str, str | None], given: Mapping[str, Val
 
 
 def check_compaction_lags(overrides: Mapping[str, str | None], given: Mapping[str, Value]) -> None:
-    """Let a topic's bounds of compaction pass, of which one must not exceed the other.
+    """Check that a topic's minimum compaction lag does not exceed the maximum.
 
     Raises: ConfigError.
     """
@@ -135,9 +135,9 @@ def check_compaction_lags(overrides: Mapping[str, str | None], given: Mapping[st
 def read_overrides(
     overrides: Mapping[str, str], given: Mapping[str, Value]
 ) -> tuple[dict[str, Value], list[str]]:
-    """The value of every topic setting, and what could not be used of `overrides`.
+    """The value of every topic setting, and error texts for invalid `overrides`.
 
-    What another broker has stored may be more than this one can do, and must not stop it.
+    Another broker may have stored settings that this one does not support; that is no failure.
     """
     values: dict[str, Value] = {}
     unusable = []

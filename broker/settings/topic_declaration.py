@@ -1,14 +1,14 @@
-"""How a setting of a topic is declared.
+"""`TopicSetting`, the declaration of a topic setting.
 
-Each has a broker's setting (or several, the finest unit first) from which it takes its value unless
-the topic sets its own.  A topic's own settings are kept as the texts that a client sent, and read
-into a `TopicConfig` once, when they change.
+Each has a broker setting (or several, the finest unit first) that gives its value unless the topic
+sets its own.  A topic's own settings are stored as the texts that a client sent, and parsed into a
+`TopicConfig` once, when they change.
 
-What a setting does:
+The effect of a setting:
     BUILT    it has its effect
-    STORED   many clients set it, so any legal value is taken, kept and shown; a warning says that
-             it is not applied yet
-    DEFAULT  anything but the broker's value is refused: taking it would promise too much
+    STORED   many clients set it, so any valid value is accepted, stored and shown; a warning says
+             that it is not applied yet
+    DEFAULT  any value but the broker's is refused, as it would have no effect
 """
 
 from collections.abc import Callable, Container
@@ -23,7 +23,7 @@ DEFAULT: Final = "default"
 EVERY_REPLICA: Final = "*"
 
 Synonyms = tuple[tuple[str, int], ...]
-"""Settings of the broker, the first that is set counts; and by what its value is multiplied."""
+"""Settings of the broker, with factors for their values; the first one that is set counts."""
 
 
 class TopicSetting(Setting[T_co]):
@@ -46,7 +46,7 @@ class TopicSetting(Setting[T_co]):
         built: tuple[Value, ...] = (),
         check: Callable[[str], str | None] | None = None,
     ) -> None:
-        """`default` is the value if the broker's settings are at theirs."""
+        """`default`: the value if the broker's settings are not set."""
         super().__init__(
             name,
             kind,
@@ -63,7 +63,7 @@ class TopicSetting(Setting[T_co]):
 
 
 def throttled_replicas(text: str) -> str | None:
-    """What is allowed, if `text` is no list of replicas to throttle."""
+    """None if `text` is a valid list of replicas to throttle, or else what is allowed."""
     items = [item.strip() for item in text.split(",")]
     if "".join(items) == EVERY_REPLICA:
         return None
@@ -80,14 +80,14 @@ def _is_number(text: str) -> bool:
 
 
 class _Every:
-    """Every replica of a topic."""
+    """A container of all replicas of a topic."""
 
     def __contains__(self, replica: object) -> bool:
         return True
 
 
 def replicas_of(items: tuple[str, ...]) -> Container[tuple[int, int]]:
-    """The (partition, broker) pairs that a list of throttled replicas means."""
+    """The (partition, broker) pairs in a list of throttled replicas."""
     if EVERY_REPLICA in items:
         return _Every()
     pairs = (item.split(":") for item in items if item)

@@ -1,4 +1,4 @@
-"""Settings of what is done to logs in the background: retention, compaction, flushes, checks."""
+"""Settings of background work on logs: retention, compaction, flushes, checks."""
 
 from .declaration import BOOLEAN, DOUBLE, INT, INT64_MAX, LIST, LONG, Setting
 
@@ -6,7 +6,7 @@ _MIB = 1 << 20
 
 
 class RetentionSettings:
-    """What is deleted, and when."""
+    """Retention of segments."""
 
     log_retention_bytes = Setting(
         "log.retention.bytes",
@@ -56,7 +56,7 @@ class RetentionSettings:
 
 
 class CleanerSettings:
-    """Compaction: the last record of each key is kept."""
+    """Compaction, which keeps the last record of each key."""
 
     log_cleaner_enable = Setting(
         "log.cleaner.enable", BOOLEAN, True, "Compact topics that ask for it."
@@ -132,7 +132,7 @@ class CleanerSettings:
 
 
 class FlushSettings:
-    """When acknowledged records are safe from a power cut, and how a broker starts after one."""
+    """When acknowledged records survive a power failure, and how a broker recovers from one."""
 
     log_flush_interval_messages = Setting(
         "log.flush.interval.messages",

@@ -1,4 +1,4 @@
-"""What the settings of background work have to be together, and how far they may change at a time.
+"""Checks of the settings of background work, together and when numbers of threads change.
 
 Source: KafkaConfig.validateValues, LogCleaner and DynamicThreadPool of Kafka 3.9.
 """
@@ -7,25 +7,25 @@ from typing import Any, Final, Protocol
 
 from .declaration import ConfigError
 
-CLEANER_BYTES_MIN: Final = 1 << 20  # for the keys; of a thread, exclusive
+CLEANER_BYTES_MIN: Final = 1 << 20  # the buffer for keys must be larger than this for each thread
 THREADS: Final = (
     "log.cleaner.threads",
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
 )
-"""Of those that a running broker may change."""
+"""The numbers of threads that a running broker may change."""
 
 
 class ByName(Protocol):
     """Settings by Kafka's names."""
 
     def __getitem__(self, name: str, /) -> Any:
-        """The value."""
+        """The value of a setting."""
         ...
 
 
 def check_upkeep_settings(values: ByName) -> None:
-    """Let the settings of a broker pass.  Raises: ConfigError."""
+    """Check the settings of the log cleaner.  Raises: ConfigError."""
     threads = values["log.cleaner.threads"]
     if threads < 1:
         raise ConfigError(
@@ -40,7 +40,10 @@ def check_upkeep_settings(values: ByName) -> None:
 
 
 def check_thread_change(now: ByName, wanted: ByName) -> None:
-    """Let numbers of threads pass for a broker that runs.  Raises: ConfigError."""
+    """Check that a running broker's numbers of threads are at most doubled or halved.
+
+    Raises: ConfigError.
+    """
     for name in THREADS:
         threads, count = now[name], wanted[name]
         if count != threads and not threads // 2 <= count <= threads * 2:

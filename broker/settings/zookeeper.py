@@ -1,6 +1,6 @@
-"""Settings of the connection to ZooKeeper, and what they have to be together.
+"""Settings of the connection to ZooKeeper, and their checks.
 
-What of Kafka's TLS settings could only be ignored stands in `later.py` and is refused there.
+Kafka's TLS settings that could only be ignored are in `later.py`, and are refused.
 """
 
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from .declaration import BOOLEAN, INT, PASSWORD, STRING, ConfigError, Setting
 
 
 class ZooKeeperSettings:
-    """Where ZooKeeper is, and how a broker speaks with it."""
+    """The address of ZooKeeper, and how the broker communicates with it."""
 
     zookeeper_connect = Setting(
         "zookeeper.connect",
@@ -100,12 +100,12 @@ class ByName(Protocol):
     """Settings by Kafka's names."""
 
     def __getitem__(self, name: str, /) -> Any:
-        """The value."""
+        """The value of a setting."""
         ...
 
 
 def check_zookeeper_settings(values: ByName) -> None:
-    """Let the settings of a broker pass.  Raises: ConfigError."""
+    """Check the settings of the connection to ZooKeeper.  Raises: ConfigError."""
     if not values["zookeeper.connect"]:
         return
     has_name = values["odradek.zookeeper.auth.username"] is not None
