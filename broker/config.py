@@ -111,7 +111,7 @@ class Config(BrokerSettings):
     """Warnings for the user, one line each."""
 
     def __init__(self, given: Mapping[str, Given | str] | None = None) -> None:
-        """`given`: the settings that are not left at their defaults, by name."""
+        """`given`: the settings that the user has set, by name."""
         warnings: list[str] = []
         static: dict[str, Value] = {}
         for name, entry in (given or {}).items():
@@ -138,7 +138,7 @@ class Config(BrokerSettings):
         if setting is not None:
             static[name] = setting.parse(text, origin)
             return
-        from .settings.known import (  # 270 settings, rarely needed
+        from .settings.known import (  # many settings, rarely needed
             UNBUILT,
             unbuilt_warning,
             unknown_warning,

@@ -273,7 +273,7 @@ class _Move:
     async def _catch_up(self, copy: Copy, *, is_throttled: bool = False) -> None:
         """Copy until the copy has everything, and return before another task runs.
 
-        The last rest is not throttled, as the log's flushes are held meanwhile.
+        Only a copy that `is_throttled` obeys the quota: later the log's flushes are held.
         """
         while True:
             while is_throttled and self._quota.is_exceeded(self._runtime.clock.now_ms()):

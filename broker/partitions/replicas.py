@@ -234,8 +234,8 @@ class Replicas:
     def take_offline(self, error: LogDirFailed) -> None:
         """Take a failed log directory offline: none of its replicas is served from now on.
 
-        A directory whose disk is only full stays online, as the failed write was undone. If no
-        usable directory would be left, the broker stops.
+        A directory whose disk is only full stays online, as the failed write was undone. If the
+        broker can't continue without the directory, it stops.
         """
         if self.is_offline:
             return

@@ -76,7 +76,7 @@ class Described(NamedTuple):
 
 def all_declared(built: Declared) -> dict[str, Setting[Value]]:
     """Every setting of a broker, by name, with or without an effect."""
-    from .known import UNBUILT  # 270 settings that a broker does not need to start
+    from .known import UNBUILT  # many settings that a broker does not need to start
 
     return {**UNBUILT, **built}
 

@@ -70,7 +70,7 @@ def stop_replica_answered(
 
 
 def halt_deletions(context: Context, topics: Iterable[str], why: str) -> None:
-    """Halt the deletion of those topics that are to be deleted."""
+    """Halt the pending deletions among these topics."""
     halted = sorted(
         topic
         for topic in topics
@@ -83,7 +83,7 @@ def halt_deletions(context: Context, topics: Iterable[str], why: str) -> None:
 
 
 def retry_deletions(context: Context, topics: Iterable[str]) -> Procedure[None]:
-    """Resume the deletion of those topics that are to be deleted; the obstacle may be gone."""
+    """Resume the pending deletions of these topics, as what halted them may be over."""
     waiting = [topic for topic in topics if context.is_to_be_deleted(topic)]
     if waiting:
         context.deletions_halted.difference_update(waiting)

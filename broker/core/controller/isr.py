@@ -77,7 +77,7 @@ def alter_partitions(
 def isr_changes_noticed(
     context: Context, partitions: Collection[TopicPartition]
 ) -> Procedure[None]:
-    """Other brokers have changed ISRs (/isr_change_notification): read them and tell all."""
+    """Brokers have changed ISRs themselves (/isr_change_notification): read and distribute them."""
     if not partitions:
         return
     stored = yield ReadStates(list(partitions))

@@ -68,7 +68,7 @@ def elect_greatest(
 ) -> Procedure[States]:
     """Elect the replica whose log ends furthest; returns the partitions that got a leader.
 
-    All replicas must have told their log end, unless the loss is `accepted` or the topic allows
+    All replicas must have reported their log end, unless the loss is `accepted` or the topic allows
     unclean elections.
     """
     still = waiting(context)

@@ -77,7 +77,7 @@ class GroupState:
         self.owners: dict[tuple[bytes, int], str] = {}
         """The member that owns each partition; partitions pending revocation included."""
         self.classic_count = 0
-        """How many members speak the classic protocol."""
+        """How many members use the classic protocol."""
 
     def fork(self) -> "GroupState":
         """An independent copy; members and sets are shared, as they are immutable."""
