@@ -1,7 +1,7 @@
-"""The small text files of a data directory and of a partition, as Kafka writes them.
+"""The small text files of a data directory and of a partition, in Kafka's format.
 
-A file that does not parse is reported and counts as absent: everything here can be derived again by
-reading the segments, so a bad file costs a scan and never the directory.
+A file that does not parse is logged and treated as absent. Everything here can be derived from the
+segments, so a bad file costs a scan but never takes the directory offline.
 """
 
 import logging
@@ -23,7 +23,7 @@ PARTITION_METADATA: Final = "partition.metadata"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
 
-OFFSET_MAX: Final = INT64_MAX - INT32_MAX - 1  # all offsets of a segment that begins here fit
+OFFSET_MAX: Final = INT64_MAX - INT32_MAX - 1  # a segment that begins here can't overflow int64
 
 TopicPartition = tuple[str, int]
 
@@ -50,7 +50,7 @@ def parse_lines(data: bytes) -> list[str]:
 
 
 def render_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """An offset checkpoint: `topic partition offset` a line."""
+    """An offset checkpoint: one `topic partition offset` a line."""
     return render_lines(
         f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()
     )
@@ -70,7 +70,7 @@ def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
 def read_offsets(files: FileSystem, path: str) -> dict[TopicPartition, int] | None:
     """An offset checkpoint, or None if it is missing, empty or unreadable (then with a warning).
 
-    Kafka makes empty files before it has anything to write.
+    Kafka creates empty files before it has anything to write.
     """
     data = files.read_bytes(path)
     if not data:
@@ -83,12 +83,12 @@ def read_offsets(files: FileSystem, path: str) -> dict[TopicPartition, int] | No
 
 
 def render_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
-    """A leader-epoch checkpoint: `epoch start_offset` a line."""
+    """A leader-epoch checkpoint: one `epoch start_offset` a line."""
     return render_lines(f"{epoch} {start_offset}" for epoch, start_offset in entries)
 
 
 def parse_epochs(data: bytes) -> list[tuple[int, int]]:
-    """The (epoch, start offset) pairs.  Raises: ValueError (also when they do not both rise)."""
+    """The (epoch, start offset) pairs.  Raises: ValueError (also unless both strictly rise)."""
     entries: list[tuple[int, int]] = []
     for line in parse_lines(data):
         epoch, start_offset = (int(word) for word in line.split(" "))
@@ -101,7 +101,7 @@ def parse_epochs(data: bytes) -> list[tuple[int, int]]:
 
 
 def render_partition_metadata(topic_id: bytes) -> bytes:
-    """The file that names a partition's topic id; Kafka ends it without a newline."""
+    """The file with a partition's topic id; Kafka writes no newline at its end."""
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
 
 

@@ -1,4 +1,4 @@
-"""Damage in the middle of a segment: what is intact before and after it stays readable."""
+"""Damage in the middle of a segment: the intact batches before and after it stay readable."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from .resync import Doubtful, find_valid_batch
 from .segment_scan import Report, ScanStart, SegmentScan, scan_segment
 from .walk import walk_headers
 
-RANGES_MAX: Final = 1000  # in one segment; beyond that the rest of it counts as damaged
+RANGES_MAX: Final = 1000  # per segment; after that the rest of it counts as damaged
 
 
 class DamagedRange(NamedTuple):
-    """Bytes, and the offsets that they held; both half-open."""
+    """A range of bytes, and the offsets in it; both half-open."""
 
     position: int
     position_end: int
@@ -26,9 +26,9 @@ class DamagedRange(NamedTuple):
 
 
 def find_wrong_epochs(file: LogFile, epochs: Sequence[Sequence[int]]) -> tuple[DamagedRange, ...]:
-    """Compare the leader epochs in a segment's headers, which no checksum covers, with what is
-    known: (epoch, start offset), rising.  The segment must be sound otherwise.
+    """The batches whose leader epoch, which no checksum covers, is not the one in `epochs`.
 
+    `epochs`: (epoch, start offset) pairs, rising.  The segment must be intact otherwise.
     Raises: CorruptLog, LogDirFailed.
     """
     starts = [start for _, start in epochs]
@@ -52,9 +52,10 @@ def scan_past_damage(
     offset_end: int | None = None,
     report: Report | None = None,
 ) -> tuple[SegmentScan, tuple[DamagedRange, ...]]:
-    """Verify a whole segment; after a bad batch go on with the next good one.
+    """Verify a whole segment; after a bad batch continue with the next good one.
 
-    The result is as of one scan of all that is good.  Raises: UnsupportedFormat, LogDirFailed.
+    The scan covers all good batches as if they were adjacent.
+    Raises: UnsupportedFormat, LogDirFailed.
     """
     if offset_end is None:
         offset_end = base_offset + INT32_MAX + 1

@@ -1,9 +1,9 @@
-"""What of a log is not safe on disk yet, and how the recovery point moves.
+"""Tracks what of a log is not yet safe on disk, and moves the recovery point.
 
 Everything below the recovery point must survive a power cut: batches, the indexes of finished
-segments, the epoch file, the producer state, the names of new files. The index of the active
-segment is written with a flush but not synced: recovery checks its entries before it relies on
-them.
+segments, leader-epoch-checkpoint, the producer state, and the directory entries of new files. The
+indexes of the active segment are written with a flush but not synced: recovery checks their entries
+before it relies on them.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from .segment import Segment
 if TYPE_CHECKING:
     from .log import Log
 
-SNAPSHOT_INTERVAL_BYTES: Final = 16 << 20  # so far apart a flush writes producer snapshots
+SNAPSHOT_INTERVAL_BYTES: Final = 16 << 20  # between the producer snapshots that flushes write
 
 
 class Flushing:
@@ -59,53 +59,53 @@ class Flushing:
         self._name_unsynced = True
         self.directory_unsynced = True
         self.id_unsynced = False
-        """Whether partition.metadata was written and is not synced."""
+        """Whether partition.metadata is written but not synced."""
         self.recovery_point = recovery_point
         self.snapshot_offset = -1
         self.start_offset = start_offset
-        """Where the log starts after a crash, as a checkpoint on disk says."""
+        """The log start offset after a crash: the one in the checkpoint on disk."""
         self.start_unsynced = False
-        """Whether segments below the log start may come back in a power cut: their names are not
-        safely gone, so that only the checkpoint says where the log starts."""
+        """Whether removed segments below the log start may reappear after a power cut. Only the
+        checkpoint then says where the log starts."""
         self.unflushed_bytes = 0
 
     def moved_to(self, directory: str) -> None:
-        """The log's directory was renamed; no plan of it runs that goes by names."""
+        """Note that the log's directory was renamed; no plan that uses paths may be running."""
         self._directory = directory
         self._name_unsynced = True
 
     def loaded_clean(self, snapshot_offset: int) -> None:
-        """All files are as a clean stop left them; -1: without a snapshot at the end."""
+        """Note that a clean shutdown left these files; -1: no snapshot at the log end offset."""
         self._name_unsynced = False
         # A log that never held a record was not synced (`final_plan`).
         self.directory_unsynced = self.recovery_point == 0
         self.snapshot_offset = snapshot_offset
 
     def name_is_safe(self) -> None:
-        """The directory that the log's directory lies in was synced."""
+        """Note that the parent directory was synced."""
         self._name_unsynced = False
 
     def names_are_safe(self) -> None:
-        """An empty log's directory was synced, with partition.metadata and the one it lies in."""
+        """Note that an empty log's directory, its parent and partition.metadata were synced."""
         self._name_unsynced = self.directory_unsynced = self.id_unsynced = False
 
     def recovered(self, finished: list[Segment], size_bytes: int) -> None:
-        """So many bytes were scanned and are as good as just appended."""
+        """Note that recovery scanned `size_bytes`: treat them as just appended, not yet synced."""
         self._rolled = tuple(finished)
         self.unflushed_bytes = size_bytes
 
     def rolled(self, segment: Segment) -> None:
-        """A segment was finished and is not synced."""
+        """Note that a segment was finished and is not synced."""
         self._rolled = (*self._rolled, segment)
         self.directory_unsynced = True
 
     def snapshot(self, log: "Log", *, at_flush: bool = False) -> None:
-        """Write the producer state at the log end, unsynced.  Raises: DiskFull, LogDirFailed."""
+        """Write a producer snapshot at the log end, unsynced.  Raises: DiskFull, LogDirFailed."""
         offset = log.log_end_offset
         if offset == self.snapshot_offset:
             return
         path = snapshot_path(self._directory, offset)
-        try:  # in the place of another one a restart may rely on, so it is not written over that
+        try:  # atomic: a restart may rely on an older snapshot of the same name
             self._files.write_atomic(path, encode_snapshot(log.producers), sync=False)
         except DiskFull:
             with contextlib.suppress(LogDirFailed):
@@ -119,10 +119,10 @@ class Flushing:
             self._flush_snapshots = (*self._flush_snapshots, offset)
 
     def plan(self, log: "Log") -> FlushPlan | None:
-        """The fsyncs after which all that the log holds now is safe; None if it is.
+        """The fsyncs that make everything in the log safe; None if it already is.
 
-        A full disk does not keep what is in the log from being made safe: the producers can be
-        recovered from it, and index entries are written later.  Raises: LogDirFailed.
+        A full disk does not prevent this: the producer state can be rebuilt from the log, and index
+        entries are written later.  Raises: LogDirFailed.
         """
         is_safe = self.recovery_point >= log.log_end_offset
         if is_safe and not (self._rolled or self._cut_unsynced):
@@ -136,10 +136,11 @@ class Flushing:
         return self._plan(log, with_active_index=False)
 
     def final_plan(self, log: "Log") -> FlushPlan | None:
-        """As `plan`, for a clean stop: with a snapshot at the end and the indexes in final form.
+        """As `plan`, for a clean shutdown: with a snapshot at the end and indexes in final form.
 
-        A log that never held a record has nothing that could not be made again; one that was cut
-        to nothing must not be what it was again.  Raises: DiskFull, LogDirFailed.
+        A log that never held a record needs no fsync: all its files can be recreated. A log that
+        was truncated to 0 needs one, or its records could reappear.
+        Raises: DiskFull, LogDirFailed.
         """
         is_empty = log.log_end_offset == 0
         if is_empty and not self._cut_unsynced:
@@ -157,9 +158,9 @@ class Flushing:
         return self._plan(log, with_active_index=True)
 
     def start_plan(self, log: "Log", offset: int) -> FlushPlan:
-        """The fsyncs after which the recovery point may be `offset` because the log starts there.
+        """The fsyncs after which the recovery point may be `offset`, where the log starts.
 
-        What lies before need not be safe any more; the snapshot of the roll at `offset` must be.
+        Nothing before `offset` needs to be safe; the snapshot of the roll at `offset` does.
         """
         return FlushPlan(
             self._files,
@@ -172,7 +173,7 @@ class Flushing:
         )
 
     def id_plan(self) -> FlushPlan:
-        """The fsyncs after which it is known whose log this is; then call `id_is_safe`."""
+        """The fsyncs that make the topic id safe; then call `id_is_safe`."""
         return FlushPlan(
             self._files,
             offset_end=0,
@@ -184,11 +185,11 @@ class Flushing:
         )
 
     def id_is_safe(self) -> None:
-        """An `id_plan` was run."""
+        """Note that an `id_plan` ran."""
         self.id_unsynced = False
 
     def start_cut(self, gone: list[Segment]) -> None:
-        """The oldest segments were taken out of the log; their files are still there."""
+        """Note that the oldest segments were removed from the log; their files still exist."""
         self._rolled = tuple(segment for segment in self._rolled if segment not in gone)
         self.start_unsynced = True
 
@@ -197,8 +198,8 @@ class Flushing:
         log_files: list[LogFile] = [active.file]
         if not (with_active_index or active.txn_index.is_empty):
             log_files.append(active.txn_index.file)
-        # By name, since there may be more of them than the process has descriptors. What has taken
-        # such a name meanwhile, in compaction, is synced; what is gone is not of the log any more.
+        # By path, since there may be more files than the process has descriptors. If compaction
+        # replaces one meanwhile, the new file is synced; one that is gone has left the log.
         finished = (*self._rolled, active) if with_active_index else self._rolled
         paths = [file.path for segment in finished for file in segment.all_files()]
         paths += [snapshot_path(self._directory, offset) for offset in self._unsynced_snapshots]
@@ -218,7 +219,7 @@ class Flushing:
             paths=paths,
             directories=directories if self.directory_unsynced or paths else (),
         )
-        # From here on the plan answers for these; if it fails the whole directory goes offline.
+        # The plan is responsible for these from now on; if it fails, the directory goes offline.
         self._rolled = self._unsynced_snapshots = ()
         self._cut_unsynced = False
         if self.directory_unsynced or paths:
@@ -228,13 +229,13 @@ class Flushing:
         return plan
 
     def done(self, plan: FlushPlan) -> None:
-        """The plan was run: move the recovery point, unless a truncation came between."""
+        """Move the recovery point after the plan ran, unless the log was truncated meanwhile."""
         plan.release()
         if plan.generation == self._generation:
             self.recovery_point = max(self.recovery_point, plan.offset_end)
 
     def truncated(self, log_end_offset: int, gone: list[Segment]) -> None:
-        """The log was cut: running plans count for nothing, snapshots above are removed."""
+        """Note a truncation: void running plans, forget snapshots above the new end."""
         self._generation += 1
         self.recovery_point = min(self.recovery_point, log_end_offset)
         self._rolled = tuple(segment for segment in self._rolled if segment not in gone)
@@ -244,17 +245,17 @@ class Flushing:
         self.directory_unsynced = self._cut_unsynced = True
 
     def replaced(self, gone: list[Segment]) -> None:
-        """Segments were compacted: what took their place is synced."""
+        """Note that segments were compacted; their replacements are synced."""
         replaced = set(gone)
         self._rolled = tuple(segment for segment in self._rolled if segment not in replaced)
 
     def safe_start_offset(self, log: "Log") -> int:
-        """Where the log starts, as far as a crash does not take that back."""
+        """The log start offset that a crash can't move back."""
         return min(log.log_start_offset, self.start_offset)
 
     def checkpointed(self, recovery_point: int, start_offset: int | None) -> None:
-        """A checkpoint with these is on disk: older snapshots of flushes may go."""
-        if start_offset is not None:  # else the log is younger
+        """Note that a checkpoint with these is on disk, and remove older snapshots of flushes."""
+        if start_offset is not None:  # otherwise the log is newer than the checkpoint
             self.start_offset = start_offset
         if not self._flush_snapshots:
             return

@@ -1,4 +1,8 @@
-"""What a follower does with its log: it writes what its leader has, byte for byte."""
+"""Appends on a follower: batches fetched from the leader are written byte for byte.
+
+A large fetch can be staged first: a thread writes the batches past the end of the file, and the
+append then only takes them over (`stage`, `append_staged`).
+"""
 
 import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,21 +20,21 @@ if TYPE_CHECKING:
 
 
 STAGED_BYTES_MIN: Final = 1 << 18
-"""A thread is worth its while for so much: what takes long is memory that nobody has used yet."""
-STAGED_BATCHES_MAX: Final = 256  # they are appended at once: some milliseconds
+"""From this size on a thread pays off: writing to fresh page cache memory is slow."""
+STAGED_BATCHES_MAX: Final = 256  # appended in one go, which takes a few milliseconds
 
 
 class Appended(NamedTuple):
-    """The offsets that an append of several batches took; `offset_end` is exclusive."""
+    """The offsets taken by an append of several batches; `offset_end` is exclusive."""
 
     offset_first: int
     offset_end: int
     size_bytes: int
-    """How much of what was given is in the log now."""
+    """How many of the given bytes were appended."""
 
 
 class UnexpectedOffset(CorruptLog):
-    """A batch that was fetched begins before the log's end, where it should go on."""
+    """The offsets of a fetched batch do not continue the log."""
 
     def __init__(self, log: "Log", base_offset: int, last_offset: int) -> None:
         super().__init__(f"{log}: offset {base_offset} was fetched at {log.log_end_offset}")
@@ -39,7 +43,7 @@ class UnexpectedOffset(CorruptLog):
 
 
 class UnexpectedEpoch(CorruptLog):
-    """A batch that was fetched has an earlier leader epoch than what lies before it."""
+    """The leader epoch of a fetched batch is out of order."""
 
 
 def append_as_follower(
@@ -52,16 +56,15 @@ def append_as_follower(
     epoch_max: int,
     gaps_before: int,
 ) -> Appended:
-    """Append whole batches, no more than `batches_max` and none that begins after `bytes_max`.
+    """Append whole batches, at most `batches_max` and none that begins after `bytes_max`.
 
-    A torn last one is left for the next fetch.
-
-    So is all from the first batch on that has a later leader epoch than `epoch_max`: it is not of
-    the leader that was asked (KAFKA-18723).
-    `gaps_before`: compaction, which leaves offsets out, has not come further.
-    Raises: UnexpectedOffset (offsets that do not rise, or leave out what must be there),
-    UnexpectedEpoch, MalformedMessage (also a wrong checksum), DiskFull, LogDirFailed; the batches
-    before the bad one are kept.
+    An incomplete last batch is left for the next fetch. So is the first batch with a later leader
+    epoch than `epoch_max`, and everything after it: the leader that was asked did not write it
+    (KAFKA-18723).
+    `gaps_before`: compaction may have left offset gaps only below this offset.
+    Raises: UnexpectedOffset (offsets go back, or skip some that must exist), UnexpectedEpoch,
+    MalformedMessage (also a wrong checksum), DiskFull, LogDirFailed; the batches before the bad one
+    are kept.
     """
     offset_first, position_end = log.log_end_offset, 0
     for count, (position, header) in enumerate(iter_batches(batches)):
@@ -78,10 +81,10 @@ def append_as_follower(
 
 
 def stage(log: "Log", batches: memoryview, *, epoch_max: int) -> Staged | None:
-    """The first of these batches, for a thread to write (`run`) and `append_staged` to take over.
+    """Stage the first of these batches: a thread writes them (`run`), then call `append_staged`.
 
-    None: they are few bytes, or small, or something about them is unusual, or the process has no
-    descriptor left. That is for `append_as_follower`, as is the rest.  Raises: LogDirFailed.
+    None: too few bytes in `STAGED_BATCHES_MAX` batches, an unusual batch, or no descriptor left.
+    `append_as_follower` then takes them, as it does the batches not staged.  Raises: LogDirFailed.
     """
     if len(batches) < STAGED_BYTES_MIN or log.epochs.latest > epoch_max:
         return None
@@ -104,7 +107,7 @@ def stage(log: "Log", batches: memoryview, *, epoch_max: int) -> Staged | None:
 
 
 def append_staged(log: "Log", staged: Staged, *, wall_ms: int) -> Appended:
-    """Append what was staged if it still goes on where the log ends, all of it at once.
+    """Append the staged batches in one go, as far as they still continue the log.
 
     Raises: MalformedMessage (a wrong checksum), DiskFull, LogDirFailed; the batches before the bad
     one are kept.
@@ -131,7 +134,7 @@ def _append(log: "Log", batch: memoryview, header: BatchHeader, wall_ms: int) ->
 
 
 def _goes_on(header: BatchHeader, log_end_offset: int, latest_epoch: int) -> bool:
-    """Whether it is what nearly every batch is: the very next one, of the epoch of the last."""
+    """Whether the batch is a usual one: it begins at the log end offset, in the latest epoch."""
     return (
         header.base_offset == log_end_offset
         and header.partition_leader_epoch == latest_epoch
@@ -141,9 +144,9 @@ def _goes_on(header: BatchHeader, log_end_offset: int, latest_epoch: int) -> boo
 
 
 def _check_unusual(log: "Log", header: BatchHeader, rest: memoryview, gaps_before: int) -> None:
-    """Look at offset and epoch, which the checksum does not cover.
+    """Check offset and leader epoch, which the checksum does not cover.
 
-    A flipped bit that makes them greater shows in the batch that follows, which seems to go back.
+    If a flipped bit made one of them greater, the next batch seems to go back.
     Raises: UnexpectedOffset, UnexpectedEpoch.
     """
     base_offset, last_offset = header.base_offset, header.last_offset

@@ -1,12 +1,13 @@
 """The sparse indexes of a segment: offset -> position and timestamp -> offset.
 
-Entries are fixed-size and rise, so that a look-up is a binary search. New entries stay in memory
-(`_pending`) until they fill a page, the log is flushed, or the segment rolls or closes: index after
-data, since recovery makes the entries past the recovery point anew. The part on disk is searched by
-`pread`, so that an idle segment holds nothing in memory.
+Entries have a fixed size and rise, so that a look-up is a binary search. New entries stay in memory
+(`_pending`) until they fill `PENDING_BYTES_MAX`, the log is flushed, or the segment rolls or
+closes. They may lag behind the data, since recovery recreates the entries above the recovery point.
+The part on disk is searched with `pread`, so that an idle segment holds nothing in memory.
 
-An entry of the offset index is the LAST offset of an append and the position of its first byte; one
-of the time index is the greatest timestamp so far and the last offset of the batch that has it.
+An offset index entry is the LAST offset of an append and the position of its first byte; only
+Kafka's followers append several batches at once. A time index entry is the greatest timestamp so
+far and the last offset of the batch that has it.
 """
 
 import contextlib
@@ -26,14 +27,14 @@ _UnpackFrom = Callable[[bytes | bytearray, int], tuple[int, ...]]
 
 
 class OffsetEntry(NamedTuple):
-    """Where the append that ended with an offset begins."""
+    """The last offset of an append, and the position where it begins."""
 
     offset: int
     position: int
 
 
 class TimeEntry(NamedTuple):
-    """The greatest timestamp up to an offset."""
+    """The greatest timestamp so far, and the last offset of the batch that has it."""
 
     timestamp: int
     offset: int
@@ -49,13 +50,13 @@ class _EntryFile:
         self._file: LogFile = files.open_log(path, size_bytes)
         self._pending: bytearray | None = None
         self._block: bytes | None = None
-        """Entries that were read last, from number `_block_index` on: readers go forward."""
+        """Cache of the entries read last, from number `_block_index` on: readers move forward."""
         self._block_index = 0
         self.base_offset = base_offset
 
     @property
     def file(self) -> LogFile:
-        """The file, for a flush; `write_pending` first."""
+        """The file, for a flush; call `write_pending` first."""
         return self._file
 
     @property
@@ -75,11 +76,11 @@ class _EntryFile:
             pending = self._pending = bytearray()
         pending += self.ENTRY.pack(first, second)
         if len(pending) >= PENDING_BYTES_MAX:
-            with contextlib.suppress(DiskFull):  # what it is about is in the log: it can wait
+            with contextlib.suppress(DiskFull):  # the data is in the log: entries can wait
                 self.write_pending()
 
     def write_pending(self) -> None:
-        """Bring all entries into the file; not synced.  Raises: LogDirFailed."""
+        """Write all pending entries to the file, unsynced.  Raises: LogDirFailed."""
         if self._pending:
             self._file.append(self._pending)
             self._pending = None
@@ -92,14 +93,14 @@ class _EntryFile:
             self._file.append(entries)
 
     def read_ahead(self) -> bytes:
-        """All entries on disk, kept for what is asked next.  Raises: LogDirFailed."""
+        """Read all entries on disk, and cache them for the next look-ups.  Raises: LogDirFailed."""
         data = self._file.pread(self._file.size_bytes, 0)
         whole = len(data) // self.ENTRY.size * self.ENTRY.size
         self._block, self._block_index = data[:whole] or None, 0
         return data
 
     def forget(self) -> None:
-        """Give back what is only held to be quick."""
+        """Drop the cached entries."""
         self._block = None
 
     def read_all(self) -> bytes:
@@ -160,7 +161,7 @@ class _EntryFile:
         return low + _floor_in(unpack_from, size, self._block, target, field)
 
     def close(self) -> None:
-        """Write what is pending and end the use of the file.  Raises: LogDirFailed."""
+        """Write the pending entries and close the file.  Raises: LogDirFailed."""
         self.write_pending()
         self._file.close()
 
@@ -179,12 +180,12 @@ def _floor_in(
 
 
 class OffsetIndex(_EntryFile):
-    """Offset -> position of the append that holds it or of one before."""
+    """Offset -> position of the append that ends there, or of the last indexed one before."""
 
     __slots__ = ()
 
     def append(self, offset_last: int, position: int) -> None:
-        """Note that the append which ended with `offset_last` began at `position`."""
+        """Add the entry of an append that ends with `offset_last` and begins at `position`."""
         self._add(offset_last - self.base_offset, position)
 
     def _at(self, index: int) -> OffsetEntry | None:
@@ -198,7 +199,7 @@ class OffsetIndex(_EntryFile):
         return self._at(self._floor(offset - self.base_offset, 0)) if self.size_bytes else None
 
     def base_offsets(self, entry: OffsetEntry) -> tuple[int, int]:
-        """Between which offsets the batch at an entry's position must begin (both inclusive)."""
+        """The range (inclusive) for the base offset of the batch at an entry's position."""
         before = self._at(self._floor(entry.offset - 1 - self.base_offset, 0))
         return (self.base_offset if before is None else before.offset + 1), entry.offset
 
@@ -216,13 +217,13 @@ class OffsetIndex(_EntryFile):
 
 
 class TimeIndex(_EntryFile):
-    """Timestamp -> last offset of the first batch that reached it."""
+    """Timestamp -> last offset of the first batch that has it."""
 
     __slots__ = ()
     ENTRY = TIME_ENTRY
 
     def append(self, timestamp: int, offset: int) -> bool:
-        """Note the greatest timestamp so far, if it rose; says whether it did."""
+        """Add an entry if the timestamp is greater than the last one; return whether it is."""
         last = self.last()
         if timestamp <= (-1 if last is None else last.timestamp):
             return False

@@ -1,8 +1,8 @@
 """Which leader epoch wrote which offsets: (epoch, start offset) pairs, both strictly rising.
 
-Followers find with it where their log parts from the leader's (KIP-101, KIP-279). The checkpoint
-file is written at each change without fsync; the flush that moves the recovery point past the
-change syncs it, and what a crash loses is found again in the batch headers past the recovery
+Followers use it to find where their log diverges from the leader's (KIP-101, KIP-279). The
+checkpoint file is written at each change, without fsync; the flush that moves the recovery point
+past the change syncs it. Recovery finds what a crash lost in the batch headers above the recovery
 point.
 """
 
@@ -34,11 +34,11 @@ class LeaderEpochs:
             self._start_offsets.append(start_offset)
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED
         self.lags = False
-        """Whether the file still has epochs from before the log start, or could not be written."""
+        """Whether the file still has entries from before the log start, or could not be written."""
         self.unsynced = False
 
     def moved_to(self, directory: str) -> None:
-        """The log's directory was renamed."""
+        """Note that the log's directory was renamed."""
         self._directory = directory
 
     @property
@@ -51,10 +51,11 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._start_offsets, strict=True))
 
     def assign(self, epoch: int, start_offset: int, *, write: bool = True) -> None:
-        """Note that `epoch` begins at `start_offset`, and write the file.
+        """Add the entry that `epoch` begins at `start_offset`, and write the file.
 
-        Entries that it contradicts (an epoch or offset not below its own) go. An epoch that is
-        known with a start at or before this one stays as it is.  Raises: LogDirFailed.
+        Entries with an epoch or start offset not below the new ones are removed. If the latest
+        epoch is `epoch` and starts at or before `start_offset`, nothing changes.
+        Raises: DiskFull, LogDirFailed.
         """
         if epoch < 0 or self._covers(epoch, start_offset):
             return
@@ -70,9 +71,9 @@ class LeaderEpochs:
             self.write()
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """The same for an epoch in which nothing has been written yet.
+        """As `assign`, for an epoch in which nothing has been written yet.
 
-        Raises: DiskFull, LogDirFailed; then nothing has changed.
+        Raises: DiskFull, LogDirFailed; the entries are then unchanged.
         """
         before = self._epochs.copy(), self._start_offsets.copy(), self.latest
         try:
@@ -101,8 +102,8 @@ class LeaderEpochs:
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(largest epoch <= `epoch`, the offset after its last record); (-1, -1) if undefined.
 
-        The latest epoch ends at the log end. An epoch above all known ones is undefined; one below
-        the first is answered with itself and the first start offset.  Source: KIP-101, KIP-279.
+        The latest epoch ends at the log end. An epoch above all known ones is undefined. For one
+        below the first, the result is itself and the first start offset.  Source: KIP-101, KIP-279.
         """
         if epoch == UNDEFINED or not self._epochs or epoch > self._epochs[-1]:
             return UNDEFINED, UNDEFINED
@@ -114,7 +115,7 @@ class LeaderEpochs:
         return self._epochs[index - 1], self._start_offsets[index]
 
     def truncate_end(self, log_end_offset: int, *, write: bool = True) -> None:
-        """Forget epochs that begin at or after the log end."""
+        """Remove the epochs that begin at or after `log_end_offset`."""
         count = len(self._epochs)
         while self._start_offsets and self._start_offsets[-1] >= log_end_offset:
             self._epochs.pop()
@@ -122,10 +123,10 @@ class LeaderEpochs:
         self._changed(count, write=write)
 
     def truncate_start(self, log_start_offset: int, *, write: bool = True) -> None:
-        """Forget epochs that end before the log start; the first one left begins there.
+        """Remove the epochs that end before the log start; the first one left then begins there.
 
-        The file may lag behind (not `write`) until the log start is safe on disk: an epoch that is
-        not in it would be lost if the log began earlier after a crash.
+        Without `write` the file lags behind until the log start is safe on disk: if the log starts
+        earlier after a crash, it needs the older epochs.
         """
         gone = bisect_right(self._start_offsets, log_start_offset) - 1
         if gone < 0 or self._start_offsets[gone] == log_start_offset == self._start_offsets[0]:

@@ -1,4 +1,4 @@
-"""What loading a log has met, for who counts and for who must know what is lost."""
+"""What loading a log found, for metrics and for reporting lost records."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -6,24 +6,24 @@ from typing import Any
 
 @dataclass(slots=True)
 class LoadReport:
-    """Filled in while a log is loaded; all zero after a clean stop with sound files."""
+    """Filled in while a log is loaded; all zero after a clean shutdown with intact files."""
 
     is_recovered: bool = False
     scanned_bytes: int = 0
     lost_committed: int = 0
-    """Offsets below the checkpointed high watermark that are not in the log any more: its replica
+    """Offsets below the checkpointed high watermark that are no longer in the log. This replica
     should not lead before it has caught up with another one."""
     gap_offset: int | None = None
-    """The first offset that is missing before others that are there."""
+    """The first missing offset that has others after it."""
     bad_batches: int = 0
     set_aside_bytes: int = 0
     indexes_rebuilt: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """For a job's result."""
+        """The report as JSON, for a job's result."""
         return asdict(self)
 
 
 def report_from_json(data: dict[str, Any]) -> LoadReport:
-    """What `to_json` gave."""
+    """The inverse of `to_json`."""
     return LoadReport(**data)

@@ -1,12 +1,14 @@
-"""The log of one partition: what the broker appends to, reads from, truncates and flushes.
+"""The log of one partition: the broker appends to it, reads from it, truncates and flushes it.
 
-Ordering rules. A batch is written first; offsets, index entries, epochs and producers follow, so
-a failed write leaves no trace. Only that it aborts a transaction is written before it, as a full
-disk may fail that, and taken back if the batch fails. The recovery point moves only after an fsync
-of all that lies below it (data, finished indexes, epochs, a producer snapshot, the directory).
-Everything above it is scanned again after an unclean stop (load.py).
+Ordering rules. A batch is written first; offsets, index entries, epochs and producer state follow,
+so a failed write leaves no trace. The only exception is the entry for an aborted transaction: it is
+written before its batch, since a full disk may fail it, and removed if the batch fails. The
+recovery point moves only after an fsync of everything below it (data, indexes of finished segments,
+epochs, a producer snapshot, the directory). Everything above it is scanned after an unclean
+shutdown (recovery/load.py).
 
-Loop-owned and synchronous. Slow work is handed out as plans: see `flush_plan`, `delete`.
+A log is owned by the event loop, and synchronous. Slow work is returned as plans: see `flush_plan`
+and `delete`.
 """
 
 import contextlib
@@ -94,12 +96,11 @@ class Log:
         self.log_end_offset = log_end_offset
         self.flushing = Flushing(files, directory, recovery_point, log_start_offset)
         self.cleaner_offset: int | None = None
-        """First offset that was never compacted, as in cleaner-offset-checkpoint."""
+        """The first offset that was never compacted, as in cleaner-offset-checkpoint."""
         self.generation = 0
-        """Rises with every truncation: what was worked out in another generation counts for
-        nothing."""
+        """Rises with every truncation: results computed in an earlier generation are void."""
         self.loaded: LoadReport | None = None
-        """What loading has met, if there was anything."""
+        """What loading found, if there was anything to report."""
 
     def __repr__(self) -> str:
         return f"Log({self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset})"
@@ -108,7 +109,7 @@ class Log:
 
     @property
     def high_watermark(self) -> int:
-        """Offset below which everything is replicated.  Setting it never moves it back."""
+        """The offset below which everything is replicated.  Setting it never moves it back."""
         return self._high_watermark
 
     @high_watermark.setter
@@ -118,7 +119,7 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """Offset below which no transaction is open; in [log start, high watermark]."""
+        """The offset below which no transaction is open; in [log start, high watermark]."""
         first = self.producers.open_transaction_first_offset()
         if first is None:
             return self._high_watermark
@@ -126,7 +127,7 @@ class Log:
 
     @property
     def recovery_point(self) -> int:
-        """Offset below which everything is safe on disk."""
+        """The offset below which everything is safe on disk."""
         return self.flushing.recovery_point
 
     @property
@@ -146,9 +147,9 @@ class Log:
     ) -> int:
         """Append one validated batch as the leader; return its base offset.
 
-        Patches offset, epoch and, with LogAppendTime, the timestamp into `batch`. Idempotent
-        batches must have passed `producers.check`.  Raises: BatchTooLarge, DiskFull,
-        LogDirFailed; then nothing has changed.
+        Writes the offset, the epoch and, with LogAppendTime, the timestamp into `batch`.
+        Idempotent batches must have passed `producers.check`.  Raises: BatchTooLarge, DiskFull,
+        LogDirFailed; the log is then unchanged.
         """
         config = self.config
         base_offset = self.log_end_offset
@@ -172,7 +173,7 @@ class Log:
         epoch_max: int = INT32_MAX,
         gaps_before: int = INT64_MAX,
     ) -> Appended:
-        """Append what a leader sent, byte for byte; see `following`."""
+        """Append batches that were fetched from the leader, byte for byte; see `following`."""
         return append_as_follower(
             self,
             batches,
@@ -184,11 +185,11 @@ class Log:
         )
 
     def stage(self, batches: memoryview, *, epoch_max: int = INT32_MAX) -> Staged | None:
-        """Large batches of a leader, for a thread to write; see `following`."""
+        """Prepare large fetched batches for a thread to write; see `following`."""
         return stage(self, batches, epoch_max=epoch_max)
 
     def append_staged(self, staged: Staged, *, wall_ms: int) -> Appended:
-        """Append what was staged; see `following`."""
+        """Append staged batches; see `following`."""
         return append_staged(self, staged, wall_ms=wall_ms)
 
     def append_as_is(
@@ -200,10 +201,10 @@ class Log:
         timestamp: int,
         wall_ms: int,
     ) -> None:
-        """Roll if need be and write the batch as it is; then note what is now in the log.
+        """Roll if necessary, write the batch unchanged, then update the state of the log.
 
-        Offset, epoch and timestamp are as in the bytes, `header` is from before they were set.
-        Raises: DiskFull, LogDirFailed; then nothing has changed.
+        Offset, epoch and timestamp are those in the bytes; `header` may predate them.
+        Raises: DiskFull, LogDirFailed; the log is then unchanged.
         """
         config = self.config
         size_bytes = len(batch)
@@ -227,13 +228,13 @@ class Log:
         if header.producer_id >= 0:
             self.producers.note(header, batch, base_offset, timestamp)
         if leader_epoch != self.epochs.latest:
-            with contextlib.suppress(DiskFull):  # a load finds it in the batches
+            with contextlib.suppress(DiskFull):  # loading finds the epoch in the batches
                 self.epochs.assign(leader_epoch, base_offset)
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
-        """Note that a leadership begins at the log end, records or not.
+        """Start a leader epoch at the log end offset, even if no record follows.
 
-        Raises: DiskFull, LogDirFailed; then nothing has changed.
+        Raises: DiskFull, LogDirFailed; the log is then unchanged.
         """
         if leader_epoch > self.epochs.latest:
             self.epochs.begin(leader_epoch, self.log_end_offset)
@@ -258,10 +259,10 @@ class Log:
         return new
 
     def _roll_for(self, base_offset: int, offset_last: int, wall_ms: int) -> Segment:
-        """Roll for a batch, which compaction may have left a gap before.
+        """Roll for a batch that compaction may have left a gap before.
 
-        The segment begins where the log ends, if the batch can be in it: a full disk may keep the
-        batch out, and the next one may be of a leader that has what is missing.
+        The segment begins at the log end offset if the batch fits into its offset range: the append
+        may fail on a full disk, and the next batch may come from a leader without the gap.
 
         Raises: DiskFull, LogDirFailed.
         """
@@ -273,10 +274,11 @@ class Log:
     def read(
         self, offset: int, *, size_bytes_max: int, offset_end: int, at_least_one: bool = True
     ) -> Span | None:
-        """Whole batches from the one with `offset` on, below `offset_end`, within the byte limit.
+        """Whole batches from the one with `offset` up to `offset_end`, within the byte limit.
 
-        `at_least_one`: the first batch comes even if it alone is larger. None: nothing (yet). The
-        caller must release the span.  Raises: OffsetOutOfRange, CorruptLog, LogDirFailed.
+        `at_least_one`: return the first batch even if it alone exceeds the limit. None: nothing to
+        read (yet). The caller must release the span.
+        Raises: OffsetOutOfRange, CorruptLog, LogDirFailed.
         """
         log_end_offset = self.log_end_offset
         if offset > log_end_offset or offset < self.log_start_offset:
@@ -292,7 +294,7 @@ class Log:
         )
 
     def aborted_transactions(self, offset: int, offset_end: int) -> list[AbortedTransaction]:
-        """What a reader of committed records in [offset, offset_end) must leave out.
+        """The aborted transactions whose records in [offset, offset_end) READ_COMMITTED omits.
 
         Raises: CorruptLog, LogDirFailed.
         """
@@ -315,7 +317,7 @@ class Log:
         )
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
-        """The first record with the greatest timestamp; raises as `offset_for_timestamp`."""
+        """The first record with the greatest timestamp.  Raises: as `offset_for_timestamp`."""
         return max_timestamp_offset(self.segments, record_bytes_max=self.config.record_bytes_max)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
@@ -325,7 +327,7 @@ class Log:
     # -- cutting
 
     def advance_log_start(self, offset: int) -> None:
-        """Hide what lies before `offset`; the segments go later, by retention.
+        """Hide the records before `offset`; retention removes their segments later.
 
         Raises: OffsetOutOfRange (above the high watermark).
         """
@@ -336,23 +338,24 @@ class Log:
             self.epochs.truncate_start(offset, write=False)
 
     def truncate(self, offset: int) -> int:
-        """Remove the batch with `offset` and all after it; return the new log end.
+        """Remove the batch with `offset` and everything after it; return the new log end offset.
 
-        A batch is removed as a whole, so the new end may lie below `offset`. The caller must
-        write a checkpoint before the next append: the recovery point on disk may lie beyond the
-        new end; and before that run a `flush_plan`, if other batches are to come where these were.
-        Raises: CorruptLog (then nothing has changed), DiskFull (then all is cut, and only the
-        epochs' file is not written), LogDirFailed.
+        A batch is removed as a whole, so the new end may lie below `offset`. Before the next append
+        the caller must write a checkpoint, since the recovery point on disk may lie beyond the new
+        end. If other batches will take the place of the removed ones, it must run a `flush_plan`
+        first.
+        Raises: CorruptLog (the log is then unchanged), DiskFull (the log is then truncated, but
+        leader-epoch-checkpoint is not written), LogDirFailed.
         """
         if offset >= self.log_end_offset:
-            # An epoch in which nothing was written begins there; another leader may know another.
+            # An epoch without records may begin there, and another leader may have a different one.
             self.epochs.truncate_end(self.log_end_offset)
             return self.log_end_offset
         if offset < self.segments.first_offset:
             return self.restart_at(offset)
         segment = self.segments.floor(offset)
-        found = segment.find(offset)  # may fail, so before anything is changed
-        if found is None:  # in a gap behind the segment's last batch: nothing may come after it
+        found = segment.find(offset)  # may fail, so it comes before any change
+        if found is None:  # a gap after the segment's last batch: the log ends at that batch
             offset = _end_of(segment)
         self.reader.forget()
         gone = self.segments.cut_after(segment)
@@ -361,17 +364,17 @@ class Log:
             offset = min(offset, found[0])
             segment.truncate(found[1], offset)
         self._ends_at(offset, gone)
-        self.log_start_offset = min(self.log_start_offset, offset)  # it may lie inside the batch
+        self.log_start_offset = min(self.log_start_offset, offset)  # it may be inside the batch
         infos = self.files.list_directory(self.directory)
         self.producers = rebuild_producers(self.files, self.directory, self.segments, offset, infos)
-        self.epochs.truncate_end(offset)  # last, as a full disk fails it
+        self.epochs.truncate_end(offset)  # last, since a full disk fails it
         return offset
 
     def restart_at(self, offset: int) -> int:
-        """Remove everything; the log is empty and begins at `offset`.
+        """Remove everything; the log is then empty and begins at `offset`.
 
-        Raises: DiskFull (then nothing has changed, or only the epochs' file is not written),
-        LogDirFailed.
+        Raises: DiskFull (either the log is unchanged, or only leader-epoch-checkpoint is not
+        written), LogDirFailed.
         """
         first = self.segments.floor(offset)
         if first.base_offset == offset:
@@ -390,9 +393,9 @@ class Log:
         return offset
 
     def cut_start(self, offset: int) -> list[Segment]:
-        """Take out and return the segments that end at or before `offset` and before the log start.
+        """Remove and return the segments that end at or before both `offset` and the log start.
 
-        The active one always stays.  Spans on their way keep their file, whatever its name is then.
+        The active segment always stays.  Spans being sent keep their file, even if it is renamed.
         """
         gone = self.segments.cut_before(min(offset, self.log_start_offset))
         if gone:
@@ -403,7 +406,7 @@ class Log:
         return gone
 
     def _discard(self, segments: list[Segment]) -> None:
-        """Unlink segments; spans on their way are dropped, but keep their file."""
+        """Unlink segments; spans being sent are dropped, but keep their file."""
         for segment in segments:
             drop_spans(segment.file, 0)
             segment.close()
@@ -411,7 +414,7 @@ class Log:
                 self.files.unlink(path)
 
     def _ends_at(self, offset: int, gone: list[Segment]) -> None:
-        """The log was cut to this end; `gone` are the segments that were removed."""
+        """Set the log end offset after a truncation; `gone` are the removed segments."""
         self.log_end_offset = offset
         self._high_watermark = min(self._high_watermark, offset)
         if self.cleaner_offset is not None:
@@ -422,19 +425,19 @@ class Log:
     # -- safe on disk
 
     def flush_plan(self) -> FlushPlan | None:
-        """The fsyncs after which all that was appended so far is safe; None if it is.
+        """The fsyncs that make everything appended so far safe; None if it already is.
 
-        `plan.run()` in any thread, then `flushed(plan)` here; if it raised, `plan.release()`, and
-        the log directory is to be taken offline.  Raises: DiskFull, LogDirFailed.
+        Call `plan.run()` in any thread, then `flushed(plan)` here. If `run` raised, call
+        `plan.release()` and take the log directory offline.  Raises: DiskFull, LogDirFailed.
         """
         return self.flushing.plan(self)
 
     def flushed(self, plan: FlushPlan) -> None:
-        """The plan was run without an error: move the recovery point."""
+        """Move the recovery point, after the plan ran without an error."""
         self.flushing.done(plan)
 
     def close(self) -> None:
-        """Flush all with fsync, bring the files to their final form, and end their use.
+        """Bring the files to their final form, fsync everything, and close the files.
 
         Raises: DiskFull, LogDirFailed.
         """
@@ -449,29 +452,29 @@ class Log:
         self.abandon()
 
     def abandon(self) -> None:
-        """End the use of the files without writing anything, as a crash would."""
+        """Close the files without writing anything, like a crash."""
         for segment in self.segments:
             segment.close()
 
     def write_topic_id(self, topic_id: bytes) -> None:
-        """Write partition.metadata anew, unsynced (`id_plan`).  Raises: DiskFull, LogDirFailed."""
+        """Rewrite partition.metadata, unsynced (`id_plan`).  Raises: DiskFull, LogDirFailed."""
         path = f"{self.directory}/{PARTITION_METADATA}"
         self.files.write_atomic(path, render_partition_metadata(topic_id), sync=False)
         self.flushing.id_unsynced = True
         self.topic_id = topic_id
 
     def delete(self, uuid: bytes) -> DeletePlan:
-        """Rename the directory out of the way; the plan unlinks it.
+        """Rename the directory to its `-delete` name; the plan unlinks it.
 
-        `uuid`: 16 fresh bytes. Open spans stay readable until they are released.
-        Raises: DiskFull, LogDirFailed; then nothing has changed.
+        `uuid`: 16 random bytes. Open spans stay readable until they are released.
+        Raises: DiskFull, LogDirFailed; the log is then unchanged.
         """
         return DeletePlan(self.files, self.move_away(uuid, DELETED_SUFFIX))
 
     def move_away(self, uuid: bytes, suffix: str) -> str:
-        """Rename the directory and end the use of the files; return its new path.
+        """Rename the directory and close the files; return its new path.
 
-        Raises: DiskFull, LogDirFailed; then nothing has changed.
+        Raises: DiskFull, LogDirFailed; the log is then unchanged.
         """
         ending = f"-{self.partition}.{uuid.hex()}{suffix}"
         parent = self.directory.rpartition("/")[0]

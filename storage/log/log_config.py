@@ -1,4 +1,4 @@
-"""The settings of one topic that its log needs; names and defaults are Kafka's topic settings."""
+"""The settings of a topic that its logs need; names and defaults are those of Kafka's topics."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class LogConfig:
     index_interval_bytes: int = 4096
     segment_index_bytes: int = 10 << 20
     message_timestamp_log_append: bool = False  # message.timestamp.type = LogAppendTime
-    record_bytes_max: int = INT32_MAX  # bound of a decompressed batch in a timestamp look-up
+    record_bytes_max: int = INT32_MAX  # limit of a decompressed batch in a timestamp look-up
     producer_id_expiration_ms: int = 24 * 3600 * 1000
     deletes: bool = True  # cleanup.policy
     compacts: bool = False  # cleanup.policy
@@ -31,7 +31,7 @@ class LogConfig:
 
     @property
     def roll_ms(self) -> int:
-        """How old a segment may get before it rolls: compaction leaves out the active one."""
+        """The age at which a segment rolls: compaction skips the active one, so it needs a roll."""
         if self.compacts:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms

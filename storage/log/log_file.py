@@ -1,7 +1,7 @@
-"""A log file whose descriptor comes and goes.
+"""A log file whose descriptor is opened on demand and closed when idle.
 
-A file with references (spans on their way to a socket, a running fsync) keeps its descriptor
-until the last reference goes, also when it was unlinked or renamed meanwhile.
+A file with references (spans being sent, a running fsync) keeps its descriptor until the last
+reference is released, even if it is unlinked or renamed meanwhile.
 """
 
 import contextlib
@@ -31,13 +31,13 @@ def fail(path: str, error: OSError) -> NoReturn:
 
 
 def fail_sync(path: str, error: OSError) -> NoReturn:
-    """Raise for a failed fsync, which is never a mere lack of space.  Raises: LogDirFailed."""
+    """Raise for a failed fsync, which is never just a full disk.  Raises: LogDirFailed."""
     raise LogDirFailed(f"{path}: fsync: {error.strerror or error}", path) from error
 
 
 @contextlib.contextmanager
 def guarded(path: str) -> Iterator[None]:
-    """Turn an OSError of the block into the storage error."""
+    """Turn an OSError of the block into DiskFull or LogDirFailed."""
     try:
         yield
     except OSError as error:
@@ -45,10 +45,10 @@ def guarded(path: str) -> Iterator[None]:
 
 
 class LogFile:
-    """A file that grows at its end and is read anywhere; its descriptor comes and goes.
+    """An append-only file, readable at any position, whose descriptor is opened on demand.
 
-    `size_bytes` is the number of bytes that belong to the log; what lies beyond it on disk after a
-    failed write counts for nothing and is overwritten or cut by the next call.
+    `size_bytes` is the number of bytes that belong to the log. Anything beyond it on disk, left by
+    a failed write, is ignored, and later overwritten or cut off.
     """
 
     __slots__ = (
@@ -75,7 +75,7 @@ class LogFile:
         self.spans: set[Span] | None = None
 
     def append(self, data: Bytes) -> int:
-        """Write at the end; return the position.  If it fails nothing has happened.
+        """Write at the end; return the position.  A failure changes nothing.
 
         Raises: DiskFull, LogDirFailed.
         """
@@ -90,8 +90,8 @@ class LogFile:
             if written != len(data):
                 self.write_all(descriptor, memoryview(data)[written:], position + written)
         except OSError as error:
-            # What was written may be half a batch.  Should even the cut fail: writes go to a fixed
-            # position, so the remains are outside the log, and recovery cuts them.
+            # Half a batch may be written.  If even ftruncate fails, the remains are outside the
+            # log: the next write starts at the same position, and recovery cuts them off.
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, position)
             fail(self.path, error)
@@ -99,9 +99,9 @@ class LogFile:
         return position
 
     def write_all(self, descriptor: int, data: memoryview, position: int) -> None:
-        """Write it whole: after a short write the next call names the true error.  Raises: OSError.
+        """Write all of `data`: after a short write the next one raises the real error.
 
-        May run in any thread, with a descriptor of the caller's.
+        May run in any thread, with the caller's own descriptor.  Raises: OSError.
         """
         written = 0
         while written < len(data):
@@ -111,10 +111,10 @@ class LogFile:
             written += more
 
     def stage(self, data: memoryview, batches: Sequence[StagedBatch]) -> Staged | None:
-        """`batches`, `data` together, for a thread to write past the end (`Staged.run`).
+        """Prepare `batches`, which make up `data`, for a thread to write past the end of the file.
 
-        The same objects may then be appended at once. None: the process has no descriptor left for
-        it; an append needs none.  Raises: LogDirFailed.
+        After `Staged.run`, appending the same objects writes nothing. None: the process has no
+        spare descriptor; an append needs none.  Raises: LogDirFailed.
         """
         self.drop_staged()
         with contextlib.suppress(OSError):
@@ -125,18 +125,18 @@ class LogFile:
         return Staged(self, data, batches)
 
     def drop(self, staged: Staged) -> None:
-        """Drop it, unless it has been dropped."""
+        """Drop `staged`, unless it has been dropped already."""
         if self._staged is staged:
             self.drop_staged()
 
     def drop_staged(self) -> None:
-        """Have the file end where the log does; waits for a thread that writes."""
+        """Drop what is staged and cut the file to the log's end; waits for a writing thread."""
         staged, self._staged = self._staged, None
         if staged is not None:
             staged.end()
 
     def _takes_over(self, data: Bytes) -> bool:
-        """Whether it is written already; if not, what is staged has no place, and is dropped."""
+        """Whether `data` is already written; if it is not, the staged batches are dropped."""
         assert self._staged is not None
         if self._staged.is_next(data):
             self.size_bytes += len(data)
@@ -145,7 +145,7 @@ class LogFile:
         return False
 
     def pread(self, size_bytes: int, position: int) -> bytes:
-        """Read up to `size_bytes`; fewer at the end of the file.  Raises: LogDirFailed."""
+        """Read up to `size_bytes`, fewer at the end of the file.  Raises: LogDirFailed."""
         descriptor = self._descriptor
         if descriptor < 0:
             descriptor = self.descriptor()
@@ -155,7 +155,7 @@ class LogFile:
             fail(self.path, error)
 
     def pread_into(self, buffer: bytearray | memoryview, position: int) -> int:
-        """Fill the buffer as far as the file goes; return the count.  Raises: LogDirFailed."""
+        """Fill the buffer up to the end of the file; return the count.  Raises: LogDirFailed."""
         descriptor = self.descriptor()
         view = memoryview(buffer)
         filled = 0
@@ -180,8 +180,8 @@ class LogFile:
     def sync(self) -> None:
         """fsync.  May run in any thread while the caller holds a reference.
 
-        After a failure every later use of the file fails too: a second fsync would report pages as
-        written that the first one has lost.  Raises: LogDirFailed.
+        After a failure every later use of the file fails too: a second fsync would report as
+        written the pages that the first one lost.  Raises: LogDirFailed.
         """
         descriptor = self.descriptor()
         try:
@@ -197,7 +197,7 @@ class LogFile:
         return self.descriptor()
 
     def descriptor(self) -> int:
-        """The open descriptor, opening it if need be.  Raises: LogDirFailed."""
+        """The descriptor, opened if necessary.  Raises: LogDirFailed."""
         self.recently_used = True
         if self._descriptor >= 0:
             return self._descriptor
@@ -211,7 +211,7 @@ class LogFile:
     def duplicate(self) -> int:
         """Another descriptor of the open file, for the caller to close.
 
-        Raises: LogDirFailed, OSError (there are too many).
+        Raises: LogDirFailed, OSError (too many open descriptors).
         """
         return os.dup(self.descriptor())
 
@@ -221,7 +221,7 @@ class LogFile:
         self._references += 1
 
     def unref(self) -> None:
-        """Give a reference back; the last one of a closed file closes the descriptor."""
+        """Release a reference; the last one of a closed file closes the descriptor."""
         assert self._references > 0
         self._references -= 1
         if self._closing and self._references == 0:
@@ -229,16 +229,16 @@ class LogFile:
 
     @property
     def referenced(self) -> bool:
-        """Whether somebody holds the descriptor."""
+        """Whether there are references to the descriptor."""
         return self._references > 0
 
     def rest(self) -> None:
-        """Give the descriptor back now; the next use opens it again."""
+        """Close the descriptor now, unless it is referenced; the next use reopens it."""
         if self._references == 0:
             self._close_descriptor()
 
     def close(self) -> None:
-        """End the use of this file; the descriptor goes with the last reference."""
+        """End the use of this file; the last reference closes the descriptor."""
         self.drop_staged()
         self._closing = True
         if self._references == 0:

@@ -1,8 +1,7 @@
-"""Slow disk work as values: made on the loop, run in any thread, then reported back to the log.
+"""Slow disk work as objects: made on the event loop, run in any thread, reported back to the log.
 
-`run()` only makes system calls that release the GIL and touches no state of the log, so the
-broker may give it to its offload. A plan is run once. The descriptors that it needs stay open
-until `release`.
+`run()` only makes system calls that release the GIL, and touches no state of the log, so the broker
+may offload it. A plan runs once. The descriptors that it needs stay open until `release`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
 class FlushPlan:
     """fsync of everything that a recovery point of `offset_end` relies on.
 
-    `log_files` are those that may be appended to meanwhile; all else is opened in its turn.
+    `log_files` may be appended to meanwhile, and are held open; the other paths are opened by `run`
+    one at a time.
     """
 
     __slots__ = (
@@ -55,20 +55,20 @@ class FlushPlan:
         self.size_bytes = size_bytes
 
     def run(self) -> None:
-        """Sync files, then the directories that name them.  Raises: LogDirFailed."""
+        """Sync the files, then the directories that contain them.  Raises: LogDirFailed."""
         for file in self._log_files:
             file.sync()
         for path in (*self._paths, *self._directories):
             self._files.sync_path(path)
 
     def release(self) -> None:
-        """Give the descriptors back; on the loop, also when `run` failed.  Twice is fine."""
+        """Release the descriptors; call it on the loop, even if `run` failed.  Idempotent."""
         while self._log_files:
             self._log_files.pop().unref()
 
 
 class CreatePlan:
-    """Make one empty partition; until `DataDir.created` nobody else knows its log."""
+    """Create one empty partition; nothing else uses its log before `DataDir.created`."""
 
     __slots__ = ("_create", "_files", "directory", "error", "log")
 
@@ -80,18 +80,18 @@ class CreatePlan:
         self.error: LogDirFailed | None = None
 
     def run(self) -> None:
-        """Make the directory and its files, safe on disk; what goes wrong is kept in `error`."""
+        """Create the directory and its files, safe on disk; a failure is kept in `error`."""
         create_together((self,))
 
     def make(self) -> None:
-        """Make it, unsynced."""
+        """Create the partition, unsynced."""
         try:
             self.log = self._create()
         except LogDirFailed as error:
             self._fail(error)
 
     def sync(self, path: str) -> None:
-        """Make sure of a file or directory, if all went well up to now."""
+        """fsync a file or directory, unless an earlier step failed."""
         if self.error is None:
             try:
                 self._files.sync_path(path)
@@ -99,7 +99,7 @@ class CreatePlan:
                 self._fail(error)
 
     def _fail(self, error: LogDirFailed) -> None:
-        """Half a partition must not stay behind: it may be made in another directory next."""
+        """Remove the incomplete partition: it may be created in another log directory next."""
         self.log, self.error = None, error
         try:
             self._files.remove_tree(self.directory)
@@ -108,11 +108,11 @@ class CreatePlan:
 
 
 def create_together(plans: Sequence[CreatePlan]) -> None:
-    """Run plans of one data directory or several, of many partitions, in any thread.
+    """Run the plans of many partitions, in one or several data directories; in any thread.
 
-    What is safe then is whose log it is, and the name of its first segment: else a power cut might
-    leave records that any topic of the name could take for its own, or only later segments. Files
-    are synced before directories, so that a journal has to be written less often.
+    This makes the topic id and the directory entry of the first segment safe. Otherwise a power cut
+    might leave records without a topic id, which any topic of that name could adopt, or only later
+    segments. All files are synced before all directories: fewer commits of the file system journal.
     """
     for plan in plans:
         plan.make()
@@ -132,7 +132,7 @@ def create_together(plans: Sequence[CreatePlan]) -> None:
 
 
 class DeletePlan:
-    """Unlink a partition's directory, which was renamed out of the way already."""
+    """Remove a partition's directory, which has already been renamed to its `-delete` name."""
 
     __slots__ = ("_files", "directory")
 
@@ -146,7 +146,7 @@ class DeletePlan:
 
 
 class CheckpointPlan:
-    """Write checkpoint files; only one plan of a directory may run at a time."""
+    """Write checkpoint files; only one plan per directory may run at a time."""
 
     __slots__ = ("_contents", "_files", "log_starts", "recovery_points")
 

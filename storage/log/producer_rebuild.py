@@ -1,4 +1,4 @@
-"""Producer state from the newest snapshot and the batches after it."""
+"""Rebuilds producer state from a snapshot and the batches after it; checks transaction indexes."""
 
 import logging
 from collections.abc import Collection, Iterable
@@ -17,7 +17,7 @@ from .walk import walk_headers
 
 logger: Final = logging.getLogger("odradek.storage")
 
-LOOKED_AT_MAX: Final = 8  # producers of a snapshot
+LOOKED_AT_MAX: Final = 8  # producers of a snapshot that are compared with the log
 
 
 def rebuild_producers(
@@ -27,7 +27,7 @@ def rebuild_producers(
     log_end_offset: int,
     infos: Iterable[FileInfo],
 ) -> ProducerState:
-    """The state at the log end; snapshots above it are removed.  Raises: LogDirFailed."""
+    """The state at the log end offset; snapshots above it are removed.  Raises: LogDirFailed."""
     offsets = remove_snapshots_above(files, directory, infos, log_end_offset)
     offset, state = snapshot_of_log(files, directory, segments, offsets, offset_max=log_end_offset)
     replay_producers(state, segments, offset, log_end_offset)
@@ -42,9 +42,9 @@ def snapshot_of_log(
     *,
     offset_max: int,
 ) -> tuple[int, ProducerState]:
-    """The newest snapshot at or below an offset that is of this log; without one, no producers.
+    """The newest snapshot of this log at or below `offset_max`; if there is none, an empty state.
 
-    Those that can't be read or are of another log are removed.  Raises: LogDirFailed.
+    Snapshots that are unreadable or belong to another log are removed.  Raises: LogDirFailed.
     """
     while newest := newest_snapshot(files, directory, offsets, offset_max=offset_max):
         offset, state = newest
@@ -59,7 +59,7 @@ def snapshot_of_log(
 
 
 def _snapshot_problem(state: ProducerState, offset: int, segments: Segments) -> str | None:
-    """What of a snapshot can't be of this log: some of its batches are looked at."""
+    """Why a snapshot can't belong to this log, if so; only some of its producers are checked."""
     for count, entry in enumerate(state.entries()):
         last = entry.batches[-1].last_offset if entry.batches else -1
         if max(last, entry.transaction_first_offset) >= offset:
@@ -74,14 +74,14 @@ def _snapshot_problem(state: ProducerState, offset: int, segments: Segments) -> 
             header is not None
             and header.base_offset <= last
             and header.producer_id != entry.producer_id
-            and _is_intact(segments, last)  # what lies before the log start need not be
+            and _is_intact(segments, last)  # batches before the log start may not be
         ):
             return f"offset {last} is of producer {header.producer_id}, not {entry.producer_id}"
     return None
 
 
 def _is_intact(segments: Segments, offset: int) -> bool:
-    """Whether the batch with an offset has a right checksum.  Raises: LogDirFailed."""
+    """Whether the checksum of the batch with `offset` is right.  Raises: LogDirFailed."""
     segment = segments.floor(offset)
     try:
         found = segment.find(offset)
@@ -98,7 +98,7 @@ def _is_intact(segments: Segments, offset: int) -> bool:
 def remove_snapshots_above(
     files: FileSystem, directory: str, infos: Iterable[FileInfo], offset: int
 ) -> list[int]:
-    """Remove the snapshots of a later log end; return the offsets of the others."""
+    """Remove the snapshots above `offset`; return the offsets of the others."""
     offsets = snapshot_offsets(infos)
     for above in [other for other in offsets if other > offset]:
         files.unlink(snapshot_path(directory, above))
@@ -109,10 +109,10 @@ def remove_snapshots_above(
 def replay_producers(
     state: ProducerState, segments: Segments, offset_first: int, offset_end: int
 ) -> None:
-    """Bring `state` from `offset_first` to `offset_end` by the headers in between.
+    """Bring `state` from `offset_first` to `offset_end` with the batches in between.
 
-    What is corrupt below the recovery point is passed over: a start must not fail for it.
-    Raises: LogDirFailed.
+    After a corrupt batch the rest of its segment is skipped: corruption below the recovery point
+    must not prevent a start.  Raises: LogDirFailed.
     """
     if offset_first >= offset_end:
         return
@@ -146,7 +146,7 @@ def check_transaction_indexes(
     infos: Iterable[FileInfo],
     doubted: Collection[Segment],
 ) -> int:
-    """Rebuild those that can't be true, and those that are doubted already; return how many.
+    """Rebuild the transaction indexes that are wrong or in `doubted`; return how many.
 
     Raises: DiskFull, LogDirFailed.
     """
@@ -166,7 +166,7 @@ def check_transaction_indexes(
 
 
 def transaction_index_problem(segment: Segment, segments: Segments) -> str | None:
-    """What can be seen to be wrong: each entry must name a transaction and its abort marker."""
+    """What is wrong with the index, if anything: entries must name a transaction and its marker."""
     if segment.txn_index.is_empty:
         return None
     offset_end = segments.next_base_offset(segment)
@@ -207,7 +207,7 @@ def _is_abort_marker(segment: Segment, offset: int, producer_id: int) -> bool:
 
 
 def _may_begin_transaction(segments: Segments, offset: int) -> bool:
-    """Compaction and retention may have taken the batch away."""
+    """Whether a transaction may begin here; compaction or retention may have removed its batch."""
     if offset < segments.first_offset:
         return offset >= 0
     header = segments.header_at(offset)

@@ -1,9 +1,8 @@
-"""Producer state on disk: `<offset>.snapshot`, in which the name is the next offset.
+"""Producer state on disk: `<offset>.snapshot` holds the state before that offset.
 
-Kafka writes one at each roll (named after the new segment) and one at a clean stop. We also write
-one with a flush, so that after a crash no more must be read than what was appended since: these
-are pruned once a later recovery point is on disk. Only the newest batch of each producer is
-stored.
+Kafka writes one at each roll (named after the new segment) and one at a clean shutdown. Odradek
+also writes one with some flushes, so that recovery after a crash reads less; these are removed once
+a later recovery point is on disk. Only the newest batch of each producer is stored.
 """
 
 import logging
@@ -23,13 +22,13 @@ logger: Final = logging.getLogger("odradek.storage")
 SUFFIX: Final = ".snapshot"
 _STEM: Final = re.compile(r"[0-9]{20}")
 _VERSION: Final = 1
-_HEADER: Final = struct.Struct(">hIi")  # version, crc of everything behind it, count
+_HEADER: Final = struct.Struct(">hIi")  # version, CRC of everything after it, count
 _CRC_START: Final = 6
 _ENTRY: Final = struct.Struct(">qhiqiqiq")
 
 
 def snapshot_path(directory: str, offset: int) -> str:
-    """The file of the state before `offset`."""
+    """The path of the snapshot before `offset`."""
     return f"{directory}/{offset:020d}{SUFFIX}"
 
 
@@ -98,7 +97,7 @@ def _decode_entry(data: Bytes, index: int) -> ProducerEntry:
 def newest_snapshot(
     files: FileSystem, directory: str, offsets: list[int], *, offset_max: int
 ) -> tuple[int, ProducerState] | None:
-    """The newest readable snapshot at or below an offset; unreadable ones are removed."""
+    """The newest readable snapshot at or below `offset_max`; unreadable ones are removed."""
     for offset in reversed([offset for offset in offsets if offset <= offset_max]):
         path = snapshot_path(directory, offset)
         try:

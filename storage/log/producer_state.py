@@ -1,19 +1,19 @@
-"""What a partition remembers of its idempotent producers (KIP-98, KIP-360).
+"""A partition's state of its idempotent producers (KIP-98, KIP-360).
 
-Per producer id: its epoch and its last ten batches as (last sequence, last offset, offset delta,
-timestamp). Kafka keeps five, as many as a producer has under way. But it has so many under way to
-each broker: while five wait for an answer of an old leader, which may be late, the new leader takes
-five more, and must know the first ones when they come again. A batch is
+Each producer id has its epoch and its last ten batches as (last sequence, last offset, offset
+delta, timestamp). Kafka keeps five, the most that a producer has in flight. But that is a limit per
+broker: while five wait for a late response of the old leader, the new leader takes five more, and
+must still recognize the first five when they are retried. A batch is
 
-- a duplicate if one of the ten has its epoch and its first and last sequence: the first append is
-  answered again;
-- in order if its first sequence follows the last one (after 2^31-1 comes 0);
+- a duplicate if one of the ten has its epoch and its first and last sequence: the response of the
+  first append is repeated;
+- in order if its first sequence follows the last one (2^31-1 is followed by 0);
 - of a new epoch if the epoch rose, and must then begin with sequence 0;
 - accepted with any sequence if the producer is unknown, because its state may have expired.
 
 Anything else is OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_PRODUCER_EPOCH if the epoch fell.  Source:
-ProducerStateEntry and ProducerAppendInfo of Kafka 3.9.  Transactions are followed as far as the log
-needs them: the first offset of an open one bounds the last stable offset.
+ProducerStateEntry and ProducerAppendInfo of Kafka 3.9.  Transactions are tracked only as far as the
+log needs: the first offset of an open one bounds the last stable offset.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ class KeptBatch(NamedTuple):
 
 
 class Duplicate(NamedTuple):
-    """The batch is in the log already: answer with these."""
+    """The batch is already in the log: respond with these."""
 
     base_offset: int
     last_offset: int
@@ -68,7 +68,7 @@ class EndedTransaction(NamedTuple):
 
 
 class ProducerEntry:
-    """One producer id."""
+    """The state of one producer id."""
 
     __slots__ = (
         "batches",
@@ -98,26 +98,26 @@ class ProducerEntry:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record, or -1."""
+        """Sequence of the last record, or -1 if no batch is kept."""
         return self.batches[-1].last_sequence if self.batches else -1
 
     def take_epoch(self, producer_epoch: int) -> None:
-        """A new epoch forgets the batches of the old one."""
+        """Set the epoch; a new one discards the batches of the old one."""
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
             self.batches = ()
 
 
 def sequence_before(sequence: int, count: int) -> int:
-    """The sequence `count` records earlier; 2^31-1 lies before 0."""
+    """The sequence `count` records earlier; 2^31-1 precedes 0."""
     return (sequence - count) & INT32_MAX
 
 
 class ProducerState:
     """The idempotent producers of one partition.
 
-    Dropping the oldest of the kept batches is the only forgetting besides `expire`: retention and
-    DeleteRecords leave the state alone (KIP-360).
+    State is only dropped by `expire`, by a new epoch, and once more than ten batches are kept:
+    retention and DeleteRecords do not touch it (KIP-360).
     """
 
     __slots__ = ("_entries", "_open_transactions")
@@ -138,11 +138,11 @@ class ProducerState:
         return list(self._entries.values())
 
     def entry(self, producer_id: int) -> ProducerEntry | None:
-        """One producer."""
+        """The state of one producer id, if it is known."""
         return self._entries.get(producer_id)
 
     def check(self, header: BatchHeader) -> Duplicate | None:
-        """Judge a client's batch with producer id, before it is appended.  None: append it.
+        """Check a client's batch with a producer id, before the append.  None: append it.
 
         Raises: ProducerError(INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER).
         """
@@ -167,7 +167,7 @@ class ProducerState:
         return None
 
     def update(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
-        """Note a data batch that was appended at `base_offset`."""
+        """Record a data batch that was appended at `base_offset`."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
             entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id)
@@ -184,7 +184,7 @@ class ProducerState:
     def end_transaction(
         self, header: BatchHeader, marker: Marker, offset: int
     ) -> EndedTransaction | None:
-        """Note a commit or abort marker that was appended at `offset`; what it ended, if it did."""
+        """Record a commit or abort marker at `offset`; return the transaction it ended, if any."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
             entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id)
@@ -201,7 +201,7 @@ class ProducerState:
     def aborted_by(
         self, header: BatchHeader, batch: Bytes, base_offset: int
     ) -> EndedTransaction | None:
-        """The transaction that a batch would abort if it came at `base_offset`."""
+        """The transaction that a batch appended at `base_offset` would abort."""
         entry = self._entries.get(header.producer_id) if header.is_control else None
         if entry is None or entry.transaction_first_offset < 0:
             return None
@@ -214,9 +214,9 @@ class ProducerState:
     def note(
         self, header: BatchHeader, batch: Bytes, base_offset: int, timestamp: int
     ) -> EndedTransaction | None:
-        """Note a whole batch with a producer id that was appended or found in the log.
+        """Record a batch with a producer id that was appended or found in the log.
 
-        `batch` is only looked into if it is a control batch.  Returns the transaction that it ends.
+        `batch` is only read if it is a control batch.  Returns the transaction that it ends.
         """
         if not header.is_control:
             self.update(header, base_offset, timestamp)
@@ -225,14 +225,17 @@ class ProducerState:
         return None if marker is None else self.end_transaction(header, marker, base_offset)
 
     def open_transaction_first_offset(self, *, except_of: int = -1) -> int | None:
-        """First offset of the earliest open transaction, but for that of one producer."""
+        """First offset of the earliest open transaction, not counting that of `except_of`."""
         first_offsets = self._open_transactions
         if except_of in first_offsets:
             first_offsets = {k: v for k, v in first_offsets.items() if k != except_of}
         return min(first_offsets.values()) if first_offsets else None
 
     def expire(self, wall_ms: int, *, producer_id_expiration_ms: int) -> int:
-        """Forget producers that were silent for so long and have no open transaction."""
+        """Drop idle producers without an open transaction; return how many.
+
+        Idle: the last batch is at least `producer_id_expiration_ms` old.
+        """
         expired = [
             entry.producer_id
             for entry in self._entries.values()

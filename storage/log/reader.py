@@ -1,8 +1,8 @@
 """Reads: from an offset to a span of whole batches.
 
-A consumer reads where its last read ended, so the places where recent reads ended are remembered,
-and a read at the tail costs no system call. Everything else goes through the sparse index and a
-walk over at most `index.interval.bytes` of headers.
+A consumer continues where its last read ended. So the reader remembers where recent reads ended,
+and locating the tail costs no system call. Any other read looks up the sparse index and walks over
+the headers of at most `index.interval.bytes`.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ class Reader:
         self._places: dict[int, tuple[Segment, int]] = {}  # next offset -> where it begins
 
     def forget(self) -> None:
-        """Segments were cut or taken out: positions mean nothing any more."""
+        """Forget the remembered positions, because segments were truncated or removed."""
         self._places.clear()
 
     def read(
@@ -36,16 +36,17 @@ class Reader:
         size_bytes_max: int,
         at_least_one: bool,
     ) -> Span | None:
-        """A span from the batch with `offset` on; the offsets were checked by the log.
+        """A span from the batch with `offset` on; the log has checked the offsets.
 
-        Ends with the segment, before the batch with `offset_end`, or at `size_bytes_max`.
+        It ends with the segment, before the batch with `offset_end`, before a damaged range, or at
+        `size_bytes_max`, whichever comes first.
         Raises: CorruptLog, LogDirFailed.
         """
         place = self._places.get(offset) or self._locate(offset)
         if place is None:
             return None
         segment, position = place
-        # The last read ended there and the log rolled; and compaction may leave a segment empty.
+        # The log rolled where the last read ended.  Compaction may also leave empty segments.
         while position >= segment.file.size_bytes:
             following = self._segments.after(segment)
             if following is None:
@@ -70,7 +71,7 @@ class Reader:
         return Span(segment.file, position, position_end - position, next_offset)
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        """The first batch that ends at or after `offset`; compaction may have left gaps."""
+        """Where the first batch begins that ends at or after `offset`; there may be gaps."""
         for segment in self._segments.from_offset(offset):
             found = segment.find(offset)
             if found is not None:
@@ -78,7 +79,7 @@ class Reader:
         return None
 
     def _end(self, segment: Segment, offset_end: int, log_end_offset: int) -> tuple[int, int]:
-        """(position, offset) at which a read in `segment` must end because of `offset_end`."""
+        """(position, offset) where a read in `segment` must end because of `offset_end`."""
         next_base_offset = self._segments.next_base_offset(segment)
         segment_end = log_end_offset if next_base_offset is None else next_base_offset
         if offset_end >= segment_end:

@@ -1,7 +1,7 @@
-"""After a bad batch: where does the next whole valid one begin?
+"""Finds the next valid batch after a bad one.
 
-A torn tail has none; damage in the middle of a log has. Candidates are places where the offset
-and the format byte could be right; the checksum decides.
+After damage in the middle of a log there is one; after a torn tail there is none. Candidates are
+positions where the base offset and the magic byte could be right; the checksum decides.
 """
 
 import re
@@ -24,14 +24,14 @@ _SPARE_BYTES: Final = 64 << 20
 
 
 class FoundBatch(NamedTuple):
-    """A whole batch with a right checksum."""
+    """A whole batch with a valid checksum."""
 
     position: int
     base_offset: int
 
 
 class Doubtful(Exception):
-    """Too much looks like a batch to look at all of it."""
+    """Too many bytes look like batches to check them all."""
 
 
 def find_valid_batch(
@@ -42,15 +42,15 @@ def find_valid_batch(
     offset_end: int | None = None,
     chained: bool = False,
 ) -> FoundBatch | None:
-    """The first whole valid batch at `position` or after it with offsets in the range.
+    """The first whole valid batch at or after `position` with offsets in the range.
 
-    `chained`: only one that ends with the file or where the next batch seems to begin, since
-    records may hold whole batches of another log.
+    `chained`: only a batch that ends at the end of the file or where the next one seems to begin,
+    since records may contain whole batches of another log.
 
     Raises: Doubtful (records that imitate batch headers make the search too long), LogDirFailed.
     """
     size_bytes = file.size_bytes
-    left_bytes = 4 * (size_bytes - position) + _SPARE_BYTES  # what checksums may be taken of
+    left_bytes = 4 * (size_bytes - position) + _SPARE_BYTES  # the budget for checksums
     offset_last = offset_first + INT32_MAX if offset_end is None else offset_end - 1
     high_words = {offset >> 32 for offset in (offset_first, offset_last)}
     pattern = _candidates(high_words)
@@ -93,6 +93,6 @@ def _continues(file: LogFile, position: int, last_offset: int) -> bool:
 
 
 def _candidates(high_words: set[int]) -> re.Pattern[bytes]:
-    """Overlapping places with these upper halves of a base offset and the format byte."""
+    """Matches (they may overlap) these upper halves of a base offset, and the magic byte."""
     words = b"|".join(re.escape(word.to_bytes(4, "big")) for word in sorted(high_words))
     return re.compile(b"(?=(?:" + words + b").{12}" + re.escape(bytes([MAGIC])) + b")", re.DOTALL)

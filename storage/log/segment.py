@@ -1,4 +1,4 @@
-"""One segment: a `.log` file of batches with its offset and time index."""
+"""One segment: a `.log` file of batches with its offset, time and transaction index."""
 
 import contextlib
 import logging
@@ -30,10 +30,10 @@ SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDE
 
 
 class Segment:
-    """Batches from `base_offset` on, in one file.
+    """Batches from `base_offset` on, in one file, with their indexes.
 
-    Appends need `prepared`: what is only needed to append (the first timestamp, the greatest one,
-    the place of the last index entry) is not read when a log is merely loaded.
+    Call `prepare` before appending: loading a log does not read what only appends need (the first
+    and the greatest timestamp, the position of the last index entry).
     """
 
     __slots__ = (
@@ -62,7 +62,7 @@ class Segment:
         self.directory = directory
         self.base_offset = base_offset
         self.damaged: tuple[DamagedRange, ...] = ()
-        """What is known to be damaged, in order; it is not read."""
+        """The ranges known to be damaged, in order; they are not read."""
         self.file: LogFile = files.open_log(path, sizes.get(stem + LOG_SUFFIX, 0))
         self.offset_index = OffsetIndex(
             files, f"{directory}/{index}", base_offset, sizes.get(index, 0)
@@ -81,15 +81,15 @@ class Segment:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of batches."""
+        """Size of the `.log` file."""
         return self.file.size_bytes
 
     # -- appending
 
     def prepare(self, wall_ms: int, config: LogConfig) -> None:
-        """Read what appending needs.  Raises: LogDirFailed."""
+        """Read what appends need.  Raises: LogDirFailed."""
         self._begin_rolling(NO_TIMESTAMP, wall_ms, config)
-        with contextlib.suppress(CorruptLog):  # the first batch is damaged: the clock will do
+        with contextlib.suppress(CorruptLog):  # the first batch is damaged: keep the clock
             for _, header in walk_headers(self.file, 0, self.size_bytes):
                 self._begin_rolling(header.max_timestamp, wall_ms, config)
                 break
@@ -99,14 +99,14 @@ class Segment:
         self.prepared = True
 
     def _begin_rolling(self, first_timestamp: int, wall_ms: int, config: LogConfig) -> None:
-        """A segment's age counts from its first record's time, or from the clock if it has none."""
+        """Start the segment's age at its first timestamp, or at the clock if it has none."""
         self.roll_by_clock = first_timestamp < 0
         self.roll_start_ms = wall_ms if self.roll_by_clock else first_timestamp
-        if config.segment_jitter_ms:  # no chance needed: neighbours differ by their names
+        if config.segment_jitter_ms:  # deterministic: segments differ by their paths
             self.roll_start_ms -= crc32(self.file.path.encode()) % config.segment_jitter_ms
 
     def load_max_timestamp(self) -> None:
-        """Take the greatest timestamp from the time index: roll, close and recovery end it so."""
+        """Read the greatest timestamp from the time index: roll, close and recovery add it last."""
         if self.max_timestamp < 0:
             last = self.time_index.last()
             if last is not None:
@@ -115,7 +115,7 @@ class Segment:
     def must_roll(
         self, size_bytes: int, offset_last: int, timestamp: int, wall_ms: int, config: LogConfig
     ) -> bool:
-        """Whether an append belongs into a new segment: by size, age, full index or offset range.
+        """Whether an append needs a new segment: by size, age, full index or offset range.
 
         Source: LogSegment.shouldRoll.
         """
@@ -132,7 +132,7 @@ class Segment:
     def append(
         self, batch: Bytes, offset_last: int, timestamp: int, wall_ms: int, config: LogConfig
     ) -> None:
-        """Write at the end.  If it fails nothing has happened.  Raises: DiskFull, LogDirFailed."""
+        """Append a batch.  A failure changes nothing.  Raises: DiskFull, LogDirFailed."""
         position = self.file.append(batch)
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
@@ -152,21 +152,21 @@ class Segment:
         )
 
     def note_aborted(self, ended: EndedTransaction, producers: ProducerState) -> None:
-        """A transaction's abort marker is to be appended now, or was recovered.
+        """Index an aborted transaction, before its marker is appended or after it was recovered.
 
-        Raises: DiskFull (then nothing has changed), LogDirFailed.
+        Raises: DiskFull (the index is then unchanged), LogDirFailed.
         """
         self.txn_index.append(AbortedTransaction.of(ended, producers))
 
     def finish(self) -> None:
-        """Bring the files to their final form, on roll and close; not synced."""
+        """Bring the files to their final form, unsynced; called on roll and close."""
         self.file.drop_staged()
         if self.prepared:
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.write_indexes()
 
     def write_indexes(self) -> None:
-        """Write the index entries held in memory; not synced.  Raises: LogDirFailed."""
+        """Write the index entries held in memory, unsynced.  Raises: LogDirFailed."""
         self.offset_index.write_pending()
         self.time_index.write_pending()
 
@@ -175,7 +175,7 @@ class Segment:
     def find(self, offset: int) -> tuple[int, int] | None:
         """(base offset, position) of the batch with `offset`, or of the first one after it.
 
-        None: the segment ends before.  Raises: CorruptLog, LogDirFailed.
+        None: the segment ends before `offset`.  Raises: CorruptLog, LogDirFailed.
         """
         try:
             return self._find(offset)
@@ -194,7 +194,7 @@ class Segment:
         return find_batch(self.file, offset, entry.position, self.size_bytes, base_offsets)
 
     def _start_for(self, offset: int) -> int:
-        """Where the intact stretch begins that holds `offset`.  Raises: DamagedRecords."""
+        """Where the intact range with `offset` begins.  Raises: DamagedRecords."""
         start = 0
         for damage in self.damaged:
             if offset >= damage.offset_end:
@@ -203,7 +203,7 @@ class Segment:
         return start
 
     def check_intact(self, offset: int) -> None:
-        """Raises: DamagedRecords, if the offset is known to lie in damaged bytes."""
+        """Check that the offset is in no range known to be damaged.  Raises: DamagedRecords."""
         for damage in self.damaged:
             if damage.offset_first <= offset < damage.offset_end:
                 raise DamagedRecords(
@@ -212,13 +212,13 @@ class Segment:
                 )
 
     def damage_after(self, position: int) -> DamagedRange | None:
-        """The next damage at `position` or after it."""
+        """The first damaged range at or after `position`."""
         return next((damage for damage in self.damaged if damage.position >= position), None)
 
     def floor_boundary(self, position: int, limit: int) -> tuple[int, int]:
         """(position, offset) of the last batch boundary in [position, limit].
 
-        `position` is a boundary and `limit` lies before the end.  Raises: CorruptLog, LogDirFailed.
+        `position` is a boundary and `limit` is before the end.  Raises: CorruptLog, LogDirFailed.
         """
         entry = self.offset_index.floor_position(limit)
         if entry is not None and entry.position > position:
@@ -239,14 +239,14 @@ class Segment:
         return batch_end(self.file, position, self.size_bytes)
 
     def distrust_indexes(self) -> None:
-        """An entry turned out to be wrong: write the indexes anew.  Raises: LogDirFailed."""
+        """Rebuild the indexes, since an entry is wrong.  Raises: LogDirFailed."""
         logger.warning("index does not fit its segment, rebuilt path=%s", self.file.path)
         self.rebuild_indexes(LogConfig())
 
     # -- repairing
 
     def rebuild_indexes(self, config: LogConfig) -> SegmentScan:
-        """Scan the whole segment and write its indexes anew.  Raises: LogDirFailed."""
+        """Scan the whole segment and rewrite its indexes.  Raises: LogDirFailed."""
         interval_bytes = config.index_interval_bytes
         scan, damaged = scan_past_damage(
             self.file, self.base_offset, index_interval_bytes=interval_bytes
@@ -258,7 +258,7 @@ class Segment:
         return scan
 
     def note_damage(self, damaged: tuple[DamagedRange, ...]) -> None:
-        """These ranges are not served from here on."""
+        """Log these damaged ranges, and stop serving them."""
         self.damaged = damaged
         for damage in damaged:
             logger.error(
@@ -272,7 +272,7 @@ class Segment:
             )
 
     def _forget_damage(self, position: int) -> None:
-        """What lies from here on was read and found sound, or is gone."""
+        """Forget the damage from `position` on: that part was verified, or removed."""
         self.damaged = tuple(damage for damage in self.damaged if damage.position < position)
 
     def _take_scan(self, scan: SegmentScan) -> None:
@@ -284,7 +284,7 @@ class Segment:
         self.prepared = False
 
     def recover(self, start: ScanStart, scan: SegmentScan) -> None:
-        """Take over the result of a scan from `start`: cut what it did not accept."""
+        """Apply the result of a scan from `start`, and cut off what it did not accept."""
         if scan.position_end < self.size_bytes:
             self.file.truncate(scan.position_end)
         for index, kept, new in (
@@ -296,7 +296,7 @@ class Segment:
         self._take_scan(scan)
 
     def truncate(self, position_end: int, offset_end: int) -> None:
-        """Cut at a batch boundary: `position_end` is where `offset_end` will be appended."""
+        """Truncate at a batch boundary: `offset_end` will be appended at `position_end`."""
         drop_spans(self.file, position_end)
         self.offset_index.truncate(position_end)
         self.time_index.truncate(offset_end)
@@ -306,8 +306,8 @@ class Segment:
         entry = self.offset_index.last()
         self.max_timestamp = self.max_timestamp_offset = NO_TIMESTAMP
         self.load_max_timestamp()
-        # The entry's own append is covered by the time index; the ones after it may rise above.
-        with contextlib.suppress(CorruptLog):  # damage before the cut must not keep it half done
+        # The time index covers the entry's own append; later batches may have greater timestamps.
+        with contextlib.suppress(CorruptLog):  # damage before the end must not abort the truncation
             for _, header in walk_headers(self.file, entry.position if entry else 0, position_end):
                 if header.max_timestamp > self.max_timestamp:
                     self.max_timestamp = header.max_timestamp
@@ -319,7 +319,7 @@ class Segment:
     # -- ending
 
     def paths(self) -> list[str]:
-        """Every file of the segment, whether it exists or not."""
+        """The paths of all files of the segment, whether they exist or not."""
         return [file.path for file in (*self.all_files()[:3], self.txn_index.file)]
 
     def all_files(self) -> tuple[LogFile, ...]:
@@ -328,26 +328,26 @@ class Segment:
         return files if self.txn_index.is_empty else (*files, self.txn_index.file)
 
     def rest(self) -> None:
-        """Give descriptors back; the next use opens them again."""
+        """Close descriptors and drop cached entries; the next use reopens the files."""
         self.offset_index.forget()
         self.time_index.forget()
         for file in self.all_files():
             file.rest()
 
     def close(self) -> None:
-        """End the use of the files; open spans keep theirs.  `finish` first to keep the indexes."""
+        """Close the files; open spans keep theirs.  Call `finish` first to keep the indexes."""
         for file in (*self.all_files(), self.txn_index.file):
             file.close()
 
 
 def create_segment(files: FileSystem, directory: str, base_offset: int) -> Segment:
-    """Make the three files of an empty segment.  Raises: LogDirFailed."""
+    """Create the three files of an empty segment.  Raises: LogDirFailed."""
     segment = Segment(files, directory, base_offset, {})
     try:
         for file in segment.all_files():
             files.create(file.path)
     except LogDirFailed:
-        # An empty segment must not stay behind: appends go on below its base offset.
+        # An empty segment must not remain: the next appends may be below its base offset.
         with contextlib.suppress(LogDirFailed):
             for path in segment.paths():
                 files.unlink(path)
@@ -356,7 +356,7 @@ def create_segment(files: FileSystem, directory: str, base_offset: int) -> Segme
 
 
 def create_missing_indexes(files: FileSystem, segment: Segment, infos: dict[str, FileInfo]) -> None:
-    """Make index files that are not in the directory's listing.  Raises: LogDirFailed."""
+    """Create the index files missing from the directory listing.  Raises: LogDirFailed."""
     for index in (segment.offset_index.file, segment.time_index.file):
         name = index.path.rpartition("/")[2]
         if name not in infos:

@@ -1,9 +1,9 @@
-"""Scanning a segment whose tail is in doubt.
+"""Scans a segment whose tail is in doubt.
 
-Every batch from a starting position on is read and verified (length, magic, CRC, rising offsets);
-the first one that fails ends the log. On the way the index entries are made anew and the changes
-of leader epoch and the batches of idempotent producers are reported. Nothing is changed here, and
-nothing but a file and numbers goes in, so that the scan can run in another process.
+Every batch from a starting position on is read and verified (length, magic, CRC, rising offsets).
+The scan ends at the first bad one. It recreates the index entries, and reports changes of the
+leader epoch and the batches of idempotent producers. It changes nothing, and needs only a file and
+numbers, so that it can run in another process.
 """
 
 import zlib
@@ -29,13 +29,13 @@ from .index import OFFSET_ENTRY, TIME_ENTRY
 from .log_file import LogFile
 
 CHUNK_BYTES: Final = 4 << 20
-LARGE_BYTES: Final = 64 << 20  # a length may be rubbish: look first whether it is worth the memory
+LARGE_BYTES: Final = 64 << 20  # the length may be garbage: check before allocating more
 _MAGIC_POSITION: Final = 16
 
 
 @dataclass(slots=True)
 class ScanStart:
-    """Where a scan begins and what is known of the segment before that place."""
+    """Where a scan begins, and what is known of the segment before that position."""
 
     position: int = 0
     next_offset: int = 0
@@ -78,10 +78,10 @@ def scan_segment(
 ) -> SegmentScan:
     """Verify the batches from `start` to the end of the file.
 
-    `offset_end`: where the next segment begins; `gap_at_end`: whether offsets may be missing before
+    `offset_end`: where the next segment begins. `gap_at_end`: whether offsets may be missing before
     the last batch (compaction leaves gaps, appends don't). `on_producer_batch` gets each valid
-    batch that has a producer id, whole, while the view lives; `report` the bytes done.
-    Raises: UnsupportedFormat, LogDirFailed.
+    batch with a producer id; the view is only valid during the call. `report` gets the number of
+    bytes scanned since its last call.  Raises: UnsupportedFormat, LogDirFailed.
     """
     scan = SegmentScan(
         position_end=start.position,
@@ -120,9 +120,9 @@ def scan_segment(
 
 
 def is_whole(file: LogFile, position: int) -> bool:
-    """Whether the batch here has a right checksum; it is not held in memory as a whole.
+    """Whether the checksum of the batch at `position` is right; reads it in chunks.
 
-    Its header must have been read.  Raises: LogDirFailed.
+    The caller must have read its header already.  Raises: LogDirFailed.
     """
     fields = HEADER.unpack(file.pread(HEADER_SIZE_BYTES, position))
     end = position + fields[1] + LENGTH_OVERHEAD_BYTES
@@ -137,7 +137,7 @@ def is_whole(file: LogFile, position: int) -> bool:
 
 
 class _Scanner:
-    """The loop over the batches of one chunk, and what it carries from chunk to chunk."""
+    """The loop over the batches of one chunk, and its state from chunk to chunk."""
 
     __slots__ = (
         "base_offset",
@@ -170,7 +170,7 @@ class _Scanner:
         self.time_indexed = -1
 
     def scan_chunk(self, view: memoryview, chunk_position: int) -> int:
-        """Verify the whole batches in `view`; return how many bytes they are.
+        """Verify the whole batches in `view`; return their size in bytes.
 
         Sets `needed_bytes` to the size of the batch that did not fit, or `scan.problem`.
         """
@@ -214,10 +214,10 @@ class _Scanner:
         return at
 
     def _judge(self, fields: tuple[int, ...], next_offset: int, position_end: int) -> str | None:
-        """What is wrong with the fields that the checksum does not cover, if anything is.
+        """What is wrong with the offset or leader epoch, if anything.
 
-        Offset and epoch are the broker's, outside the checksum. A flipped bit in them shows in the
-        batch that follows, which then seems to go back.
+        The broker sets both, so the checksum does not cover them. If a flipped bit made one of them
+        greater, the next batch seems to go back.
         """
         offset, epoch, last_offset = fields[0], fields[2], fields[0] + fields[6]
         if offset < next_offset or last_offset < offset or last_offset > self.offset_max:
@@ -248,9 +248,9 @@ class _Scanner:
 
 
 def _refuse_old_format(file: LogFile, position: int) -> None:
-    """Valid messages of magic 0 or 1 are somebody's data and must not be cut away as garbage.
+    """Raise if there is a valid message of magic 0 or 1: it is data, not garbage to cut off.
 
-    Such a message is: i64 offset, i32 size, u32 CRC-32 of the rest, i8 magic.
+    Such a message begins with: i64 offset, i32 size, u32 CRC-32 of the rest, i8 magic.
     Raises: UnsupportedFormat.
     """
     header = file.pread(17, position)

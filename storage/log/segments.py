@@ -1,4 +1,4 @@
-"""The segments of one partition, in order of their base offsets."""
+"""The segments of one partition, ordered by base offset."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from .walk import walk_headers
 
 
 class Segments:
-    """At least one segment; the last one is the active one, to which appends go."""
+    """At least one segment; the last one is the active segment, which takes the appends."""
 
     __slots__ = ("_base_offsets", "_segments", "active")
 
@@ -54,11 +54,11 @@ class Segments:
         return self._segments[max(0, bisect_right(self._base_offsets, offset) - 1) :]
 
     def before_offset(self, offset: int) -> list[Segment]:
-        """The segments that `from_offset` leaves out."""
+        """The segments that `from_offset` omits."""
         return self._segments[: max(0, bisect_right(self._base_offsets, offset) - 1)]
 
     def header_at(self, offset: int) -> BatchHeader | None:
-        """The batch with an offset, or the next one.  Raises: CorruptLog, LogDirFailed."""
+        """Header of the batch with `offset`, or the next one.  Raises: CorruptLog, LogDirFailed."""
         for segment in self.from_offset(offset):
             found = segment.find(offset)
             if found is not None:
@@ -67,17 +67,17 @@ class Segments:
         return None
 
     def after(self, segment: Segment) -> Segment | None:
-        """The next segment."""
+        """The segment after `segment`, if any."""
         index = bisect_right(self._base_offsets, segment.base_offset)
         return self._segments[index] if index < len(self._segments) else None
 
     def next_base_offset(self, segment: Segment) -> int | None:
-        """Base offset of the next segment."""
+        """Base offset of the segment after `segment`, if any."""
         index = bisect_right(self._base_offsets, segment.base_offset)
         return self._base_offsets[index] if index < len(self._segments) else None
 
     def cut_after(self, segment: Segment) -> list[Segment]:
-        """Take out and return what comes after `segment`, which becomes the active one."""
+        """Remove and return the segments after `segment`, which becomes the active one."""
         index = bisect_right(self._base_offsets, segment.base_offset)
         cut = self._segments[index:]
         del self._segments[index:], self._base_offsets[index:]
@@ -85,20 +85,20 @@ class Segments:
         return cut
 
     def cut_before(self, offset: int) -> list[Segment]:
-        """Take out and return the segments that end at or before `offset`, never the active one."""
+        """Remove and return the segments that end at or before `offset`, never the active one."""
         index = max(0, bisect_right(self._base_offsets, offset) - 1)
         cut = self._segments[:index]
         del self._segments[:index], self._base_offsets[:index]
         return cut
 
     def remove_active(self) -> None:
-        """Take out the active segment; the one before it becomes the active one."""
+        """Remove the active segment; the one before it becomes the active one."""
         assert len(self._segments) > 1
         del self._segments[-1], self._base_offsets[-1]
         self.active = self._segments[-1]
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Put one finished segment in the place of some."""
+        """Replace some finished segments with one."""
         gone = {segment.base_offset for segment in old}
         assert self.active.base_offset not in gone
         kept = [segment for segment in self._segments if segment.base_offset not in gone]
@@ -106,7 +106,7 @@ class Segments:
         self._base_offsets = [segment.base_offset for segment in self._segments]
 
     def replace_all(self, segment: Segment) -> list[Segment]:
-        """Put one segment in the place of all; return the old ones."""
+        """Replace all segments with one; return the old ones."""
         old = self._segments
         self._segments, self._base_offsets, self.active = [segment], [segment.base_offset], segment
         return old

@@ -1,4 +1,4 @@
-"""What a Fetch sends: a range of one segment's file, kept alive until it is sent."""
+"""The records of a Fetch response: a range of a segment's file, kept open until it is sent."""
 
 from collections.abc import Callable
 
@@ -8,9 +8,9 @@ from .log_file import LogFile
 class Span:
     """Whole batches of one segment; holds the file's descriptor open until `release`.
 
-    The holder sends `size_bytes` from `position` of `file.fileno()`, or takes `read()`.  When the
-    log is truncated below the end of the span, the positions would name other batches: the span
-    is then `dropped`, `on_drop` is called once, and the holder must close its connection.
+    The holder sends `size_bytes` from `position` of `file.fileno()`, or calls `read()`.  If the log
+    is truncated below the end of the span, other batches may be written at these positions: the
+    span is then `dropped`, `on_drop` is called once, and the holder must close its connection.
     """
 
     __slots__ = (
@@ -26,7 +26,7 @@ class Span:
     def __init__(
         self, file: LogFile, position: int, size_bytes: int, next_offset: int = -1
     ) -> None:
-        """`next_offset`: where the read that follows this one begins, -1 if nobody asks."""
+        """`next_offset`: where the next read begins, or -1 if unused."""
         file.ref()
         self.file = file
         self.position = position
@@ -44,11 +44,11 @@ class Span:
         return self.size_bytes
 
     def read(self) -> bytes:
-        """The bytes, for the portable path and for tests.  Raises: LogDirFailed."""
+        """The bytes, if sendfile is not used, and for tests.  Raises: LogDirFailed."""
         return self.file.pread(self.size_bytes, self.position)
 
     def release(self) -> None:
-        """Give the file back; the span must not be used again.  A second call does nothing."""
+        """Release the file; the span must not be used again.  Idempotent."""
         spans = self.file.spans
         if spans is not None and self in spans:
             spans.remove(self)
@@ -56,7 +56,7 @@ class Span:
 
 
 def drop_spans(file: LogFile, size_bytes: int) -> None:
-    """Drop the spans that reach beyond the first `size_bytes`; call before the file is cut."""
+    """Drop the spans that reach beyond `size_bytes`; call this before the file is cut."""
     for span in list(file.spans or ()):
         if span.position + span.size_bytes > size_bytes and not span.dropped:
             span.dropped = True

@@ -1,9 +1,9 @@
 """Batches that a thread writes past the end of a log file, before they belong to the log.
 
-What lies beyond `LogFile.size_bytes` counts for nothing: nobody reads it, and a crash leaves what a
-crash in the middle of an append leaves. The append that follows finds the bytes in their place and
-writes nothing. Whoever else changes the end of the file has them dropped first: nobody writes them
-any more, and the file is cut where the log ends.
+Bytes beyond `LogFile.size_bytes` are not part of the log: nothing reads them, and a crash leaves
+the same state as a crash during an append. The append that follows finds the bytes in place and
+writes nothing. Any other change of the file's end drops the staged batches first: the thread stops
+writing, and the file is cut to the log's end.
 """
 
 import contextlib
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from .log_file import Bytes, LogFile
 
 STEP_BYTES: Final = 1 << 20
-"""A caller that comes in between waits for so much at most; it may be the broker's loop."""
+"""The most that a caller of `end`, which may be the event loop, waits for."""
 
 
 class StagedBatch(NamedTuple):
-    """A whole batch."""
+    """A whole batch, with its header."""
 
     data: memoryview
     header: BatchHeader
 
 
 class Staged:
-    """What is staged in one file; made by `LogFile.stage`, over with `close`."""
+    """The staged batches of one file; made by `LogFile.stage`, ended by `close`."""
 
     __slots__ = (
         "_data",
@@ -51,10 +51,10 @@ class Staged:
         self._written: Iterator[StagedBatch] = iter(())
         self._lock = threading.Lock()
         self._has_ended = False
-        self._descriptor = file.duplicate()  # the file's own may be closed meanwhile
+        self._descriptor = file.duplicate()  # since the file may close its own meanwhile
 
     def run(self) -> None:
-        """Write them, in any thread.  What fails here the append meets too, and tells of it."""
+        """Write the batches, in any thread.  Errors are ignored: the append will raise them."""
         with contextlib.suppress(OSError):
             for start in range(0, len(self._data), STEP_BYTES):
                 with self._lock:
@@ -65,16 +65,16 @@ class Staged:
             self._written = iter(self.batches)
 
     def is_next(self, data: "Bytes") -> bool:
-        """Whether this very object was written and comes next."""
+        """Whether this very object is the next batch, and was written."""
         batch = next(self._written, None)
         return batch is not None and batch.data is data
 
     def close(self) -> None:
-        """Cut off what was not taken over.  May be repeated."""
+        """Cut off the batches that were not appended.  Idempotent."""
         self._file.drop(self)
 
     def end(self) -> None:
-        """Let nothing be written from here on, and cut; only for the file itself."""
+        """Stop writing and cut the file; only for `LogFile` to call."""
         self._has_ended = True
         with self._lock:  # a thread may be in the middle of a step
             pass
@@ -82,7 +82,7 @@ class Staged:
         with contextlib.suppress(OSError):  # the remains are outside the log: see `LogFile.append`
             self._end(size_bytes if size_bytes < self._position + len(self._data) else None)
 
-    # What differs between disks.
+    # Overridden by simulated disks.
 
     def _write(self, data: memoryview, position: int) -> None:
         """Raises: OSError."""

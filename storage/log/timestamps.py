@@ -42,7 +42,7 @@ def offset_for_timestamp(
 
 
 def max_timestamp_offset(segments: Segments, *, record_bytes_max: int) -> TimestampOffset | None:
-    """The first record that has the log's greatest timestamp; None without timestamps.
+    """The first record with the log's greatest timestamp; None if no record has a timestamp.
 
     Raises: CorruptLog, MalformedMessage, LogDirFailed.
     """
@@ -62,13 +62,13 @@ def max_timestamp_offset(segments: Segments, *, record_bytes_max: int) -> Timest
 def _batches_from(
     segment: Segment, timestamp: int, log_start_offset: int
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Headers from where the time index says that smaller timestamps end."""
+    """Headers from the position before which, by the time index, all timestamps are smaller."""
     offset = max(log_start_offset, segment.base_offset)
     entry = segment.time_index.floor_timestamp(timestamp - 1)
     if entry is not None and not _is_true(segment, entry):
         segment.distrust_indexes()
         entry = segment.time_index.floor_timestamp(timestamp - 1)
-    # Everything up to the entry's offset is below `timestamp`, or the entry would be greater.
+    # All timestamps up to the entry's offset are below `timestamp`: the entry has the greatest.
     if entry is not None:
         offset = max(offset, entry.offset)
     found = segment.find(offset)
@@ -78,7 +78,7 @@ def _batches_from(
 
 
 def _is_true(segment: Segment, entry: TimeEntry) -> bool:
-    """Whether the batch that an entry names has its timestamp."""
+    """Whether the batch at the entry's offset has the entry's timestamp."""
     found = segment.find(entry.offset) if entry.offset >= segment.base_offset else None
     if found is None or found[0] > entry.offset:
         return False

@@ -1,8 +1,8 @@
-"""The transaction index of a segment: which transactions were aborted, in order of their markers.
+"""The transaction index of a segment: the aborted transactions, in order of their markers.
 
 An entry is 34 bytes: version (int16, 0), producer id, first offset of the transaction, offset of
-its abort marker, last stable offset when the marker was written (int64 each).  The file exists only
-if there is an entry.  Source: AbortedTxn and TransactionIndex of Kafka 3.9.
+its abort marker, last stable offset when the marker was written (int64 each).  The file is created
+with its first entry.  Source: AbortedTxn and TransactionIndex of Kafka 3.9.
 """
 
 import struct
@@ -15,7 +15,7 @@ from .producer_state import EndedTransaction, ProducerState
 
 TXN_ENTRY: Final = struct.Struct(">hqqqq")
 VERSION: Final = 0
-_SIZE_BYTES_MAX: Final = 512 << 20  # a segment has no room for more markers
+_SIZE_BYTES_MAX: Final = 512 << 20  # a segment can't hold more markers
 
 
 class AbortedTransaction(NamedTuple):
@@ -28,14 +28,14 @@ class AbortedTransaction(NamedTuple):
 
     @classmethod
     def of(cls, ended: EndedTransaction, producers: ProducerState) -> Self:
-        """The entry of a transaction whose abort marker comes next, or has come last."""
+        """The entry of a transaction whose abort marker is appended next, or was appended last."""
         first_open = producers.open_transaction_first_offset(except_of=ended.producer_id)
         stable = ended.last_offset + 1 if first_open is None else first_open
         return cls(ended.producer_id, ended.first_offset, ended.last_offset, stable)
 
 
 def encode_aborted(transaction: AbortedTransaction) -> bytes:
-    """One entry as in the file."""
+    """The bytes of one entry."""
     return TXN_ENTRY.pack(VERSION, *transaction)
 
 
@@ -57,12 +57,12 @@ def decode_aborted(data: bytes | memoryview) -> list[AbortedTransaction]:
 
 
 class TransactionIndex:
-    """The entries of one segment; read when they are asked for, since most segments have none."""
+    """The entries of one segment; read on demand, since most segments have none."""
 
     __slots__ = ("_exists", "_files", "file")
 
     def __init__(self, files: FileSystem, path: str, size_bytes: int | None) -> None:
-        """`size_bytes`: of the file, None if there is none."""
+        """`size_bytes`: size of the file, None if it does not exist."""
         self._files = files
         self._exists = size_bytes is not None
         self.file: LogFile = files.open_log(path, size_bytes or 0)
@@ -73,7 +73,7 @@ class TransactionIndex:
         return self.file.size_bytes == 0
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Note an abort; not synced.  Raises: DiskFull (then nothing has changed), LogDirFailed."""
+        """Add an entry, unsynced.  Raises: DiskFull (the index is then unchanged), LogDirFailed."""
         self._create()
         self.file.append(encode_aborted(transaction))
 
@@ -83,7 +83,7 @@ class TransactionIndex:
             self._exists = True
 
     def entries(self) -> list[AbortedTransaction]:
-        """All of them.  Raises: CorruptLog, LogDirFailed."""
+        """All entries.  Raises: CorruptLog, LogDirFailed."""
         if self.is_empty:
             return []
         if self.file.size_bytes > _SIZE_BYTES_MAX:
@@ -91,9 +91,9 @@ class TransactionIndex:
         return decode_aborted(self.file.pread(self.file.size_bytes, 0))
 
     def collect(self, offset: int, offset_end: int, found: list[AbortedTransaction]) -> bool:
-        """Add what touches [offset, offset_end) to `found`; whether later segments can't add more.
+        """Add the transactions that overlap [offset, offset_end) to `found`.
 
-        Raises: CorruptLog, LogDirFailed.
+        Returns True if later segments can have no more of them.  Raises: CorruptLog, LogDirFailed.
         """
         for entry in self.entries():
             if entry.last_offset >= offset and entry.first_offset < offset_end:
@@ -103,7 +103,7 @@ class TransactionIndex:
         return False
 
     def truncate(self, offset_end: int) -> None:
-        """Drop the aborts whose marker lies at `offset_end` or later; a broken file is emptied.
+        """Drop the entries whose marker is at or after `offset_end`; a corrupt file is emptied.
 
         Raises: LogDirFailed.
         """

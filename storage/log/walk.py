@@ -1,6 +1,6 @@
-"""Walking over the batch headers of a segment, for look-ups and for what headers tell.
+"""Walks over the batch headers of a segment, for look-ups and for the fields in headers.
 
-Checksums are not verified here (recovery.py does that); lengths are, so that a walk ends.
+Checksums are not verified here (segment_scan.py does that); lengths are, so that a walk ends.
 """
 
 import struct
@@ -14,7 +14,7 @@ from odradek.protocol.records.batch import LENGTH_MIN, LENGTH_OVERHEAD_BYTES, MA
 from ..errors import CorruptLog
 from .log_file import LogFile
 
-_CHUNK_BYTES: Final = 4096  # as far as one index entry is from the next, by default
+_CHUNK_BYTES: Final = 4096  # the default of index.interval.bytes
 _LONG_CHUNK_BYTES: Final = 1 << 16
 _PREFIX: Final = struct.Struct(">qi4xb6xi")  # base offset, batch length, magic, offset delta
 
@@ -51,7 +51,7 @@ def find_batch(
 ) -> tuple[int, int] | None:
     """(base offset, position) of the first batch that ends at or after `offset`, if any.
 
-    `base_offsets`: the batch at `position` must begin with one of these (both inclusive).
+    `base_offsets`: the range (inclusive) for the base offset of the batch at `position`.
     Raises: CorruptLog, LogDirFailed.
     """
     for at, base_offset, last_offset, _ in _walk(file, position, position_end, base_offsets):
@@ -91,7 +91,7 @@ def _walk(
     position_end: int,
     base_offsets: tuple[int, int] | None = None,
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield position, base offset, last offset and end position: the bare minimum, fast."""
+    """Yield position, base offset, last offset and end position; faster than `walk_headers`."""
     chunk, chunk_position = b"", position
     while position < position_end:
         at = position - chunk_position
