@@ -1,1 +1,1 @@
-"""A log after an unclean stop: what is scanned, cut, rebuilt and kept beside it."""
+"""Loading a log, and its recovery after an unclean shutdown: scan, truncate, rebuild, set aside."""

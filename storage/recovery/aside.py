@@ -1,7 +1,7 @@
-"""What a recovery cuts out of a log although it may hold whole batches is kept beside the log.
+"""Keeps what recovery cuts out of a log, if it may contain whole batches, in files beside the log.
 
-The files end in `.damaged`, a suffix that Apache Kafka's loader passes over. They go with the
-partition's directory, and else only by hand.
+The files end in `.damaged`, a suffix that Apache Kafka's loader ignores. They are deleted with the
+partition's directory, otherwise only by hand.
 """
 
 import logging
@@ -17,9 +17,9 @@ _CHUNK_BYTES: Final = 4 << 20
 
 
 def set_aside_tail(files: FileSystem, file: LogFile, position: int, reason: str) -> int:
-    """Copy what lies from `position` on into a file of its own, synced; return how many bytes.
+    """Copy the bytes from `position` on to a synced file of their own; return how many.
 
-    The caller may then cut it.  Raises: DiskFull, LogDirFailed; then nothing may be cut.
+    The caller may then cut them off.  Raises: DiskFull, LogDirFailed; nothing may then be cut.
     """
     path = _free_path(files, f"{file.path}.{position}")
     size_bytes = file.size_bytes - position
@@ -41,7 +41,7 @@ def set_aside_tail(files: FileSystem, file: LogFile, position: int, reason: str)
 
 
 def set_aside_file(files: FileSystem, file: LogFile, reason: str) -> int:
-    """Rename a whole segment's file, whose use is over; return how many bytes it holds.
+    """Rename the closed file of a whole segment; return its size in bytes.
 
     Raises: LogDirFailed.
     """

@@ -1,4 +1,4 @@
-"""Leader epochs from their checkpoint file, or from the batch headers."""
+"""Loads the leader epochs from their checkpoint file, or rebuilds them from the batch headers."""
 
 import logging
 from typing import Final
@@ -12,7 +12,7 @@ from ..log.walk import walk_headers
 
 logger: Final = logging.getLogger("odradek.storage")
 
-LOOKED_AT_MAX: Final = 8  # epochs, from the latest on
+LOOKED_AT_MAX: Final = 8  # the latest epochs, which are compared with the batches
 
 
 def load_epochs(
@@ -25,7 +25,7 @@ def load_epochs(
     log_end_offset: int,
     clean: bool,
 ) -> LeaderEpochs:
-    """The epochs of the file and of the scanned batches; of all batches if the two differ.
+    """The epochs of the file and of the scanned batches; of all batches if the file is wrong.
 
     Raises: DiskFull, LogDirFailed.
     """
@@ -51,7 +51,7 @@ def load_epochs(
 def _contradicts(
     epochs: LeaderEpochs, segments: Segments, log_start_offset: int, log_end_offset: int
 ) -> bool:
-    """Whether the batches around where epochs begin, or the last one, are of other epochs."""
+    """Whether the last batch, or one at the boundary of two epochs, has another epoch."""
     entries = epochs.entries()
     offsets = {log_end_offset - 1}
     for _, start in entries[1:][-LOOKED_AT_MAX:]:
@@ -85,7 +85,7 @@ def _read_epochs(files: FileSystem, path: str) -> list[tuple[int, int]] | None:
 
 
 def _epochs_of(segments: Segments) -> list[tuple[int, int]]:
-    """Each leader epoch with the first offset that it wrote."""
+    """Each leader epoch with its first offset, from the batch headers."""
     entries: list[tuple[int, int]] = []
     for segment in segments:
         try:

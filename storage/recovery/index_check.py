@@ -1,8 +1,8 @@
-"""Whether a segment's indexes can be true, by a look that costs little; what can't is rebuilt.
+"""A cheap check of a segment's indexes; those with a fault are rebuilt.
 
-The ends of the indexes are compared with the batches at the end of the segment, and short indexes
-are looked at as a whole. What passes nevertheless does no harm: each entry is compared with its
-batch when it is used (segment.py, timestamps.py).
+It compares the last index entries with the batches at the end of the segment, and reads short
+indexes as a whole. Faults that it misses do no harm: each entry is compared with its batch when it
+is used (segment.py, timestamps.py).
 """
 
 import logging
@@ -23,7 +23,7 @@ from ..log.walk import walk_headers
 logger: Final = logging.getLogger("odradek.storage")
 
 READ_AS_A_WHOLE_BYTES: Final = 16384
-UNINDEXED_BYTES_MAX: Final = 4 << 20  # Kafka's followers index once for each fetch
+UNINDEXED_BYTES_MAX: Final = 4 << 20  # Kafka's followers add one index entry per fetch
 
 
 def check_indexes(
@@ -37,8 +37,8 @@ def check_indexes(
 ) -> int | None:
     """Rebuild indexes with a visible fault; return the offset after the last batch.
 
-    `offset_end`: where the next segment begins, if there is one. None: batches are damaged.
-    Raises: UnsupportedFormat, LogDirFailed.
+    `offset_end`: where the next segment begins, if there is one. Returns None if batches are
+    damaged or reach into the next segment.  Raises: UnsupportedFormat, LogDirFailed.
     """
     problem = _file_problem(segment, infos)
     if problem is None:
@@ -58,7 +58,7 @@ def rebuild_indexes(
     report: LoadReport,
     problem: str,
 ) -> SegmentScan:
-    """Write both indexes anew from the batches.  Raises: UnsupportedFormat, LogDirFailed."""
+    """Rebuild both indexes from the batches.  Raises: UnsupportedFormat, LogDirFailed."""
     logger.warning("index rebuilt path=%s problem=%s", segment.file.path, problem)
     create_missing_indexes(files, segment, infos)
     scan = segment.rebuild_indexes(config)
@@ -83,7 +83,7 @@ def _file_problem(segment: Segment, infos: dict[str, FileInfo]) -> str | None:
 
 
 def _rises(data: bytes, is_time_index: bool) -> bool:
-    """Whether all entries rise: times and positions strictly, and offsets."""
+    """Whether all entries strictly rise: offsets and positions, or timestamps."""
     if not data:
         return True
     struct = TIME_ENTRY if is_time_index else OFFSET_ENTRY
@@ -96,7 +96,7 @@ def _rises(data: bytes, is_time_index: bool) -> bool:
 def _entry_problem(
     segment: Segment, config: LogConfig, offset_end: int | None
 ) -> tuple[str | None, int]:
-    """What is wrong with the last entries, and the offset after the last batch."""
+    """(what is wrong with the last entries, if anything; the offset after the last batch)."""
     entry = segment.offset_index.last()
     if entry is not None and not (
         entry.offset >= segment.base_offset and 0 < entry.position < segment.size_bytes
@@ -120,7 +120,7 @@ def _entry_problem(
             return "the last index entry names another batch", 0
     newest_timestamp = -1 if newest is None else newest.timestamp
     if newest is not None and (not headers or newest.offset < headers[0].base_offset):
-        # Later batches may be older, but none may be newer; too many are not looked at.
+        # No later batch may have a greater timestamp; only a limited number is checked.
         headers = _headers_from(segment, newest.offset, unindexed_bytes_max)
     if any(header.max_timestamp > newest_timestamp for header in headers):
         return "the time index ends too early", 0
@@ -134,7 +134,7 @@ def _entry_problem(
 def _walk_to_end(
     segment: Segment, entry: OffsetEntry | None, config: LogConfig
 ) -> tuple[int, list[BatchHeader], bool]:
-    """(next offset, headers, whether the end was reached) from the last index entry on.
+    """(next offset, headers, whether the end was reached), from the last index entry on.
 
     Raises: CorruptLog, LogDirFailed.
     """
@@ -151,7 +151,7 @@ def _walk_to_end(
 
 
 def _headers_from(segment: Segment, offset: int, size_bytes_max: int) -> list[BatchHeader]:
-    """The headers from the batch with an offset on, as far as this."""
+    """The headers of the batches from `offset` on, within `size_bytes_max`."""
     headers: list[BatchHeader] = []
     try:
         found = segment.find(offset)

@@ -1,9 +1,9 @@
-"""From a partition's directory to its log.
+"""Loads the log in a partition's directory.
 
-After a clean stop the files are trusted as far as a look at each shows nothing wrong. After an
-unclean one every segment from the recovery point on is scanned (recovery.py): the first bad batch
-ends the log, what follows is removed, the indexes are written anew. Leader epochs and producer
-state are taken from their files and brought up to the log end from the batch headers.
+After a clean shutdown the files are trusted unless a quick check of each finds a fault. After an
+unclean one every segment from the recovery point on is scanned (log_recovery.py): the log ends at
+the first bad batch, everything after it is removed, and the indexes are rebuilt. Leader epochs and
+producer state are read from their files and brought up to the log end from the batch headers.
 """
 
 import logging
@@ -56,14 +56,14 @@ _UNFINISHED_SUFFIXES: Final = (".cleaned", ".deleted", ".tmp")
 
 @dataclass(frozen=True, slots=True)
 class LoadHints:
-    """What the data directory's checkpoints say of one partition."""
+    """What the data directory's checkpoints say about one partition."""
 
     clean: bool
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0
     is_copy: bool = False
-    """It is being moved here: whatever it lacks is where it comes from."""
+    """The log is the target of a move: whatever it lacks is still in the source."""
 
 
 def create_log(
@@ -76,9 +76,9 @@ def create_log(
     config: LogConfig,
     leader_epoch: int = UNDEFINED,
 ) -> Log:
-    """Make an empty partition.  Nothing is synced (`create_together` does that).
+    """Create an empty partition.  Nothing is synced (`create_together` does that).
 
-    `leader_epoch`: the first leadership, if one begins at once.  Raises: DiskFull, LogDirFailed.
+    `leader_epoch`: the first leader epoch, if it begins at once.  Raises: DiskFull, LogDirFailed.
     """
     files.make_directory(directory)
     segment = create_segment(files, directory, 0)
@@ -115,10 +115,11 @@ def load_log(
     wall_ms: int,
     on_progress: Report | None = None,
 ) -> Log:
-    """Open what is in `directory`; a directory without segments becomes an empty log.
+    """Load the log in `directory`; a directory without segments becomes an empty log.
 
-    What was met is left in the log's `loaded`; `on_progress` gets the bytes that were scanned.
-    Raises: UnsupportedFormat, CorruptLog (a damaged compaction), DiskFull, LogDirFailed.
+    The log's `loaded` has the findings; `on_progress` gets the number of bytes newly scanned.
+    Raises: UnsupportedFormat, CorruptLog (a damaged compaction, an impossible file), DiskFull,
+    LogDirFailed.
     """
     report = LoadReport()
     infos = _list(files, directory)
@@ -177,7 +178,7 @@ def load_log(
 def _note_durable(
     log: Log, recovery: LogRecovery | None, infos: Iterable[FileInfo], scanned_bytes: int
 ) -> None:
-    """Tell the log what of it is known to be on the disk."""
+    """Tell the log which of its files are known to be safe on disk."""
     if recovery is not None:
         log.flushing.recovered(recovery.recovered[:-1], scanned_bytes)
         log.flushing.id_unsynced = log.topic_id is not None
@@ -187,17 +188,17 @@ def _note_durable(
 
 
 def _hinted_start(directory: str, log_end_offset: int, hints: LoadHints, report: LoadReport) -> int:
-    """Where the log starts by its checkpoint, if that can be."""
+    """The checkpointed log start offset, or 0 if it can't be right."""
     start = hints.log_start_offset
     if start > log_end_offset == hints.recovery_point and not report.lost_committed:
-        # All is there that was synced, and no start was ever beyond that.
+        # Everything that was synced is there, and the log start was never beyond that.
         logger.warning("log start %d is beyond the log, ignored path=%s", start, directory)
         return 0
     return start
 
 
 def _restart_at(log: Log, offset: int, report: LoadReport) -> None:
-    """Begin an empty log at its start; what ends before is set aside.  Raises: LogDirFailed."""
+    """Empty the log and restart it at `offset`; set old segments aside.  Raises: LogDirFailed."""
     logger.warning("log ends before its start and is emptied log=%r", log)
     for segment in log.segments:
         if segment.size_bytes:
@@ -207,7 +208,7 @@ def _restart_at(log: Log, offset: int, report: LoadReport) -> None:
 
 
 def _list(files: FileSystem, directory: str) -> dict[str, FileInfo]:
-    """The files of a partition's directory.  Raises: CorruptLog, LogDirFailed."""
+    """The files in a partition's directory.  Raises: CorruptLog, LogDirFailed."""
     infos = {}
     for info in files.list_directory(directory):
         is_ours = _NAME.match(info.name) or info.name in (LEADER_EPOCH, PARTITION_METADATA)
@@ -223,7 +224,7 @@ def _list(files: FileSystem, directory: str) -> dict[str, FileInfo]:
 
 
 def impossible(info: FileInfo) -> str | None:
-    """Why no broker has made such a file, if so: it may be anybody's, nothing is done with it."""
+    """Why no broker can have written this file, if so.  Such a file is not touched."""
     if info.is_directory:
         return "is a directory where a file should be"
     if info.is_special:
@@ -240,9 +241,9 @@ def impossible(info: FileInfo) -> str | None:
 
 
 def _remove_unfinished(files: FileSystem, directory: str, infos: dict[str, FileInfo]) -> bool:
-    """Remove what deletions and atomic writes left half done; complete compactions.
+    """Remove what unfinished deletions and atomic writes left; complete unfinished compactions.
 
-    Whether there was one: then the cleaner was at work, whatever the topic's policy is by now.
+    Returns whether there were any: then offsets may be missing, whatever cleanup.policy is now.
     """
     was_compacting = any(name.endswith(SWAP_SUFFIX) for name in infos)
     complete_swaps(files, directory, infos)
@@ -280,7 +281,7 @@ def _check_clean(
     hints: LoadHints,
     report: LoadReport,
 ) -> int | None:
-    """The log end, if it is where the checkpoint has it, as after a clean stop; else None."""
+    """The log end offset if it equals the recovery point, as after a clean shutdown; else None."""
     end = None
     for segment in segments:
         next_base_offset = segments.next_base_offset(segment)
@@ -310,7 +311,7 @@ def _recover(
     *,
     may_lack: bool,
 ) -> LogRecovery:
-    """Scan what lies above the recovery point; below it only look at the indexes."""
+    """Scan the segments above the recovery point; below it, only check the indexes."""
     report.is_recovered = True
     recovery = LogRecovery(
         files,
@@ -347,6 +348,6 @@ def _recover(
 
 
 def _stems(infos: Iterable[FileInfo], suffix: str) -> list[int]:
-    """The base offsets of the files with a suffix, rising."""
+    """The base offsets of the files with this suffix, rising."""
     stems = [info.name.removesuffix(suffix) for info in infos if info.name.endswith(suffix)]
     return sorted(int(stem) for stem in stems if _BASE_OFFSET.fullmatch(stem))

@@ -1,5 +1,4 @@
-"""Recovery of a partition after an unclean stop: which segments to scan, from where, what to
-cut."""
+"""Recovery of a partition after an unclean shutdown: what to scan, from where, what to cut off."""
 
 import contextlib
 import logging
@@ -31,7 +30,7 @@ logger: Final = logging.getLogger("odradek.storage")
 
 
 class LogRecovery:
-    """One partition's recovery, and what it finds out on the way."""
+    """One partition's recovery, and its findings."""
 
     __slots__ = (
         "_config",
@@ -63,7 +62,7 @@ class LogRecovery:
         report: LoadReport,
         on_progress: Report | None = None,
     ) -> None:
-        """`may_lack`: what is missing was left out, by a copy or a compaction under way."""
+        """`may_lack`: an unfinished copy or compaction explains missing offsets."""
         self._files = files
         self._directory = directory
         self._infos = infos
@@ -75,19 +74,19 @@ class LogRecovery:
         self.producers = ProducerState()
         self.recovered: list[Segment] = []
         self.doubted: list[Segment] = []
-        """Segments whose transaction index is not to be relied on, also below the scan."""
+        """Segments with an unreliable transaction index, even below the position scanned."""
         self.high_watermark = high_watermark
         self.report = report
         self._on_progress = on_progress
 
     def run(self, segments: Segments) -> None:
-        """Scan from the recovery point on, cut at the first bad batch.
+        """Scan from the recovery point on, and cut the log at the first bad batch.
 
         Raises: UnsupportedFormat, DiskFull, LogDirFailed.
         """
         self._run(segments)
         if self.log_end_offset < self.recovery_point:
-            # Synced records are gone, or the checkpoint is of another log: nothing is certain.
+            # Synced records are gone, or the checkpoint belongs to another log: trust nothing.
             logger.warning(
                 "log ends before its recovery point, scanned as a whole directory=%s "
                 "log_end_offset=%d recovery_point=%d",
@@ -101,10 +100,10 @@ class LogRecovery:
             self._run(segments)
 
     def cut_finished(self, segments: Segments) -> None:
-        """Cut the segment that ends at the recovery point there, and have it synced again.
+        """Cut the segment that ends at the recovery point to that end, and mark it unsynced.
 
-        A roll has cut off what was written beyond (`staging.py`), but that may be undone by a power
-        cut: if nothing was appended before it, no fsync came after it.  Call it before `run`.
+        The roll cut off staged bytes beyond it (`staging.py`), but a power cut may undo that: if
+        all its batches were already synced, no fsync followed the roll.  Call this before `run`.
         Raises: LogDirFailed.
         """
         offset = self.recovery_point
@@ -113,7 +112,7 @@ class LogRecovery:
             return
         segment = finished[-1]
         self.recovered.append(segment)
-        with contextlib.suppress(CorruptLog):  # what is damaged otherwise stays as it is
+        with contextlib.suppress(CorruptLog):  # other damage stays as it is
             found = segment.find(offset - 1)
             if found is None:
                 return
@@ -127,7 +126,7 @@ class LogRecovery:
 
     def _run(self, segments: Segments) -> None:
         todo = segments.from_offset(self.recovery_point)
-        for segment in todo:  # a look at the snapshots may come to any of them
+        for segment in todo:  # checking the snapshots may read any of them
             create_missing_indexes(self._files, segment, self._infos)
         start = self._scan_start(todo[0])
         # Snapshots above the recovery point may describe batches that were lost or rewritten.
@@ -143,7 +142,7 @@ class LogRecovery:
         self.log_end_offset = start.next_offset
         for segment in todo:
             if segment.base_offset < self.log_end_offset and segment is not todo[0]:
-                # Left by a roll that failed half-way; the segment before it was appended to.
+                # Left by a failed roll, after which appends continued in the segment before it.
                 gone = segments.cut_after(segment)
                 segments.remove_active()
                 self._remove([segment, *gone], "the segment before it goes on")
@@ -157,7 +156,10 @@ class LogRecovery:
         self.log_end_offset = max(self.log_end_offset, segments.active.base_offset)
 
     def _note_missing(self, base_offset: int) -> None:
-        """A power cut may take the end of a segment and leave the next one, which stays."""
+        """Report offsets missing before a segment: a power cut may lose the end of the one before.
+
+        The segment itself stays.
+        """
         first = self.log_end_offset
         if base_offset <= first or self._may_lack:
             return
@@ -176,10 +178,11 @@ class LogRecovery:
     def note_missing_start(
         self, segments: Segments, *, log_start_offset: int, recovery_point: int
     ) -> None:
-        """Notice that the first segments are gone, by the checkpoints; call it after `run`.
+        """Report that the first segments are missing, by the checkpoints; call this after `run`.
 
-        Such a log start was noted as nothing from there on was synced, not even names (see
-        `checkpoint_plan`). Kafka notes none where a segment begins, and 0 says nothing.
+        A log start at or above the recovery point was checkpointed because nothing from there on
+        was synced, not even file names (see `checkpoint_plan`). Kafka checkpoints no log start at
+        which a segment begins, and 0 says nothing.
         """
         first_offset = segments.first_offset
         is_known = log_start_offset > 0 and recovery_point <= log_start_offset
@@ -201,7 +204,7 @@ class LogRecovery:
     ) -> str | None:
         """Recover one segment; return why the log must end there, if so.
 
-        The producers are known up to `state_offset`.
+        `state_offset`: the offset of the producer snapshot in use.
         """
         producers = self.producers
 
@@ -238,7 +241,7 @@ class LogRecovery:
         return scan.problem
 
     def _note_cut(self, segment: Segment, scan: SegmentScan, offset_end: int | None) -> None:
-        """The segment will end here: keep the rest, unless it is what a crash tore."""
+        """Log a cut, and set the rest of the segment aside unless a crash explains it."""
         position, problem = scan.position_end, scan.problem or ""
         logger.warning(
             "log cut path=%s position=%d cut_bytes=%d next_offset=%d problem=%s",
@@ -270,12 +273,12 @@ class LogRecovery:
 
     def _scan_start(self, segment: Segment) -> ScanStart:
         """Where the scan of the first segment begins: at the last index entry below the recovery
-        point that can be relied on, or at the beginning of the segment.
+        point that can be trusted, or at the beginning of the segment.
 
-        The index may be zero-padded (Kafka preallocates) or shorter than it was (not synced).
+        The index may be zero-padded (Kafka preallocates) or too short (it was not synced).
         """
         start = ScanStart(next_offset=segment.base_offset)
-        # No batch is as short as an entry: what is longer than the segment holds no more of use.
+        # A batch is longer than its entry, so an index longer than the segment ends in garbage.
         entries = _read(segment.offset_index.file, segment.size_bytes)
         count, previous, last = _rising_entries(
             entries,
@@ -294,7 +297,7 @@ class LogRecovery:
 
 
 def _goes_on(file: LogFile, position: int, offset: int) -> bool:
-    """Whether whole batches follow a bad one, so that no crash has torn it."""
+    """Whether valid batches follow a bad one, so that it is not just the torn end of the log."""
     try:
         return find_valid_batch(file, position, offset_first=offset) is not None
     except Doubtful:
@@ -308,9 +311,9 @@ def _read(file: LogFile, size_bytes_max: int) -> bytes:
 def _rising_entries(
     entries: bytes, *, offset_end: int, position_end: int
 ) -> tuple[int, tuple[int, int], tuple[int, int]]:
-    """Count of the leading entries that rise and lie below the ends, the last but one, the last.
+    """The leading entries that rise and are below the ends: count, last but one, last.
 
-    The offsets are relative to the segment's base, as in the file.
+    Offsets are relative to the segment's base offset, as in the file.
     """
     count, previous, last = 0, (-1, 0), (-1, 0)
     whole_bytes = len(entries) // OFFSET_ENTRY.size * OFFSET_ENTRY.size
@@ -323,7 +326,7 @@ def _rising_entries(
 
 
 def _keep_time_entries(segment: Segment, start: ScanStart, relative_offset_last: int) -> None:
-    """Keep the time entries up to the last offset entry that is kept."""
+    """Keep the time index entries up to the last offset of the kept offset index entries."""
     entries = _read(segment.time_index.file, segment.size_bytes)
     count, last = 0, (-1, -1)
     whole_bytes = len(entries) // TIME_ENTRY.size * TIME_ENTRY.size

@@ -1,4 +1,4 @@
-"""How much of a partition must be scanned after an unclean stop, by a look at names and sizes."""
+"""Estimates how much of a partition recovery will scan, from file names, sizes and one index."""
 
 import re
 from typing import Final
@@ -12,9 +12,9 @@ _LOG_NAME: Final = re.compile(r"([0-9]{20})\.log")
 
 
 def bytes_to_scan(files: FileSystem, directory: str, recovery_point: int) -> int:
-    """Bytes of batches above the recovery point; rather too many than too few.
+    """Bytes of batches above the recovery point; an upper bound.
 
-    What can't be read counts as nothing: loading will say why.
+    0 if the directory can't be read: loading will report why.
     """
     try:
         sizes = {info.name: info.size_bytes for info in files.list_directory(directory)}
@@ -33,7 +33,7 @@ def bytes_to_scan(files: FileSystem, directory: str, recovery_point: int) -> int
 def _position(
     files: FileSystem, directory: str, base: int, recovery_point: int, sizes: dict[str, int]
 ) -> int:
-    """Where the index says that the recovery point is, in the segment that holds it."""
+    """The position of the recovery point in its segment, rounded down to an index entry."""
     name = f"{base:020d}{INDEX_SUFFIX}"
     whole_bytes = sizes.get(name, 0) // OffsetIndex.ENTRY.size * OffsetIndex.ENTRY.size
     index = OffsetIndex(files, f"{directory}/{name}", base, whole_bytes)
