@@ -1,1 +1,1 @@
-"""The data directories of a broker: lock, owner, partitions, checkpoints, moves, clean end."""
+"""The data directories of a broker: lock, owner, partitions, checkpoints, moves, clean shutdown."""

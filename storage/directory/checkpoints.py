@@ -19,7 +19,7 @@ from ..recovery.load import LoadHints
 
 
 class Checkpoints(NamedTuple):
-    """What the last run left; None: missing or unreadable."""
+    """The checkpoints that the last run wrote; None: missing or unreadable."""
 
     recovery_point: dict[TopicPartition, int] | None
     high_watermark: dict[TopicPartition, int] | None
@@ -28,18 +28,18 @@ class Checkpoints(NamedTuple):
 
     @classmethod
     def read(cls, files: FileSystem, directory: str) -> Self:
-        """All of a data directory.  Raises: LogDirFailed."""
+        """Read the checkpoints of a data directory.  Raises: LogDirFailed."""
         names = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
         return cls(*(read_offsets(files, f"{directory}/{name}") for name in names))
 
     def keys(self) -> set[TopicPartition]:
-        """The partitions of which they say something."""
+        """The partitions named in any of the checkpoints."""
         return {key for offsets in self if offsets for key in offsets}
 
     def hints(self, key: TopicPartition, *, marker: bool, is_copy: bool = False) -> LoadHints:
-        """What they say of one partition; `marker`: the last stop was clean.
+        """What the checkpoints say about one partition; `marker`: the last shutdown was clean.
 
-        `is_copy`: of a replica that is being moved here; what it lacks is not lost.
+        `is_copy`: the partition is the target of a move; what it lacks is not lost.
         """
         recovery_point = self.recovery_point or {}
         complete = None not in (self.recovery_point, self.high_watermark, self.log_start)
@@ -58,7 +58,7 @@ def checkpoint_plan(
     logs: Mapping[TopicPartition, Log],
     unserved: Mapping[TopicPartition, LoadHints],
 ) -> CheckpointPlan:
-    """Write down where these logs stand now, and of those that are not served what was known."""
+    """Checkpoints with the current offsets of `logs` and the last known ones of `unserved`."""
     recovery_points = {key: hints.recovery_point for key, hints in unserved.items()}
     recovery_points |= {key: log.recovery_point for key, log in logs.items()}
     log_starts = {
@@ -66,18 +66,18 @@ def checkpoint_plan(
         for key, log in logs.items()
         if log.log_start_offset > log.segments.first_offset
         or log.flushing.start_unsynced
-        # Nothing is synced from there on: should segments be lost, it is seen that they are.
+        # Nothing from the log start on is synced: if segments are lost, recovery must notice.
         or log.recovery_point <= log.log_start_offset > 0
     }
     kept_starts = {key: hints.log_start_offset for key, hints in unserved.items()}
     contents = {
-        # First: retention lets the recovery point rise to a log start, and what lies before that
-        # need not be safe.
+        # Written first: retention may raise the recovery point to a log start, and nothing before
+        # that log start needs to be safe.
         LOG_START: log_starts | {key: offset for key, offset in kept_starts.items() if offset},
         RECOVERY_POINT: recovery_points,
         HIGH_WATERMARK: {key: log.high_watermark for key, log in logs.items()}
         | {key: hints.high_watermark for key, hints in unserved.items()},
-        # Also if it is empty: a new topic must not inherit what was compacted of an old one.
+        # Written even if empty: a new topic must not inherit the cleaner offset of an old one.
         CLEANER: {
             key: log.cleaner_offset for key, log in logs.items() if log.cleaner_offset is not None
         },

@@ -1,7 +1,7 @@
-"""The clean stop of one data directory, cut up so that its fsyncs can be shared out.
+"""The clean shutdown of one data directory, in steps whose fsyncs can run in several threads.
 
-Tens of thousands of small files, synced one after the other, each wait for the disk's journal;
-synced a few at a time they share its commits.
+If tens of thousands of small files are synced one after the other, each waits for a commit of the
+file system's journal; if several are synced at once, they share the commits.
 """
 
 from collections.abc import Generator
@@ -16,15 +16,15 @@ from ..log.plans import FlushPlan
 if TYPE_CHECKING:
     from .data_dir import DataDir
 
-LOGS_AT_ONCE: Final = 256  # each holds a descriptor until its plan has run
+LOGS_AT_ONCE: Final = 256  # each holds descriptors until its plan has run
 
 
 def close_steps(data_dir: "DataDir", files: FileSystem) -> Generator[list[FlushPlan]]:
-    """Flush and close every log, write checkpoints and last the marker, unlock.
+    """Flush and close every log, write the checkpoints, then the marker; unlock.
 
-    All of a list must have been run, in any threads, when the next one is asked for. A failure, of
-    a plan too, is to be answered by closing the iterator: then there is no marker.
-    Raises: DiskFull, LogDirFailed.
+    The caller must run all plans of a list, in any threads, before it takes the next list. After
+    any failure, including that of a plan, it must close the iterator: the marker is then not
+    written.  Raises: DiskFull, LogDirFailed.
     """
     try:
         files.sync_path(data_dir.path)

@@ -1,8 +1,9 @@
-"""One data directory: its lock and owner, its partitions, its checkpoints, its clean end.
+"""One data directory: its lock and owner, its partitions, its checkpoints, its clean shutdown.
 
-Start: lock, owner (meta.properties), then note and remove the clean-shutdown marker, read the
-checkpoints, load every partition. The marker is trusted only if all checkpoints are there and name
-the partition. End: every log is flushed and closed, checkpoints are written, the marker comes last.
+Startup: take the lock, check the owner (meta.properties), read the checkpoints, note and remove the
+clean-shutdown marker, load every partition. For a partition the marker is trusted only if the
+checkpoints (the cleaner's aside) can be read and the recovery points name it. Shutdown: flush and
+close every log, write the checkpoints, then write the marker.
 """
 
 import logging
@@ -48,8 +49,8 @@ _DELETED_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-delete")
 
 
 class DataDir:
-    """A locked data directory.  `open` does all steps; a broker that must take them apart (its
-    store lies in the same directory) calls `lock`, `identify` and `load` in turn."""
+    """A locked data directory.  `open` does all steps; a broker that needs them separately (its
+    store is in the same directory) calls `lock`, `identify` and `load` in turn."""
 
     def __init__(
         self, path: str, files: FileSystem, lock: FileLock, boot_id: str | None = None
@@ -58,14 +59,14 @@ class DataDir:
         self.suspicion = Suspicion(files, path, boot_id)
         self.logs: dict[TopicPartition, Log] = {}
         self.futures: dict[TopicPartition, Log] = {}
-        """Copies of replicas that are on their way here from another directory."""
+        """Copies of replicas that are being moved here from another directory."""
         self.was_clean = False
         self._files = files
         self._lock = lock
         self._deleted: list[str] = []
         self._found: list[FoundPartition] | None = None
         self.recovered: dict[str, tuple[LoadHints, LoadReport]] = {}
-        """What other processes have recovered and closed, by directory; it counts instead of the
+        """Logs that other processes recovered and closed, by directory; these hints replace the
         checkpoints."""
         self.unserved: dict[TopicPartition, Unserved] = {}
         """Partitions that could not be loaded; their directories are untouched."""
@@ -73,7 +74,8 @@ class DataDir:
         self.is_loaded = False
         self._creating_count = 0
         self.remembered: set[TopicPartition] = set()
-        """Of whom the checkpoints on disk tell: a new log of that name would inherit offsets."""
+        """The partitions in the checkpoints on disk, whose offsets a new log of that name would
+        inherit."""
 
     @classmethod
     def open(
@@ -98,9 +100,9 @@ class DataDir:
 
     @classmethod
     def lock(cls, path: str, files: FileSystem, boot_id: str | None = None) -> "DataDir":
-        """Make the directory if there is none and take its lock.
+        """Create the directory if it does not exist, and take its lock.
 
-        `boot_id`: the machine's, if it has one.  Raises: DataDirError.
+        `boot_id`: of the machine, if it has one.  Raises: DataDirError.
         """
         path = path.rstrip("/") or "/"
         try:
@@ -110,7 +112,7 @@ class DataDir:
             raise DataDirError(f"the data directory is not writable: {error}") from error
 
     def stored_owner(self) -> MetaProperties | None:
-        """Whom the directory belongs to, or None if it is new.  Raises: DataDirError."""
+        """The owner of the directory, or None if it is new.  Raises: DataDirError."""
         try:
             return read_meta_properties(self._files, f"{self.path}/{META_PROPERTIES}")
         except LogDirFailed as error:
@@ -137,15 +139,15 @@ class DataDir:
             )
 
     def load(self, config_of: Callable[[str], LogConfig], wall_ms: int) -> None:
-        """Load every partition, recovering after an unclean stop.  Raises: DataDirError."""
+        """Load every partition, with recovery after an unclean shutdown.  Raises: DataDirError."""
         try:
             partitions = self.begin_loading()
             for found in partitions:
                 self.load_one(found, config_of(found.topic), wall_ms)
             if partitions and len(self._failures) == len(partitions):
-                raise self._failures[0]  # it is not the partitions that are bad
+                raise self._failures[0]  # the disk is bad, not the partitions
             if self._suspect_lossy():
-                self.checkpoint()  # what is appended now must not count as committed after a kill
+                self.checkpoint()  # new appends must not count as committed after a kill
         except DataDirError:
             raise
         except StorageError as error:
@@ -155,9 +157,9 @@ class DataDir:
         self.is_loaded = True
 
     def begin_loading(self) -> list[FoundPartition]:
-        """Note and remove the marker, read the checkpoints, list the partitions that are here.
+        """Note and remove the marker, read the checkpoints, list the partitions in the directory.
 
-        Once: later calls return the same.  Raises: LogDirFailed.
+        Done once; later calls return the same list.  Raises: LogDirFailed.
         """
         if self._found is not None:
             return self._found
@@ -186,14 +188,14 @@ class DataDir:
         served = [partition.key for partition in found if not partition.is_future]
         self.suspicion.begin(served, was_clean=self.was_clean)
         if self.was_clean:
-            # Before anything is loaded, and for good: a crash must be seen as unclean next time.
+            # Removed before anything is loaded, and synced: a crash from here on is unclean.
             self._files.unlink(marker_path)
             self._files.sync_path(self.path)
         self._found = found
         return found
 
     def _suspect_lossy(self) -> bool:
-        """Whether there is any replica that has lost committed records."""
+        """Suspect the replicas that lost committed records; return whether there are any."""
         lossy = [key for key, log in self.logs.items() if log.loaded and log.loaded.lost_committed]
         for key in lossy:
             self.suspicion.add(key, "committed records are lost")
@@ -211,9 +213,10 @@ class DataDir:
             logger.warning("unknown file left alone path=%s", path)
 
     def load_one(self, found: FoundPartition, config: LogConfig, wall_ms: int) -> Log | None:
-        """Open one partition that was found, recovering it if need be.
+        """Load one of the partitions found, recovering it if necessary.
 
-        None: it can't be opened; the reason is kept in `unserved`, its directory as it is.
+        None: it can't be loaded. `unserved` has the reason (not for a copy); the directory is left
+        alone.
         """
         hints, report = self.recovered.pop(found.directory, (found.hints, None))
         try:
@@ -243,25 +246,25 @@ class DataDir:
         return log
 
     def all_logs(self) -> Iterator[Log]:
-        """Those that are served and those on their way here."""
+        """The logs that are served, and those being moved here."""
         yield from self.logs.values()
         yield from self.futures.values()
 
     @property
     def partition_count(self) -> int:
-        """How many replicas lie here, with those that are being made or are on their way here."""
+        """The number of replicas here, including those being created or moved here."""
         return len(self.logs) + len(self.futures) + self._creating_count
 
     def space(self) -> tuple[int, int]:
-        """Size of the file system and what is left of it, in bytes.  Raises: LogDirFailed."""
+        """Total and available bytes of the file system.  Raises: LogDirFailed."""
         return self._files.space(self.path)
 
     def note_deleted(self, directory: str) -> None:
-        """This directory, already renamed, is to be deleted."""
+        """Add a directory, already renamed, to those for `deleted_plans`."""
         self._deleted.append(directory)
 
     def deleted_plans(self) -> list[DeletePlan]:
-        """Directories whose deletion the last run did not finish; each once."""
+        """Plans for the directories whose deletion the last run did not finish; each only once."""
         plans = [DeletePlan(self._files, directory) for directory in self._deleted]
         self._deleted = []
         return plans
@@ -269,8 +272,10 @@ class DataDir:
     def create_plan(
         self, topic: str, partition: int, *, topic_id: bytes | None, config: LogConfig, epoch: int
     ) -> "CreatePlan":
-        """Make an empty partition, led in `epoch`; `plan.run()` in any thread, then, if all
-        went well, `created(plan)` here, else `not_created`.  There must be no such partition."""
+        """A plan to create an empty partition with leader epoch `epoch`; it must not exist yet.
+
+        Call `plan.run()` in any thread, then `created(plan)` here, or `not_created` if it failed.
+        """
         assert (topic, partition) not in self.logs
         self._creating_count += 1
         directory = f"{self.path}/{topic}-{partition}"
@@ -289,7 +294,7 @@ class DataDir:
         )
 
     def created(self, plan: "CreatePlan") -> Log:
-        """The log is ours from here on."""
+        """Start to serve the log that the plan created."""
         log = plan.log
         assert log is not None
         self._creating_count -= 1
@@ -297,20 +302,20 @@ class DataDir:
         return log
 
     def not_created(self) -> None:
-        """A plan has failed."""
+        """Note that a `create_plan` failed."""
         self._creating_count -= 1
 
     def create_log(
         self, topic: str, partition: int, *, topic_id: bytes | None, config: LogConfig
     ) -> Log:
-        """Make an empty partition; there must be none.  Raises: DiskFull, LogDirFailed."""
+        """Create an empty partition; it must not exist yet.  Raises: DiskFull, LogDirFailed."""
         directory = f"{self.path}/{topic}-{partition}"
         log = create_log(self._files, directory, topic, partition, topic_id=topic_id, config=config)
         self.logs[topic, partition] = log
         return log
 
     def create_future(self, source: Log, name: str) -> Log:
-        """Make an empty copy of a log of another directory.  Raises: DiskFull, LogDirFailed."""
+        """Create an empty copy of a log in another directory.  Raises: DiskFull, LogDirFailed."""
         key = source.topic, source.partition
         assert not (key in self.logs or key in self.futures)
         directory = f"{self.path}/{name}"
@@ -318,26 +323,29 @@ class DataDir:
         try:
             log = create_log(self._files, directory, *key, topic_id=topic_id, config=config)
         except LogDirFailed:
-            self._files.remove_tree(directory)  # or the move would begin with the next start
+            self._files.remove_tree(directory)  # otherwise the next start would begin the move
             raise
         self.futures[key] = log
         return log
 
     def delete_log(self, topic: str, partition: int, uuid: bytes) -> DeletePlan:
-        """Rename a partition's directory away; the plan unlinks it.  Write a checkpoint afterwards,
-        so that a partition of that name does not inherit the offsets.  Raises: LogDirFailed."""
+        """Rename a partition's directory to its `-delete` name; the plan unlinks it.
+
+        Write a checkpoint afterwards, so that a new partition of that name does not inherit the
+        offsets.  Raises: LogDirFailed.
+        """
         plan = self.logs[topic, partition].delete(uuid)
-        del self.logs[topic, partition]  # not if it failed: the name is not free then
+        del self.logs[topic, partition]  # not after a failure: the name is then still taken
         return plan
 
     def delete_future(self, topic: str, partition: int, uuid: bytes) -> DeletePlan:
-        """The same with the copy of a replica that is not to come here any more."""
+        """As `delete_log`, for the copy of a replica whose move here was cancelled."""
         plan = self.futures[topic, partition].delete(uuid)
         del self.futures[topic, partition]
         return plan
 
     def set_aside(self, topic: str, partition: int, uuid: bytes) -> str:
-        """Rename a partition's directory out of the way and keep it; return where it is now.
+        """Rename a partition's directory to a `-stray` name, and keep it; return its new path.
 
         Raises: LogDirFailed.
         """
@@ -346,8 +354,10 @@ class DataDir:
         return directory
 
     def set_unserved_aside(self, topic: str, partition: int, uuid: bytes) -> str | None:
-        """The topic of a partition that could not be loaded is deleted: make its name free, keep
-        its files; return where they are now.  Raises: LogDirFailed."""
+        """As `set_aside`, for a partition that could not be loaded and whose topic is deleted.
+
+        None: it is not in `unserved`.  Raises: LogDirFailed.
+        """
         unserved = self.unserved.get((topic, partition))
         if unserved is None:
             return None
@@ -358,15 +368,17 @@ class DataDir:
         return path
 
     def checkpoint_plan(self) -> CheckpointPlan:
-        """All checkpoints as of now.  `plan.run()` in any thread, one at a time, then
-        `checkpointed(plan)` here."""
+        """A plan for all checkpoints, with the current offsets.
+
+        Call `plan.run()` in any thread, one plan at a time, then `checkpointed(plan)` here.
+        """
         unserved = {key: unserved.found.hints for key, unserved in self.unserved.items()}
         plan = checkpoint_plan(self._files, self.path, self.logs | self.futures, unserved)
         self.remembered |= plan.recovery_points.keys()
         return plan
 
     def checkpointed(self, plan: CheckpointPlan) -> None:
-        """The plan was run without an error: log starts are safe, older snapshots may go."""
+        """Note that the plan ran without an error: its log starts and recovery points are safe."""
         self.remembered = set(plan.recovery_points)
         for key, recovery_point in plan.recovery_points.items():
             log = self.logs.get(key) or self.futures.get(key)
@@ -380,13 +392,13 @@ class DataDir:
         self.checkpointed(plan)
 
     def closing(self) -> Generator[list[FlushPlan]]:
-        """The steps of a clean stop, as `close` takes them; see `close_steps`."""
+        """The steps of a clean shutdown, as `close` runs them; see `close_steps`."""
         return close_steps(self, self._files)
 
     def close(self) -> None:
-        """Clean stop: flush and close every log, write checkpoints and last the marker, unlock.
+        """Shut down cleanly: flush and close all logs, write checkpoints, then the marker; unlock.
 
-        Blocks for the fsyncs.  Raises: DiskFull, LogDirFailed; then without the marker.
+        Blocks for the fsyncs.  Raises: DiskFull, LogDirFailed; the marker is then not written.
         """
         with closing(self.closing()) as steps:
             for plans in steps:
@@ -394,7 +406,7 @@ class DataDir:
                     plan.run()
 
     def abandon(self) -> None:
-        """Let go of the files and the lock without writing, as a crash would.  Twice is fine."""
+        """Close the files and release the lock without writing, like a crash.  Idempotent."""
         for log in self.all_logs():
             log.abandon()
         self._lock.release()

@@ -1,4 +1,4 @@
-"""A partition's directory before it is loaded, or when it can't be."""
+"""A partition's directory before it is loaded, and one that could not be loaded."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class FoundPartition(NamedTuple):
 
     @property
     def key(self) -> TopicPartition:
-        """Which partition it is."""
+        """Topic and partition."""
         return self.topic, self.partition
 
 

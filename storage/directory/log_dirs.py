@@ -1,8 +1,8 @@
 """All data directories of one broker (`log.dirs`).
 
-Each has its own lock, owner, checkpoints and marker; a partition lies in one of them. A directory
-whose disk fails is left out while the others go on: at the start (it can't be opened or read) or
-later (`fail`). Where the broker's own store lies in the first one, that one can't be done without.
+Each has its own lock, owner, checkpoints and marker; a partition is in one of them. A directory
+whose disk fails goes offline while the others continue: at startup (it can't be opened or read) or
+later (`fail`). If the first one has the broker's own store, the broker can't run without it.
 """
 
 import itertools
@@ -32,9 +32,9 @@ class LogDirs:
     ) -> None:
         self._needs_first = needs_first
         self.paths = tuple(paths)
-        """Absolute paths of all, as clients name them."""
+        """Absolute paths of all directories, as clients name them."""
         self.online = online
-        """Those that are in use; at first all that could be locked."""
+        """The directories in use; at first all that could be locked."""
 
     @classmethod
     def lock(
@@ -45,11 +45,11 @@ class LogDirs:
         needs_first: bool = True,
         boot_id: str | None = None,
     ) -> "LogDirs":
-        """Make and lock the directories; one must be usable, if it `needs_first` the first.
+        """Create and lock the directories; one must be usable, with `needs_first` the first.
 
-        `boot_id`: the machine's, if it has one.
-        Raises: DataDirError (one named twice or within another, one used by another broker, none
-        that is usable).
+        `boot_id`: of the machine, if it has one.
+        Raises: DataDirError (one is named twice, is inside another, or is used by another broker;
+        none is usable).
         """
         paths = [os.path.abspath(path) for path in paths]
         _refuse_doubles(paths)
@@ -67,26 +67,26 @@ class LogDirs:
 
     @property
     def first(self) -> DataDir:
-        """The one with the broker's own store, if it has one."""
+        """The first directory in use: the one with the broker's own store, if it has one."""
         return self.online[0]
 
     def can_lose(self, data_dir: DataDir) -> bool:
-        """Whether the broker can go on without a directory."""
+        """Whether the broker can run without this directory."""
         has_store = self._needs_first and data_dir.path == self.paths[0]
         return len(self.online) > 1 and not has_store
 
     @property
     def is_complete(self) -> bool:
-        """Whether none has failed."""
+        """Whether no directory has failed."""
         return len(self.online) == len(self.paths)
 
     @property
     def is_loaded(self) -> bool:
-        """Whether all that are in use hold their logs."""
+        """Whether all directories in use have loaded their logs."""
         return all(data_dir.is_loaded for data_dir in self.online)
 
     def stored_owner(self) -> MetaProperties | None:
-        """Whom the directories belong to, or None if all are new.  Raises: DataDirError."""
+        """The owner of the directories, or None if all are new.  Raises: DataDirError."""
         for data_dir in self.online:
             owner = data_dir.stored_owner()
             if owner is not None:
@@ -98,7 +98,7 @@ class LogDirs:
         self._each(lambda data_dir: data_dir.identify(broker_id, cluster_id))
 
     def load(self, config_of: Callable[[str], LogConfig], wall_ms: int) -> None:
-        """Load every partition of every directory.  Raises: DataDirError."""
+        """Load every partition of every directory, and end moves.  Raises: DataDirError."""
         self._each(lambda data_dir: data_dir.load(config_of, wall_ms))
         if len(self.online) > 1:
             try:
@@ -116,7 +116,7 @@ class LogDirs:
                 self.fail(data_dir)
 
     def _leave_out(self, path: str, error: DataDirError, *, is_last: bool) -> None:
-        """A disk that fails at the start costs its own partitions only, anything else the start."""
+        """Log that a directory goes offline; raise if it is needed or its disk is not at fault."""
         has_store = self._needs_first and path == self.paths[0]
         is_needed = has_store or (is_last and {d.path for d in self.online} <= {path})
         if is_needed or not isinstance(error.__cause__, LogDirFailed):
@@ -126,7 +126,7 @@ class LogDirs:
     # Finding.
 
     def find(self, topic: str, partition: int) -> Log | None:
-        """The log of a partition, wherever it lies."""
+        """The log of a partition, in whichever directory it is."""
         for data_dir in self.online:
             log = data_dir.logs.get((topic, partition))
             if log is not None:
@@ -134,7 +134,7 @@ class LogDirs:
         return None
 
     def find_future(self, topic: str, partition: int) -> tuple[DataDir, Log] | None:
-        """The copy to which a partition is being moved, and where."""
+        """The copy of a partition that is being moved, and its directory."""
         for data_dir in self.online:
             log = data_dir.futures.get((topic, partition))
             if log is not None:
@@ -142,35 +142,35 @@ class LogDirs:
         return None
 
     def is_unserved(self, key: TopicPartition) -> bool:
-        """Whether the partition lies here, but could not be loaded."""
+        """Whether the partition is here but could not be loaded."""
         return any(key in data_dir.unserved for data_dir in self.online)
 
     def holds(self, key: TopicPartition) -> bool:
-        """Whether the partition lies here, served or not."""
+        """Whether the partition is here, served or not."""
         return self.is_unserved(key) or self.find(*key) is not None
 
     def all_logs(self) -> Iterator[Log]:
-        """Those of all partitions, with the copies that are on their way."""
+        """The logs of all partitions, including copies of those being moved."""
         for data_dir in self.online:
             yield from data_dir.all_logs()
 
     def of(self, path: str) -> DataDir | None:
-        """The directory, if it is in use, in which a file lies (or which has this path)."""
+        """The directory in use that contains this path, or has it."""
         inside = (d for d in self.online if f"{path}/".startswith(f"{d.path.rstrip('/')}/"))
         return next(inside, None)
 
     def of_path(self, path: str) -> DataDir | None:
-        """The directory with exactly this absolute path, if it is in use."""
+        """The directory in use with exactly this absolute path."""
         return next((data_dir for data_dir in self.online if data_dir.path == path), None)
 
     def holding(self, log: Log) -> DataDir:
-        """The directory in which a log lies."""
+        """The directory that contains a log."""
         data_dir = self.of(log.directory)
         assert data_dir is not None
         return data_dir
 
     def for_new_partition(self) -> list[DataDir]:
-        """Where a new partition goes: the directory with the fewest, then the next.
+        """The directories for a new partition, in order: the one with the fewest replicas first.
 
         Source: nextLogDirs of Kafka's LogManager.
         """
@@ -183,18 +183,18 @@ class LogDirs:
         return any(key in data_dir.suspicion.suspects for data_dir in self.online)
 
     def settle_suspicion(self) -> None:
-        """Note suspect replicas where they lie by now; `Suspicion.plan` makes it last."""
+        """Assign suspect replicas to their current directories; persist with `Suspicion.plan`."""
         settle((d.suspicion, d.logs.keys() | d.unserved.keys()) for d in self.online)
 
     # Ending.
 
     def fail(self, data_dir: DataDir) -> None:
-        """Use a directory no more; nothing is written to it, so it gets no marker either."""
+        """Take a directory offline; nothing is written to it, so it gets no marker either."""
         self.online.remove(data_dir)
         data_dir.abandon()
 
     def close(self) -> None:
-        """Close all that are in use, as `DataDir.close`; one that fails does not keep the others.
+        """Close all directories in use, as `DataDir.close`, even if one fails.
 
         Raises: DiskFull, LogDirFailed.
         """
@@ -208,7 +208,7 @@ class LogDirs:
             raise failure
 
     def abandon(self) -> None:
-        """Let go of everything without writing, as a crash would."""
+        """Close the files and release the locks without writing, like a crash."""
         for data_dir in self.online:
             data_dir.abandon()
 
@@ -219,7 +219,7 @@ def _refuse_doubles(paths: Sequence[str]) -> None:
         if real.count(other) > 1:
             raise DataDirError(f"log.dirs names the directory {path} twice")
     for inner, outer in itertools.permutations(range(len(paths)), 2):
-        # It could be taken for a partition of the outer one, and be in the way of one.
+        # The inner one could be mistaken for a partition of the outer one, or take one's name.
         if real[inner].startswith(f"{real[outer].rstrip('/')}/"):
             raise DataDirError(
                 f"log.dirs names the directory {paths[inner]}, which lies in {paths[outer]}"

@@ -1,4 +1,4 @@
-"""`meta.properties`: which broker of which cluster a data directory belongs to (version 0)."""
+"""`meta.properties` (version 0): the broker and the cluster that a data directory belongs to."""
 
 import re
 from typing import Final, NamedTuple
@@ -23,9 +23,9 @@ def render_meta_properties(meta: MetaProperties) -> bytes:
 
 
 def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
-    """The owner written in a file, or None if there is no file.
+    """The owner named in the file, or None if there is no file.
 
-    Raises: DataDirError (unreadable, or of a KRaft broker), LogDirFailed.
+    Raises: DataDirError (unreadable, of a KRaft broker, or of a newer version), LogDirFailed.
     """
     data = files.read_bytes(path)
     if data is None:
@@ -53,7 +53,7 @@ def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
 
 
 def _parse_properties(text: str) -> dict[str, str]:
-    """Java's properties, as far as one-line entries go."""
+    """Parse Java properties; only one-line entries are supported."""
     properties = {}
     for line in text.splitlines():
         match = _PROPERTY.fullmatch(line.strip())

@@ -1,17 +1,18 @@
-"""A replica on its way from one log directory into another, while the old one is served.
+"""Moves a replica from one log directory to another, while the old one is served.
 
 The copy is a log of its own, in a directory with the suffix `-future`: batches are appended to it
-byte for byte until it has caught up. What batches do not tell (epochs without records, producers
-whose batches are gone, where the log starts) is taken over too. Then, so that whatever moment is
-the last one, a complete replica is found by the next start:
+byte for byte until it has caught up. State that is not in the batches (epochs without records,
+producers whose batches are gone, the log start offset) is copied too. The following order makes
+sure that the next start finds a complete replica, no matter when the broker dies:
 
 1. A marker is written into the copy, which is flushed as far as the old log was.
-2. The copy gets its final name. From here on two directories have the partition's name; the
-   marker tells the next start (`resolve`) that the longer log is the replica.
-3. What was appended meanwhile is copied, the copy is served, the old log is renamed to `-delete`.
-4. The marker goes.
+2. The copy gets its final name. Now two directories have the partition's name; the marker tells
+   the next start (`resolve`) that the longer log is the replica.
+3. Batches appended meanwhile are copied, the copy is served, the old log is renamed to `-delete`.
+4. The marker is removed.
 
-Apache Kafka renames in the same order, but has no marker: it refuses to start between 2 and 3.
+Apache Kafka renames in the same order, but has no marker: after a crash between 2 and 3 it refuses
+to start.
 """
 
 import logging
@@ -34,12 +35,12 @@ FUTURE_SUFFIX: Final = "-future"
 
 
 def future_directory(topic: str, partition: int, uuid: bytes) -> str:
-    """The name of a copy's directory; `uuid`: 16 fresh bytes."""
+    """The name of a copy's directory; `uuid`: 16 random bytes."""
     return f"{topic}-{partition}.{uuid.hex()}{FUTURE_SUFFIX}"
 
 
 class Copy:
-    """The old log and its copy; the caller reads in a thread what `next_span` gives."""
+    """The old log and its copy; the caller reads the span of `next_span` in a thread."""
 
     def __init__(self, source: Log, future: Log) -> None:
         self.source = source
@@ -52,19 +53,19 @@ class Copy:
 
     @property
     def lag(self) -> int:
-        """Offsets that are still to be copied."""
+        """Number of offsets not yet copied."""
         return self.source.log_end_offset - self.future.log_end_offset
 
     @property
     def is_as_safe(self) -> bool:
-        """Whether a crash takes no more from the copy than it would from the old log."""
+        """Whether a crash would lose no more of the copy than of the old log."""
         source, future = self.source, self.future
         source_start = source.flushing.safe_start_offset(source)
         future_start = future.flushing.safe_start_offset(future)
         return future.recovery_point >= source.recovery_point and future_start >= source_start
 
     def _must_restart(self) -> bool:
-        """Whether the old log is another one than the one that was copied so far."""
+        """Whether to start over: the copy is empty, or no longer a prefix of the old log."""
         source, future = self.source, self.future
         return (
             source.generation != self._generation
@@ -75,13 +76,16 @@ class Copy:
         )
 
     def _has_parted(self) -> bool:
-        """Whether the old log was cut in the last run, and appended to, where the copy goes on."""
+        """Whether the two logs diverge by their leader epochs.
+
+        They do if in the last run the old log was truncated below the copy's end and appended to.
+        """
         epoch = self.future.epochs.latest
         shared = self.source.end_offset_for_epoch(epoch)
         return epoch >= 0 and (shared[0] != epoch or shared[1] < self.future.log_end_offset)
 
     def _cut_to_durable(self) -> None:
-        """Copy again what a power cut may have taken parts of, which the old log has as a whole."""
+        """Drop the unsynced part of the copy, of which a power cut may have lost parts."""
         future = self.future
         if future.recovery_point <= future.segments.first_offset:
             self.restart()
@@ -89,24 +93,24 @@ class Copy:
             future.truncate(future.recovery_point)
 
     def restart(self) -> None:
-        """Copy everything anew.  Raises: DiskFull, LogDirFailed."""
+        """Start the copy over.  Raises: DiskFull, LogDirFailed."""
         source, future = self.source, self.future
         start = source.log_start_offset
         self._generation = source.generation
         if future.log_end_offset != start or future.size_bytes:
             future.restart_at(start)
         future.cleaner_offset = source.cleaner_offset
-        # Of these producers no batch is left to be copied.
+        # These producers have no batch left to copy.
         gone = [e for e in source.producers.entries() if _last_offset(e.batches) < start]
         future.producers = ProducerState(gone)
 
     def next_span(self, size_bytes: int) -> Span | None:
-        """What is to be appended next; the caller must release it.  None: it has caught up.
+        """The batches to append next; the caller must release the span.  None: caught up.
 
         Raises: CorruptLog, DiskFull, LogDirFailed.
         """
         source, future = self.source, self.future
-        # As many other records may have come in the place of those that were cut.
+        # Even without lag: after a truncation, other records may have taken the same offsets.
         if self._must_restart() and (self.lag or source.generation != self._generation):
             self.restart()
         end = source.log_end_offset
@@ -119,7 +123,7 @@ class Copy:
         future = self.future
         if not future.size_bytes:
             _, first = next(iter_batches(data))
-            if first.base_offset < future.log_end_offset:  # the log starts within a batch
+            if first.base_offset < future.log_end_offset:  # the log start is inside a batch
                 producers = future.producers
                 future.restart_at(first.base_offset)
                 future.producers = producers
@@ -127,7 +131,7 @@ class Copy:
         self.follow()
 
     def follow(self) -> None:
-        """Take over what the old log says of itself, as far as the copy goes."""
+        """Take over settings, high watermark and log start of the old log, up to the copy's end."""
         source, future = self.source, self.future
         future.config = source.config
         future.high_watermark = source.high_watermark
@@ -135,13 +139,19 @@ class Copy:
         future.advance_log_start(start)
 
     def skip_to_end(self, wall_ms: int) -> None:
-        """The last offsets have no records any more.  Raises: DiskFull, LogDirFailed."""
+        """End the copy where the old log ends, if the last offsets have no records any more.
+
+        Raises: DiskFull, LogDirFailed.
+        """
         if self.lag > 0:
             self.future.roll(self.source.log_end_offset, wall_ms)
             self.future.log_end_offset = self.source.log_end_offset
 
     def complete(self) -> None:
-        """The copy has all batches: take over what they do not tell.  Raises: LogDirFailed."""
+        """Take over the state that is not in the batches; the copy has all of them.
+
+        Raises: DiskFull, LogDirFailed.
+        """
         source, future = self.source, self.future
         assert self.lag == 0
         self.follow()
@@ -156,7 +166,7 @@ class Copy:
         self.future.files.write_atomic(f"{self.future.directory}/{MARKER}", b"")
 
     def unmark(self) -> None:
-        """Remove it again.  Raises: LogDirFailed."""
+        """Remove the marker.  Raises: LogDirFailed."""
         self.future.files.unlink(f"{self.future.directory}/{MARKER}")
 
 
@@ -165,7 +175,7 @@ def _last_offset(batches: tuple[object, ...]) -> int:
 
 
 def rename_log(log: Log, directory: str) -> None:
-    """Rename a log's directory while it is in use; no thread may work on it by name.
+    """Rename the directory of a log in use; no thread may be using paths in it.
 
     Raises: LogDirFailed.
     """
@@ -182,20 +192,20 @@ def rename_log(log: Log, directory: str) -> None:
 
 
 def give_final_name(future: Log, data_dir: DataDir) -> None:
-    """Step 2.  The caller must sync the data directory.  Raises: LogDirFailed."""
+    """Do step 2.  The caller must sync the data directory.  Raises: LogDirFailed."""
     rename_log(future, f"{data_dir.path}/{future.topic}-{future.partition}")
 
 
 def give_future_name(log: Log, data_dir: DataDir) -> None:
-    """Step 2 backwards.  Raises: LogDirFailed."""
+    """Undo step 2.  Raises: LogDirFailed."""
     name = future_directory(log.topic, log.partition, log.topic_id or bytes(16))
     rename_log(log, f"{data_dir.path}/{name}")
 
 
 def retire(source: Log, data_dir: DataDir, uuid: bytes) -> DeletePlan:
-    """Step 3: the old log is out of the way, but can be read on until the plan is run.
+    """Rename the old log in step 3; it stays readable until the plan runs.
 
-    The caller must sync the data directory, and end the use of the log.  Raises: LogDirFailed.
+    The caller must sync the data directory, and abandon the log.  Raises: LogDirFailed.
     """
     directory = f"{data_dir.path}/{source.topic[:150]}-{source.partition}.{uuid.hex()}"
     rename_log(source, directory + DELETED_SUFFIX)
@@ -203,7 +213,7 @@ def retire(source: Log, data_dir: DataDir, uuid: bytes) -> DeletePlan:
 
 
 def resolve(dirs: list[DataDir]) -> None:
-    """End the swaps in whose midst the last run ended.
+    """Complete or undo the moves that the last run left between steps 1 and 4.
 
     Raises: DataDirError (a partition is in two directories for another reason), LogDirFailed.
     """
@@ -214,7 +224,7 @@ def resolve(dirs: list[DataDir]) -> None:
                 _resolve_two(seen[key], data_dir, key)
             if key in data_dir.logs:
                 seen[key] = data_dir
-            for other in dirs:  # it can't be loaded there: which is the newer one, nobody knows
+            for other in dirs:  # it can't be loaded there, so it is unknown which one is newer
                 if key in other.unserved and key in data_dir.logs:
                     unserved = other.unserved[key].found.directory
                     raise _doubled(data_dir.logs[key].directory, unserved)
@@ -230,9 +240,9 @@ def resolve(dirs: list[DataDir]) -> None:
 
 
 def _has_start_of(old: Log, new: Log, new_dir: DataDir) -> bool:
-    """Have the copy begin where clients may have been told that the log does.
+    """Raise the copy's log start to that of the old log, which clients may have seen.
 
-    False: a full disk cannot keep it. Then the old log goes on, and the move ends later.
+    False: the disk is too full to checkpoint it. The old log then stays, and the move ends later.
     """
     if new.log_start_offset < old.log_start_offset:
         new.high_watermark = max(new.high_watermark, old.log_start_offset)
@@ -256,7 +266,7 @@ def _doubled(*directories: str) -> DataDirError:
 
 
 def _resolve_two(old_dir: DataDir, new_dir: DataDir, key: tuple[str, int]) -> None:
-    """The longer log is the replica: a move ended after its swap, or goes on before it."""
+    """Keep the longer log as the replica: complete the move after step 2, or undo step 2."""
     if _is_marked(old_dir.logs[key]):
         old_dir, new_dir = new_dir, old_dir
     old, new = old_dir.logs[key], new_dir.logs[key]

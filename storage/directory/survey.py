@@ -1,6 +1,6 @@
-"""What lies in a data directory, looked at without opening a log: nothing is changed.
+"""Read-only access to the contents of a data directory, without loading its logs.
 
-For commands that run while no broker does.  A torn or damaged batch ends the look at its segment.
+For commands that run while no broker does.  Reading a segment ends at a torn or damaged batch.
 """
 
 import logging
@@ -83,13 +83,13 @@ def last_producer_id(files: FileSystem, directory: str) -> int:
 
 
 def segment_files(files: FileSystem, directory: str) -> list[FileInfo]:
-    """The segments' logs, by rising base offset.  Raises: LogDirFailed."""
+    """The `.log` files of the segments, by rising base offset.  Raises: LogDirFailed."""
     infos = files.list_directory(directory)
     return sorted(info for info in infos if info.name.endswith(LOG_SUFFIX))
 
 
 def batch_headers(files: FileSystem, directory: str, info: FileInfo) -> Iterator[BatchHeader]:
-    """The headers in one segment.  Raises: LogDirFailed."""
+    """The batch headers of one segment.  Raises: LogDirFailed."""
     for header, _ in _walk(files, directory, info, whole=False):
         yield header
 

@@ -1,12 +1,12 @@
-"""Replicas that may lack records that they once had: noted beside the logs until they are cleared.
+"""Suspect replicas: they may lack records that they once had; kept in a note in the data directory.
 
-A broker that dies loses nothing, for the system keeps what was written. A machine that dies may
-lose what was not synced, and a log that ends at a batch boundary does not show it. So the note
-names the machine's boot, and whose logs were open when another boot began. What recovery finds
-missing below the checkpointed high watermark is suspect too.
+If only the broker dies, nothing is lost: the kernel keeps what was written. If the machine dies,
+unsynced records may be lost, and a log that ends at a batch boundary does not show it. So the note
+has the machine's boot id; after an unclean shutdown, replicas are suspect if the boot id changed.
+Replicas that lack records below the checkpointed high watermark are suspect too.
 
-The note is written before the marker of a clean stop is removed, so that neither a kill while
-loading nor a clean stop of a suspect replica changes what is known. Kafka leaves the file alone.
+The note is written before the clean-shutdown marker is removed, so that neither a kill during
+loading nor a clean shutdown clears a suspect replica. Kafka leaves the file alone.
 """
 
 import logging
@@ -24,19 +24,19 @@ NO_BOOT_ID: Final = "-"
 
 
 class BootNote(NamedTuple):
-    """What the file says; no boot id: the system has none."""
+    """The contents of the note; `boot_id` is None if the system has none."""
 
     boot_id: str | None
     suspects: frozenset[TopicPartition] = frozenset()
 
     def render(self) -> bytes:
-        """The file: version 0, a count, the boot id, then a suspect replica a line."""
+        """The file: version 0, the line count, the boot id, then one suspect replica a line."""
         suspects = [f"{topic} {partition}" for topic, partition in sorted(self.suspects)]
         return render_lines([self.boot_id or NO_BOOT_ID, *suspects])
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Raises: ValueError."""
+        """The inverse of `render`.  Raises: ValueError."""
         boot_id, *lines = parse_lines(data)
         pairs = (line.split(" ") for line in lines)
         suspects = frozenset((topic, int(partition)) for topic, partition in pairs)
@@ -44,7 +44,7 @@ class BootNote(NamedTuple):
 
 
 class NotePlan:
-    """Write the note; only one plan of a directory may run at a time."""
+    """Write the note; only one plan per directory may run at a time."""
 
     __slots__ = ("_data", "_files", "_path", "note")
 
@@ -70,9 +70,10 @@ class Suspicion:
         self._written: BootNote | None = None
 
     def begin(self, found: Collection[TopicPartition], *, was_clean: bool) -> None:
-        """Read the note, suspect all that is `found` if the boot was another one, write it anew.
+        """Read the note, suspect all of `found` if the machine crashed, and rewrite the note.
 
-        Call it while the marker is still there.  Raises: LogDirFailed.
+        It crashed if the boot id changed without a clean shutdown. Call this before the
+        clean-shutdown marker is removed.  Raises: LogDirFailed.
         """
         noted = self._written = self._read()
         if noted is not None:
@@ -90,27 +91,26 @@ class Suspicion:
         self.write()
 
     def add(self, key: TopicPartition, reason: str) -> None:
-        """Suspect a replica; `plan` or `write` makes it last."""
+        """Add a suspect replica; `plan` or `write` writes it down."""
         if key not in self.suspects:
             self.suspects.add(key)
             logger.warning("replica is suspect topic=%s partition=%d reason=%s", *key, reason)
 
     def plan(self) -> NotePlan | None:
-        """How to write the note, if it has changed; `plan.run()` in any thread, then `planned`."""
+        """A plan to write the note, if it changed; `plan.run()` in any thread, then `planned`."""
         note = BootNote(self._boot_id, frozenset(self.suspects))
         if note == (self._written or BootNote(None)):
             return None
         return NotePlan(self._files, self._path, note)
 
     def planned(self, plan: NotePlan) -> None:
-        """The plan was run without an error."""
+        """Note that the plan ran without an error."""
         self._written = plan.note
 
     def write(self) -> None:
-        """Write the note now, if it has changed.
+        """Write the note now, if it changed.
 
-        A full disk lets the broker start all the same: then the old note counts once more.
-        Raises: LogDirFailed.
+        A full disk does not prevent startup: the old note then stays.  Raises: LogDirFailed.
         """
         plan = self.plan()
         if plan is None:
@@ -136,9 +136,9 @@ class Suspicion:
 
 
 def settle(suspicions: Iterable[tuple[Suspicion, Collection[TopicPartition]]]) -> None:
-    """Let each replica be noted in the directory in which it lies by now, each with what it holds.
+    """Assign each suspect replica to the directory that holds it now: it may have been moved.
 
-    A suspect one may have been moved.
+    `suspicions`: each directory's suspicion, with the partitions that it holds.
     """
     pairs = list(suspicions)
     everywhere = {key for suspicion, _ in pairs for key in suspicion.suspects}
