@@ -1,4 +1,4 @@
-"""The first pass: the newest offset of each key in the dirty part.
+"""The first pass: finds the newest offset of each key in the dirty part.
 
 Source: Cleaner.buildOffsetMap of Kafka 3.9.
 """
@@ -38,7 +38,7 @@ class MapBuilder:
         sizes: Mapping[str, int],
         chunk_bytes: int,
     ) -> None:
-        """Read the segments of [start offset, end offset).
+        """Read the segments with [start offset, end offset).
 
         Raises: CorruptLog, UnsupportedFormat, LogDirFailed.
         """
@@ -53,7 +53,7 @@ class MapBuilder:
             self._newest.latest_offset = max(self._newest.latest_offset, following - 1)
 
     def _put(self, chunk: Chunk, position: int, header: BatchHeader) -> bool:
-        """Take a batch; false if the map is full."""
+        """Add a batch; False if the map is full."""
         statistics = self._progress.statistics
         if header.is_control:
             _, scan = self._reader.scan(chunk, position, header)
@@ -79,7 +79,7 @@ def _position_of(
     offset: int,
     sizes: Mapping[str, int],
 ) -> int:
-    """Where a batch begins in the segment, not behind the one with `offset`."""
+    """The position of a batch in the segment, at or before the one with `offset`."""
     name = f"{segment.base_offset:020d}{INDEX_SUFFIX}"
     if offset <= segment.base_offset or name not in sizes:
         return 0

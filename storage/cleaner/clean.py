@@ -1,4 +1,4 @@
-"""One cleaning of a log, from its segments to new ones beside them."""
+"""One cleaning of a log: reads its segments, and writes new ones beside them."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +18,10 @@ from .transactions import AbortedTransactions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanRequest:
-    """What to clean, and by which rules; offsets that end are exclusive."""
+    """What to clean, and with which settings; end offsets are exclusive."""
 
     directory: str
-    segments: Sequence[CleanSegment]  # from the log's first to the end of what is cleanable
+    segments: Sequence[CleanSegment]  # from the log's first to the end of the cleanable part
     first_dirty_offset: int
     end_offset: int
     wall_ms: int
@@ -38,7 +38,7 @@ class CleanRequest:
 
 @dataclass(frozen=True, slots=True)
 class NewSegment:
-    """A segment that was written, and the base offsets of those that it stands for."""
+    """A segment that was written, and the base offsets of those that it replaces."""
 
     replaces: list[int]
     base_offset: int
@@ -47,7 +47,7 @@ class NewSegment:
 
 @dataclass(frozen=True, slots=True)
 class CleanResult:
-    """`end_offset` is the next first dirty offset: below the request's if the map was full."""
+    """`end_offset` is the next first dirty offset, lower than requested if the map was full."""
 
     end_offset: int
     segments: list[NewSegment]
@@ -55,7 +55,7 @@ class CleanResult:
 
 
 def clean(request: CleanRequest, files: FileSystem, report: Callable[[int], None]) -> CleanResult:
-    """Write the new segments, synced.  If it fails, what was written is removed.
+    """Write the new segments, synced.  After a failure, what was written is removed.
 
     Raises: CorruptLog, UnsupportedFormat, BatchTooLarge, DiskFull, LogDirFailed.
     """
@@ -72,7 +72,7 @@ def clean(request: CleanRequest, files: FileSystem, report: Callable[[int], None
 
 
 class _Cleaning:
-    """What the two passes share."""
+    """The state that the two passes share."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class _Cleaning:
         }
 
     def build_map(self) -> int:
-        """The first pass; return the first offset that it did not come to."""
+        """Run the first pass; return the first offset that it did not reach."""
         request = self.request
         dirty = [
             segment
@@ -116,7 +116,7 @@ class _Cleaning:
         return self.newest.latest_offset + 1
 
     def write_segments(self, end_offset: int) -> list[NewSegment]:
-        """The second pass."""
+        """Run the second pass."""
         request = self.request
         retention = Retention(
             self.newest,
@@ -161,5 +161,5 @@ class _Cleaning:
 
     def _remove(self, base_offset: int) -> None:
         for path in cleaned_paths(self.request.directory, base_offset):
-            with contextlib.suppress(LogDirFailed):  # the first failure is the one to tell
+            with contextlib.suppress(LogDirFailed):  # the first failure is the one to report
                 self.files.unlink(path)

@@ -1,4 +1,4 @@
-"""Which segments become one: neighbours that together are no larger than one may be.
+"""Decides which adjacent segments to merge: those that together fit into one.
 
 Source: Cleaner.groupSegmentsBySize of Kafka 3.9.
 """
@@ -19,7 +19,7 @@ def group_segments(
     segment_index_bytes: int,
     end_offset: int,
 ) -> list[list[CleanSegment]]:
-    """Cut the segments into groups; `sizes` has the bytes of each file of the directory."""
+    """Split the segments into groups; `sizes` has the bytes of each file in the directory."""
     groups: list[list[CleanSegment]] = []
     limits = segment_bytes, segment_index_bytes, segment_index_bytes
     totals = 0, 0, 0
@@ -35,7 +35,7 @@ def group_segments(
         if (
             groups
             and all(total <= limit for total, limit in zip(sums, limits, strict=True))
-            # Offsets in indexes are relative to the group's first.
+            # Offsets in indexes are relative to the group's first base offset.
             and (size[0] == 0 or following - 1 - groups[-1][0].base_offset <= INT32_MAX)
         ):
             groups[-1].append(segment)

@@ -1,4 +1,4 @@
-"""The new segment of a cleaning: four files that end in `.cleaned`."""
+"""Writes a new segment of a cleaning: up to four files that end in `.cleaned`."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -17,7 +17,7 @@ CLEANED_SUFFIX: Final = ".cleaned"
 
 
 class CleanedSegment:
-    """Batches are appended with index entries as Kafka's cleaner writes them."""
+    """A new segment under construction, with index entries as Kafka's cleaner writes them."""
 
     __slots__ = (
         "_index_interval_bytes",
@@ -34,7 +34,7 @@ class CleanedSegment:
     def __init__(
         self, files: FileSystem, directory: str, base_offset: int, index_interval_bytes: int
     ) -> None:
-        """Make the files, whatever lies there of an earlier try.  Raises: LogDirFailed."""
+        """Create the files, replacing those of an earlier attempt.  Raises: LogDirFailed."""
         paths = cleaned_paths(directory, base_offset)
         for path in paths[:3]:
             files.create(path)
@@ -49,7 +49,7 @@ class CleanedSegment:
         self._max_timestamp = self._max_timestamp_offset = NO_TIMESTAMP
 
     def append(self, batches: Iterable[tuple[BatchHeader, memoryview | bytearray]]) -> int:
-        """Write batches, each with the offsets of its header; return their bytes.
+        """Append batches, each with a header that has its offsets; return their size in bytes.
 
         Raises: BatchTooLarge, DiskFull, LogDirFailed.
         """
@@ -77,12 +77,12 @@ class CleanedSegment:
             self._index_position = position
 
     def note_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """The abort markers of these were kept.  Raises: LogDirFailed."""
+        """Index the aborted transactions whose markers were kept.  Raises: LogDirFailed."""
         for transaction in transactions:
             self._txn_index.append(transaction)
 
     def finish(self) -> None:
-        """Bring everything to the disk and close.  Raises: LogDirFailed."""
+        """Write the indexes, fsync all files and close them.  Raises: LogDirFailed."""
         self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
         self._offset_index.write_pending()
         self._time_index.write_pending()
@@ -91,7 +91,7 @@ class CleanedSegment:
         self.close()
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         for file in self._files():
             file.close()
 
@@ -101,7 +101,7 @@ class CleanedSegment:
 
 
 def cleaned_paths(directory: str, base_offset: int) -> list[str]:
-    """The files of a new segment: log, offset index, time index, and transaction index if any."""
+    """The paths of a new segment: log, offset index, time index, transaction index."""
     stem = f"{directory}/{base_offset:020d}"
     suffixes = LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
     return [stem + suffix + CLEANED_SUFFIX for suffix in suffixes]

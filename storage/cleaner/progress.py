@@ -1,4 +1,4 @@
-"""What a cleaning has done so far."""
+"""Statistics and progress of a cleaning."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class CleanStatistics:
 
 
 class Progress:
-    """Counts, and reports all bytes read and written so far."""
+    """Counts the bytes read and written, and reports their total."""
 
     __slots__ = ("_done_bytes", "_report", "statistics")
 
@@ -34,16 +34,16 @@ class Progress:
         self._report(self._done_bytes)
 
     def mapped(self, size_bytes: int) -> None:
-        """The first pass read some bytes."""
+        """Count bytes that the first pass read."""
         self.statistics.map_bytes_read += size_bytes
         self._count(size_bytes)
 
     def read(self, size_bytes: int) -> None:
-        """The second pass read some bytes."""
+        """Count bytes that the second pass read."""
         self.statistics.bytes_read += size_bytes
         self._count(size_bytes)
 
     def wrote(self, size_bytes: int) -> None:
-        """The second pass wrote some bytes."""
+        """Count bytes that the second pass wrote."""
         self.statistics.bytes_written += size_bytes
         self._count(size_bytes)

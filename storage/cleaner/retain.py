@@ -1,4 +1,4 @@
-"""The second pass: what stays of each batch.
+"""The second pass: decides what to keep of each batch.
 
 Source: Cleaner.cleanInto and MemoryRecords.filterTo of Kafka 3.9.
 """
@@ -24,14 +24,14 @@ NO_OFFSET: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class ActiveProducer:
-    """A producer of the log; `last_data_offset` is -1 if no batch of data is known of it."""
+    """A producer of the log; `last_data_offset` is -1 if no data batch of it is known."""
 
     epoch: int
     last_data_offset: int
 
 
 class Retention:
-    """Decides batch by batch, in the order of the log."""
+    """Filters the log's batches, in order."""
 
     __slots__ = (
         "_delete_retention_ms",
@@ -65,15 +65,15 @@ class Retention:
         self.transactions = TransactionState()
 
     def filter(self, chunk: Chunk) -> Iterator[tuple[BatchHeader, memoryview | bytearray]]:
-        """Yield what stays: each batch with its old header, copied or made anew.
+        """Yield the batches to keep, unchanged or rebuilt, each with its old header.
 
-        Only offsets and sizes of the old header hold for the new batch.  Raises: CorruptLog.
+        A rebuilt batch shares only the offsets with the old header.  Raises: CorruptLog.
         """
         view = memoryview(chunk.data)
         for position, header in chunk.batches:
             try:
                 batch = self._retain(chunk, position, header)
-            except (MalformedMessage, ValueError, struct_error) as error:  # of a record's time
+            except (MalformedMessage, ValueError, struct_error) as error:  # a bad timestamp
                 raise CorruptLog(f"{place(chunk, position)}: {error}") from error
             if batch is None:
                 yield header, view[position : position + header.size_bytes]
@@ -81,7 +81,7 @@ class Retention:
                 yield header, batch
 
     def _retain(self, chunk: Chunk, position: int, header: BatchHeader) -> bytearray | None:
-        """The new batch, empty if nothing is to stay; None if it stays as it is."""
+        """The new batch, b"" if nothing stays; None if the batch stays unchanged."""
         if header.is_control:
             return self._retain_marker(chunk, position, header)
         if self.transactions.is_aborted(header):
@@ -104,9 +104,9 @@ class Retention:
         return self._rebuild(header, records, range(header.record_count), dated=needless)
 
     def _retain_newest(self, chunk: Chunk, position: int, header: BatchHeader) -> bytearray | None:
-        """A batch whose keys the first pass has seen: the map says which offsets stay.
+        """Retain a batch whose keys the first pass has read: the map has the offsets that stay.
 
-        So nobody looks at the keys again, and into a batch of which nothing stays not at all.
+        The keys are not read again, and a batch of which nothing stays is not read at all.
         """
         base_offset = header.base_offset
         newest = self._newest.newest_between(base_offset, header.last_offset)
@@ -126,11 +126,11 @@ class Retention:
         return self._rebuild(header, records, retained, dated=bool(valueless))
 
     def _is_expired(self, header: BatchHeader) -> bool:
-        """Whether the batch's delete horizon has come."""
+        """Whether the batch's delete horizon has passed."""
         return header.has_delete_horizon and header.base_timestamp <= self._wall_ms
 
     def _dropped(self, header: BatchHeader, scan: RecordScan) -> list[bool]:
-        """For each record of a batch whether it goes."""
+        """For each record of a batch, whether it is dropped."""
         latest_offset = self._newest.latest_offset
         dropped = self._newest.superseded(scan.keys, scan.offsets)
         if scan.has_null_keys:
@@ -147,7 +147,7 @@ class Retention:
     def _rebuild(
         self, header: BatchHeader, records: Records, retained: Sequence[int], *, dated: bool
     ) -> bytearray | None:
-        """The batch with some records; `dated` if it needs a delete horizon."""
+        """The batch with only the retained records; `dated`: it needs a delete horizon."""
         if not retained:
             return self._without_records(header)
         self._progress.statistics.records_written += len(retained)
@@ -159,7 +159,7 @@ class Retention:
         return rebuilt_batch(header, records, retained, horizon_ms)
 
     def _without_records(self, header: BatchHeader) -> bytearray:
-        """An empty batch if the log needs it, or nothing."""
+        """An empty batch if it is the last one of the cleaned part or of a producer; else b""."""
         if header.next_offset == self._end_offset or self._is_last_of_producer(header):
             return empty_batch(header)
         return bytearray()

@@ -1,7 +1,7 @@
-"""Batches that come out of a cleaning changed: fewer records, a delete horizon, or nothing left.
+"""Writes the batches that a cleaning changes: with fewer records, a delete horizon, or empty.
 
-Base offset, last offset, sequence, producer and leader epoch stay, and so do the records' offsets
-and timestamps; the base timestamp becomes that of the first record, or the delete horizon.
+Base offset, last offset, sequence, producer and leader epoch do not change, nor do the records'
+offsets and timestamps. The base timestamp becomes that of the first record, or the delete horizon.
 Source: MemoryRecords.buildRetainedRecordsInto and DefaultRecordBatch.writeEmptyHeader of Kafka 3.9.
 """
 
@@ -33,7 +33,7 @@ _KEPT_ATTRIBUTES: Final = CONTROL | TRANSACTIONAL | LOG_APPEND_TIME
 
 
 def empty_batch(header: BatchHeader) -> bytearray:
-    """The batch without its records."""
+    """The batch without records."""
     attributes = header.attributes & _KEPT_ATTRIBUTES
     return _seal(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
 
@@ -41,10 +41,10 @@ def empty_batch(header: BatchHeader) -> bytearray:
 def rebuilt_batch(
     header: BatchHeader, records: Records, retained: Sequence[int], horizon_ms: int | None
 ) -> bytearray:
-    """The batch with the records whose indices are in `retained`, at least one.
+    """The batch with only the records whose indices are in `retained`, at least one.
 
-    `horizon_ms` is the delete horizon, if it has one.
-    Raises: MalformedMessage, ValueError, struct.error (timestamps that no 64 bits hold).
+    `horizon_ms`: the delete horizon, or None.
+    Raises: MalformedMessage, ValueError, struct.error (a timestamp does not fit into 64 bits).
     """
     attributes = header.attributes & (_KEPT_ATTRIBUTES | CODEC_MASK)
     if horizon_ms is not None:
@@ -90,7 +90,7 @@ def _copy_records(
 ) -> tuple[bytearray, int, int]:
     """Return the retained records, their base timestamp and their greatest timestamp.
 
-    Records whose timestamp delta stays as it is are copied as they are, neighbours together.
+    Records whose timestamp delta does not change are copied unchanged, adjacent ones at once.
     """
     data, position, ends = records
     append_time = header.max_timestamp if header.is_log_append_time else None
@@ -124,7 +124,7 @@ def _copy_records(
 
 
 def _timestamp_delta(data: bytes, position: int) -> tuple[int, int, int]:
-    """The timestamp delta of the record at `position`, where its size ends, where it ends."""
+    """The timestamp delta of the record at `position`, where its size field ends, where it ends."""
     while data[position] > 127:
         position += 1
     position += 1

@@ -1,8 +1,8 @@
-"""The records of a batch as the cleaner sees them: key, offset, extent, and if there is a value.
+"""Walks over the records of a batch for what the cleaner needs: key, offset, end, tombstone or not.
 
-No objects are made but the keys, and what is not asked for is stepped over: most of the time of a
-cleaning is spent here. All walks read integers of one and two bytes in place. Lengths stay in their
-zigzag form, where what is negative, and so means null, is odd.
+A cleaning spends most of its time here. So the walks create no objects but the keys, skip the
+fields not needed, and decode varints of one and two bytes inline. Lengths stay zigzag-encoded: an
+odd one is negative, which means null.
 """
 
 from collections.abc import Sequence
@@ -13,23 +13,23 @@ from odradek.protocol.errors import BadLength, Truncated
 from odradek.protocol.records.varint import read_varint
 
 KEY_BYTES_MAX: Final = 31
-"""Longer keys go by their digest, which is one byte longer: it never equals a short key."""
+"""Longer keys are replaced by their digest. It is one byte longer, so it never equals a key."""
 
 _LONG_KEY: Final = KEY_BYTES_MAX * 2  # as the length is encoded
 
 
 class RecordScan(NamedTuple):
-    """Parallel lists, an entry a record."""
+    """The records of a batch, as parallel lists."""
 
     keys: list[bytes | None]
     offsets: Sequence[int]
-    ends: list[int]  # positions; the next record begins there
+    ends: list[int]  # positions where the next record begins
     valueless: list[int]  # indices of the records without a value: tombstones
     has_null_keys: bool
 
 
 def digest(key: bytes) -> bytes:
-    """What stands for a long key in the map."""
+    """What the map has in place of a long key."""
     return blake2b(key, digest_size=KEY_BYTES_MAX + 1).digest()
 
 
@@ -57,7 +57,7 @@ def scan_records(data: bytes, position: int, end: int, base_offset: int, count: 
                     size = (size & 127) | high << 7
                     position += 1
             record_end = position + (size >> 1)
-            position += 1  # the attributes, of which none is in use
+            position += 1  # the attributes, all unused
             while data[position] > 127:
                 position += 1
             offset = data[position + 1]
@@ -83,7 +83,7 @@ def scan_records(data: bytes, position: int, end: int, base_offset: int, count: 
                 add_key(digest(key) if length > _LONG_KEY else key)
             if data[position] & 1:
                 valueless.append(index)
-            negative = (size | offset) & 1  # as zigzag writes them
+            negative = (size | offset) & 1  # in zigzag encoding
             offset = base_offset + (offset >> 1)
             if negative or offset < offset_min or not position < record_end <= end:
                 raise BadLength(f"record {index} does not fit into its batch")
@@ -144,7 +144,7 @@ def scan_keys(data: bytes, position: int, end: int, count: int) -> list[bytes | 
 
 
 def scan_ends(data: bytes, position: int, end: int, count: int) -> list[int]:
-    """Where each of the records in [position, end) ends.  Raises: MalformedMessage."""
+    """The end positions of the records in [position, end).  Raises: MalformedMessage."""
     ends: list[int] = []
     add_end = ends.append
     try:
@@ -168,7 +168,7 @@ def scan_ends(data: bytes, position: int, end: int, count: int) -> list[int]:
 
 
 def is_valueless(data: bytes, position: int) -> bool:
-    """Whether the record at `position`, which another walk has passed, is a tombstone."""
+    """Whether the record at `position`, which another walk has checked, is a tombstone."""
     while data[position] > 127:
         position += 1
     position += 2

@@ -1,4 +1,4 @@
-"""Reading the segments that are to be cleaned: large chunks, whole and verified batches."""
+"""Reads the segments to clean, in large chunks of whole, verified batches."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _CHUNK_BYTES_MIN: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class CleanSegment:
-    """A finished segment of the log; `next_offset` is the first offset that it can't hold."""
+    """A finished segment of the log; `next_offset` is the base offset of the next one."""
 
     base_offset: int
     size_bytes: int
@@ -33,7 +33,7 @@ class CleanSegment:
 
 
 class Chunk(NamedTuple):
-    """Whole batches of one segment; the positions are those in `data`."""
+    """Whole batches of one segment, with their positions in `data`."""
 
     path: str
     data: bytes
@@ -49,9 +49,9 @@ def log_path(directory: str, base_offset: int) -> str:
 def read_chunks(
     files: FileSystem, directory: str, segment: CleanSegment, position: int, chunk_bytes: int
 ) -> Iterator[Chunk]:
-    """Read the batches from `position` on, which is where one begins.
+    """Read the batches from `position` on, where a batch must begin.
 
-    Checksums are verified, and that offsets rise: what is copied from here on is sealed anew.
+    Verifies the checksums, and that offsets rise, since rebuilt batches get new checksums.
     Raises: CorruptLog, UnsupportedFormat, LogDirFailed.
     """
     path = log_path(directory, segment.base_offset)
@@ -76,7 +76,7 @@ def read_chunks(
 def _cut(
     data: bytes, path: str, file_position: int, next_offset: int
 ) -> tuple[list[tuple[int, BatchHeader]], int]:
-    """The whole batches at the beginning of `data`, and how long they are together."""
+    """The whole batches at the beginning of `data`, and their total size."""
     batches: list[tuple[int, BatchHeader]] = []
     view = memoryview(data)
     at = 0
@@ -102,7 +102,7 @@ def _cut(
 
 
 def _wanted(data: bytes, path: str, position: int, size_bytes: int, wanted_bytes: int) -> int:
-    """How much to read for the batch at `position`, which is larger than a chunk."""
+    """How many bytes to read for the batch at `position`, which is larger than a chunk."""
     try:
         needed_bytes = read_header(data).size_bytes
     except Truncated:
@@ -113,7 +113,7 @@ def _wanted(data: bytes, path: str, position: int, size_bytes: int, wanted_bytes
 
 
 class Records(NamedTuple):
-    """The records of a batch, uncompressed: their bytes, and where each begins and ends."""
+    """The uncompressed records of a batch: `data`, where the first begins, where each ends."""
 
     data: bytes
     position: int
@@ -121,16 +121,16 @@ class Records(NamedTuple):
 
 
 class BatchReader:
-    """Reads the records of batches, as far as each step needs them."""
+    """Reads the records of batches, only as far as each caller needs."""
 
     __slots__ = ("_record_bytes_max",)
 
     def __init__(self, record_bytes_max: int) -> None:
-        """`record_bytes_max` bounds the records of one batch when they are decompressed."""
+        """`record_bytes_max`: limit of the decompressed records of one batch."""
         self._record_bytes_max = record_bytes_max
 
     def scan(self, chunk: Chunk, position: int, header: BatchHeader) -> tuple[Records, RecordScan]:
-        """All there is to know of the batch at `position` of a chunk.  Raises: CorruptLog."""
+        """The records of the batch at `position`, with their keys.  Raises: CorruptLog."""
         try:
             data, start, end = self._uncompressed(chunk, position, header)
             scan = scan_records(data, start, end, header.base_offset, header.record_count)
@@ -155,7 +155,7 @@ class BatchReader:
         return keys, range(header.base_offset, header.next_offset)
 
     def records(self, chunk: Chunk, position: int, header: BatchHeader) -> Records:
-        """Where the records of the batch are.  Raises: CorruptLog."""
+        """The records of the batch at `position`, without their keys.  Raises: CorruptLog."""
         try:
             data, start, end = self._uncompressed(chunk, position, header)
             return Records(data, start, scan_ends(data, start, end, header.record_count))
@@ -165,7 +165,7 @@ class BatchReader:
     def _uncompressed(
         self, chunk: Chunk, position: int, header: BatchHeader
     ) -> tuple[bytes, int, int]:
-        """The bytes that hold the records, and from where to where."""
+        """(bytes with the uncompressed records, their start, their end)."""
         end = position + header.size_bytes
         if not header.codec:
             return chunk.data, position + HEADER_SIZE_BYTES, end
@@ -175,10 +175,10 @@ class BatchReader:
 
 
 def is_gapless(header: BatchHeader) -> bool:
-    """Whether the batch has a record at each of its offsets, as producers write it."""
+    """Whether the batch has a record at each of its offsets, as when it was produced."""
     return header.last_offset_delta == header.record_count - 1
 
 
 def place(chunk: Chunk, position: int) -> str:
-    """Where a position of a chunk lies, for a message."""
+    """Path and file position of a position in a chunk, for messages."""
     return f"{chunk.path}: position {chunk.file_position + position}"

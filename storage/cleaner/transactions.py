@@ -1,4 +1,4 @@
-"""Transactions as the cleaner meets them: which were aborted, which markers are still needed.
+"""Tracks transactions during a cleaning: which were aborted, which markers are still needed.
 
 Source: CleanedTransactionMetadata of Kafka 3.9.
 """
@@ -16,7 +16,7 @@ from .scan import RecordScan
 
 
 class AbortedTransactions:
-    """All of a log's transaction indexes, the uncleanable segments' too: markers may lie there."""
+    """All transaction indexes of a log, since the marker may be in an uncleanable segment."""
 
     def __init__(self, files: FileSystem, directory: str) -> None:
         """Raises: LogDirFailed."""
@@ -24,14 +24,14 @@ class AbortedTransactions:
         for info in files.list_directory(directory):
             base, _, suffix = info.name.partition(".")
             if f".{suffix}" == TXN_INDEX_SUFFIX and base.isdecimal():
-                # The active segment's may be growing just now: whole entries only.
+                # The active segment's index may be growing: read only whole entries.
                 size_bytes = info.size_bytes - info.size_bytes % TXN_ENTRY.size
                 index = TransactionIndex(files, f"{directory}/{info.name}", size_bytes)
                 self._indexes.append((int(base), index))
         self._indexes.sort(key=lambda item: item[0])
 
     def between(self, offset: int, offset_end: int) -> list[AbortedTransaction]:
-        """What touches [offset, offset_end); `offset` is the base offset of a segment or above.
+        """The transactions that overlap [offset, offset_end); `offset` is in the log.
 
         Raises: CorruptLog, LogDirFailed.
         """
@@ -43,7 +43,7 @@ class AbortedTransactions:
         return found
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         for _, index in self._indexes:
             index.file.close()
 
@@ -57,7 +57,7 @@ class _Ongoing:
 
 
 class TransactionState:
-    """What a walk over the batches knows of their transactions."""
+    """The state of the transactions during a walk over the batches."""
 
     __slots__ = ("_aborted", "_ongoing_aborted", "_ongoing_committed", "_waiting")
 
@@ -68,7 +68,7 @@ class TransactionState:
         self._aborted: list[AbortedTransaction] = []
 
     def add_aborted(self, transactions: list[AbortedTransaction]) -> None:
-        """Tell of aborts before their first batch comes; again is fine."""
+        """Add aborted transactions before the walk reaches their first batch.  Idempotent."""
         for transaction in transactions:
             heappush(self._waiting, (transaction.first_offset, transaction))
 
@@ -78,7 +78,7 @@ class TransactionState:
             self._ongoing_aborted.setdefault(transaction.producer_id, _Ongoing(transaction))
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Take the next batch of data; whether its transaction was aborted."""
+        """Process the next data batch; return whether its transaction was aborted."""
         self._begin_aborted(header.last_offset)
         if not header.is_transactional:
             return False
@@ -90,9 +90,9 @@ class TransactionState:
         return True
 
     def is_needless(self, header: BatchHeader, marker: MarkerType | None) -> bool:
-        """Take the next control batch; whether no batch is left of the transaction that it ends.
+        """Process the next control batch; return whether its transaction has no batches left.
 
-        `marker` is None for a control batch about something else, which always stays.
+        `marker` is None for a control batch of another type, which is always needed.
         """
         self._begin_aborted(header.last_offset)
         if header.record_count == 0:
@@ -110,13 +110,13 @@ class TransactionState:
         return False
 
     def take_kept_aborts(self) -> list[AbortedTransaction]:
-        """Index entries of the abort markers that were needed, since the last call."""
+        """Index entries of the needed abort markers since the last call."""
         kept, self._aborted = self._aborted, []
         return kept
 
 
 def marker_of(scan: RecordScan) -> MarkerType | None:
-    """The kind of marker that the records of a control batch are."""
+    """The type of marker in a control batch; None: no transaction marker."""
     key = scan.keys[0] if scan.keys else None
     if key is None or len(key) < MARKER_KEY.size:
         return None
