@@ -1,1 +1,1 @@
-"""What becomes of old segments: retention, and compacted segments that take their place."""
+"""Upkeep of old segments: retention, which logs to compact, the swap of compacted segments."""

@@ -1,9 +1,10 @@
-"""Which logs to compact, and how far: Kafka's rules, without doing anything.
+"""Decides which logs to compact, and how far, by Kafka's rules; it compacts nothing itself.
 
-The part below the first dirty offset has been compacted before. What is cleanable goes on from
-there to the first segment that must stay as it is: the active one, one that is not committed as a
-whole, or one that is too young. The filthiest log is the one whose cleanable part is the largest
-share of what a compaction would read.  Source: LogCleanerManager and LogToClean of Kafka 3.9.
+The part below the first dirty offset has been compacted before. The cleanable part extends from
+there to the first uncleanable segment: the active one, one that extends beyond the last stable
+offset, or one younger than min.compaction.lag.ms. The filthiest log is the one whose cleanable part
+is the largest share of what a compaction would read.  Source: LogCleanerManager and LogToClean of
+Kafka 3.9.
 """
 
 import logging
@@ -24,30 +25,30 @@ logger: Final = logging.getLogger("odradek.storage")
 
 @dataclass(frozen=True, slots=True)
 class Cleanable:
-    """What of a log can be compacted now."""
+    """The part of a log that can be compacted now."""
 
     log: Log
     first_dirty_offset: int
-    end_offset: int  # exclusive; base offset of the first segment that must stay as it is
+    end_offset: int  # exclusive; base offset of the first uncleanable segment
     clean_bytes: int
     cleanable_bytes: int
     is_overdue: bool  # by max.compaction.lag.ms
 
     @property
     def ratio(self) -> float:
-        """Share of the cleanable part in all that would be read."""
+        """The cleanable part as a share of all bytes that would be read."""
         total_bytes = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total_bytes if total_bytes else 0.0
 
     @property
     def is_due(self) -> bool:
-        """Whether the log is to be compacted now."""
+        """Whether the log should be compacted now."""
         if self.is_overdue and self.cleanable_bytes > 0:
             return True
         return self.ratio > self.log.config.min_cleanable_dirty_ratio
 
     def segments(self) -> list[tuple[Segment, int]]:
-        """All that a compaction reads, each with its next offset."""
+        """The segments that a compaction reads, each with the base offset of the next one."""
         segments = list(self.log.segments)
         ends = [segment.base_offset for segment in segments[1:]]
         return [
@@ -57,7 +58,7 @@ class Cleanable:
         ]
 
     def producers(self) -> list[tuple[int, int, int]]:
-        """(producer id, epoch, last offset of its last batch or -1) as far as it matters here."""
+        """(producer id, epoch, last offset of its last batch or -1), if below the end offset."""
         return [
             (entry.producer_id, entry.producer_epoch, last_offset)
             for entry in self.log.producers.entries()
@@ -67,9 +68,9 @@ class Cleanable:
 
 
 def cleanable(log: Log, wall_ms: int) -> Cleanable:
-    """What can be compacted of a log.  Corrects `log.cleaner_offset` if it lies outside the log.
+    """The part of a log that can be compacted.  Raises: LogDirFailed.
 
-    Raises: LogDirFailed.
+    Resets `log.cleaner_offset` if it is outside the log.
     """
     first_dirty_offset = _first_dirty_offset(log)
     dirty = _finished_from(log, first_dirty_offset)
@@ -82,7 +83,7 @@ def cleanable(log: Log, wall_ms: int) -> Cleanable:
                 limit = min(limit, segment.base_offset)
                 break
     limit = max(first_dirty_offset, limit)
-    # A segment that is partly uncleanable stays as a whole.
+    # A partly uncleanable segment is not cleaned at all.
     if limit < active.base_offset:
         end_offset = log.segments.floor(limit).base_offset
     else:
@@ -98,7 +99,7 @@ def cleanable(log: Log, wall_ms: int) -> Cleanable:
 
 
 def filthiest(candidates: Iterable[Cleanable]) -> Cleanable | None:
-    """The one to compact first of those that are due."""
+    """The log to compact first, of those that are due."""
     due = (candidate for candidate in candidates if candidate.is_due)
     return max(due, key=lambda candidate: candidate.ratio, default=None)
 
@@ -109,7 +110,7 @@ def _first_dirty_offset(log: Log) -> int:
         return start
     if start <= offset <= log.log_end_offset:
         return offset
-    # The start of a log that is also deleted from moves on all the time.
+    # With cleanup.policy=compact,delete the log start keeps moving past it: no warning.
     if offset > log.log_end_offset or not log.config.deletes:
         logger.warning(
             "first dirty offset outside the log, reset to its start log=%r first_dirty_offset=%d",
@@ -121,7 +122,7 @@ def _first_dirty_offset(log: Log) -> int:
 
 
 def _finished_from(log: Log, offset: int) -> list[Segment]:
-    """The segments from the one with `offset` on, without the active one."""
+    """The segments from the one with `offset` on, except the active one."""
     return log.segments.from_offset(offset)[:-1]
 
 
@@ -136,5 +137,5 @@ def _first_timestamp(segment: Segment) -> int:
     """The greatest timestamp of the first batch, or -1."""
     try:
         return read_header(segment.file.pread(HEADER_SIZE_BYTES, 0)).max_timestamp
-    except MalformedMessage:  # empty; or broken, which the compaction will find
+    except MalformedMessage:  # empty, or corrupt, which the compaction will find
         return -1

@@ -1,14 +1,14 @@
-"""Retention: which of the oldest segments go, and how they go without a gap at any point.
+"""Retention: decides which of the oldest segments to delete, and deletes them crash-safely.
 
 Kafka's rules (UnifiedLog.deletableSegments): only whole segments below the high watermark, oldest
-first, up to the first that may stay. If all go, an empty one is begun before; while there is no
-room for that, the active one stays.
+first, up to the first one to keep. To delete all of them, the log first rolls to an empty segment;
+if the disk is too full for that, the active segment stays.
 
-The order that makes it safe: the log start moves (`expire`: readers are told at once), what a start
-from there relies on is synced (`start_plan`), the log start is written to its checkpoint, the
-segments are taken out and their files renamed to `.deleted` (`remove_plan`), and after a delay
-unlinked. A crash in between leaves files below the log start, which nobody sees and which go at the
-next check.
+The steps, in an order that is safe: `expire` moves the log start offset, which readers see at once;
+`start_plan` syncs what a log that starts there relies on; the log start is checkpointed;
+`remove_plan` removes the segments from the log and renames their files to `.deleted`; after a delay
+the files are unlinked. A crash in between leaves files below the log start, which are invisible and
+removed at the next check.
 """
 
 import contextlib
@@ -28,13 +28,13 @@ FILE_DELETED_SUFFIX: Final = ".deleted"
 
 
 class Sized(Protocol):
-    """What the decision looks at; its age comes from elsewhere, since it may have to be read."""
+    """A segment, as far as the decision needs it; its age is separate, since it may need a read."""
 
     base_offset: int
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of batches."""
+        """Size of the `.log` file."""
         ...
 
 
@@ -51,9 +51,9 @@ def count_deletable(
     wall_ms: int,
     newest_ms: Callable[[S], int],
 ) -> int:
-    """How many of the oldest segments go now; all of them: the active one is to be rolled.
+    """How many of the oldest segments to delete now; if all of them, the log must roll first.
 
-    `newest_ms` is asked only as far as it matters.
+    `newest_ms`: a segment's greatest timestamp; called for as few segments as possible.
     """
     ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
     count_max = sum(end <= high_watermark for end in ends)
@@ -76,10 +76,11 @@ def count_deletable(
 
 
 def expire(log: Log, wall_ms: int) -> int | None:
-    """Move the log start past what is too old or too much; None: no segment is to go.
+    """Move the log start past the segments to delete; None: there are none.
 
-    Returns the offset before which whole segments may go once the start is durable; for that see
-    `start_plan`.  Raises: DiskFull (only the active segment is left, and is to go), LogDirFailed.
+    Returns the offset before which segments may be removed once the log start is durable, for which
+    see `start_plan`.  Raises: DiskFull (the only segment must be deleted but can't roll),
+    LogDirFailed.
     """
     segments = list(log.segments)
     count = count_deletable(
@@ -97,8 +98,8 @@ def expire(log: Log, wall_ms: int) -> int | None:
         try:
             log.roll(log.log_end_offset, wall_ms)
         except DiskFull:
-            # Nobody can append to a full disk, so that soon all of every log is too old: the
-            # others must make the room.
+            # A full disk takes no appends, so eventually all segments of all logs are too old:
+            # deleting the other segments must free the space.
             count -= 1
             if count == 0:
                 raise
@@ -108,9 +109,9 @@ def expire(log: Log, wall_ms: int) -> int | None:
 
 
 def newest_ms(log: Log, segment: Segment) -> int:
-    """The greatest timestamp of a segment; of one without timestamps when it was written last.
+    """The greatest timestamp of a segment; without timestamps, the file's modification time.
 
-    One that compaction has emptied counts as old: when that was says nothing.
+    A segment that compaction emptied counts as old: the time of the compaction is no measure.
     """
     if segment.size_bytes == 0:
         return 0
@@ -124,9 +125,9 @@ def newest_ms(log: Log, segment: Segment) -> int:
 
 
 def knows_producers_from(log: Log, offset: int) -> bool:
-    """Whether producers are known after a crash without the batches before `offset`.
+    """Whether recovery can restore the producer state without the batches before `offset`.
 
-    If not, a snapshot is written, which the next flush makes good.  Raises: DiskFull, LogDirFailed.
+    If not, this writes a snapshot, which the next flush syncs.  Raises: DiskFull, LogDirFailed.
     """
     if not len(log.producers) or log.files.exists(snapshot_path(log.directory, offset)):
         return True
@@ -138,34 +139,34 @@ def knows_producers_from(log: Log, offset: int) -> bool:
 
 
 def remove_plan(log: Log, offset: int) -> "RemovePlan | None":
-    """Take out the segments that end at or before `offset`; None if there are none (any more).
+    """Remove the segments that end at or before `offset` from the log; None if there are none.
 
-    A checkpoint with a log start of at least `offset` must be on disk.  `plan.run()` in any thread,
-    then `removed(log)` here, then `plan.unlink_plan()` when the delay is over.  Raises:
-    LogDirFailed.
+    A checkpoint with a log start of at least `offset` must be on disk. Call `plan.run()` in any
+    thread, then `removed(log)` here, then run `plan.unlink_plan()` after file.delete.delay.ms.
+    Raises: LogDirFailed.
     """
     if log.epochs.lags:
-        with contextlib.suppress(DiskFull):  # it may go on lagging
+        with contextlib.suppress(DiskFull):  # the file may keep lagging
             log.epochs.write()
     gone = log.cut_start(offset)
     return RemovePlan(log, gone, log.segments.first_offset) if gone else None
 
 
 def removed(log: Log) -> None:
-    """A `RemovePlan` was run: the names of the files say where the log starts."""
+    """Note that a `RemovePlan` ran: the remaining files now show where the log starts."""
     log.flushing.start_unsynced = False
 
 
 def start_plan(log: Log, offset: int) -> FlushPlan:
     """The fsyncs after which the log may start at `offset`.
 
-    `plan.run()` in any thread, then `log.flushed(plan)` here.  Raises: LogDirFailed.
+    Call `plan.run()` in any thread, then `log.flushed(plan)` here.  Raises: LogDirFailed.
     """
     return log.flushing.start_plan(log, offset)
 
 
 class RemovePlan:
-    """Rename the files of segments that were taken out; `UnlinkPlan` ends it."""
+    """Rename the files of removed segments to `.deleted`; `UnlinkPlan` unlinks them."""
 
     __slots__ = ("_directory", "_files", "_names", "_offset", "_renamed", "count")
 
@@ -191,7 +192,8 @@ class RemovePlan:
     def _run(self) -> None:
         infos = self._files.list_directory(self._directory)
         there = {info.name for info in infos}
-        # Oldest first, and a log before its indexes: what a crash leaves is a log without them.
+        # Oldest first, and a log before its indexes: a crash then leaves only indexes, which
+        # loading removes.
         names = [name for name in self._names if name in there]
         names += [
             f"{offset:020d}{SNAPSHOT_SUFFIX}"
@@ -205,12 +207,12 @@ class RemovePlan:
         self._files.sync_path(self._directory)
 
     def unlink_plan(self) -> "UnlinkPlan":
-        """What is left to do once `run` has ended."""
+        """The plan to unlink the renamed files; call this after `run`."""
         return UnlinkPlan(self._files, self._renamed)
 
 
 class UnlinkPlan:
-    """Unlink files that were renamed out of the way."""
+    """Unlink files that were renamed to `.deleted`."""
 
     __slots__ = ("_files", "_paths")
 
@@ -219,6 +221,6 @@ class UnlinkPlan:
         self._paths = paths
 
     def run(self) -> None:
-        """Unlink them; what is gone already is fine.  Raises: LogDirFailed."""
+        """Unlink the files; missing ones are fine.  Raises: LogDirFailed."""
         for path in self._paths:
             self._files.unlink(path)

@@ -1,17 +1,18 @@
-"""How segments that were compacted take the place of the old ones, so that a crash costs nothing.
+"""Replaces old segments with compacted ones, crash-safely.
 
-The job (storage/jobs/clean.py) has left synced files that end in `.cleaned`. For each new segment,
-with the directory synced after each step, in which the disk may do the renames in any order:
+The job (storage/jobs/clean.py) has left synced files that end in `.cleaned`. Each new segment goes
+through these steps. The directory is synced after each one; within a step, a crash may leave any
+subset of the renames:
 
-1. `.cleaned` becomes `.swap`. As long as one `.cleaned` is left, loading drops both.
-2. The old segments' files become `.deleted`, and the log reads the `.swap` files from here on.
-   Loading finds a whole `.swap` segment and removes what it replaces.
-3. `.swap` becomes the final name. Loading does what is left of it.
+1. `.cleaned` becomes `.swap`. While any `.cleaned` is left, loading drops both.
+2. The old segments' files become `.deleted`, and the log reads the `.swap` files from then on.
+   Loading finds a whole `.swap` segment and removes the segments that it replaces.
+3. `.swap` becomes the final name. Loading does the remaining renames.
 
-`complete_swaps` is what loading does, by the rules of Kafka's LogLoader, so that either broker ends
-what the other began. What a `.swap` segment replaces is told by its offsets: an old segment that
-lies behind its last record may stay. That is harmless, since the log's dirty part counts as clean
-only after all swaps.  Source: LocalLog.replaceSegments, LogLoader.load.
+Loading calls `complete_swaps`, which follows the rules of Kafka's LogLoader, so that either broker
+completes what the other began. The offsets in a `.swap` segment tell which segments it replaces: an
+old segment after its last record may stay. That is harmless, since the dirty part of the log counts
+as clean only after all swaps.  Source: LocalLog.replaceSegments, LogLoader.load.
 """
 
 import contextlib
@@ -46,11 +47,11 @@ _BASE_OFFSET: Final = re.compile(r"([0-9]{20})\.")
 
 
 class Swap:
-    """One new segment that takes the place of old ones, in steps.
+    """Replaces old segments with one new segment, in steps.
 
-    In order: `begin`, `switch`, `retire`, `settle`, `sync`. `switch` and `settle` are for the loop;
-    the others only make system calls and may run in any thread. If the log has changed after
-    `begin` so that `can_switch` says no, `undo` ends it.
+    Call `begin`, `switch`, `retire`, `settle`, `sync`, in this order. `switch` and `settle` must
+    run on the event loop; the others only make system calls and may run in any thread. If
+    `can_switch` is false after `begin`, because the log has changed, call `undo` instead.
     """
 
     __slots__ = (
@@ -72,16 +73,16 @@ class Swap:
         self._new: Segment | None = None
         self._old_paths: list[str] = []
         self.deleted_paths: list[str] = []
-        """What may be unlinked after `retire`."""
+        """The files to unlink after `retire`."""
 
     def can_switch(self) -> bool:
-        """Whether all of the old segments are still there."""
+        """Whether all old segments are still in the log."""
         return self._replaces <= {segment.base_offset for segment in self._log.segments}
 
     def begin(self) -> None:
-        """The new files are all there from here on, also after a crash.
+        """Rename the new files to `.swap`, so that they survive a crash.
 
-        Raises: DiskFull, LogDirFailed; then as after `undo`, if the disk lets it.
+        Raises: DiskFull, LogDirFailed; then the new files are removed, if possible.
         """
         try:
             self._begin()
@@ -107,7 +108,7 @@ class Swap:
         self.sync()
 
     def switch(self) -> None:
-        """Read from the new segment from here on; spans on their way keep the old files."""
+        """Make the log read from the new segment; spans being sent keep the old files."""
         log = self._log
         old = [segment for segment in log.segments if segment.base_offset in self._replaces]
         sizes = {info.name: info.size_bytes for info in self._infos}
@@ -125,7 +126,10 @@ class Swap:
         self._outdate_snapshots(old)
 
     def _outdate_snapshots(self, old: Sequence[Segment]) -> None:
-        """Producer snapshots go with their segments, once a younger one is sure to be used."""
+        """Delete the old segments' producer snapshots too, if recovery is sure to use a newer one.
+
+        A segment with the new base offset keeps its snapshot.
+        """
         log = self._log
         new = log.segments.floor(old[-1].base_offset)
         if log.recovery_point >= (log.segments.next_base_offset(new) or sys.maxsize):
@@ -136,7 +140,7 @@ class Swap:
             ]
 
     def retire(self) -> None:
-        """Mark the old files as deleted.  If it failed it may be called again.
+        """Rename the old files to `.deleted`.  May be called again after a failure.
 
         Raises: DiskFull, LogDirFailed.
         """
@@ -147,9 +151,9 @@ class Swap:
         self.sync()
 
     def settle(self) -> None:
-        """Give the files their final names, unless the log was cut meanwhile.
+        """Give the files their final names, unless the log no longer has the new segment.
 
-        If it failed it may be called again.  Raises: DiskFull, LogDirFailed.
+        May be called again after a failure.  Raises: DiskFull, LogDirFailed.
         """
         new = self._new
         assert new is not None
@@ -167,7 +171,7 @@ class Swap:
 
 
 def remove_cleaned(files: FileSystem, directory: str) -> None:
-    """Remove what a cleaning left that came to nothing; in any thread.  Raises: LogDirFailed."""
+    """Remove the files of a failed cleaning; in any thread.  Raises: LogDirFailed."""
     for info in files.list_directory(directory):
         if info.name.endswith(CLEANED_SUFFIX):
             files.unlink(f"{directory}/{info.name}")
@@ -182,9 +186,9 @@ def _files_of(segment: Segment) -> tuple[LogFile, ...]:
 
 
 def complete_swaps(files: FileSystem, directory: str, infos: dict[str, FileInfo]) -> None:
-    """End the compactions that a crash interrupted: forwards if all new files are there, else back.
+    """Complete compactions that a crash interrupted if all new files are there, else undo them.
 
-    `infos`, the directory's listing, is brought up to date.
+    Updates `infos`, the listing of the directory.
     Raises: CorruptLog, UnsupportedFormat, LogDirFailed.
     """
     leftovers = _Leftovers(files, directory, infos)
@@ -196,7 +200,7 @@ def complete_swaps(files: FileSystem, directory: str, infos: dict[str, FileInfo]
         for name in [name for name in swapped if _base_offset(name) >= cleaned_min]:
             swapped.remove(name)
             leftovers.remove(name)
-        files.sync_path(directory)  # a .swap alone would count as whole
+        files.sync_path(directory)  # a .swap without a .cleaned would count as complete
         for name in cleaned:
             leftovers.remove(name)
     leftovers.remove_replaced([name for name in swapped if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)])
@@ -208,7 +212,7 @@ def complete_swaps(files: FileSystem, directory: str, infos: dict[str, FileInfo]
 
 
 class _Leftovers:
-    """The files of one directory."""
+    """The files of one directory, as listed in `infos`."""
 
     def __init__(self, files: FileSystem, directory: str, infos: dict[str, FileInfo]) -> None:
         self._files = files
@@ -216,7 +220,7 @@ class _Leftovers:
         self._infos = infos
 
     def ending(self, suffix: str) -> list[str]:
-        """The segments' files with a suffix."""
+        """The segment files with this suffix, sorted."""
         return sorted(n for n in self._infos if n.endswith(suffix) and _BASE_OFFSET.match(n))
 
     def remove(self, name: str) -> None:
@@ -228,7 +232,7 @@ class _Leftovers:
         self._infos[new_name] = self._infos.pop(name)._replace(name=new_name)
 
     def remove_replaced(self, new_logs: Sequence[str]) -> None:
-        """Remove what lies in the range of a new segment."""
+        """Remove the old segment files whose base offset is in the range of a new segment."""
         ranges: list[range] = []
         kept = set()
         for name in new_logs:
@@ -241,7 +245,7 @@ class _Leftovers:
                 self.remove(name)
 
     def _walk(self, name: str) -> tuple[int, set[int]]:
-        """The offset where a new segment ends, and the offsets of its control records."""
+        """The next offset of a new segment, and the offsets of its control records."""
         markers: set[int] = set()
 
         def note(header: BatchHeader, _: memoryview) -> None:
@@ -250,7 +254,7 @@ class _Leftovers:
 
         file = self._files.open_log(f"{self._directory}/{name}", self._infos[name].size_bytes)
         try:
-            # Verified, since the old segments go because of it.
+            # Verified, since the old segments will be removed.
             scan = scan_segment(
                 file,
                 _base_offset(name),
@@ -265,10 +269,10 @@ class _Leftovers:
         return scan.next_offset, markers
 
     def _keep_aborted(self, name: str, markers: set[int]) -> bool:
-        """Whether the new segment's transaction index has its final name already.
+        """Whether the new segment's transaction index already has its final name.
 
-        It has one only if a transaction was aborted, so a file of that name may as well be the old
-        one: entries without their marker would hide later transactions, and go.
+        A new segment without aborted transactions has none, so a file of that name may be the old
+        one. Entries without a marker in the new segment are removed: they would hide later ones.
         """
         txn_index = _txn_index_of(name)
         if txn_index not in self._infos or txn_index + SWAP_SUFFIX in self._infos:
