@@ -1,9 +1,9 @@
-"""Looking at the files of a data directory without changing them, and mending what is broken.
+"""Checks, dumps and repairs the files of a data directory.
 
-`pieces.py` reads a segment over damage; `check_*.py` say what is wrong with the files of a segment,
-a partition, a directory; `repair*.py` turns that into changes, done only when they are applied;
-`lines*.py` shows every file as JSON objects. `ReadOnlyFileSystem` holds all but the repair to
-reading.
+`pieces.py` reads a segment past damage. `check_*.py` report what is wrong with the files of a
+segment, a partition or a directory. `repair*.py` turn that into steps, which change files only when
+they are applied. `lines.py` and `batch_lines.py` dump every file as JSON objects. All except repair
+use `ReadOnlyFileSystem`.
 """
 
 from .findings import Finding, Grade

@@ -1,4 +1,4 @@
-"""The batches and records of a segment as JSON objects."""
+"""Dumps the batches and records of a segment as JSON objects."""
 
 import base64
 import struct
@@ -33,17 +33,17 @@ _GROUPS_TOPIC = "__consumer_offsets-"
 
 @dataclass(frozen=True, slots=True)
 class DumpOptions:
-    """What of a segment is shown; `offset_first` and `offset_last` are inclusive."""
+    """What to show of a segment; `offset_first` and `offset_last` are inclusive."""
 
     records: bool = False
     offset_first: int | None = None
     offset_last: int | None = None
     groups: bool | None = None
-    """Whether records are those of groups; None: if the partition is of __consumer_offsets."""
+    """Whether to decode group records; None: if the partition is of __consumer_offsets."""
     record_bytes_max: int = 1 << 30
 
     def wants(self, offset: int | None, last_offset: int | None = None) -> bool:
-        """Whether an entry of an offset, or a batch of two, is shown."""
+        """Whether to show an entry with this offset, or a batch with this range of offsets."""
         if offset is None:
             return True
         last_offset = offset if last_offset is None else last_offset
@@ -94,7 +94,7 @@ def _damage(piece: Piece) -> Line:
 
 
 def batch_line(piece: Piece, header: BatchHeader, data: memoryview) -> Line:
-    """The object of one batch: its header, field by field."""
+    """The object of one batch: the fields of its header."""
     try:
         check_crc(data, header)
         crc_valid = True
@@ -195,7 +195,7 @@ def _group_record(record: Record) -> Line:
 
 
 def _fields(message: Struct) -> Line:
-    """The declared fields by name; the opaque parts of classic members are decoded too."""
+    """The fields by name; the opaque parts of classic members are decoded too."""
     fields = {field.name: _plain(getattr(message, field.name)) for field in message.FIELDS}
     if isinstance(message, MemberMetadata):
         fields["subscription"] = _opaque(message.subscription, ConsumerProtocolSubscription)
@@ -204,7 +204,7 @@ def _fields(message: Struct) -> Line:
 
 
 def _opaque(data: bytes, kind: type[Message]) -> Any:
-    """What a consumer put there; bytes if it was no consumer."""
+    """Decode the bytes of a consumer; show them as bytes if another client wrote them."""
     try:
         (version,) = struct.unpack_from(">h", data)
         message, _ = kind.decode(data, min(version, kind.VERSIONS.last), 2)

@@ -1,8 +1,8 @@
-"""What is wrong with a data directory: its own files, and each partition by `check_partition.py`.
+"""Checks a data directory: its own files, and each partition with `check_partition.py`.
 
-Without the clean-shutdown marker the last stop was no clean one. Then segments at and above the
-recovery point may have torn tails, padded or missing indexes and old side files: a start recovers
-them, and nothing of it is damage.
+Without the clean-shutdown marker the last shutdown was unclean. Segments at and above the recovery
+point may then have torn tails, padded or missing indexes and outdated side files. None of that is
+damage, since the next start recovers it.
 """
 
 import re
@@ -30,7 +30,7 @@ from .findings import Advance, Finding, Grade, Report
 CHECKPOINTS: Final = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
 LOCK: Final = ".lock"
 _KNOWN: Final = frozenset({*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN, LOCK})
-# The embedded store's (SQLite with its log), and what a repair has set aside.
+# Files of the embedded store (SQLite with its log), the boot note, and files set aside by a repair.
 _OWN: Final = re.compile(r"\.odradek-store\.sqlite3.*|\.odradek_boot_id|.*\.damaged")
 _PARTITION: Final = re.compile(r"(.+)-([0-9]+)")
 _SET_ASIDE: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
@@ -38,7 +38,7 @@ _SET_ASIDE: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
 
 @dataclass(slots=True)
 class DirectoryReport:
-    """What a data directory holds; the rest is in its partitions."""
+    """What a data directory contains; details are in its partitions."""
 
     path: str
     clean: bool = False
@@ -48,7 +48,7 @@ class DirectoryReport:
     partitions: dict[TopicPartition, PartitionReport] = field(default_factory=dict)
 
     def context(self, key: TopicPartition, wanted: Context) -> Context:
-        """What the directory's files say of one partition."""
+        """`wanted`, with what the directory's files say about one partition."""
         return replace(
             wanted,
             clean=self.clean and not wanted.running,
@@ -60,7 +60,7 @@ class DirectoryReport:
 
 
 def is_data_directory(files: FileSystem, path: str) -> bool:
-    """Whether a directory is one of a broker's `log.dirs`."""
+    """Whether a directory is one of a broker's `log.dirs`, and not a partition."""
     names = {info.name for info in files.list_directory(path)}
     return bool(names & {META_PROPERTIES, *CHECKPOINTS}) or not any(
         name.endswith(LOG_SUFFIX) for name in names
@@ -68,13 +68,13 @@ def is_data_directory(files: FileSystem, path: str) -> bool:
 
 
 def partition_of(name: str) -> TopicPartition | None:
-    """Topic and partition from a directory's name."""
+    """Topic and partition from a directory's name; None: not a partition, or set aside."""
     match = None if _SET_ASIDE.fullmatch(name) else _PARTITION.fullmatch(name)
     return (match[1], int(match[2])) if match else None
 
 
 def log_size_bytes(files: FileSystem, path: str) -> int:
-    """How much there is to check, for a progress bar.  Raises: LogDirFailed."""
+    """The number of segment bytes to check, for a progress bar.  Raises: LogDirFailed."""
     if not is_data_directory(files, path):
         return _segment_bytes(files, path)
     names = (info.name for info in files.list_directory(path) if info.is_directory)
@@ -87,7 +87,7 @@ def _segment_bytes(files: FileSystem, path: str) -> int:
 
 
 def read_directory(files: FileSystem, path: str, report: Report) -> DirectoryReport:
-    """The files beside the partitions.  Raises: LogDirFailed."""
+    """Read the marker and the checkpoints.  Raises: LogDirFailed."""
     result = DirectoryReport(path, clean=files.exists(f"{path}/{CLEAN_SHUTDOWN}"))
     for name in CHECKPOINTS:
         data = files.read_bytes(f"{path}/{name}")
@@ -127,7 +127,7 @@ def check_directory(
 def check_partition(
     files: FileSystem, path: str, wanted: Context, report: Report, advance: Advance
 ) -> PartitionReport:
-    """Check one partition, with what the directory around it says.  Raises: LogDirFailed."""
+    """Check one partition, using the checkpoints of its data directory.  Raises: LogDirFailed."""
     parent, _, name = path.rpartition("/")
     key = partition_of(name)
     context = wanted
@@ -139,7 +139,10 @@ def check_partition(
 def _check_unless_gone(
     files: FileSystem, directory: str, context: Context, report: Report, advance: Advance
 ) -> PartitionReport | None:
-    """Under a running broker files and directories may go meanwhile: then once more, or not."""
+    """Check a partition; if a running broker removes a file meanwhile, check it again.
+
+    None: the whole directory is gone.
+    """
     try:
         return PartitionCheck(files, directory, context, report, advance).run()
     except LogDirFailed as error:
@@ -153,7 +156,7 @@ def _check_unless_gone(
 def _partitions(
     files: FileSystem, path: str, report: Report
 ) -> Iterator[tuple[str, TopicPartition]]:
-    """The partition directories; what else lies there is named."""
+    """Yield the partition directories; report everything else that does not belong there."""
     for info in sorted(files.list_directory(path)):
         key = partition_of(info.name) if info.is_directory else None
         place = f"{path}/{info.name}"

@@ -1,4 +1,4 @@
-"""Whether `leader-epoch-checkpoint` and the epochs in the batches agree, and which is right."""
+"""Checks whether `leader-epoch-checkpoint` and the batches agree, and which of them is right."""
 
 from bisect import bisect_right
 from typing import Final, NamedTuple
@@ -23,8 +23,10 @@ class _Misfit(NamedTuple):
 
 
 class EpochCheck:
-    """Tell it of every batch, then `finish`; `rebuilt` is what they say, `is_bad` whether that
-    must be written."""
+    """Compares the file with the batches: call `note` for each batch, then `finish`.
+
+    `rebuilt` has the epochs by the batches; `is_bad` says whether to write them to the file.
+    """
 
     def __init__(self, files: FileSystem, directory: str) -> None:
         self.path = f"{directory}/{LEADER_EPOCH}"
@@ -45,17 +47,17 @@ class EpochCheck:
         self._misfit_count = self._fit_count = 0
 
     def note(self, segment: SegmentReport, position: int, header: BatchHeader) -> None:
-        """The next good batch."""
+        """Process the next good batch."""
         epoch, offset = header.partition_leader_epoch, header.base_offset
         if epoch < 0 and not self.entries:
             return
         if epoch >= 0 and (not self.rebuilt or epoch > self.rebuilt[-1][0]):
-            # What came before the first batch was cleaned away or deleted.
+            # Batches before the first one were removed by compaction or retention.
             self.rebuilt.append((epoch, offset if self.rebuilt else segment.base_offset))
         index = bisect_right(self._starts, offset) - 1
         expected = self.entries[index][0] if index >= 0 else None
         if expected is None and self.entries:
-            return  # below the log start, of which the file says nothing any more
+            return  # below the log start, where the file has no entries
         if expected == epoch:
             self._fit_count += 1
             return
@@ -65,7 +67,7 @@ class EpochCheck:
             self._misfits.append(_Misfit(segment, position, offset, epoch, expected))
 
     def finish(self, context: Context, log_end_offset: int, report: Report) -> None:
-        """All batches were noted: report what does not fit, and decide what must be changed."""
+        """Report the contradictions, and decide whether the file or the batches are wrong."""
         doubtful = not context.clean
         if self.problem is not None:
             if self.rebuilt or self.problem != "the file is missing":
@@ -103,8 +105,11 @@ class EpochCheck:
         self._bad_file(what, report, doubtful=is_newer)
 
     def _batches_are_wrong(self, *, is_newer: bool) -> bool:
-        """A wrong file misfits a stretch of batches of one epoch; a flipped bit makes an epoch that
-        only one batch has.  A newer epoch may not have reached the file before an unclean stop."""
+        """Whether flipped bits in batches explain the contradictions, and not a wrong file.
+
+        A wrong file contradicts a run of batches with the same epoch; a flipped bit makes an epoch
+        that only one batch has.  `is_newer`: an unclean shutdown may have lost the file's entry.
+        """
         epochs = [misfit.epoch for misfit in self._misfits]
         known = {epoch for epoch, _ in self.entries}
         once = len(set(epochs)) == len(epochs) == self._misfit_count

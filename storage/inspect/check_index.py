@@ -1,8 +1,8 @@
-"""Whether a segment's indexes fit its batches, told in one walk over both.
+"""Checks in one walk whether a segment's indexes match its batches.
 
-Kafka and we index whole appends: an entry of the offset index has the last offset of an append and
-the position of its first batch; a follower's append may be of several batches. How dense the
-entries are depends on settings and on who appended, so that density proves nothing.
+Entries are for whole appends: an offset index entry has the last offset of an append and the
+position of its first batch, and an append of a Kafka follower may have several batches. The density
+of the entries depends on settings and on what appended, so it proves nothing.
 """
 
 import struct
@@ -17,15 +17,15 @@ _END: Final = 1 << 63
 
 
 def padding_bytes(entries: bytes, entry: struct.Struct) -> int:
-    """How many bytes of zeros end the file: Kafka fills an index when it makes it and cuts it when
-    it is closed.  What ends inside an entry is no padding."""
+    """The number of zero bytes after the last entry: Kafka preallocates an index and cuts it on
+    close.  Zeros that complete an entry do not count."""
     used = len(entries.rstrip(b"\0"))
     used += -used % entry.size
     return len(entries) - used if used < len(entries) else 0
 
 
 class _IndexCheck:
-    """The entries of one index, taken one by one; `problem` is the first that is wrong."""
+    """Goes through the entries of one index; `problem` is the first fault."""
 
     __slots__ = ("_entries", "_number", "base_offset", "first", "problem", "second")
     ENTRY: struct.Struct
@@ -43,7 +43,7 @@ class _IndexCheck:
         self._take()
 
     def _take(self) -> None:
-        """Go on to the next entry."""
+        """Move to the next entry."""
         self._number += 1
         self.first, self.second = next(self._entries, (_END, _END))
 
@@ -53,17 +53,17 @@ class _IndexCheck:
 
 
 class OffsetIndexCheck(_IndexCheck):
-    """For the `.index`: tell it of each good batch, then `finish`."""
+    """Checks an `.index`: call `note` for each good batch, then `finish`."""
 
     __slots__ = ("_awaited",)
     ENTRY = OFFSET_ENTRY
 
     def __init__(self, entries: bytes, base_offset: int) -> None:
         super().__init__(entries, base_offset)
-        self._awaited = _END  # the offset of the entry before this one, until a batch ends there
+        self._awaited = _END  # offset of the previous entry, until a batch ends there
 
     def note(self, position: int, header: BatchHeader) -> None:
-        """The next good batch."""
+        """Process the next good batch."""
         if position >= self.second:
             offset = self.base_offset + self.first
             if position > self.second:
@@ -79,7 +79,7 @@ class OffsetIndexCheck(_IndexCheck):
             self._awaited = _END
 
     def finish(self) -> None:
-        """The segment ends."""
+        """End the check."""
         if self.second != _END:
             self._fail(f"names position {self.second}, past the last batch")
         elif self._awaited != _END and self.problem is None:
@@ -88,7 +88,7 @@ class OffsetIndexCheck(_IndexCheck):
 
 
 class TimeIndexCheck(_IndexCheck):
-    """For the `.timeindex`: tell it of each good batch, then `finish`."""
+    """Checks a `.timeindex`: call `note` for each good batch, then `finish`."""
 
     __slots__ = ("indexed_timestamp", "max_timestamp")
     ENTRY = TIME_ENTRY
@@ -98,7 +98,7 @@ class TimeIndexCheck(_IndexCheck):
         self.max_timestamp = self.indexed_timestamp = -1
 
     def note(self, position: int, header: BatchHeader) -> None:
-        """The next good batch."""
+        """Process the next good batch."""
         offset = self.base_offset + self.second
         if offset <= header.last_offset:
             timestamp = self.first
@@ -114,7 +114,7 @@ class TimeIndexCheck(_IndexCheck):
         self.max_timestamp = max(self.max_timestamp, header.max_timestamp)
 
     def finish(self, *, is_complete: bool) -> None:
-        """The segment ends; in a complete index the last entry has the greatest timestamp."""
+        """End the check; in a complete index the last entry has the greatest timestamp."""
         if self.second != _END:
             self._fail(f"names offset {self.base_offset + self.second}, past the last batch")
         elif is_complete and self.problem is None and self.indexed_timestamp < self.max_timestamp:

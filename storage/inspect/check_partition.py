@@ -1,4 +1,4 @@
-"""What is wrong with the files of one partition."""
+"""Checks the files of one partition."""
 
 import re
 from dataclasses import dataclass, field
@@ -37,26 +37,26 @@ _UNFINISHED: Final = {
 
 @dataclass(slots=True)
 class PartitionReport:
-    """What a partition holds, and which of its files are broken."""
+    """What a partition contains, and which of its files are damaged."""
 
     directory: str
     segments: list[SegmentReport] = field(default_factory=list)
     bad_epochs: bool = False
     epochs: list[tuple[int, int]] = field(default_factory=list)
-    """As the batches tell them."""
+    """The leader epochs by the batches."""
     bad_snapshots: set[int] = field(default_factory=set)
-    """Those that no start would put right."""
+    """Snapshots that a start would not repair, by offset."""
     bad_metadata: bool = False
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Offsets that are missing without a reason and without a hole: first, end."""
+    """Ranges of missing offsets that neither compaction nor a hole explains: first, end."""
     leftovers: list[str] = field(default_factory=list)
-    """Names of files that an unfinished repair left."""
+    """Names of files left by an unfinished repair."""
     problem: str | None = None
-    """Why the partition can't be judged: messages of an old format, or what no broker makes."""
+    """Why the partition can't be checked: old message format, or a file that no broker wrote."""
 
     @property
     def log_start_offset(self) -> int:
-        """Where the first segment begins."""
+        """Base offset of the first segment."""
         return self.segments[0].base_offset if self.segments else 0
 
     @property
@@ -66,7 +66,7 @@ class PartitionReport:
 
 
 class PartitionCheck:
-    """Checks one partition directory; `run` once."""
+    """Checks one partition directory; call `run` once."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class PartitionCheck:
         self._is_complete = False
 
     def run(self) -> PartitionReport:
-        """Look at every file.  Raises: LogDirFailed."""
+        """Check every file.  Raises: LogDirFailed."""
         result, context = self.result, self._context
         bases = self._sort_files()
         self._check_metadata()
@@ -126,7 +126,7 @@ class PartitionCheck:
     # -- names
 
     def _sort_files(self) -> list[int]:
-        """Name every file that does not belong here; return the base offsets of the segments."""
+        """Report every file that does not belong here; return the base offsets of the segments."""
         infos = sorted(self._files.list_directory(self.result.directory))
         self._sizes = {info.name: info.size_bytes for info in infos if not info.is_directory}
         bases = set()
@@ -219,7 +219,7 @@ class PartitionCheck:
                 self._expected_aborts.append(AbortedTransaction.of(ended, self._producers))
 
     def _note_gap(self, segment: SegmentReport, first: int, end: int) -> None:
-        """Offsets between two batches that are not there."""
+        """Note missing offsets between two batches, unless compaction explains them."""
         if end > first and end > (self._context.cleaner_offset or 0):
             self.result.gaps.append((first, end))
 
@@ -263,7 +263,7 @@ class PartitionCheck:
         return first >= end
 
     def _judge(self, segment: SegmentReport, offset: int, *, is_tail: bool) -> tuple[str, Grade]:
-        """How bad a hole before `offset` is."""
+        """How bad a hole at `offset` is, with a comment."""
         context = self._context
         if is_tail and context.running:
             return "; it may be a write of the running broker", Grade.HARMLESS
@@ -274,7 +274,7 @@ class PartitionCheck:
         return ", at the end of the log; the next start cuts it off", Grade.UNCLEAN
 
     def _check_offsets(self) -> None:
-        """Whether the checkpointed offsets lie in the log."""
+        """Report checkpointed offsets past the end of the log."""
         result, context = self.result, self._context
         end = result.log_end_offset
         if context.running:
@@ -311,7 +311,7 @@ class PartitionCheck:
                     break
 
     def _begin_producers(self) -> None:
-        """Know what lies before the first segment, if a snapshot says it."""
+        """Take the producer state before the first segment from a snapshot, if there is one."""
         start = self.result.log_start_offset
         self._is_complete = start == 0
         state = self._snapshots.get(start)
@@ -320,7 +320,7 @@ class PartitionCheck:
             self._is_complete = True
 
     def _compare_snapshot(self, offset: int) -> None:
-        """All batches before `offset` were noted: compare what the snapshot says of them."""
+        """Compare the snapshot at `offset` with the batches before it, which were all noted."""
         snapshot = self._snapshots.pop(offset, None)
         if snapshot is None or offset in self._named:
             return

@@ -1,4 +1,4 @@
-"""What is wrong with the files of one segment."""
+"""Checks the files of one segment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ from .pieces import Piece, SegmentReader
 
 _STEP_BYTES: Final = 1 << 20
 OnBatch = Callable[["SegmentReport", int, BatchHeader, memoryview], None]
-"""Told of every good batch: segment, position, header, and all of its bytes, while it is asked."""
+"""Called for every good batch: segment, position, header, bytes (only valid during the call)."""
 
 
 class Hole(NamedTuple):
-    """Bytes that are no batch; `offset_end` is the base offset of the next good batch, or None."""
+    """Bytes that are not a batch; `offset_end`: base offset of the next good batch, if any."""
 
     position: int
     position_end: int
@@ -34,7 +34,7 @@ class Hole(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Batches without damage between them."""
+    """Adjacent good batches."""
 
     position: int
     position_end: int
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class SegmentReport:
-    """What a segment holds, and which of its files are broken."""
+    """What a segment contains, and which of its files are damaged."""
 
     directory: str
     base_offset: int
@@ -52,34 +52,34 @@ class SegmentReport:
     offset_limit: int | None
     """Base offset of the next segment, if there is one."""
     doubtful: bool
-    """Whether an unclean stop may have left it so."""
+    """Whether an unclean shutdown may explain damage."""
     next_offset: int = 0
     holes: list[Hole] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     base_offset_fixes: dict[int, int] = field(default_factory=dict)
-    """Position of a batch -> the base offset that it must have."""
+    """Position of a batch -> its correct base offset."""
     epoch_fixes: dict[int, int] = field(default_factory=dict)
-    """Position of a batch -> the leader epoch that it must have."""
+    """Position of a batch -> its correct leader epoch."""
     bad_indexes: set[str] = field(default_factory=set)
-    """Suffixes of the indexes that must be made anew."""
+    """Suffixes of the indexes to rebuild."""
     tail_is_left: bool = False
-    """Whether the last hole is the log's end, which the next start cuts off."""
+    """Whether the last hole is the log's end, which repair leaves to the next start."""
     aborted: list[AbortedTransaction] | None = None
-    """What the `.txnindex` says; None: it is broken."""
+    """The entries of the `.txnindex`; None: it is corrupt."""
 
     def path(self, suffix: str = LOG_SUFFIX) -> str:
-        """One of the segment's files."""
+        """The path of one of the segment's files."""
         return f"{self.directory}/{self.base_offset:020d}{suffix}"
 
     @property
     def must_be_rewritten(self) -> bool:
-        """Whether its batches do not lie as they should, and no start will see to it."""
+        """Whether there are holes or batches to correct that the next start will not handle."""
         holes = len(self.holes) - self.tail_is_left
         return bool(holes or self.base_offset_fixes or self.epoch_fixes)
 
 
 class SegmentCheck:
-    """Walks over one segment once."""
+    """Checks one segment in one walk."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class SegmentCheck:
         context: Context,
         report: Report,
     ) -> None:
-        """`sizes`: of the files of the directory, by name."""
+        """`sizes`: sizes of the files in the directory, by name."""
         self.segment = segment
         self._files = files
         self._sizes = sizes
@@ -169,7 +169,10 @@ class SegmentCheck:
             holes.append(Hole(piece.position, piece.position_end, next_offset, None, piece.problem))
 
     def _refuse_old_format(self, piece: Piece, reader: SegmentReader) -> None:
-        """Messages of format 0 and 1 are not damage.  Raises: UnsupportedFormat."""
+        """Raise for valid messages of format 0 or 1: they are not damage.
+
+        Raises: UnsupportedFormat.
+        """
         if bytes(reader.read(piece)[16:17]) not in (b"\0", b"\1"):
             return
         file = self._files.open_log(self.segment.path(), self.segment.size_bytes)
@@ -192,7 +195,7 @@ class SegmentCheck:
         except MalformedMessage as error:
             problem = f"record {count} cannot be read: {error}"
         if problem is not None:
-            # The checksum is right, so the producer sent it so, and repair can do nothing.
+            # The checksum is right, so the producer sent it like this, and repair can't help.
             self._say(
                 LOG_SUFFIX,
                 f"{problem}, in a batch whose checksum is right",
@@ -205,7 +208,7 @@ class SegmentCheck:
     # -- indexes
 
     def _entries(self, suffix: str) -> bytes | None:
-        """An index without its padding; None (reported) if there is none."""
+        """The entries of an index, without padding; None (and reported) if there is no file."""
         name = self.segment.path(suffix).rpartition("/")[2]
         if name not in self._sizes:
             self._bad_index(suffix, "the index is missing")
@@ -249,7 +252,7 @@ class SegmentCheck:
                 self._bad_index(TXN_INDEX_SUFFIX, str(error))
 
     def check_aborted(self, expected: list[AbortedTransaction], *, is_certain: bool) -> None:
-        """Compare the `.txnindex` with what the batches tell; `is_certain`: from their first on."""
+        """Compare the `.txnindex` with the batches; `is_certain`: `expected` is complete."""
         if self.segment.aborted is None:
             return
         actual = {entry.last_offset: entry for entry in self.segment.aborted}
@@ -279,5 +282,5 @@ class SegmentCheck:
 
 
 def check_format(error: UnsupportedFormat) -> str:
-    """The sentence for messages of an old format."""
+    """The message to show for an old message format."""
     return f"{error}; Odradek leaves them alone"

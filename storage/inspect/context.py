@@ -1,17 +1,17 @@
-"""What is known of a partition before its files are read."""
+"""What is known about a partition before its files are read."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The marker and the checkpoints of the data directory, as far as they are there, and what the
-    caller wants to know."""
+    """The marker and the checkpointed offsets of the data directory, as far as they exist, and the
+    caller's options."""
 
     clean: bool = False
-    """Whether the last stop was a clean one, so that every side file must be complete."""
+    """Whether the last shutdown was clean, so that every side file must be complete."""
     running: bool = False
-    """Whether a broker writes meanwhile."""
+    """Whether a broker is running on the directory."""
     recovery_point: int = 0
     high_watermark: int | None = None
     log_start_offset: int | None = None
@@ -19,6 +19,6 @@ class Context:
     allow_gaps: bool = False
     """Whether offsets may be missing between batches, as after a compaction."""
     deep: bool = False
-    """Whether every record is decoded."""
+    """Whether to decode every record."""
     record_bytes_max: int = 1 << 30
-    """Bound of a batch's records after decompression."""
+    """Limit of a batch's decompressed records."""

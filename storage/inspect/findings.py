@@ -1,4 +1,4 @@
-"""What a look at the files found, and how bad it is."""
+"""The findings of a check, and how bad they are."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from typing import Any
 
 
 class Grade(StrEnum):
-    """How bad a finding is, from the mildest on."""
+    """How bad a finding is, from mild to severe."""
 
     HARMLESS = "harmless"
     """Nothing has to be done."""
     UNCLEAN = "unclean"
-    """What an unclean stop leaves behind: the next start recovers it."""
+    """Left by an unclean shutdown: the next start recovers it."""
     REPAIRABLE = "repairable"
-    """Damage in what can be derived again."""
+    """Damage in data that can be derived from other files."""
     LOST = "lost"
-    """Records, or what nothing else knows, are gone or out of reach."""
+    """Records, or other data without a second source, are gone or unreadable."""
 
     @property
     def is_damage(self) -> bool:
@@ -26,7 +26,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be; `offset_end` is exclusive, None: not known."""
+    """One thing that is wrong; `offset_end` is exclusive, None if it is unknown."""
 
     path: str
     what: str
@@ -36,7 +36,7 @@ class Finding:
     offset_end: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """With stable keys, for a line of JSON."""
+        """The finding with stable keys, for a line of JSON."""
         return {
             "type": "finding",
             "grade": str(self.grade),
@@ -58,4 +58,4 @@ class Finding:
 
 Report = Callable[[Finding], None]
 Advance = Callable[[int], None]
-"""Told of the bytes of segments that were checked."""
+"""Called with the number of segment bytes checked since the last call."""

@@ -1,8 +1,8 @@
-"""Every file of a data directory as JSON objects, one for each thing that it holds.
+"""Dumps every file of a data directory as JSON objects, one for each entry.
 
-The keys of a type of object are stable: new ones may come, none goes. What can't be read becomes an
-object of type `damage`, and the next thing that can be read follows. Nothing is held in memory but
-a piece of a file.
+The keys of each object type are stable: new ones may be added, none is removed. Unreadable bytes
+become an object of type `damage`, followed by the next readable entry. A segment is never held in
+memory as a whole.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ def _is_directory(files: FileSystem, path: str) -> bool:
 
 
 def _in_order(files: FileSystem, path: str) -> list[str]:
-    """Segments last, each with its indexes behind it; what is no file of Kafka's is left out."""
+    """Names in order: segments last, each with its indexes; files that Kafka lacks are omitted."""
     infos = files.list_directory(path)
     names = [info.name for info in infos if info.is_directory or is_known(info.name)]
     return sorted(names, key=lambda name: (name[:1].isdigit(), name.split(".")[0], name))
@@ -82,7 +82,7 @@ def _dump_file(files: FileSystem, path: str, options: DumpOptions) -> Iterator[L
 
 
 def damage(problem: str, position: int | None = None, size_bytes: int | None = None) -> Line:
-    """The object for what can't be read."""
+    """The object for bytes that can't be read."""
     return {
         "type": "damage", "position": position, "size_bytes": size_bytes, "problem": problem
     }  # fmt: skip
@@ -91,7 +91,7 @@ def damage(problem: str, position: int | None = None, size_bytes: int | None = N
 def _entries(
     files: FileSystem, path: str, entry: Any
 ) -> Iterator[tuple[int, tuple[int, ...]] | Line]:
-    """Position and numbers of each entry; padding and a rest are damage."""
+    """Position and fields of each entry; then objects for an incomplete entry and for padding."""
     data = files.read_bytes(path) or b""
     padding = padding_bytes(data, entry) if entry is not TXN_ENTRY else 0
     used = len(data) - padding

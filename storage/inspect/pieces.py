@@ -1,11 +1,11 @@
-"""A segment read over its damage: every batch that is whole, and what lies between them.
+"""Reads a segment past damage: yields every good batch, and the bytes between them.
 
-A batch is good if its length, magic and CRC are right and its offsets fit behind those before it.
-Base offset and leader epoch are outside the CRC (KIP-98: the leader writes them), so a bad base
-offset can only be told by the neighbours: `expected_offset` is set where they leave one choice.
+A batch is good if its length, magic and CRC are right and its offsets continue those before it. The
+CRC does not cover base offset and leader epoch (KIP-98: the leader writes them), so only adjacent
+batches reveal a bad base offset: `expected_offset` is set if they leave one choice.
 
-Behind damage the next good batch is searched byte by byte. A record's value may itself hold bytes
-that look like a batch; so where the bad batch's own length leads to a batch boundary, one that is
+After damage, every position is a candidate for the next good batch. A record's value may contain
+bytes that look like a batch. So if the bad batch's own length leads to a batch boundary, a batch
 found inside it counts only if its successors lead to that same boundary. (A value never ends where
 its batch ends: the count of the record's headers follows it.)
 """
@@ -26,8 +26,8 @@ _SEARCH_BYTES: Final = 1 << 20
 
 
 class Piece(NamedTuple):
-    """A batch (no `problem`), or bytes that are none: then `header` is what stands there, if it
-    could be one."""
+    """A batch (no `problem`), or other bytes; `header` then has their first bytes as a header, if
+    there are enough."""
 
     position: int
     size_bytes: int
@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 
     @property
     def batch(self) -> BatchHeader | None:
-        """The header of a batch that is good, or would be with `expected_offset`."""
+        """The header of a batch that is good, or is good with `expected_offset`."""
         if self.header is None or self.problem is None:
             return self.header
         if self.expected_offset is None:
@@ -51,7 +51,7 @@ class Piece(NamedTuple):
 
 
 class SegmentReader:
-    """Reads one `.log` file; `next_offset` and the rest say what the batches must fit between."""
+    """Reads one `.log` file; the next good batch must not begin below `next_offset`."""
 
     __slots__ = (
         "_chunk",
@@ -72,7 +72,7 @@ class SegmentReader:
         position_end: int | None = None,
         log_end_offset: int | None = None,
     ) -> None:
-        """`offset_end`: base offset of the next segment; `position_end`: look no further;
+        """`offset_end`: base offset of the next segment; `position_end`: where to stop reading;
         `log_end_offset`: where the log ends with this file, if that is certain."""
         self._file = file
         self.next_offset = base_offset
@@ -85,7 +85,7 @@ class SegmentReader:
         self._chunk_position = 0
 
     def pieces(self, position: int = 0) -> Iterator[Piece]:
-        """The pieces from a batch boundary on, which leave nothing out.  Raises: LogDirFailed."""
+        """All bytes from a batch boundary on, as pieces without gaps.  Raises: LogDirFailed."""
         while position < self.position_end:
             piece = self._piece(position)
             if piece.batch is not None:
@@ -118,7 +118,7 @@ class SegmentReader:
         return BatchHeader._make(HEADER.unpack_from(view))
 
     def _form_problem(self, position: int, header: BatchHeader | None) -> str | None:
-        """What is wrong with length and magic."""
+        """What is wrong with length or magic, if anything."""
         if header is None:
             return "the file ends inside a batch header"
         if header.magic != MAGIC:
@@ -130,7 +130,7 @@ class SegmentReader:
         return None
 
     def _fits(self, position: int, header: BatchHeader | None) -> bool:
-        """Whether a header could be one, checksum and offsets aside."""
+        """Whether length and magic of a header are right."""
         return self._form_problem(position, header) is None
 
     def _crc_is_right(self, position: int, header: BatchHeader) -> bool:
@@ -140,8 +140,8 @@ class SegmentReader:
         return len(view) == header.size_bytes and crc32c(view[ATTRIBUTES_POSITION:]) == header.crc
 
     def _place_problem(self, position: int, header: BatchHeader) -> tuple[str | None, int | None]:
-        """What is wrong with the offsets of a batch whose checksum is right, and what its base
-        offset must be, if that is certain."""
+        """What is wrong with the offsets of a batch with a right checksum, and its correct base
+        offset, if that is certain."""
         offset, delta = header.base_offset, header.last_offset_delta
         following = self._header(header.size_bytes + position)
         following_offset = None
@@ -171,9 +171,9 @@ class SegmentReader:
     def _successor(
         self, position: int, before: BatchHeader, header: BatchHeader | None
     ) -> int | None:
-        """The base offset of the first good batch from `position` on, where a `header` stands.
+        """The base offset of the first good batch from `position` on; `header` is the one there.
 
-        None: there is none, or the header looks right behind the one `before` it.
+        None: there is none, or `header` looks right after the one `before` it.
         """
         if header is not None and self._fits(position, header):
             if header.base_offset > before.last_offset:
@@ -185,10 +185,10 @@ class SegmentReader:
             return None if found is None else found.base_offset
         return None
 
-    # -- behind damage
+    # -- after damage
 
     def _next_boundary(self, position: int, header: BatchHeader | None) -> int:
-        """Where the next batch begins after the bad one at `position`; at last the end."""
+        """Where the next batch begins after the bad one at `position`, or the end of the file."""
         if header is not None:
             claimed = position + header.size_bytes
             if claimed == self.position_end or self._may_follow(claimed):
@@ -224,7 +224,7 @@ class SegmentReader:
 
     def _good_batches(self, position: int, position_end: int) -> Iterator[int]:
         """Positions of good batches that end at or before `position_end`, rising."""
-        # The first three bytes of an offset that is possible here have few values.
+        # The first three bytes of a possible offset have only a few values.
         first, last = self.next_offset >> 40, self._offset_limit >> 40
         tops = b"|".join(re.escape(top.to_bytes(3, "big")) for top in range(first, last + 1))
         pattern = re.compile(b"(?s)(?=(?:" + tops + b").{13}\\x02)")
@@ -249,7 +249,7 @@ class SegmentReader:
             position += last_start + 1
 
     def _view(self, position: int, size_bytes: int) -> memoryview:
-        """Bytes of the file, fewer at its end."""
+        """`size_bytes` bytes of the file, fewer at its end."""
         size_bytes = max(0, min(size_bytes, self.position_end - position))
         at = position - self._chunk_position
         if at < 0 or at + size_bytes > len(self._chunk):

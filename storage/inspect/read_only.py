@@ -1,4 +1,4 @@
-"""The machine's disk for those who must not write to it."""
+"""A file system for commands that must not write."""
 
 import fcntl
 import os
@@ -10,7 +10,7 @@ from ..log.log_file import Bytes, LogFile, guarded
 
 
 class ReadOnlyFileSystem(RealFileSystem):
-    """Opens for reading only; every change is a bug of the caller."""
+    """Opens files for reading only; an attempt to change one is a bug of the caller."""
 
     def open_descriptor(self, file: LogFile) -> int:
         """Open a file for `LogFile`, for reading."""
@@ -20,9 +20,10 @@ class ReadOnlyFileSystem(RealFileSystem):
         return descriptor
 
     def lock(self, path: str) -> FileLock:
-        """Keep brokers out, but not other readers; without a lock file nobody has been here.
+        """Take a shared lock, which keeps out brokers but not other readers.
 
-        Raises: DataDirError (a broker holds it), LogDirFailed.
+        Without a lock file nothing is locked: no broker has used the directory.
+        Raises: DataDirError (a broker holds the lock, or the file can't be opened).
         """
         try:
             descriptor = open_regular(path, os.O_RDONLY)

@@ -1,7 +1,8 @@
-"""Mending a data directory or a partition: what `check_*.py` found becomes steps.
+"""Repairs a data directory or a partition: turns the findings of `check_*.py` into steps.
 
-Nothing is changed before `apply`. Two rounds: segments first, then, looked at again, what is
-derived from them. What the next start recovers by itself after an unclean stop is left to it.
+Nothing changes before a step's `apply`. A partition has two rounds: first the segments; then, after
+another check, the files derived from them. Whatever the next start recovers after an unclean
+shutdown is left to it.
 """
 
 from collections.abc import Callable, Collection
@@ -43,14 +44,14 @@ _INDEXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One change; `path` is what it changes."""
+    """One change to `path`."""
 
     path: str
     what: str
     apply: Callable[[], None]
 
     def to_json(self, *, applied: bool) -> dict[str, Any]:
-        """With stable keys, for a line of JSON."""
+        """The step with stable keys, for a line of JSON."""
         return {"type": "step", "file": self.path, "what": self.what, "applied": applied}
 
     def __str__(self) -> str:
@@ -59,16 +60,16 @@ class Step:
 
 @dataclass(slots=True)
 class PartitionRepair:
-    """The repair of one partition: `first_round`, then `second_round` of what was found anew."""
+    """The repair of one partition: `first_round`, `check_again`, `second_round`."""
 
     files: FileSystem
     result: PartitionReport
     context: Context
     rewritten: set[int] = field(default_factory=set)
-    """Base offsets of the segments that the first round wrote."""
+    """Base offsets of the segments written in the first round."""
 
     def first_round(self) -> list[Step]:
-        """Leftovers, and segments that must be written anew."""
+        """Steps to remove leftovers and to rewrite segments."""
         result, steps = self.result, []
         if result.problem is not None:
             return []
@@ -87,12 +88,12 @@ class PartitionRepair:
         self.rewritten.update(rewrite(self.files, segment, is_last=is_last))
 
     def check_again(self) -> None:
-        """After the first round was applied.  Raises: LogDirFailed."""
+        """Check the partition again, after the first round was applied.  Raises: LogDirFailed."""
         directory = self.result.directory
         self.result = PartitionCheck(self.files, directory, self.context, _ignore, _skip).run()
 
     def second_round(self, topic_id: bytes | None) -> list[Step]:
-        """Everything beside the batches."""
+        """Steps for all files except the segments' batches."""
         files, result = self.files, self.result
         if result.problem is not None:
             return []
@@ -153,7 +154,7 @@ class PartitionRepair:
 def checkpoint_steps(
     files: FileSystem, directory: DirectoryReport, partitions: dict[TopicPartition, PartitionReport]
 ) -> list[Step]:
-    """Checkpoints that can't be read or lead past the ends of their logs."""
+    """Steps for checkpoints that can't be read or have offsets past the end of a log."""
     ends = {key: one.log_end_offset for key, one in partitions.items() if one.problem is None}
     steps = []
     for name, clamped in (
@@ -198,15 +199,15 @@ def _set_aside(files: FileSystem, path: str) -> None:
 
 
 def _ignore(finding: Finding) -> None:
-    """The second look is for what to do, not for telling."""
+    """Report nothing: the second check only decides what to do."""
 
 
 def _skip(size_bytes: int) -> None:
-    """Nobody watches."""
+    """Show no progress."""
 
 
 def topic_ids(files: FileSystem, directory: str, names: Collection[str]) -> dict[str, bytes]:
-    """The id of each topic, by the partitions whose metadata can be read."""
+    """The topic ids, from the partitions with a readable partition.metadata."""
     found = {}
     for name in names:
         key = partition_of(name)
@@ -226,7 +227,7 @@ class Repair:
     def __init__(
         self, files: FileSystem, path: str, wanted: Context, report: Report, advance: Advance
     ) -> None:
-        """Checks everything; what is found is reported.  Raises: LogDirFailed."""
+        """Check everything and report the findings.  Raises: LogDirFailed."""
         self._files = files
         if is_data_directory(files, path):
             self._directory = check_directory(files, path, wanted, report, advance)
@@ -239,7 +240,7 @@ class Repair:
         self._wanted = wanted
 
     def run(self, do: Callable[[Step], None], *, apply: bool) -> None:
-        """Give every step to `do`, which applies it or not; `apply` says which.
+        """Pass every step to `do`, which applies it if `apply` is set.
 
         Raises: DiskFull, LogDirFailed.
         """

@@ -1,9 +1,9 @@
-"""Segments with damage, written anew: good batches stay, what lies between them is set aside.
+"""Rewrites damaged segments: keeps the good batches, and sets the bytes between them aside.
 
-A reader cannot pass a hole in a segment, so that the batches behind one become a segment of their
-own; offsets are kept, and those of the hole are missing from then on. Order: what is cut is saved
-and synced; all new segments are written beside (`.repair`) and synced; then they are renamed, the
-last ones first. Whenever this is interrupted, the old segment still holds all of its batches.
+A reader cannot pass a hole in a segment, so the batches after one become a segment of their own.
+Offsets do not change; those of the hole are missing from then on. The order of steps: save and sync
+the bytes to cut; write all new segments beside the old one (`.repair`) and sync them; rename them,
+the last one first. If this is interrupted, the old segment still has all of its batches.
 """
 
 from collections.abc import Iterator
@@ -20,12 +20,12 @@ _LEADER_EPOCH_POSITION: Final = 12
 
 
 def saved_name(first: int, end: int | None) -> str:
-    """Without its suffix: the name of the file for bytes in the place of these offsets."""
+    """The name, without suffix, of the file for the bytes of a hole with these offsets."""
     return f"{first:020d}-{max(first, first if end is None else end):020d}"
 
 
 def plan_lines(segment: SegmentReport, *, is_last: bool) -> Iterator[str]:
-    """What `rewrite` would do, in sentences."""
+    """What `rewrite` would do, as text."""
     for hole in segment.holes:
         end = segment.offset_limit if hole.offset_end is None else hole.offset_end
         name = saved_name(hole.offset_first, end) + DAMAGED_SUFFIX
@@ -42,7 +42,7 @@ def plan_lines(segment: SegmentReport, *, is_last: bool) -> Iterator[str]:
 
 
 def rewrite(files: FileSystem, segment: SegmentReport, *, is_last: bool) -> list[int]:
-    """Do it; return the base offsets of the new segments.  Raises: DiskFull, LogDirFailed."""
+    """Rewrite a segment; return the new base offsets.  Raises: DiskFull, LogDirFailed."""
     old = files.open_log(segment.path(), segment.size_bytes)
     try:
         for hole in segment.holes:
@@ -69,7 +69,7 @@ def rewrite(files: FileSystem, segment: SegmentReport, *, is_last: bool) -> list
 
 
 def save_aside(files: FileSystem, path: str, data: bytes) -> None:
-    """Keep bytes under a name that neither Kafka nor we load.
+    """Keep bytes in a file that neither Kafka nor Odradek loads.
 
     `path`: without the suffix.  Raises: DiskFull, LogDirFailed.
     """
@@ -85,7 +85,7 @@ def save_aside(files: FileSystem, path: str, data: bytes) -> None:
 
 
 def _new_segments(segment: SegmentReport, *, is_last: bool) -> dict[int, tuple[int, int]]:
-    """Base offset -> the range of the old file that becomes this segment."""
+    """Base offset of each new segment -> its range in the old file."""
     new = {
         (segment.base_offset if run.position == 0 else run.base_offset): (
             run.position, run.position_end
@@ -102,7 +102,7 @@ def _path(segment: SegmentReport, base_offset: int) -> str:
 
 
 def _edits(segment: SegmentReport) -> list[tuple[int, bytes]]:
-    """What is written over the old bytes; none of it is covered by a checksum."""
+    """(position, new bytes) of each correction; no checksum covers them."""
     edits = [(at, offset.to_bytes(8, "big")) for at, offset in segment.base_offset_fixes.items()]
     edits += [
         (at + _LEADER_EPOCH_POSITION, epoch.to_bytes(4, "big", signed=True))
@@ -114,7 +114,7 @@ def _edits(segment: SegmentReport) -> list[tuple[int, bytes]]:
 def _save(
     files: FileSystem, old: LogFile, directory: str, position: int, position_end: int, name: str
 ) -> None:
-    """Save a hole; one that was saved under another number already is saved once more."""
+    """Save the bytes of a hole in a new file, even if an earlier attempt saved them."""
     number = 1
     place = f"{directory}/{name}{DAMAGED_SUFFIX}"
     while files.exists(place):
@@ -132,7 +132,7 @@ def _copy(
     position_end: int,
     edits: list[tuple[int, bytes]],
 ) -> None:
-    """Write a range of a file into a new one, with edits, and sync it."""
+    """Copy a range of a file into a new one, with edits, and sync it."""
     files.create(path)
     new = files.open_log(path, 0)
     try:

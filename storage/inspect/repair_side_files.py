@@ -1,4 +1,4 @@
-"""Side files of a partition, made anew from its batches."""
+"""Rebuilds the side files of a partition from its batches."""
 
 from collections.abc import Collection
 
@@ -29,7 +29,7 @@ def rebuild_from_batches(
     bad_indexes: dict[int, set[str]],
     snapshots: Collection[int],
 ) -> None:
-    """Write indexes (suffixes by base offset) and snapshots.  Raises: DiskFull, LogDirFailed."""
+    """Rebuild indexes (suffixes by base offset) and snapshots.  Raises: DiskFull, LogDirFailed."""
     replay = _Replay(files, partition, sorted(snapshots, reverse=True))
     all_needed = snapshots or any(TXN_INDEX_SUFFIX in bad for bad in bad_indexes.values())
     for segment in partition.segments:
@@ -62,7 +62,7 @@ def _write_indexes(
 
 
 def final_time_entries(scan: SegmentScan, base_offset: int) -> bytes:
-    """The time index of a segment that is complete: the greatest timestamp ends it."""
+    """The time index of a complete segment: its last entry has the greatest timestamp."""
     entries = scan.time_entries
     indexed = TIME_ENTRY.unpack_from(entries, len(entries) - TIME_ENTRY.size)[0] if entries else -1
     if scan.max_timestamp > indexed:
@@ -72,7 +72,7 @@ def final_time_entries(scan: SegmentScan, base_offset: int) -> bytes:
 
 
 class _Replay:
-    """The producers of a partition, from its first batch on."""
+    """Replays a partition's producer state, from its first batch on."""
 
     def __init__(self, files: FileSystem, partition: PartitionReport, wanted: list[int]) -> None:
         self._files = files
@@ -88,7 +88,7 @@ class _Replay:
             return ProducerState()
 
     def run(self, segment: SegmentReport) -> tuple[SegmentScan, list[AbortedTransaction]]:
-        """Scan one segment; the next one must follow."""
+        """Scan one segment; segments must be passed in order."""
         aborted: list[AbortedTransaction] = []
 
         def note(header: BatchHeader, batch: memoryview) -> None:
@@ -114,19 +114,19 @@ class _Replay:
         return scan, aborted
 
     def _write_snapshots(self, offset: int) -> None:
-        """All batches before `offset` were noted."""
+        """Write the wanted snapshots up to `offset`; all batches before it were noted."""
         while self._wanted and self._wanted[-1] <= offset:
             path = snapshot_path(self._directory, self._wanted.pop())
             self._files.write_atomic(path, encode_snapshot(self._state))
 
     def finish(self) -> None:
-        """The log ends."""
+        """Write the remaining snapshots at the end of the log."""
         while self._wanted:
             self._write_snapshots(self._wanted[-1])
 
 
 def rebuild_epochs(files: FileSystem, partition: PartitionReport) -> None:
-    """Write the epochs of the batches; the old file is kept aside.  Raises: LogDirFailed."""
+    """Write the epochs of the batches; set the old file aside.  Raises: DiskFull, LogDirFailed."""
     path = f"{partition.directory}/{LEADER_EPOCH}"
     old = files.read_bytes(path)
     if old:
@@ -135,7 +135,7 @@ def rebuild_epochs(files: FileSystem, partition: PartitionReport) -> None:
 
 
 def rebuild_metadata(files: FileSystem, directory: str, topic_id: bytes | None) -> None:
-    """Write the topic id that other partitions have, or none, which a broker fills in."""
+    """Write the topic id of the other partitions, or remove the file for a broker to write it."""
     path = f"{directory}/{PARTITION_METADATA}"
     old = files.read_bytes(path)
     if old:
