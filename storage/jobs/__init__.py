@@ -1,8 +1,8 @@
-"""Work on the log's files that is too heavy for the loop, in a process of its own (`__main__.py`).
+"""Work on a log's files that is too heavy for the event loop, in other processes (`__main__.py`).
 
-A job is a module here with `run(arguments, files, report)`: it gets JSON, reads and writes files,
-says `report(bytes)` as it goes (at least once a megabyte), and returns JSON. It never touches what
-the broker writes to: the broker takes the result over on its loop.
+A job is a module here with `run(arguments, files, report)`. It gets JSON, reads and writes files,
+calls `report` with the bytes done so far every few megabytes, and returns JSON. It never touches
+files that the broker writes to: the broker takes over the result on its event loop.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ JOBS: Final = frozenset({"clean", "recover", "scrub"})
 
 
 def run_job(name: str, arguments: Arguments, files: FileSystem, report: Report) -> Result:
-    """Do one job here and now.  Raises: StorageError."""
+    """Run a job in this process.  Raises: StorageError, ValueError (no such job)."""
     if name not in JOBS:
         raise ValueError(f"there is no job named {name}")
     run: Callable[[Arguments, FileSystem, Report], Result]

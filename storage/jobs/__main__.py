@@ -1,11 +1,10 @@
-"""One job in this process: `python -m odradek.storage.jobs`.
+"""Runs one job: `python -m odradek.storage.jobs`.
 
-Standard input is one JSON object, {"job": …, "arguments": …, "parent": the parent's process id};
-standard output is JSON lines:
-{"done_bytes": …} as often as the job reports, and at last {"result": …}, or {"error": …, "message":
-…, "path": …} with the name of a storage error. The process runs at the lowest priority and ends
-with its parent: two cleaners of one partition must never meet. A job with "io_bytes_per_second" in
-its arguments is slowed down to that, as it reports.
+Standard input is one JSON object, {"job": …, "arguments": …, "parent": the parent's process id}.
+Standard output is JSON lines: {"done_bytes": …} for each report of the job, then {"result": …}, or
+{"error": …, "message": …, "path": …} with the name of a storage error. The process runs at the
+lowest priority, and dies with its parent, since two cleaners must never work on one partition. A
+job with "io_bytes_per_second" in its arguments is throttled to that rate when it reports.
 """
 
 import contextlib
@@ -27,7 +26,7 @@ _LOWEST_PRIORITY: Final = 19
 
 
 def main() -> None:
-    """Read the job, do it, tell how it went."""
+    """Read the job, run it, write the result or the error."""
     os.nice(_LOWEST_PRIORITY)
     job = json.load(sys.stdin)
     _end_with(job["parent"])
@@ -47,13 +46,13 @@ def _say_done(size_bytes: int) -> None:
 
 def _say(line: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()  # a parent that is gone ends us here, where the next line can't end us
+    sys.stdout.flush()  # raises BrokenPipeError here if the parent is gone
 
 
 def _end_with(parent: int) -> None:
     with contextlib.suppress(OSError, AttributeError):  # Linux only
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before: nobody would have told us
+    if os.getppid() != parent:  # it died before prctl, so there will be no signal
         sys.exit("the parent is gone")
 
 

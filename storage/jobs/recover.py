@@ -1,11 +1,11 @@
-"""The job that recovers partitions after an unclean stop and closes them, one after the other.
+"""The job that recovers partitions after an unclean shutdown and closes them, one at a time.
 
 Arguments: "partitions", a list of {"directory", "topic", "partition", "recovery_point",
 "log_start_offset", "high_watermark", "config" (the fields of `LogConfig`)}; "wall_ms".
 
-Result: "partitions", for each in order either {"log_end_offset", "log_start_offset",
-"high_watermark", "report" (the fields of `LoadReport`)}, so that it may be loaded as after a clean
-stop, or {"error"}: it is to be loaded as it is. "warnings": what was logged meanwhile.
+Result: "partitions", in order: either {"log_end_offset", "log_start_offset", "high_watermark",
+"report" (the fields of `LoadReport`)}, and the broker can load it as after a clean shutdown, or
+{"error"}, and the broker must recover it itself. "warnings": the log messages of the job.
 """
 
 import logging
@@ -24,7 +24,7 @@ logger: Final = logging.getLogger("odradek.storage")
 
 
 class _Kept(logging.Handler):
-    """Keeps what is logged for the parent, whose log it belongs into."""
+    """Keeps the log messages for the parent, which logs them."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -36,7 +36,7 @@ class _Kept(logging.Handler):
 
 
 def run(arguments: Arguments, files: FileSystem, report: Report) -> Result:
-    """Recover all that are named.  `report` gets the bytes scanned so far."""
+    """Recover the given partitions.  `report` gets the bytes scanned so far."""
     done_bytes = 0
 
     def count(size_bytes: int) -> None:

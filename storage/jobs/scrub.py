@@ -1,11 +1,11 @@
 """The job that reads finished segments again and verifies them.
 
-Arguments: "segments", a list of {"path", "size_bytes", "base_offset", "offset_end" (the base offset
-of the next segment)} and, to be compared with the headers, "epochs" as the log knows them.
+Arguments: "segments", a list of {"path", "size_bytes", "base_offset", "offset_end" (base offset of
+the next segment), optionally "epochs" (the log's leader epochs, to compare with the batches)}.
 "io_bytes_per_second" is for the process that runs the job (`__main__.py`).
 
-Result: "segments", for each in order {"damaged": the fields of each `DamagedRange`} or {"error"},
-if it can't be read (it may have been deleted meanwhile).
+Result: "segments", in order: {"damaged": the fields of each `DamagedRange`}, or {"error"} if the
+segment can't be read (it may have been deleted meanwhile).
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ _NO_INDEX: Final = INT32_MAX
 
 
 def run(arguments: Arguments, files: FileSystem, report: Report) -> Result:
-    """Verify all that are named.  `report` gets the bytes read so far."""
+    """Verify the given segments.  `report` gets the bytes read so far."""
     done_bytes = 0
 
     def count(size_bytes: int) -> None:

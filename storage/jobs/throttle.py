@@ -1,4 +1,4 @@
-"""How a job is kept from taking the whole disk."""
+"""Limits the disk throughput of a job."""
 
 from collections.abc import Callable
 
@@ -11,9 +11,9 @@ def throttled(
     monotonic: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> Report:
-    """A report that also sleeps, so that no more bytes are done than the rate allows.
+    """A report that also sleeps, so that the job does not exceed the rate.
 
-    `monotonic` gives seconds.
+    `monotonic` returns seconds.
     """
     if io_bytes_per_second is None:
         return report
