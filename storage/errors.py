@@ -1,14 +1,14 @@
-"""What the log, the disk and a data directory can say no with."""
+"""The exceptions of this package."""
 
 from odradek.protocol.errors import ErrorCode
 
 
 class StorageError(Exception):
-    """Base of everything that this room raises on purpose."""
+    """Base of all exceptions that this package raises on purpose."""
 
 
 class OffsetOutOfRange(StorageError):
-    """The offset lies below the log start or above the log end."""
+    """The offset is below the log start or above the log end (or the high watermark)."""
 
     def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
         super().__init__(f"offset {offset} is outside [{log_start_offset}, {log_end_offset}]")
@@ -18,26 +18,26 @@ class OffsetOutOfRange(StorageError):
 
 
 class BatchTooLarge(StorageError):
-    """One append is larger than a whole segment may be."""
+    """A batch does not fit into a segment."""
 
 
 class CorruptLog(StorageError):
-    """A segment holds bytes that are not whole, valid, ascending batches."""
+    """A segment or an index is corrupt: for example, bytes that are not whole, valid batches."""
 
 
 class DamagedRecords(CorruptLog):
-    """The offset lies in a range of a segment whose bytes are known to be damaged."""
+    """The offset is in a range of a segment that is known to be damaged."""
 
 
 class UnsupportedFormat(StorageError):
-    """A segment holds valid messages of a format before batch v2, which must not be cut away."""
+    """A segment has valid messages of a format before batch v2, which must not be cut off."""
 
 
 class LogDirFailed(StorageError):
     """A read, write or fsync failed; `__cause__` is the OSError.
 
     The directory must go offline: a failed fsync may have lost pages that a second one would report
-    as written.  `path` is the file or directory that failed, if it is known.
+    as written.  `path` is the file or directory that failed, if known.
     """
 
     def __init__(self, message: str, path: str | None = None) -> None:
@@ -46,15 +46,15 @@ class LogDirFailed(StorageError):
 
 
 class DiskFull(LogDirFailed):
-    """A write failed for want of space; it has been undone and nothing on disk is doubtful."""
+    """A write failed for lack of space; it was undone, and nothing on disk is in doubt."""
 
 
 class DataDirError(StorageError):
-    """A data directory cannot be used; the message is one sentence for the operator."""
+    """A data directory can't be used; the message is one sentence for the operator."""
 
 
 class ProducerError(StorageError):
-    """An idempotent append is refused; carries Kafka's error code."""
+    """An idempotent append is rejected; `code` is Kafka's error code."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)

@@ -1,10 +1,10 @@
-"""Every touch of the disk: the one file under storage/ that may fsync.
+"""All disk access: the only file under storage/ that may fsync.
 
-`FileSystem` is what the room is given; `RealFileSystem` is the machine's own.  A simulator or a
-fault test derives from it (and from `LogFile`) and overrides single calls.
+`FileSystem` is the interface that this package uses; `RealFileSystem` is the real disk.  Simulators
+and fault tests derive from it (and from `LogFile`) and override single calls.
 
-Descriptors are opened at first use and given back when too many are open: a thousand idle
-partitions hold none.
+Descriptors are opened at first use and closed when too many are open: a thousand idle partitions
+need none.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from .errors import DataDirError, LogDirFailed
 from .log.log_file import Bytes, LogFile, fail, fail_sync, guarded
 
 OPEN_FILES_MAX: Final = 4096
-WHOLE_BYTES_MAX: Final = 256 << 20  # of a file that is read as a whole: none is near that
+WHOLE_BYTES_MAX: Final = 256 << 20  # limit for reading a whole file; no valid file comes close
 
 
 class FileInfo(NamedTuple):
@@ -29,7 +29,7 @@ class FileInfo(NamedTuple):
     is_directory: bool
     size_bytes: int
     is_special: bool = False
-    """A pipe, socket or device, or a link that leads nowhere."""
+    """A pipe, socket or device, or a dangling symbolic link."""
 
 
 class FileLock:
@@ -41,37 +41,37 @@ class FileLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let go; a second call does nothing."""
+        """Release the lock.  Idempotent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 class FileSystem(Protocol):
-    """What storage needs of a disk.  Every method may raise LogDirFailed or DiskFull."""
+    """What storage needs from a disk.  Methods may raise LogDirFailed or DiskFull."""
 
     def open_log(self, path: str, size_bytes: int) -> LogFile:
-        """A handle on an existing file; nothing is opened before its first use."""
+        """A handle to a file; it is opened at its first use."""
         ...
 
     def create(self, path: str) -> None:
-        """Make an empty file; one that exists is emptied."""
+        """Create an empty file; truncate an existing one."""
         ...
 
     def list_directory(self, path: str) -> list[FileInfo]:
-        """The entries of a directory, in no order."""
+        """The entries of a directory, in no particular order."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its parents; one that exists is fine."""
+        """Create a directory and its parents, unless it exists."""
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory of that name."""
+        """Whether there is a file or directory at this path."""
         ...
 
     def modified_ms(self, path: str) -> int:
-        """When a file was written last, by the wall clock."""
+        """The modification time of a file, by the wall clock."""
         ...
 
     def read_bytes(self, path: str) -> bytes | None:
@@ -83,36 +83,39 @@ class FileSystem(Protocol):
         ...
 
     def write_atomic(self, path: str, data: Bytes, *, sync: bool = True) -> None:
-        """Replace a file as a whole: `.tmp`, fsync, rename, fsync of the directory."""
+        """Replace a file atomically: `.tmp`, fsync, rename, fsync of the directory.
+
+        Without `sync` both fsyncs are omitted.
+        """
         ...
 
     def rename(self, path: str, new_path: str) -> None:
-        """Rename a file or directory, replacing a file of that name."""
+        """Rename a file or directory, replacing an existing file."""
         ...
 
     def unlink(self, path: str) -> None:
-        """Remove a file; one that is gone already is fine."""
+        """Remove a file, if it exists."""
         ...
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory and what is in it; gone already is fine."""
+        """Remove a directory with its contents, if it exists."""
         ...
 
     def sync_path(self, path: str) -> None:
-        """fsync a file or a directory by name; gone already is fine."""
+        """fsync a file or directory by path, if it exists."""
         ...
 
     def space(self, path: str) -> tuple[int, int]:
-        """Size of the file system and what is left of it, in bytes.  Raises: LogDirFailed."""
+        """Total and available bytes of the file system.  Raises: LogDirFailed."""
         ...
 
     def lock(self, path: str) -> FileLock:
-        """Take an exclusive lock.  Raises: DataDirError (held by somebody else), LogDirFailed."""
+        """Take an exclusive lock.  Raises: DataDirError (another broker has it), LogDirFailed."""
         ...
 
 
 class RealFileSystem:
-    """The machine's own disk, by plain system calls."""
+    """The real disk, by plain system calls."""
 
     def __init__(self, *, open_files_max: int = OPEN_FILES_MAX) -> None:
         self._open_files_max = open_files_max
@@ -121,11 +124,11 @@ class RealFileSystem:
     # -- log files and their descriptors
 
     def open_log(self, path: str, size_bytes: int) -> LogFile:
-        """A handle on an existing file; nothing is opened before its first use."""
+        """A handle to a file; it is opened at its first use."""
         return LogFile(self, path, size_bytes)
 
     def open_descriptor(self, file: LogFile) -> int:
-        """Open a file for `LogFile`; first make room if too many are open."""
+        """Open a file for `LogFile`; close another one first if too many are open."""
         if len(self._open) >= self._open_files_max:
             self._make_room()
         with guarded(file.path):
@@ -134,7 +137,7 @@ class RealFileSystem:
         return descriptor
 
     def _make_room(self) -> None:
-        """Second chance: the longest open file that was not used since the last look goes."""
+        """Close one file by the second-chance rule: the oldest one not used since the last pass."""
         for file in list(self._open):
             if file.referenced or file.recently_used:
                 file.recently_used = False
@@ -142,29 +145,29 @@ class RealFileSystem:
                 continue
             file.rest()
             return
-        # All were in use: the next of them without a reference goes; with none, the limit gives.
+        # All were used: close the oldest without references.  If there is none, exceed the limit.
         for file in list(self._open):
             if not file.referenced:
                 file.rest()
                 return
 
     def forget(self, file: LogFile) -> None:
-        """A descriptor was closed."""
+        """Note that a file's descriptor was closed."""
         self._open.pop(file, None)
 
     def fsync(self, descriptor: int) -> None:
-        """The one fsync.  Raises: OSError."""
+        """fsync a descriptor.  Raises: OSError."""
         os.fsync(descriptor)
 
     # -- whole files and directories
 
     def create(self, path: str) -> None:
-        """Make an empty file; one that exists is emptied."""
+        """Create an empty file; truncate an existing one."""
         with guarded(path):
             os.close(open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
 
     def list_directory(self, path: str) -> list[FileInfo]:
-        """The entries of a directory, in no order."""
+        """The entries of a directory, in no particular order."""
         infos = []
         with guarded(path), os.scandir(path) as entries:
             for entry in entries:
@@ -173,7 +176,7 @@ class RealFileSystem:
         return infos
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its parents; one that exists is fine."""
+        """Create a directory and its parents, unless it exists."""
         try:
             os.mkdir(path)
         except FileExistsError:
@@ -185,11 +188,11 @@ class RealFileSystem:
             fail(path, error)
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory of that name."""
+        """Whether there is a file or directory at this path."""
         return os.path.exists(path)
 
     def modified_ms(self, path: str) -> int:
-        """When a file was written last, by the wall clock."""
+        """The modification time of a file, by the wall clock."""
         with guarded(path):
             return os.stat(path).st_mtime_ns // 1_000_000
 
@@ -198,7 +201,7 @@ class RealFileSystem:
         try:
             descriptor = open_regular(path, os.O_RDONLY)
         except FileNotFoundError as error:
-            if os.path.islink(path):  # to a disk that is not mounted, maybe
+            if os.path.islink(path):  # perhaps to a disk that is not mounted
                 fail(path, error)
             return None
         except OSError as error:
@@ -217,7 +220,7 @@ class RealFileSystem:
         self._write(path, data, sync=False)
 
     def write_atomic(self, path: str, data: Bytes, *, sync: bool = True) -> None:
-        """Replace a file as a whole: `.tmp`, fsync, rename, fsync of the directory."""
+        """Replace a file atomically: `.tmp`, fsync, rename, fsync of the directory."""
         temporary = path + ".tmp"
         self._write(temporary, data, sync=sync)
         self.rename(temporary, path)
@@ -240,22 +243,22 @@ class RealFileSystem:
                 os.close(descriptor)
 
     def rename(self, path: str, new_path: str) -> None:
-        """Rename a file or directory, replacing a file of that name."""
+        """Rename a file or directory, replacing an existing file."""
         with guarded(path):
             os.replace(path, new_path)
 
     def unlink(self, path: str) -> None:
-        """Remove a file; one that is gone already is fine."""
+        """Remove a file, if it exists."""
         with guarded(path), contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory and what is in it; gone already is fine."""
+        """Remove a directory with its contents, if it exists."""
         with guarded(path), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)
 
     def sync_path(self, path: str) -> None:
-        """fsync a file or a directory by name; gone already is fine."""
+        """fsync a file or directory by path, if it exists."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
@@ -270,15 +273,15 @@ class RealFileSystem:
             os.close(descriptor)
 
     def space(self, path: str) -> tuple[int, int]:
-        """Size of the file system and what is left of it, in bytes."""
+        """Total and available bytes of the file system."""
         with guarded(path):
             state = os.statvfs(path)
         return state.f_frsize * state.f_blocks, state.f_frsize * state.f_bavail
 
     def lock(self, path: str) -> FileLock:
-        """Take an exclusive lock, seen by other brokers of this kind and by Apache Kafka.
+        """Take an exclusive lock that both Odradek and Apache Kafka respect.
 
-        `flock` also keeps out a second broker of this process; Java's FileLock is a record lock
+        `flock` also keeps out a second broker in this process. Java's FileLock is a record lock
         (`lockf`), which only keeps out other processes.
         """
         with guarded(path):
@@ -297,7 +300,7 @@ class RealFileSystem:
 
 
 def open_regular(path: str, flags: int) -> int:
-    """Open a file, and nothing that would block (a pipe) or never end (a device).
+    """Open a regular file; refuse one that may block (a pipe) or never end (a device).
 
     Raises: OSError.
     """
@@ -311,7 +314,7 @@ def open_regular(path: str, flags: int) -> int:
 
 
 def _info_of(entry: os.DirEntry[str]) -> FileInfo:
-    """Raises: FileNotFoundError (it is gone), OSError."""
+    """The `FileInfo` of a directory entry.  Raises: FileNotFoundError (it is gone), OSError."""
     try:
         state = entry.stat()
     except OSError:
