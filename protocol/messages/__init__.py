@@ -1,1 +1,1 @@
-"""One module an API key: its request and response, all versions of each in one declaration."""
+"""One module per API key: its request and response, each declared once for all versions."""

@@ -21,7 +21,7 @@ class TopicProduceData(Struct):
 
 
 class ProduceRequest(Message, api_key=0, versions="0-11", flexible="9+"):
-    """Append; `acks` is 0 (no answer), 1 (leader) or -1 (in-sync replicas)."""
+    """Append; `acks` is 0 (no response), 1 (leader) or -1 (in-sync replicas)."""
 
     transactional_id: str | None = string("3+", nullable="3+", default=None)
     acks: int = int16("0+")
@@ -29,7 +29,7 @@ class ProduceRequest(Message, api_key=0, versions="0-11", flexible="9+"):
     topic_data: list[TopicProduceData] = array(TopicProduceData, "0+")
 
     def release(self) -> None:
-        """End the life of the record views."""
+        """Release the views of the records."""
         for topic in self.topic_data:
             for partition in topic.partition_data:
                 if isinstance(partition.records, memoryview):
@@ -37,21 +37,21 @@ class ProduceRequest(Message, api_key=0, versions="0-11", flexible="9+"):
 
 
 class BatchIndexAndErrorMessage(Struct):
-    """One record that made its batch be refused."""
+    """A record because of which its batch was rejected."""
 
     batch_index: int = int32("8+")
     batch_index_error_message: str | None = string("8+", nullable="8+", default=None)
 
 
 class LeaderIdAndEpoch(Struct):
-    """Where the leader is, for a client that asked the wrong broker."""
+    """The current leader, for a client that asked the wrong broker."""
 
     leader_id: int = int32("10+", default=-1)
     leader_epoch: int = int32("10+", default=-1)
 
 
 class PartitionProduceResponse(Struct):
-    """What became of one batch."""
+    """The result for one batch."""
 
     index: int = int32("0+")
     error_code: int = int16("0+")
@@ -64,14 +64,14 @@ class PartitionProduceResponse(Struct):
 
 
 class TopicProduceResponse(Struct):
-    """What became of a topic's batches."""
+    """The results for the batches of one topic."""
 
     name: str = string("0+")
     partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse, "0+")
 
 
 class NodeEndpoint(Struct):
-    """Address of a leader named in this answer."""
+    """The address of a leader named in this response."""
 
     node_id: int = int32("10+")
     host: str = string("10+")
@@ -80,7 +80,7 @@ class NodeEndpoint(Struct):
 
 
 class ProduceResponse(Message, api_key=0, versions="0-11", flexible="9+"):
-    """One result a partition, in the order of the request."""
+    """One result per partition, in the order of the request."""
 
     responses: list[TopicProduceResponse] = array(TopicProduceResponse, "0+")
     throttle_time_ms: int = int32("1+")

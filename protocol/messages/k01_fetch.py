@@ -20,14 +20,14 @@ from ..schema import (
 
 
 class ReplicaState(Struct):
-    """Which replica fetches, if a broker does."""
+    """The follower that fetches, if it is not a consumer."""
 
     replica_id: int = int32("15+", default=-1)
     replica_epoch: int = int64("15+", default=-1)
 
 
 class FetchPartition(Struct):
-    """Where to read in one partition, and how much."""
+    """Where to read in one partition, and how many bytes."""
 
     partition: int = int32("0+")
     current_leader_epoch: int = int32("9+", default=-1)
@@ -39,7 +39,7 @@ class FetchPartition(Struct):
 
 
 class FetchTopic(Struct):
-    """What to read of one topic."""
+    """The partitions to read of one topic."""
 
     topic: str = string("0-12")
     topic_id: bytes = uuid("13+")
@@ -47,7 +47,7 @@ class FetchTopic(Struct):
 
 
 class ForgottenTopic(Struct):
-    """Partitions to drop from the fetch session."""
+    """Partitions to remove from the fetch session."""
 
     topic: str = string("7-12")
     topic_id: bytes = uuid("13+")
@@ -55,7 +55,7 @@ class ForgottenTopic(Struct):
 
 
 class FetchRequest(Message, api_key=1, versions="0-17", flexible="12+"):
-    """Read; waits up to `max_wait_ms` for `min_bytes` (sessions: KIP-227)."""
+    """Read; wait up to `max_wait_ms` for `min_bytes` (sessions: KIP-227)."""
 
     cluster_id: str | None = string("12+", nullable="12+", default=None, tag=0)
     replica_id: int = int32("0-14", default=-1)
@@ -72,14 +72,14 @@ class FetchRequest(Message, api_key=1, versions="0-17", flexible="12+"):
 
 
 class EpochEndOffset(Struct):
-    """Where the replica's log and the leader's part."""
+    """Where the follower's log diverges from the leader's."""
 
     epoch: int = int32("12+", default=-1)
     end_offset: int = int64("12+", default=-1)
 
 
 class LeaderIdAndEpoch(Struct):
-    """Where the leader is, for a client that asked the wrong broker."""
+    """The current leader, for a client that asked the wrong broker."""
 
     leader_id: int = int32("12+", default=-1)
     leader_epoch: int = int32("12+", default=-1)
@@ -100,7 +100,7 @@ class AbortedTransaction(Struct):
 
 
 class PartitionData(Struct):
-    """What was read from one partition."""
+    """The records read from one partition."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
@@ -118,7 +118,7 @@ class PartitionData(Struct):
 
 
 class FetchableTopicResponse(Struct):
-    """What was read from one topic."""
+    """The records read from one topic."""
 
     topic: str = string("0-12")
     topic_id: bytes = uuid("13+")
@@ -126,7 +126,7 @@ class FetchableTopicResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """Address of a leader named in this answer."""
+    """The address of a leader named in this response."""
 
     node_id: int = int32("16+")
     host: str = string("16+")
@@ -135,7 +135,7 @@ class NodeEndpoint(Struct):
 
 
 class FetchResponse(Message, api_key=1, versions="0-17", flexible="12+"):
-    """The records, whole batches each."""
+    """The records, as whole batches."""
 
     throttle_time_ms: int = int32("1+")
     error_code: int = int16("7+")
@@ -144,7 +144,7 @@ class FetchResponse(Message, api_key=1, versions="0-17", flexible="12+"):
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "16+", tag=0)
 
     def release(self) -> None:
-        """Give back the spans of an answer that is not sent."""
+        """Release the spans of a response that is not sent."""
         for topic in self.responses:
             for partition in topic.partitions:
                 release = getattr(partition.records, "release", None)

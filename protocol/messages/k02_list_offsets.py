@@ -7,7 +7,7 @@ from ..schema import Message, Struct, array, int8, int16, int32, int64, string
 
 
 class ListOffsetsPartition(Struct):
-    """Which offset is sought in one partition."""
+    """The offset to look up in one partition."""
 
     partition_index: int = int32("0+")
     current_leader_epoch: int = int32("4+", default=-1)
@@ -16,14 +16,14 @@ class ListOffsetsPartition(Struct):
 
 
 class ListOffsetsTopic(Struct):
-    """What is sought in one topic."""
+    """The offsets to look up in one topic."""
 
     name: str = string("0+")
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition, "0+")
 
 
 class ListOffsetsRequest(Message, api_key=2, versions="0-9", flexible="6+"):
-    """Offsets by timestamp; negative timestamps name special places."""
+    """Find offsets by timestamp; negative timestamps name special offsets."""
 
     replica_id: int = int32("0+")
     isolation_level: int = int8("2+")
@@ -31,7 +31,7 @@ class ListOffsetsRequest(Message, api_key=2, versions="0-9", flexible="6+"):
 
 
 class ListOffsetsPartitionResponse(Struct):
-    """What was found in one partition; v0 answers a list."""
+    """The offset found in one partition; v0 returns a list."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
@@ -42,14 +42,14 @@ class ListOffsetsPartitionResponse(Struct):
 
 
 class ListOffsetsTopicResponse(Struct):
-    """What was found in one topic."""
+    """The offsets found in one topic."""
 
     name: str = string("0+")
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse, "0+")
 
 
 class ListOffsetsResponse(Message, api_key=2, versions="0-9", flexible="6+"):
-    """One result a partition."""
+    """One result per partition."""
 
     throttle_time_ms: int = int32("2+")
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse, "0+")

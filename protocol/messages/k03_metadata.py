@@ -1,4 +1,4 @@
-"""Metadata (API key 3): the brokers, and where each partition lives.
+"""Metadata (API key 3): the brokers, and the replicas of each partition.
 
 Source: MetadataRequest.json, MetadataResponse.json of Apache Kafka 3.9.2.
 """

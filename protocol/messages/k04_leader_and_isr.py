@@ -7,7 +7,7 @@ from ..schema import Message, Struct, array, boolean, int8, int16, int32, int64,
 
 
 class LeaderAndIsrPartitionState(Struct):
-    """What was decided about one partition."""
+    """The controller's decision about one partition."""
 
     topic_name: str = string("0-1")
     partition_index: int = int32("0+")
@@ -32,7 +32,7 @@ class LeaderAndIsrTopicState(Struct):
 
 
 class LeaderAndIsrLiveLeader(Struct):
-    """Where a leader is reached."""
+    """The address of a leader."""
 
     broker_id: int = int32("0+")
     host_name: str = string("0+")
@@ -55,7 +55,7 @@ class LeaderAndIsrRequest(Message, api_key=4, versions="0-7", flexible="4+"):
 
 
 class LeaderAndIsrPartitionError(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     topic_name: str = string("0-4")
     partition_index: int = int32("0+")

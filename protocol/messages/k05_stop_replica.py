@@ -1,4 +1,4 @@
-"""StopReplica (API key 5): the controller has a broker give up replicas, or delete them.
+"""StopReplica (API key 5): the controller makes a broker stop replicas, or delete them.
 
 Source: StopReplicaRequest.json, StopReplicaResponse.json of Apache Kafka 3.9.2.
 """
@@ -21,7 +21,7 @@ class StopReplicaTopicV1(Struct):
 
 
 class StopReplicaPartitionState(Struct):
-    """One replica, the epoch it was stopped in, and whether its log goes too."""
+    """One replica, the epoch it was stopped in, and whether to delete its log."""
 
     partition_index: int = int32("3+")
     leader_epoch: int = int32("3+", default=-1)
@@ -36,7 +36,7 @@ class StopReplicaTopicState(Struct):
 
 
 class StopReplicaRequest(Message, api_key=5, versions="0-4", flexible="2+"):
-    """Replicas to stop; up to v2 all of them are deleted, or none."""
+    """The replicas to stop; up to v2 all of them are deleted, or none."""
 
     controller_id: int = int32("0+")
     is_k_raft_controller: bool = boolean("4+", default=False)
@@ -49,7 +49,7 @@ class StopReplicaRequest(Message, api_key=5, versions="0-4", flexible="2+"):
 
 
 class StopReplicaPartitionError(Struct):
-    """What became of one replica."""
+    """The result for one replica."""
 
     topic_name: str = string("0+")
     partition_index: int = int32("0+")

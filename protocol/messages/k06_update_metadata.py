@@ -1,4 +1,4 @@
-"""UpdateMetadata (API key 6): the controller tells a broker what to tell clients.
+"""UpdateMetadata (API key 6): the controller sends a broker the metadata for clients.
 
 Source: UpdateMetadataRequest.json, UpdateMetadataResponse.json of Apache Kafka 3.9.2.
 """
@@ -29,7 +29,7 @@ class UpdateMetadataTopicState(Struct):
 
 
 class UpdateMetadataEndpoint(Struct):
-    """Where one listener of a broker is reached."""
+    """The address of one listener of a broker."""
 
     port: int = int32("1+")
     host: str = string("1+")
@@ -48,7 +48,7 @@ class UpdateMetadataBroker(Struct):
 
 
 class UpdateMetadataRequest(Message, api_key=6, versions="0-8", flexible="6+"):
-    """All live brokers, and the partitions that have changed."""
+    """All live brokers, and the changed partitions."""
 
     controller_id: int = int32("0+")
     is_k_raft_controller: bool = boolean("8+", default=False)
@@ -63,6 +63,6 @@ class UpdateMetadataRequest(Message, api_key=6, versions="0-8", flexible="6+"):
 
 
 class UpdateMetadataResponse(Message, api_key=6, versions="0-8", flexible="6+"):
-    """Whether it was taken."""
+    """Whether the broker accepted the update."""
 
     error_code: int = int16("0+")

@@ -1,4 +1,4 @@
-"""OffsetCommit (API key 8): a consumer, or an operator, keeps positions of a group.
+"""OffsetCommit (API key 8): a consumer or an operator commits offsets of a group.
 
 Source: OffsetCommitRequest.json, OffsetCommitResponse.json of Apache Kafka 3.9.2.
 """
@@ -7,7 +7,7 @@ from ..schema import Message, Struct, array, int16, int32, int64, string
 
 
 class OffsetCommitRequestPartition(Struct):
-    """A position: the next offset to read, and what the consumer wants kept with it."""
+    """An offset to commit, with the consumer's metadata."""
 
     partition_index: int = int32("0+")
     committed_offset: int = int64("0+")
@@ -24,7 +24,7 @@ class OffsetCommitRequestTopic(Struct):
 
 
 class OffsetCommitRequest(Message, api_key=8, versions="0-9", flexible="8+"):
-    """Keep positions; generation -1 without a member is a commit from outside the group."""
+    """Commit offsets; generation -1 without a member is a commit from outside the group."""
 
     group_id: str = string("0+")
     generation_id_or_member_epoch: int = int32("1+", default=-1)
@@ -35,7 +35,7 @@ class OffsetCommitRequest(Message, api_key=8, versions="0-9", flexible="8+"):
 
 
 class OffsetCommitResponsePartition(Struct):
-    """What became of one position."""
+    """The result for one partition."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")

@@ -1,4 +1,4 @@
-"""OffsetFetch (API key 9): read the positions that groups have committed.
+"""OffsetFetch (API key 9): read the committed offsets of groups.
 
 Source: OffsetFetchRequest.json, OffsetFetchResponse.json of Apache Kafka 3.9.2.
 """
@@ -21,7 +21,7 @@ class OffsetFetchRequestTopics(Struct):
 
 
 class OffsetFetchRequestGroup(Struct):
-    """What to read of one group; null topics: everything."""
+    """What to read of one group; null topics: all."""
 
     group_id: str = string("8+")
     member_id: str | None = string("9+", default=None, nullable="9+")
@@ -32,7 +32,7 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Message, api_key=9, versions="0-9", flexible="6+"):
-    """Read positions of one group, or (v8+) of several."""
+    """Read the offsets of one group, or (v8+) of several."""
 
     group_id: str = string("0-7")
     topics: list[OffsetFetchRequestTopic] | None = array(
@@ -43,7 +43,7 @@ class OffsetFetchRequest(Message, api_key=9, versions="0-9", flexible="6+"):
 
 
 class OffsetFetchResponsePartition(Struct):
-    """A committed position (up to v7); offset -1: none."""
+    """A committed offset (up to v7); -1: none."""
 
     partition_index: int = int32("0-7")
     committed_offset: int = int64("0-7")
@@ -60,7 +60,7 @@ class OffsetFetchResponseTopic(Struct):
 
 
 class OffsetFetchResponsePartitions(Struct):
-    """A committed position (v8+); offset -1: none."""
+    """A committed offset (v8+); -1: none."""
 
     partition_index: int = int32("8+")
     committed_offset: int = int64("8+")
@@ -77,7 +77,7 @@ class OffsetFetchResponseTopics(Struct):
 
 
 class OffsetFetchResponseGroup(Struct):
-    """The positions of one group, or why there are none."""
+    """The offsets of one group, or an error."""
 
     group_id: str = string("8+")
     topics: list[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics, "8+")
@@ -85,7 +85,7 @@ class OffsetFetchResponseGroup(Struct):
 
 
 class OffsetFetchResponse(Message, api_key=9, versions="0-9", flexible="6+"):
-    """Before v8 the answer stands at the top level."""
+    """Before v8 the result is at the top level."""
 
     throttle_time_ms: int = int32("3+")
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")

@@ -26,7 +26,7 @@ class Coordinator(Struct):
 
 
 class FindCoordinatorResponse(Message, api_key=10, versions="0-6", flexible="3+"):
-    """Before v4 the answer stands at the top level."""
+    """Before v4 the result is at the top level."""
 
     throttle_time_ms: int = int32("1+")
     error_code: int = int16("0-3")

@@ -1,4 +1,4 @@
-"""JoinGroup (API key 11): become, or stay, a member of a classic group in its next generation.
+"""JoinGroup (API key 11): join the next generation of a classic group.
 
 Source: JoinGroupRequest.json, JoinGroupResponse.json of Apache Kafka 3.9.2.
 """
@@ -7,14 +7,14 @@ from ..schema import Message, Struct, array, binary, boolean, int16, int32, stri
 
 
 class JoinGroupRequestProtocol(Struct):
-    """A way to assign partitions, with the subscription as the member wrote it."""
+    """A protocol for assigning partitions, with the member's subscription."""
 
     name: str = string("0+")
     metadata: bytes = binary("0+")
 
 
 class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
-    """Join with the protocols that the member can do, the preferred one first."""
+    """Join with the protocols that the member supports, the preferred one first."""
 
     group_id: str = string("0+")
     session_timeout_ms: int = int32("0+")
@@ -27,7 +27,7 @@ class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
 
 
 class JoinGroupResponseMember(Struct):
-    """A member and its metadata, for the leader to assign by."""
+    """A member and its metadata, with which the leader assigns partitions."""
 
     member_id: str = string("0+")
     group_instance_id: str | None = string("5+", default=None, nullable="5+")
@@ -35,7 +35,7 @@ class JoinGroupResponseMember(Struct):
 
 
 class JoinGroupResponse(Message, api_key=11, versions="0-9", flexible="6+"):
-    """The new generation; only its leader is told the members."""
+    """The new generation; only its leader gets the members."""
 
     throttle_time_ms: int = int32("2+")
     error_code: int = int16("0+")

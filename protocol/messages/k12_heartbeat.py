@@ -1,4 +1,4 @@
-"""Heartbeat (API key 12): a member of a classic group is still there.
+"""Heartbeat (API key 12): a member of a classic group is alive.
 
 Source: HeartbeatRequest.json, HeartbeatResponse.json of Apache Kafka 3.9.2.
 """
@@ -7,7 +7,7 @@ from ..schema import Message, int16, int32, string
 
 
 class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
-    """Still here, in this generation."""
+    """A member of this generation is alive."""
 
     group_id: str = string("0+")
     generation_id: int = int32("0+")
@@ -16,7 +16,7 @@ class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
 
 
 class HeartbeatResponse(Message, api_key=12, versions="0-4", flexible="4+"):
-    """Whether the generation still stands."""
+    """Whether the generation is still current."""
 
     throttle_time_ms: int = int32("1+")
     error_code: int = int16("0+")

@@ -7,7 +7,7 @@ from ..schema import Message, Struct, array, int16, int32, string
 
 
 class MemberIdentity(Struct):
-    """Who leaves: by member id, or by instance id, or both."""
+    """A member that leaves: by member id, instance id, or both."""
 
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", default=None, nullable="3+")
@@ -23,7 +23,7 @@ class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
 
 
 class MemberResponse(Struct):
-    """What became of one member."""
+    """The result for one member."""
 
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", nullable="3+")

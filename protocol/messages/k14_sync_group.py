@@ -1,4 +1,4 @@
-"""SyncGroup (API key 14): get the assignment of a generation; the leader brings all of them.
+"""SyncGroup (API key 14): get an assignment in a generation; the leader sends all of them.
 
 Source: SyncGroupRequest.json, SyncGroupResponse.json of Apache Kafka 3.9.2.
 """
@@ -7,14 +7,14 @@ from ..schema import Message, Struct, array, binary, int16, int32, string
 
 
 class SyncGroupRequestAssignment(Struct):
-    """What the leader gives to one member."""
+    """The leader's assignment for one member."""
 
     member_id: str = string("0+")
     assignment: bytes = binary("0+")
 
 
 class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
-    """Wait for the assignment; assignments come from the leader only."""
+    """Wait for the assignment; only the leader sends assignments."""
 
     group_id: str = string("0+")
     generation_id: int = int32("0+")

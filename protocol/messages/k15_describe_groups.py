@@ -14,7 +14,7 @@ class DescribeGroupsRequest(Message, api_key=15, versions="0-5", flexible="5+"):
 
 
 class DescribedGroupMember(Struct):
-    """A member, with metadata and assignment as the clients wrote them."""
+    """A member, with the metadata and the assignment that clients wrote."""
 
     member_id: str = string("0+")
     group_instance_id: str | None = string("4+", default=None, nullable="4+")

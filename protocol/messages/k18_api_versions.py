@@ -30,7 +30,7 @@ class SupportedFeatureKey(Struct):
 
 
 class FinalizedFeatureKey(Struct):
-    """A feature that the cluster has settled."""
+    """A feature level that is finalized for the cluster."""
 
     name: str = string("3+")
     max_version_level: int = int16("3+")

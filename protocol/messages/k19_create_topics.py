@@ -21,7 +21,7 @@ class CreatableTopicConfig(Struct):
 
 
 class CreatableTopic(Struct):
-    """One topic to create; counts are -1 for defaults or when assigned."""
+    """One topic to create; counts are -1 for the defaults or with assignments."""
 
     name: str = string("0+")
     num_partitions: int = int32("0+")
@@ -31,7 +31,7 @@ class CreatableTopic(Struct):
 
 
 class CreateTopicsRequest(Message, api_key=19, versions="0-7", flexible="5+"):
-    """Create, or only validate."""
+    """Create topics, or only validate the request."""
 
     topics: list[CreatableTopic] = array(CreatableTopic, "0+")
     timeout_ms: int = int32("0+", default=60000)
@@ -49,7 +49,7 @@ class CreatableTopicConfigs(Struct):
 
 
 class CreatableTopicResult(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: str = string("0+")
     topic_id: bytes = uuid("7+")
@@ -62,7 +62,7 @@ class CreatableTopicResult(Struct):
 
 
 class CreateTopicsResponse(Message, api_key=19, versions="0-7", flexible="5+"):
-    """One result a topic."""
+    """One result per topic."""
 
     throttle_time_ms: int = int32("2+")
     topics: list[CreatableTopicResult] = array(CreatableTopicResult, "0+")

@@ -1,4 +1,4 @@
-"""DescribeGroupJournal (API key 20001): what happened in groups and why.
+"""DescribeGroupJournal (API key 20001): the recent events of groups, with reasons.
 
 Odradek's own, not Kafka's: ApiVersions does not name it, and Apache's brokers close the connection
 on it.  `odradek groups explain` asks it of a group's coordinator.
@@ -8,13 +8,13 @@ from ..schema import Message, Struct, array, int16, int32, int64, string
 
 
 class DescribeGroupJournalRequest(Message, api_key=20001, versions="0", flexible="0+"):
-    """Tell what happened in these groups."""
+    """The groups whose events to describe."""
 
     groups: list[str] = array("string", "0+")
 
 
 class JournalEntry(Struct):
-    """One thing that happened; the member id is empty if it was not about a single member."""
+    """One event; the member id is empty if it is not about a single member."""
 
     timestamp_ms: int = int64("0+")
     event: str = string("0+")

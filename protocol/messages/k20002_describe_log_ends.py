@@ -15,7 +15,7 @@ class LogEndsTopic(Struct):
 
 
 class DescribeLogEndsRequest(Message, api_key=20002, versions="0", flexible="0+"):
-    """Tell where the logs of these replicas end."""
+    """The replicas whose log ends to describe."""
 
     topics: list[LogEndsTopic] = array(LogEndsTopic, "0+")
 
@@ -38,7 +38,7 @@ class LogEndsTopicResult(Struct):
 
 
 class DescribeLogEndsResponse(Message, api_key=20002, versions="0", flexible="0+"):
-    """One answer for each replica that was asked for."""
+    """One result for each replica in the request."""
 
     throttle_time_ms: int = int32("0+")
     topics: list[LogEndsTopicResult] = array(LogEndsTopicResult, "0+")

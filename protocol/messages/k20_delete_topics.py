@@ -22,7 +22,7 @@ class DeleteTopicsRequest(Message, api_key=20, versions="0-6", flexible="4+"):
 
 
 class DeletableTopicResult(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: str | None = string("0+", nullable="6+")
     topic_id: bytes = uuid("6+")
@@ -31,7 +31,7 @@ class DeletableTopicResult(Struct):
 
 
 class DeleteTopicsResponse(Message, api_key=20, versions="0-6", flexible="4+"):
-    """One result a topic."""
+    """One result per topic."""
 
     throttle_time_ms: int = int32("1+")
     responses: list[DeletableTopicResult] = array(DeletableTopicResult, "0+")

@@ -7,7 +7,7 @@ from ..schema import Message, Struct, array, int16, int32, int64, string
 
 
 class DeleteRecordsPartition(Struct):
-    """Where the log shall start; -1: at the high watermark."""
+    """The new log start offset; -1: the high watermark."""
 
     partition_index: int = int32("0+")
     offset: int = int64("0+")
@@ -21,14 +21,14 @@ class DeleteRecordsTopic(Struct):
 
 
 class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
-    """Delete what lies below these offsets."""
+    """Delete the records below these offsets."""
 
     topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic, "0+")
     timeout_ms: int = int32("0+")
 
 
 class DeleteRecordsPartitionResult(Struct):
-    """Where the log of the partition starts now."""
+    """The new log start offset of the partition."""
 
     partition_index: int = int32("0+")
     low_watermark: int = int64("0+")

@@ -15,21 +15,21 @@ class OffsetForLeaderPartition(Struct):
 
 
 class OffsetForLeaderTopic(Struct):
-    """What is asked of one topic."""
+    """The partitions to look up in one topic."""
 
     topic: str = string("0+")
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition, "0+")
 
 
 class OffsetForLeaderEpochRequest(Message, api_key=23, versions="0-4", flexible="4+"):
-    """KIP-101, KIP-320: find where logs part."""
+    """Find where logs diverge (KIP-101, KIP-320)."""
 
     replica_id: int = int32("3+", default=-2)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic, "0+")
 
 
 class EpochEndOffset(Struct):
-    """Where the replica's log and the leader's part."""
+    """Where the follower's log diverges from the leader's."""
 
     error_code: int = int16("0+")
     partition: int = int32("0+")
@@ -38,14 +38,14 @@ class EpochEndOffset(Struct):
 
 
 class OffsetForLeaderTopicResult(Struct):
-    """The ends in one topic."""
+    """The epoch ends in one topic."""
 
     topic: str = string("0+")
     partitions: list[EpochEndOffset] = array(EpochEndOffset, "0+")
 
 
 class OffsetForLeaderEpochResponse(Message, api_key=23, versions="0-4", flexible="4+"):
-    """One result a partition."""
+    """One result per partition."""
 
     throttle_time_ms: int = int32("2+")
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult, "0+")

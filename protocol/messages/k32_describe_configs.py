@@ -23,7 +23,7 @@ class DescribeConfigsRequest(Message, api_key=32, versions="0-4", flexible="4+")
 
 
 class DescribeConfigsSynonym(Struct):
-    """One place that could give the value, strongest first."""
+    """One of the places that a value may come from, highest precedence first."""
 
     name: str = string("1+")
     value: str | None = string("1+", nullable="0+")
@@ -55,7 +55,7 @@ class DescribeConfigsResult(Struct):
 
 
 class DescribeConfigsResponse(Message, api_key=32, versions="0-4", flexible="4+"):
-    """One result a resource."""
+    """One result per resource."""
 
     throttle_time_ms: int = int32("0+")
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult, "0+")

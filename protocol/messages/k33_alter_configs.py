@@ -22,14 +22,14 @@ class AlterConfigsResource(Struct):
 
 
 class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
-    """Replace the settings; those not named go back to their defaults."""
+    """Replace the settings; those not named return to their defaults."""
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource, "0+")
     validate_only: bool = boolean("0+")
 
 
 class AlterConfigsResourceResponse(Struct):
-    """What became of one resource."""
+    """The result for one resource."""
 
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")

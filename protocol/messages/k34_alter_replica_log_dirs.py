@@ -14,7 +14,7 @@ class AlterReplicaLogDirTopic(Struct):
 
 
 class AlterReplicaLogDir(Struct):
-    """What is to lie in one directory."""
+    """The replicas to move to one directory."""
 
     path: str = string("0+")
     topics: list[AlterReplicaLogDirTopic] = array(AlterReplicaLogDirTopic, "0+")
@@ -27,7 +27,7 @@ class AlterReplicaLogDirsRequest(Message, api_key=34, versions="0-2", flexible="
 
 
 class AlterReplicaLogDirPartitionResult(Struct):
-    """Whether the move of one replica has begun."""
+    """Whether the move of one replica was accepted."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
@@ -43,7 +43,7 @@ class AlterReplicaLogDirTopicResult(Struct):
 
 
 class AlterReplicaLogDirsResponse(Message, api_key=34, versions="0-2", flexible="2+"):
-    """One result a topic."""
+    """One result per topic."""
 
     throttle_time_ms: int = int32("0+")
     results: list[AlterReplicaLogDirTopicResult] = array(AlterReplicaLogDirTopicResult, "0+")

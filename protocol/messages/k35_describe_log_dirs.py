@@ -46,7 +46,7 @@ class DescribeLogDirsResult(Struct):
 
 
 class DescribeLogDirsResponse(Message, api_key=35, versions="0-4", flexible="2+"):
-    """One result a directory."""
+    """One result per directory."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("3+")

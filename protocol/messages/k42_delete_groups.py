@@ -13,7 +13,7 @@ class DeleteGroupsRequest(Message, api_key=42, versions="0-2", flexible="2+"):
 
 
 class DeletableGroupResult(Struct):
-    """What became of one group."""
+    """The result for one group."""
 
     group_id: str = string("0+")
     error_code: int = int16("0+")

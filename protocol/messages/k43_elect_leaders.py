@@ -1,4 +1,4 @@
-"""ElectLeaders (API key 43): make a preferred, or an unclean, replica the leader.
+"""ElectLeaders (API key 43): elect the preferred replica, or an out-of-sync one (unclean).
 
 Source: ElectLeadersRequest.json, ElectLeadersResponse.json of Apache Kafka 3.9.2.
 """
@@ -22,7 +22,7 @@ class ElectLeadersRequest(Message, api_key=43, versions="0-2", flexible="2+"):
 
 
 class PartitionResult(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_id: int = int32("0+")
     error_code: int = int16("0+")

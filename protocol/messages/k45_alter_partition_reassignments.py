@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (API key 45): move replicas to other brokers, or stop moving them.
+"""AlterPartitionReassignments (API key 45): start or cancel reassignments of replicas.
 
 Source: AlterPartitionReassignmentsRequest.json and
 AlterPartitionReassignmentsResponse.json of Apache Kafka 3.9.2.
@@ -8,7 +8,7 @@ from ..schema import Message, Struct, array, int16, int32, string
 
 
 class ReassignablePartition(Struct):
-    """Where the replicas of a partition shall be; null: where they were before."""
+    """The new replicas of a partition; null: cancel its reassignment."""
 
     partition_index: int = int32("0+")
     replicas: list[int] | None = array("int32", "0+", default=None, nullable="0+")
@@ -22,14 +22,14 @@ class ReassignableTopic(Struct):
 
 
 class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0", flexible="0+"):
-    """What to move, what to cancel."""
+    """The reassignments to start or to cancel."""
 
     timeout_ms: int = int32("0+", default=60000)
     topics: list[ReassignableTopic] = array(ReassignableTopic, "0+")
 
 
 class ReassignablePartitionResponse(Struct):
-    """Whether a partition's replicas are being moved now."""
+    """The result for one partition."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
@@ -44,7 +44,7 @@ class ReassignableTopicResponse(Struct):
 
 
 class AlterPartitionReassignmentsResponse(Message, api_key=45, versions="0", flexible="0+"):
-    """What has begun."""
+    """One result per partition, topic by topic."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (API key 46): the partitions whose replicas are being moved.
+"""ListPartitionReassignments (API key 46): the ongoing reassignments.
 
 Source: ListPartitionReassignmentsRequest.json and
 ListPartitionReassignmentsResponse.json of Apache Kafka 3.9.2.
@@ -15,7 +15,7 @@ class ListPartitionReassignmentsTopics(Struct):
 
 
 class ListPartitionReassignmentsRequest(Message, api_key=46, versions="0", flexible="0+"):
-    """Null topics: everything that is being moved."""
+    """Null topics: all ongoing reassignments."""
 
     timeout_ms: int = int32("0+", default=60000)
     topics: list[ListPartitionReassignmentsTopics] | None = array(
@@ -24,7 +24,7 @@ class ListPartitionReassignmentsRequest(Message, api_key=46, versions="0", flexi
 
 
 class OngoingPartitionReassignment(Struct):
-    """A partition whose replicas are being moved."""
+    """A partition with an ongoing reassignment."""
 
     partition_index: int = int32("0+")
     replicas: list[int] = array("int32", "0+")
@@ -40,7 +40,7 @@ class OngoingTopicReassignment(Struct):
 
 
 class ListPartitionReassignmentsResponse(Message, api_key=46, versions="0", flexible="0+"):
-    """What is being moved."""
+    """The ongoing reassignments."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

@@ -27,7 +27,7 @@ class OffsetDeleteRequest(Message, api_key=47, versions="0", flexible="none"):
 
 
 class OffsetDeleteResponsePartition(Struct):
-    """What became of one offset."""
+    """The result for one partition."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")

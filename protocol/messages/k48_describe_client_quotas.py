@@ -15,7 +15,7 @@ class ComponentData(Struct):
 
 
 class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible="1+"):
-    """Quotas of the entities that match all components; strict: and have no others."""
+    """Find entities that match all components; strict: and have no others."""
 
     components: list[ComponentData] = array(ComponentData, "0+")
     strict: bool = boolean("0+")
@@ -43,7 +43,7 @@ class EntryData(Struct):
 
 
 class DescribeClientQuotasResponse(Message, api_key=48, versions="0-1", flexible="1+"):
-    """The entities that match; null when refused."""
+    """The entities that match; null after an error."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

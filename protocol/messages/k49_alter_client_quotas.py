@@ -36,7 +36,7 @@ class AlterClientQuotasRequest(Message, api_key=49, versions="0-1", flexible="1+
 
 
 class AlterClientQuotasResponseEntryData(Struct):
-    """What became of one entity."""
+    """The result for one entity."""
 
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")

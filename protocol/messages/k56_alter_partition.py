@@ -1,4 +1,4 @@
-"""AlterPartition (API key 56): a leader has its in-sync replicas changed by the controller.
+"""AlterPartition (API key 56): a leader asks the controller to change its ISR.
 
 Source: AlterPartitionRequest.json, AlterPartitionResponse.json of Apache Kafka 3.9.2. Two pairs of
 its structs share a name; the response's carry their message's name in front.
@@ -8,14 +8,14 @@ from ..schema import Message, Struct, array, int8, int16, int32, int64, string, 
 
 
 class BrokerState(Struct):
-    """A replica that is to be in sync; -1: its epoch is not to be checked."""
+    """A member of the new ISR; -1: do not check its epoch."""
 
     broker_id: int = int32("3+")
     broker_epoch: int = int64("3+", default=-1)
 
 
 class PartitionData(Struct):
-    """The in-sync replicas that a leader wants, and the epochs that it knows."""
+    """The new ISR that a leader asks for, and the epochs that it knows."""
 
     partition_index: int = int32("0+")
     leader_epoch: int = int32("0+")
@@ -34,7 +34,7 @@ class TopicData(Struct):
 
 
 class AlterPartitionRequest(Message, api_key=56, versions="0-3", flexible="0+"):
-    """Changes that one leader asks for."""
+    """The changes that one leader asks for."""
 
     broker_id: int = int32("0+")
     broker_epoch: int = int64("0+", default=-1)
@@ -42,7 +42,7 @@ class AlterPartitionRequest(Message, api_key=56, versions="0-3", flexible="0+"):
 
 
 class AlterPartitionResponsePartitionData(Struct):
-    """What counts now, or why nothing was changed."""
+    """The partition's current state, or why it was not changed."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
@@ -64,7 +64,7 @@ class AlterPartitionResponseTopicData(Struct):
 
 
 class AlterPartitionResponse(Message, api_key=56, versions="0-3", flexible="0+"):
-    """What became of each change."""
+    """One result per partition, topic by topic."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

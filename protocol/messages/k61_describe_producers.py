@@ -1,4 +1,4 @@
-"""DescribeProducers (API key 61): the producers that a partition remembers.
+"""DescribeProducers (API key 61): the producer state of partitions.
 
 Source: DescribeProducersRequest.json, DescribeProducersResponse.json of Apache Kafka 3.9.2.
 """
@@ -14,13 +14,13 @@ class TopicRequest(Struct):
 
 
 class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+"):
-    """Whose producers to describe."""
+    """The partitions whose producers to describe."""
 
     topics: list[TopicRequest] = array(TopicRequest, "0+")
 
 
 class ProducerState(Struct):
-    """A producer that the partition remembers."""
+    """A producer in the partition's producer state."""
 
     producer_id: int = int64("0+")
     producer_epoch: int = int32("0+")

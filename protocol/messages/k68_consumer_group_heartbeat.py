@@ -38,7 +38,7 @@ class Assignment(Struct):
 
 
 class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexible="0+"):
-    """The member's epoch, and its assignment when that has changed."""
+    """The member's epoch, and its assignment if that has changed."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

@@ -13,14 +13,14 @@ class TopicRequest(Struct):
 
 
 class Cursor(Struct):
-    """The first topic and partition that the page left out."""
+    """The first topic and partition of the next page."""
 
     topic_name: str = string("0+")
     partition_index: int = int32("0+")
 
 
 class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible="0+"):
-    """From the cursor on, at most so many partitions."""
+    """Describe partitions from the cursor on, at most `response_partition_limit`."""
 
     topics: list[TopicRequest] = array(TopicRequest, "0+")
     response_partition_limit: int = int32("0+", default=2000)
@@ -55,7 +55,7 @@ class DescribeTopicPartitionsResponseTopic(Struct):
 
 
 class DescribeTopicPartitionsResponse(Message, api_key=75, versions="0", flexible="0+"):
-    """A page, and where the next one begins."""
+    """A page of partitions, and where the next one begins."""
 
     throttle_time_ms: int = int32("0+")
     topics: list[DescribeTopicPartitionsResponseTopic] = array(
