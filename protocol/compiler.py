@@ -1,10 +1,10 @@
-"""From a declaration to code: one decoder and one encoder per struct and version.
+"""Compiles declarations to code: one decoder and one encoder per message and version.
 
-The source that is compiled here is what one would write by hand: adjacent fixed-size fields are
-read with one `unpack_from`, short lengths take one branch, nothing is looked up by name. Decoders
-are `decode(b, p) -> (struct, p)` with `b` the buffer and `p` the position in it; encoders are
-`encode(o, out)`. Reading past the end may surface as IndexError or struct.error, which
-`Message.decode` gives their name.
+The generated source is what one would write by hand: adjacent fixed-size fields are read with one
+`unpack_from`, short lengths take one branch, nothing is looked up by name. A decoder is
+`decode(b, p) -> (struct, p)` with the buffer `b` and the position `p` in it; an encoder is
+`encode(o, out)`. Reading past the end may raise IndexError or struct.error, which `Message.decode`
+turns into Truncated.
 """
 
 import struct
@@ -32,32 +32,32 @@ FIXED: Final = {
 }
 
 STRING_BYTES_MAX: Final = 32_767
-"""Compact strings could be longer, but not what is made of them: older versions and records."""
+"""Compact strings could be longer, but older versions and records, which also hold them, can't."""
 
-# An element may take one byte on the wire and hundreds in memory: so many array elements and tags
-# are more than any real message holds, and few enough to decode and answer.
+# An element may take one byte on the wire and hundreds in memory. This limit on array elements and
+# tags is above what any real message has, and low enough to decode and answer.
 ELEMENTS_MAX: Final = 500_000
 
 
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
-    """Make the decoder of a message.  Raises: UnsupportedVersion."""
+    """Compile the decoder of a message.  Raises: UnsupportedVersion."""
     if version not in cls.VERSIONS:
         raise UnsupportedVersion(f"{cls.__name__} v{version}")
     return _struct_decoder(cls, version, version in cls.FLEXIBLE)
 
 
 def compile_encoder(cls: type[Message], version: int) -> Encoder:
-    """Make the encoder of a message.  Raises: UnsupportedVersion."""
+    """Compile the encoder of a message.  Raises: UnsupportedVersion."""
     if version not in cls.VERSIONS:
         raise UnsupportedVersion(f"{cls.__name__} v{version}")
     return _struct_encoder(cls, version, version in cls.FLEXIBLE)
 
 
-# The parts shared by both directions.
+# Shared by decoding and encoding.
 
 
 class _Source:
-    """Lines of one function under construction, and the objects they refer to."""
+    """The lines of a function under construction, and the objects that they refer to."""
 
     def __init__(self, signature: str) -> None:
         self.lines = [f"def {signature}:"]
@@ -69,13 +69,13 @@ class _Source:
         self.lines += [" " * self.depth + line for line in lines]
 
     def refer(self, thing: Any) -> str:
-        """A name by which the code can use `thing`."""
+        """A name by which the code can refer to `thing`."""
         name = f"x{len(self.scope)}"
         self.scope[name] = thing
         return name
 
     def new_struct(self) -> str:
-        """A variable of its own: a struct may stand right inside another one."""
+        """A new variable for a struct, which may be nested in another one."""
         self._structs += 1
         return f"o{self._structs}"
 
@@ -88,7 +88,7 @@ class _Source:
 
 
 class _Run:
-    """Adjacent fixed-size fields, waiting to be read or written together."""
+    """Adjacent fixed-size fields, to be read or written together."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -99,14 +99,14 @@ class _Run:
         self.format += FIXED[type]
 
     def take(self) -> tuple[list[str], struct.Struct]:
-        """The fields so far and their format; the run begins anew."""
+        """Return the fields so far and their format, and start a new run."""
         names, packed = self.names, struct.Struct(self.format)
         self.names, self.format = [], ">"
         return names, packed
 
 
 def _size_min(type: FieldType, version: int, flexible: bool) -> int:
-    """The fewest bytes that one value takes: bounds how many a lying count may announce."""
+    """The fewest bytes that one value takes, to check an announced count of values."""
     if isinstance(type, ArrayOf):
         return 1 if flexible else 4
     if isinstance(type, str):
@@ -138,7 +138,7 @@ def _struct_decoder(cls: type[Struct], version: int, flexible: bool) -> Decoder:
 
 
 def _read_struct(source: _Source, o: str, cls: type[Struct], version: int, flexible: bool) -> None:
-    """Emit the reading of a struct into the variable `o`."""
+    """Emit code that reads a struct into the variable `o`."""
     source.add(f"{o} = new({source.refer(cls)})", f"{o}.tagged_fields = None")
     run = _Run()
     tagged = []
@@ -175,7 +175,7 @@ def _read_run(source: _Source, run: _Run) -> None:
 def _read(
     source: _Source, target: str, type: FieldType, version: int, flexible: bool, nullable: bool
 ) -> None:
-    """Emit the reading of one value into `target`."""
+    """Emit code that reads one value into `target`."""
     if isinstance(type, ArrayOf):
         _read_length(source, 4, flexible)
         _read_array(source, target, type.element, version, flexible, nullable)
@@ -183,7 +183,7 @@ def _read(
         if nullable:
             source.add("n = b[p]", "p += 1", f"if n > 127: {target} = None", "else:")
             source.depth += 1
-        o = source.new_struct()  # inline: a call a struct would cost as much as its fields
+        o = source.new_struct()  # inline: a call per struct would cost as much as its fields
         _read_struct(source, o, type, version, flexible)
         source.add(f"{target} = {o}")
         source.depth -= nullable
@@ -201,7 +201,7 @@ def _read(
 
 
 def _read_length(source: _Source, size_bytes: int, flexible: bool) -> None:
-    """Emit `n` = the announced length, -1 for null."""
+    """Emit code that sets `n` to the announced length, -1 for null."""
     if flexible:
         source.add("n = b[p]", "p += 1", "if n > 127: n, p = uvarint(b, p - 1)", "n -= 1")
     else:
@@ -210,7 +210,7 @@ def _read_length(source: _Source, size_bytes: int, flexible: bool) -> None:
 
 
 def _read_null(source: _Source, target: str, nullable: bool) -> None:
-    """Emit what a negative length means; the caller's next lines are the `else` branch."""
+    """Emit code for negative lengths; the caller's next lines are the `else` branch."""
     if nullable:
         source.add("if n == -1:", f" {target} = None")
         source.add("elif n < 0: raise BadLength(f'length {n}')", "else:")
@@ -259,7 +259,7 @@ def _read_tags(source: _Source, o: str, tagged: list[Field], version: int) -> No
 
 
 def _value_decoder(type: FieldType, version: int, nullable: bool) -> Decoder:
-    """A decoder of one bare value, for the places where values are not part of a run."""
+    """Compile a decoder for the value of a tagged field."""
     source = _Source("decode(b, p)")
     source.scope.update(_DECODING)
     source.add("end = len(b)", f"left = {ELEMENTS_MAX}")
@@ -282,7 +282,7 @@ def _struct_encoder(cls: type[Struct], version: int, flexible: bool) -> Encoder:
 
 
 def _write_struct(source: _Source, o: str, cls: type[Struct], version: int, flexible: bool) -> None:
-    """Emit the writing of the struct in the variable `o`."""
+    """Emit code that writes the struct in the variable `o`."""
     run = _Run()
     tagged = []
     for field in cls.FIELDS:
@@ -308,7 +308,7 @@ def _write_run(source: _Source, run: _Run) -> None:
 def _write(
     source: _Source, value: str, type: FieldType, version: int, flexible: bool, nullable: bool
 ) -> None:
-    """Emit the writing of one value."""
+    """Emit code that writes one value."""
     if not isinstance(type, str | ArrayOf):
         if nullable:
             source.add(f"if {value} is None: out.append(255)", "else:", " out.append(1)")
@@ -358,7 +358,7 @@ def _write_array(source: _Source, element: FieldType, version: int, flexible: bo
 
 
 def _write_tags(source: _Source, o: str, tagged: list[Field], version: int) -> None:
-    """Emit the tag section: fields with their default are not sent; tags go in rising order."""
+    """Emit code that writes the tagged fields, by rising tag, without those at their default."""
     if not tagged:
         source.add(f"tags = {o}.tagged_fields", "if not tags: out.append(0)", "else:")
     else:
@@ -378,7 +378,7 @@ def _write_tags(source: _Source, o: str, tagged: list[Field], version: int) -> N
 
 
 def _differs(source: _Source, value: str, field: Field) -> str:
-    """The condition under which a field is not its default, without building that default."""
+    """An expression for whether a field differs from its default, without creating the default."""
     if field.default is not MISSING or not isinstance(field.type, type):
         return f"{value} != {_default(source, field)}"
     inner = [_differs(source, f"{value}.{f.name}", f) for f in field.type.FIELDS]

@@ -1,6 +1,6 @@
-"""What consumers put into the opaque bytes of a classic group: subscription and assignment.
+"""The messages that consumers put into the opaque bytes of a classic group.
 
-Source: the JSON files of these names of Apache Kafka 3.9.2.
+Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json of Apache Kafka 3.9.2.
 """
 
 from .schema import Message, Struct, array, binary, int32, string
@@ -14,7 +14,7 @@ class TopicPartition(Struct):
 
 
 class ConsumerProtocolSubscription(Message, api_key=-1, versions="0-3", flexible="none"):
-    """What a consumer wants, and (v1+) what it owns."""
+    """A consumer's subscription, and (v1+) the partitions that it owns."""
 
     topics: list[str] = array("string", "0+")
     user_data: bytes | None = binary("0+", default=None, nullable="0+")
@@ -31,7 +31,7 @@ class ConsumerProtocolAssignmentTopicPartition(Struct):
 
 
 class ConsumerProtocolAssignment(Message, api_key=-1, versions="0-3", flexible="none"):
-    """What a consumer was given."""
+    """The partitions assigned to a consumer."""
 
     assigned_partitions: list[ConsumerProtocolAssignmentTopicPartition] = array(
         ConsumerProtocolAssignmentTopicPartition, "0+"

@@ -1,7 +1,7 @@
-"""What can be wrong with bytes, and the codes with which a request is refused.
+"""Exceptions for malformed bytes, and Kafka's error codes.
 
 Source of codes, names and retriability: `org.apache.kafka.common.protocol.Errors` of Apache Kafka
-4.3.1, of which 3.9.2's codes (up to 127) are a part.
+4.3.1, which includes the codes of 3.9.2 (up to 127).
 """
 
 from enum import IntEnum
@@ -13,23 +13,23 @@ class MalformedMessage(Exception):
 
 
 class Truncated(MalformedMessage):
-    """The bytes end before the value does."""
+    """The bytes end inside a value."""
 
 
 class BadLength(MalformedMessage):
-    """A length or count is negative, leads out of its enclosing value or passes a limit."""
+    """A length or count is negative, exceeds its enclosing value, or exceeds a limit."""
 
 
 class BadChecksum(MalformedMessage):
-    """The stored checksum is not that of the bytes."""
+    """The stored checksum does not match the bytes."""
 
 
 class UnsupportedVersion(MalformedMessage):
-    """A well-formed version, magic or codec number that is not served."""
+    """A version, magic or codec that is not supported."""
 
 
 class ErrorCode(IntEnum):
-    """Kafka's error codes, by Kafka's names."""
+    """Kafka's error codes, with Kafka's names."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -169,7 +169,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a client may send the same request again: Kafka's RetriableException."""
+        """Whether a client may retry the request: Kafka's RetriableException."""
         return self in _RETRIABLE
 
 
@@ -212,7 +212,7 @@ _RETRIABLE: Final = frozenset(
 
 
 def error_code(number: int) -> ErrorCode:
-    """A code that a peer has sent, which may be newer than we are."""
+    """The code for a number from a peer; UNKNOWN_SERVER_ERROR if it is newer than this list."""
     try:
         return ErrorCode(number)
     except ValueError:
@@ -220,7 +220,7 @@ def error_code(number: int) -> ErrorCode:
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of a code that a peer has sent, which may be none that we know."""
+    """Kafka's name for a code from a peer, or the number if it is unknown."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -228,7 +228,7 @@ def error_name(code: int) -> str:
 
 
 class Refused(Exception):
-    """A request, or one item of it, is refused with `code`; `message` is for people."""
+    """A request, or one item of it, is rejected with `code`; `message` is for people."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)

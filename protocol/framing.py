@@ -1,8 +1,8 @@
-"""What stands around a message: the frame's size, and the headers of requests and responses.
+"""Frames, and the headers of requests and responses.
 
-A frame is an int32 size and as many bytes. A request header is version 1, or 2 (with tagged
-fields) for flexible request versions, or 0 (without a client id) for ControlledShutdown 0; a
-response header is version 0, or 1 for flexible versions, but always 0 for ApiVersions (KIP-511).
+A frame is an int32 size and as many bytes. A request header is version 1, or 2 (with tagged fields)
+for flexible request versions, or 0 (without a client id) for ControlledShutdown 0. A response
+header is version 0, or 1 for flexible versions, but always 0 for ApiVersions (KIP-511).
 
 Source: RequestHeader.json, ResponseHeader.json; "Protocol Requests" in Kafka's protocol guide.
 """
@@ -22,12 +22,12 @@ _CORRELATION: Final = struct.Struct(">i")
 _LENGTH: Final = struct.Struct(">h")
 API_VERSIONS_KEY: Final = 18
 WITHOUT_CLIENT_ID: Final = (7, 0)
-"""ControlledShutdown 0, the only request whose header names no client."""
-HEADER_TAGS_MAX: Final = 1000  # none is defined yet
+"""ControlledShutdown 0, the only request whose header has no client id."""
+HEADER_TAGS_MAX: Final = 1000  # Kafka defines none yet
 
 
 class RequestHeader(Message, api_key=-1, versions="0-2", flexible="2+"):
-    """The header as declared by Kafka; read by `read_request_start` and `read_client_id`."""
+    """The header as Kafka declares it; read by `read_request_start` and `read_client_id`."""
 
     request_api_key: int = int16("0+")
     request_api_version: int = int16("0+")
@@ -36,13 +36,13 @@ class RequestHeader(Message, api_key=-1, versions="0-2", flexible="2+"):
 
 
 class ResponseHeader(Message, api_key=-1, versions="0-1", flexible="1+"):
-    """The header as declared by Kafka; `encode_response` writes it."""
+    """The header as Kafka declares it; `encode_response` writes it."""
 
     correlation_id: int = int32("0+")
 
 
 class RequestStart(NamedTuple):
-    """What every request begins with, whatever its header version."""
+    """The first fields of every request, whatever its header version."""
 
     api_key: int
     api_version: int
@@ -50,7 +50,7 @@ class RequestStart(NamedTuple):
 
 
 def read_request_start(frame: Buffer) -> RequestStart:
-    """Read the part that all header versions share.  Raises: Truncated."""
+    """Read the fields that all header versions share.  Raises: Truncated."""
     if len(frame) < _FIXED.size:
         raise Truncated("request header")
     return tuple.__new__(RequestStart, _FIXED.unpack_from(frame))
@@ -88,7 +88,7 @@ def read_response_header(frame: Buffer, *, flexible: bool) -> tuple[int, int]:
 def read_client_id(frame: Buffer, *, flexible: bool) -> tuple[str | None, int]:
     """Read the rest of a header version 1 or 2; return the client id and where the body begins.
 
-    The client id keeps its two-byte length in version 2, and the tagged fields are skipped: none
+    Even in version 2 the length of the client id is an int16. Tagged fields are skipped, since none
     is defined.  Raises: Truncated, MalformedMessage.
     """
     client_id, position = read_nullable_string(frame, _FIXED.size)

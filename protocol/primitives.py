@@ -1,7 +1,7 @@
-"""Kafka's primitive types that need more than one struct format character.
+"""Kafka's primitive types that `struct` can't handle alone.
 
-Fixed-size numbers are read and written by `struct` directly in the compiled codecs (compiler.py);
-here is what is left: unsigned varints, strings, and uuids in their text form.
+The compiled codecs (compiler.py) read and write fixed-size numbers with `struct`. This module has
+the rest: unsigned varints, strings, and uuids as text.
 
 Source: "Protocol Primitive Types" in Kafka's protocol guide.
 """
@@ -22,21 +22,21 @@ _UVARINT_BYTES_MAX: Final = 5
 
 
 class Writer(bytearray):
-    """Encoded bytes, with the places where something else is to be sent in between.
+    """Encoded bytes, with splices: objects to send in between, such as spans of a file.
 
-    `splices` holds (position, thing): `thing`, a span of a file for example, belongs before the
-    byte at `position`. Only its length is known here; the connection sends it.
+    `splices` has (position, thing): `thing` is sent before the byte at `position`. Only its length
+    matters here; the connection sends it.
     """
 
     splices: Sequence[tuple[int, Sized]] = ()
 
     def splice(self, thing: Sized) -> None:
-        """Have `thing` sent here."""
+        """Insert `thing` at the current end."""
         self.splices = [*self.splices, (len(self), thing)]
 
     @property
     def spliced_bytes(self) -> int:
-        """Bytes that the splices add to those held here."""
+        """Total size of the splices."""
         return sum([len(thing) for _, thing in self.splices])
 
 
@@ -69,7 +69,10 @@ _INT16: Final = struct.Struct(">h")
 
 
 def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
-    """Read a classic nullable string.  Raises: Truncated, BadLength, MalformedMessage."""
+    """Read a nullable string with an int16 length.
+
+    Raises: Truncated, BadLength, MalformedMessage (not UTF-8).
+    """
     if position + 2 > len(buffer):
         raise Truncated("string length")
     (size,) = _INT16.unpack_from(buffer, position)
@@ -88,12 +91,12 @@ def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int
 
 
 def uuid_text(uuid: bytes) -> str:
-    """Kafka's text of a uuid: 22 characters of unpadded base64url."""
+    """A uuid as Kafka's text: 22 characters of unpadded base64url."""
     return base64.urlsafe_b64encode(uuid)[:22].decode("ascii")
 
 
 def uuid_bytes(uuid: str) -> bytes:
-    """The 16 bytes behind Kafka's text of a uuid.  Raises: ValueError."""
+    """The 16 bytes of a uuid in Kafka's text form.  Raises: ValueError."""
     raw = base64.urlsafe_b64decode(uuid + "==")
     if len(raw) != 16:
         raise ValueError(f"not a uuid: {uuid!r}")

@@ -1,4 +1,4 @@
-"""How a message is declared: one class for all its versions.
+"""Declarations of messages: one class for all versions of a message.
 
     class FetchPartition(Struct):
         partition: int = int32("0+")
@@ -8,10 +8,10 @@
         max_wait_ms: int = int32("0+")
         ...
 
-Versions are written as in Kafka's message JSON ("0+", "3-7"), so that a declaration can be held
-against it line by line. A field that a version lacks decodes to its default and is left out when
-encoding. The classes are plain, with slots: cheap to import and quick to build. `compiler` turns a
-declaration into straight-line code, one function per struct and version, on first use.
+Versions are written as in Kafka's message JSON ("0+", "3-7"), so that a declaration can be compared
+with it line by line. A field that a version lacks decodes to its default, and is not encoded. The
+classes are plain and have slots, so they are cheap to import and to instantiate. On first use
+`compiler` turns a declaration into straight-line code: one function per message and version.
 """
 
 from collections.abc import Callable, Sized
@@ -25,18 +25,18 @@ VERSION_MAX: Final = 32767
 MISSING: Final = object()
 
 Records = bytes | bytearray | memoryview | Sized | None
-"""Record batches: a view of the received frame, bytes of our own, or a span of a file to splice."""
+"""Record batches: a view of the received frame, bytes, or a span of a file to splice in."""
 
 
 class Versions(NamedTuple):
-    """A range of versions, both ends inclusive; empty when `last` < `first`."""
+    """A range of versions, both ends inclusive; empty if `last` < `first`."""
 
     first: int
     last: int
 
     @classmethod
     def parse(cls, spec: str) -> "Versions":
-        """Read "0+", "3-7", "4" or "none"."""
+        """Parse "0+", "3-7", "4" or "none"."""
         if spec == "none":
             return cls(0, -1)
         if spec.endswith("+"):
@@ -58,7 +58,7 @@ FieldType = str | type["Struct"] | ArrayOf
 
 
 class Field:
-    """One declared field. A primitive `type` is named as in Kafka's message JSON."""
+    """One declared field. Primitive types have their names from Kafka's message JSON."""
 
     __slots__ = ("default", "name", "nullable", "tag", "tagged", "type", "versions")
 
@@ -81,11 +81,11 @@ class Field:
         self.tagged = Versions.parse("none" if tag is None else tagged or versions)
 
     def is_inline(self, version: int) -> bool:
-        """Whether this field travels in its place among the others."""
+        """Whether this version has the field inline, in declaration order."""
         return version in self.versions and version not in self.tagged
 
     def is_tagged(self, version: int) -> bool:
-        """Whether this field travels in the section of tagged fields."""
+        """Whether this version has the field in the section of tagged fields."""
         return version in self.versions and version in self.tagged
 
 
@@ -122,7 +122,7 @@ def struct(type: type["Struct"], versions: str, *, default: Any = MISSING, **mor
 
 @dataclass_transform(kw_only_default=True)
 class _StructType(type):
-    """Turns declared fields into slots and a keyword-only constructor."""
+    """Metaclass that turns declared fields into slots and a keyword-only constructor."""
 
     def __new__(
         mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
@@ -132,7 +132,7 @@ class _StructType(type):
             namespace.pop(field_name).name = field_name
         namespace["FIELDS"] = tuple(fields)
         declared = namespace.get("__slots__", ())
-        for slot in declared:  # a default there is for type checkers
+        for slot in declared:  # its default value is only for type checkers
             namespace.pop(slot, None)
         namespace["__slots__"] = (*declared, *(field.name for field in fields))
         if fields:
@@ -147,7 +147,7 @@ def _constructor(fields: list[Field]) -> Callable[..., None]:
         scope[f"d{number}"] = field.default
         scope[f"new{number}"] = list if isinstance(field.type, ArrayOf) else field.type
         parameters.append(f"{field.name}=d{number}")
-        if field.default is MISSING:  # lists and structs must not be shared between messages
+        if field.default is MISSING:  # messages must not share lists and structs
             body.append(f"if {field.name} is MISSING: {field.name} = new{number}()")
         body.append(f"self.{field.name} = {field.name}")
     exec(f"def __init__(self, *, {', '.join(parameters)}):\n " + "\n ".join(body), scope)
@@ -156,7 +156,7 @@ def _constructor(fields: list[Field]) -> Callable[..., None]:
 
 
 class Struct(metaclass=_StructType):
-    """A declared struct. `tagged_fields` keeps the tags that this version of us does not know."""
+    """A declared struct. `tagged_fields` keeps the tagged fields that are not declared."""
 
     __slots__ = ("tagged_fields",)
     FIELDS: ClassVar[tuple[Field, ...]]
@@ -186,7 +186,7 @@ Encoder = Callable[[Any, Writer], None]
 
 
 class _Decoders(dict[int, Decoder]):
-    """By version; compiled when they are first asked for."""
+    """Decoders by version, compiled on first use."""
 
     def __init__(self, cls: type["Message"]) -> None:
         self._cls = cls
@@ -199,7 +199,7 @@ class _Decoders(dict[int, Decoder]):
 
 
 class _Encoders(dict[int, Encoder]):
-    """By version; compiled when they are first asked for."""
+    """Encoders by version, compiled on first use."""
 
     def __init__(self, cls: type["Message"]) -> None:
         self._cls = cls
@@ -212,7 +212,7 @@ class _Encoders(dict[int, Encoder]):
 
 
 class Message(Struct):
-    """A struct that travels by itself: a request, a response, a header."""
+    """A struct that is encoded on its own: a request, a response, a header."""
 
     __slots__ = ()
     API_KEY: ClassVar[int]
@@ -230,9 +230,9 @@ class Message(Struct):
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int, position: int = 0) -> tuple[Self, int]:
-        """Read one message at `position`; return it and the position behind it.
+        """Read one message at `position`; return it and the position after it.
 
-        RECORDS fields are views of `buffer`, valid until `release`; everything else is copied.
+        Records fields are views of `buffer`, valid until `release`; everything else is copied.
 
         Raises: Truncated, BadLength, MalformedMessage, UnsupportedVersion.
         """
@@ -251,4 +251,4 @@ class Message(Struct):
         return out
 
     def release(self) -> None:
-        """End the life of the views in this message: a late reader gets ValueError."""
+        """Release the views in this message, if its class has any; using one raises ValueError."""

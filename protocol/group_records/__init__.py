@@ -1,8 +1,8 @@
-"""The records of `__consumer_offsets`: keys and values as bytes and as messages.
+"""The records of `__consumer_offsets`: encodes and decodes keys and values.
 
-A key is its record type (an int16) and the fields of that type; a value begins with its version,
-an int16, and is absent (a tombstone) where the key's subject is gone. Types 0 and 1 are both
-committed offsets, 0 in the form of the oldest brokers.
+A key is an int16 record type and the fields of that type. A value is an int16 version and the
+fields of that version; it is null (a tombstone) if the object of the key was deleted. Types 0 and 1
+are both committed offsets; the oldest brokers wrote 0.
 
 Source: the coordinator records in the group-coordinator jar of Apache Kafka 4.3.1.
 """
@@ -16,7 +16,7 @@ from . import classic, consumer
 
 _INT16: Final = struct.Struct(">h")
 
-# The version in which Kafka writes each value.
+# The versions in which Kafka writes values; 0 for all others.
 _WRITTEN: Final[dict[type[Message], int]] = {
     classic.OffsetCommitValue: 3,
     classic.GroupMetadataValue: 3,
@@ -40,7 +40,7 @@ _KEYS[0], _VALUES[0] = classic.OffsetCommitKey, classic.OffsetCommitValue
 
 
 class GroupRecord(NamedTuple):
-    """What is known of a group, a member or an offset; without a value: that it is gone."""
+    """The state of a group, a member or an offset; without a value, it was deleted."""
 
     key: Message
     value: Message | None
@@ -57,11 +57,11 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
 
 def _version_to_write(value: Message) -> int:
     own_end = isinstance(value, classic.OffsetCommitValue) and value.expire_timestamp != -1
-    return 1 if own_end else _WRITTEN.get(type(value), 0)  # only v1 has a place for it
+    return 1 if own_end else _WRITTEN.get(type(value), 0)  # only v1 has this field
 
 
 def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
-    """Read a record; None if a newer broker wrote it and its type is not known here.
+    """Decode a record; None if its type is unknown, because a newer broker wrote it.
 
     Raises: MalformedMessage.
     """

@@ -7,7 +7,7 @@ from ..schema import Message, Struct, array, binary, int32, int64, string, uuid
 
 
 class OffsetCommitKey(Message, api_key=1, versions="0", flexible="none"):
-    """Which position: of a group, in a partition."""
+    """A committed offset: of a group, in a partition."""
 
     group: str = string("0")
     topic: str = string("0")
@@ -15,7 +15,7 @@ class OffsetCommitKey(Message, api_key=1, versions="0", flexible="none"):
 
 
 class OffsetCommitValue(Message, api_key=1, versions="0-4", flexible="4+"):
-    """The position, and when it was committed."""
+    """The offset, and when it was committed."""
 
     offset: int = int64("0+")
     leader_epoch: int = int32("3+", default=-1)
@@ -32,7 +32,7 @@ class GroupMetadataKey(Message, api_key=2, versions="0", flexible="none"):
 
 
 class MemberMetadata(Struct):
-    """A member of a generation; what it subscribes to and was assigned is the clients' own."""
+    """A member of a generation; clients define the format of subscription and assignment."""
 
     member_id: str = string("0+")
     group_instance_id: str | None = string("3+", default=None, nullable="3+")
@@ -45,7 +45,7 @@ class MemberMetadata(Struct):
 
 
 class GroupMetadataValue(Message, api_key=2, versions="0-4", flexible="4+"):
-    """A classic group's generation, once its leader has assigned."""
+    """The generation of a classic group, with the leader's assignments."""
 
     protocol_type: str = string("0+")
     generation: int = int32("0+")

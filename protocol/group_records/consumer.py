@@ -13,7 +13,7 @@ class ConsumerGroupMetadataKey(Message, api_key=3, versions="0", flexible="none"
 
 
 class ConsumerGroupMetadataValue(Message, api_key=3, versions="0", flexible="0+"):
-    """The group epoch: it rises whenever the assignment must be computed anew."""
+    """The group epoch, which rises whenever the assignment must be recomputed."""
 
     epoch: int = int32("0+")
     metadata_hash: int = int64("0+", tag=0)
@@ -55,21 +55,21 @@ class ConsumerGroupMemberMetadataKey(Message, api_key=5, versions="0", flexible=
 
 
 class ClassicProtocol(Struct):
-    """A protocol that a member with the classic protocol can do."""
+    """A protocol that a member with the classic protocol supports."""
 
     name: str = string("0+")
     metadata: bytes = binary("0+")
 
 
 class ClassicMemberMetadata(Struct):
-    """What is kept of a member that uses the classic protocol in a consumer group."""
+    """State of a member that uses the classic protocol in a consumer group."""
 
     session_timeout_ms: int = int32("0+")
     supported_protocols: list[ClassicProtocol] = array(ClassicProtocol, "0+")
 
 
 class ConsumerGroupMemberMetadataValue(Message, api_key=5, versions="0", flexible="0+"):
-    """A member: who it is and what it subscribes to."""
+    """A member's identity and subscription."""
 
     instance_id: str | None = string("0+", nullable="0+")
     rack_id: str | None = string("0+", nullable="0+")
@@ -91,7 +91,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message, api_key=6, versions="0",
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, api_key=6, versions="0", flexible="0+"):
-    """For which group epoch the target assignment was computed."""
+    """The group epoch for which the target assignment was computed."""
 
     assignment_epoch: int = int32("0+")
     assignment_timestamp: int = int64("0+", tag=0)
@@ -112,7 +112,7 @@ class TopicPartition(Struct):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, api_key=7, versions="0", flexible="0+"):
-    """What a member shall own in the end."""
+    """The target assignment of a member."""
 
     topic_partitions: list[TopicPartition] = array(TopicPartition, "0+")
 
@@ -133,7 +133,7 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, api_key=8, versions="0", flexible="0+"):
-    """What a member owns now, and what it still has to give up."""
+    """The partitions that a member owns now, and those that it still has to revoke."""
 
     member_epoch: int = int32("0+")
     previous_member_epoch: int = int32("0+")
@@ -143,14 +143,14 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, api_key=8, versions="0"
 
 
 class ConsumerGroupRegularExpressionKey(Message, api_key=16, versions="0", flexible="none"):
-    """A pattern that members of a group subscribe to."""
+    """A regular expression that members of a group subscribe to."""
 
     group_id: str = string("0")
     regular_expression: str = string("0")
 
 
 class ConsumerGroupRegularExpressionValue(Message, api_key=16, versions="0", flexible="0+"):
-    """The topics that the pattern matches at a version of the metadata."""
+    """The topics that match the pattern, at a version of the metadata."""
 
     topics: list[str] = array("string", "0+")
     version: int = int64("0+")

@@ -1,7 +1,7 @@
-"""The 61 bytes before the records of a batch, format v2 (KIP-98), and the fields a broker patches.
+"""The 61-byte header of a record batch, format v2 (KIP-98), and the fields that a broker changes.
 
-A batch is never copied here: every function takes bytes-like data and a position. The checksum
-covers the bytes from the attributes to the end, so base offset and leader epoch may change freely.
+Functions work on bytes-like data in place, and never copy a batch. The checksum covers the bytes
+from the attributes to the end, so base offset and leader epoch can change without a new checksum.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from ..primitives import Buffer
 
 HEADER_SIZE_BYTES: Final = 61
 MAGIC: Final = 2
-LENGTH_OVERHEAD_BYTES: Final = 12  # base offset and the length itself, which the length leaves out
+LENGTH_OVERHEAD_BYTES: Final = 12  # base offset and length, which the length does not include
 
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
@@ -29,7 +29,7 @@ NO_PRODUCER_ID: Final = -1
 NO_SEQUENCE: Final = -1
 
 LENGTH_MIN: Final = HEADER_SIZE_BYTES - LENGTH_OVERHEAD_BYTES
-ATTRIBUTES_POSITION: Final = 21  # where the bytes begin that the checksum covers
+ATTRIBUTES_POSITION: Final = 21  # the checksum covers the bytes from here on
 _MAGIC_POSITION = 16
 _CRC_POSITION = 17
 _MAX_TIMESTAMP_POSITION = 35
@@ -41,9 +41,9 @@ _UINT32 = Struct(">I")
 
 
 class BatchHeader(NamedTuple):
-    """The fixed fields of one batch, in the order of the bytes.
+    """The fields of a batch header, in the order of the bytes.
 
-    Only `magic` and the lower bound of `batch_length` were checked; all else is what a peer wrote.
+    Only `magic` and the minimum of `batch_length` are checked; the rest is as the peer sent it.
     """
 
     base_offset: int
@@ -67,7 +67,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record that the batch held when it was written; inclusive."""
+        """Offset of the last record that the batch had when it was written; inclusive."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -77,7 +77,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """0..7; 5 to 7 mean nothing (`Codec` in compression.py)."""
+        """A number from 0 to 7; 5 to 7 are undefined (see `Codec` in compression.py)."""
         return self.attributes & CODEC_MASK
 
     @property
@@ -92,17 +92,17 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds a marker for brokers and not data."""
+        """Whether the batch has a control record, such as a transaction marker, and no data."""
         return self.attributes & CONTROL != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether `base_timestamp` is when compaction may drop tombstones (KIP-534)."""
+        """Whether `base_timestamp` is the time when compaction may drop tombstones (KIP-534)."""
         return self.attributes & DELETE_HORIZON != 0
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record, which wraps after 2^31 - 1; -1 without sequences."""
+        """Sequence of the last record, which wraps after 2^31 - 1; -1 without sequences."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
@@ -123,11 +123,11 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise UnsupportedVersion(f"the batch has magic {fields[3]}, not {MAGIC}")
     if fields[1] < LENGTH_MIN:
         raise BadLength(f"the batch claims a length of {fields[1]}")
-    return tuple.__new__(BatchHeader, fields)  # _make takes 0.1 µs more
+    return tuple.__new__(BatchHeader, fields)  # 0.1 µs faster than _make
 
 
 def read_magic(buffer: Buffer, position: int = 0) -> int:
-    """Return the format number, which lies at the same place in all formats.
+    """Return the format number, which is at the same position in all formats.
 
     Raises: Truncated.
     """
@@ -139,9 +139,9 @@ def read_magic(buffer: Buffer, position: int = 0) -> int:
 
 
 def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield position and header of each whole batch; the end of an unfinished last one is left out.
+    """Yield position and header of each whole batch; an incomplete last batch is omitted.
 
-    Who may not accept a rest compares the last batch's end with the buffer's.
+    To reject one, compare the end of the last batch with the end of the buffer.
     Raises: BadLength, UnsupportedVersion.
     """
     position = 0
@@ -163,7 +163,7 @@ def crc32c(data: Buffer) -> int:
 
 
 def check_crc(batch: Buffer, header: BatchHeader) -> None:
-    """Compare the checksum in `header` with that of the bytes of `batch`, which begins with it.
+    """Verify the checksum of the batch at the beginning of `batch`; `header` is its header.
 
     Raises: Truncated, BadChecksum.
     """
@@ -178,13 +178,13 @@ def check_crc(batch: Buffer, header: BatchHeader) -> None:
 def set_offset_and_epoch(
     batch: bytearray | memoryview, base_offset: int, leader_epoch: int
 ) -> None:
-    """Give the batch its place in the log, in place; the checksum does not cover it."""
+    """Set base offset and leader epoch, in place; the checksum does not cover them."""
     _INT64.pack_into(batch, 0, base_offset)
     _INT32.pack_into(batch, 12, leader_epoch)
 
 
 def set_append_time(batch: bytearray | memoryview, wall_ms: int) -> None:
-    """Make `wall_ms` the timestamp of every record (LogAppendTime), in place, with a new checksum.
+    """Set the timestamp of all records to `wall_ms` (LogAppendTime), in place; renew the checksum.
 
     `batch` must be exactly one batch.
     """
@@ -193,10 +193,9 @@ def set_append_time(batch: bytearray | memoryview, wall_ms: int) -> None:
 
 
 def set_create_time(batch: bytearray | memoryview, max_timestamp: int) -> None:
-    """Correct a header that does not say what its records do, in place, with a new checksum.
+    """Set CreateTime and `max_timestamp`, the records' greatest, in place; renew the checksum.
 
-    The timestamps are the records' own (CreateTime), `max_timestamp` the largest of them.
-    `batch` must be exactly one batch.
+    For a header that does not match its records. `batch` must be exactly one batch.
     """
     batch[ATTRIBUTES_POSITION + 1] &= ~LOG_APPEND_TIME & 0xFF
     _set_max_timestamp(batch, max_timestamp)
@@ -208,6 +207,6 @@ def _set_max_timestamp(batch: bytearray | memoryview, max_timestamp: int) -> Non
 
 
 def seal(batch: bytearray | memoryview) -> None:
-    """Write the checksum of the bytes into the header; `batch` must be exactly one batch."""
+    """Compute the checksum and write it into the header; `batch` must be exactly one batch."""
     crc = crc32.iscsi(memoryview(batch)[ATTRIBUTES_POSITION:])
     _UINT32.pack_into(batch, _CRC_POSITION, crc)

@@ -1,4 +1,4 @@
-"""Writing batches: for coordinators, tools and tests.  What clients send is never rewritten."""
+"""Builds batches for coordinators, tools and tests.  Clients' batches are appended as sent."""
 
 from collections.abc import Sequence
 from struct import Struct
@@ -38,11 +38,11 @@ def build_batch(
     is_control: bool = False,
     append_time_ms: int | None = None,
 ) -> bytearray:
-    """Return one batch that holds `records`, whose offsets must rise.
+    """Return one batch of `records`, whose offsets must rise.
 
-    `base_offset` is by default the first record's offset, or 0; `last_offset` the last record's
-    (compaction keeps the ends of a batch that has lost records). With `append_time_ms` all records
-    have that timestamp (LogAppendTime).
+    `base_offset` defaults to the first record's offset, or 0; `last_offset` to the last record's
+    (compaction keeps both when a batch loses records). With `append_time_ms` all records have that
+    timestamp (LogAppendTime).
     Raises: ValueError.
     """
     if base_offset is None:
@@ -114,7 +114,7 @@ def _encode_records(
         if not offset_min <= record.offset <= last_offset:
             raise ValueError(f"offset {record.offset} is out of order or out of its batch")
         offset_min = record.offset + 1
-        body = bytearray(1)  # attributes, of which none is in use
+        body = bytearray(1)  # attributes, all unused
         append_varlong(body, record.timestamp - base_timestamp)
         append_varint(body, record.offset - base_offset)
         _append_bytes(body, record.key)

@@ -1,7 +1,7 @@
-"""The codecs of record batches, with a bound on what may come out of them.
+"""The compression codecs of record batches, with a limit on the decompressed size.
 
-Levels and framing follow the Java client, so that each kind of client reads what is written here.
-cramjam is imported by the first batch that needs it: three milliseconds of a broker's start.
+Levels and framing follow the Java client, so that all clients can read what is written here.
+cramjam is imported when first needed, which saves three milliseconds at a broker's start.
 """
 
 import zlib
@@ -34,7 +34,7 @@ _SNAPPY_RATIO_MAX: Final = 22  # three bytes copy at most 64
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """Compress `data`; `level` is ignored by the codecs that have none.
+    """Compress `data`; codecs without levels ignore `level`.
 
     Raises: ValueError for an unknown codec.
     """
@@ -57,9 +57,9 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, size_bytes_max: int) -> memoryview:
-    """Decompress `data` without producing or reserving more than `size_bytes_max` bytes.
+    """Decompress `data` without producing or allocating more than `size_bytes_max` bytes.
 
-    For `Codec.NONE` the result is a view of `data`, else a buffer of its own.
+    For `Codec.NONE` the result is a view of `data`, otherwise a new buffer.
     Raises: BadLength (too large), UnsupportedVersion (unknown codec), MalformedMessage.
     """
     view = memoryview(data)
@@ -84,8 +84,8 @@ def _too_large(size_bytes_max: int) -> BadLength:
 def _decompress_gzip(data: memoryview, size_bytes_max: int) -> memoryview:
     """Read every member, as Java does.
 
-    zlib copies what lies behind a member, so the input goes in by chunks: many small members would
-    otherwise cost the square of their number.
+    zlib copies the input after a member, so the input is passed in chunks. Otherwise many small
+    members would take quadratic time.
     """
     if not data:
         raise Truncated("there is no gzip member")
@@ -97,7 +97,7 @@ def _decompress_gzip(data: memoryview, size_bytes_max: int) -> memoryview:
             inflater = zlib.decompressobj(_GZIP_WINDOW_BITS)
         chunk = data[position : position + _GZIP_CHUNK_BYTES]
         try:
-            # One byte over the limit tells "full" from "too large"; 0 would mean no limit.
+            # One byte more than allowed tells "full" from "too large"; 0 would mean no limit.
             part = inflater.decompress(chunk, size_bytes_max - size_bytes + 1)
         except zlib.error as error:
             raise MalformedMessage(f"the gzip data is broken: {error}") from None
@@ -112,7 +112,7 @@ def _decompress_gzip(data: memoryview, size_bytes_max: int) -> memoryview:
 
 
 def _compress_snappy(data: Buffer) -> bytes:
-    """Frame blocks as xerial's snappy-java does, which Kafka's clients expect."""
+    """Compress with the framing of xerial's snappy-java, which Kafka's clients expect."""
     import cramjam
 
     view = memoryview(data)
@@ -124,7 +124,7 @@ def _compress_snappy(data: Buffer) -> bytes:
 
 
 def _decompress_snappy(data: memoryview, size_bytes_max: int) -> memoryview:
-    """Read Java's framing, or one bare block as librdkafka and others write it."""
+    """Read Java's framing, or one raw block as librdkafka and others write it."""
     import cramjam
 
     if not data:
@@ -146,7 +146,7 @@ def _decompress_snappy(data: memoryview, size_bytes_max: int) -> memoryview:
 
 
 def _snappy_size_bytes(block: memoryview) -> int:
-    """Return the size that a raw block announces, if its bytes could hold so much."""
+    """Return the size that a raw block announces.  Raises: BadLength (impossible for its bytes)."""
     import cramjam
 
     size_bytes = int(cramjam.snappy.decompress_raw_len(block))
@@ -156,7 +156,7 @@ def _snappy_size_bytes(block: memoryview) -> int:
 
 
 def _xerial_blocks(data: memoryview) -> list[memoryview]:
-    """Cut Java's framing into raw blocks; a header may stand again between them."""
+    """Split Java's framing into raw blocks; the header may be repeated between them."""
     blocks = []
     position = 0
     while position < len(data):
@@ -175,7 +175,7 @@ def _xerial_blocks(data: memoryview) -> list[memoryview]:
 
 
 def _compress_lz4(data: Buffer, level: int | None) -> bytes:
-    """Write one frame of independent blocks: Java cannot read dependent ones."""
+    """Write one frame of independent blocks: Java can't read dependent ones."""
     import cramjam
 
     compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
@@ -184,7 +184,7 @@ def _compress_lz4(data: Buffer, level: int | None) -> bytes:
 
 
 def _decompress_lz4(data: memoryview, size_bytes_max: int) -> memoryview:
-    """Read the first frame; what follows it does not exist for Java, so not for us."""
+    """Read the first frame and ignore the rest, like Java."""
     import cramjam
 
     frame_end, bound_bytes = lz4_frame_extent(data)
@@ -199,7 +199,7 @@ def _decompress_lz4(data: memoryview, size_bytes_max: int) -> memoryview:
 
 
 def _decompress_zstd(data: memoryview, size_bytes_max: int) -> memoryview:
-    """Read every frame.  libzstd itself refuses windows above 128 MiB."""
+    """Read every frame.  libzstd itself rejects windows above 128 MiB."""
     import cramjam
 
     bound_bytes = zstd_size_bytes_bound(data)

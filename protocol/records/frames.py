@@ -1,7 +1,7 @@
-"""How much can come out of a compressed frame, told from its block headers alone.
+"""Upper bounds for the decompressed size of a compressed frame, from its block headers alone.
 
-The libraries write into a buffer of a given size. These walks find a size that surely suffices,
-without trusting a length that the sender only claims.
+The libraries write into a buffer of a given size. These functions find a size that suffices,
+without trusting the length that the sender claims.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ _ZSTD_RLE, _ZSTD_COMPRESSED = 1, 2
 
 
 def lz4_frame_extent(data: memoryview) -> tuple[int, int]:
-    """Return where the first LZ4 frame ends and the most bytes that it can hold.
+    """Return where the first LZ4 frame ends and the most bytes that it can contain.
 
     Raises: Truncated, MalformedMessage, UnsupportedVersion.
     """
@@ -29,7 +29,7 @@ def lz4_frame_extent(data: memoryview) -> tuple[int, int]:
     if bytes(data[:4]) != _LZ4_MAGIC or flags >> 6 != 1 or block_code not in _LZ4_BLOCK_SIZES_BYTES:
         raise MalformedMessage("the data is not an LZ4 frame")
     if not flags & 0x20:
-        # Java cannot read them, so Kafka never lets them into a log.
+        # Java can't read them, so Kafka never accepts them.
         raise UnsupportedVersion("LZ4 blocks that depend on each other are not read by Kafka")
     block_trailer_bytes = 4 if flags & 0x10 else 0
     position = 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
@@ -46,7 +46,7 @@ def lz4_frame_extent(data: memoryview) -> tuple[int, int]:
 
 
 def zstd_size_bytes_bound(data: memoryview) -> int:
-    """Return the most bytes that the concatenated zstd frames in `data` can hold.
+    """Return the most bytes that the concatenated zstd frames in `data` can contain.
 
     Raises: Truncated, MalformedMessage.
     """
@@ -75,7 +75,7 @@ def _zstd_frame_extent(data: memoryview, position: int) -> tuple[int, int]:
     position += 1 + window_field_bytes + dictionary_field_bytes
     claimed_bytes = None
     if size_field_bytes:
-        # Two bytes count from 256 on (RFC 8878, 3.1.1.1.4).
+        # A two-byte field has an offset of 256 (RFC 8878, 3.1.1.1.4).
         offset_bytes = 256 if size_field_bytes == 2 else 0
         claimed_bytes = _little_endian(data, position, size_field_bytes) + offset_bytes
         position += size_field_bytes
@@ -89,7 +89,7 @@ def _zstd_frame_extent(data: memoryview, position: int) -> tuple[int, int]:
             size_bytes = _ZSTD_BLOCK_SIZE_BYTES_MAX
         bound_bytes += min(size_bytes, _ZSTD_BLOCK_SIZE_BYTES_MAX)
     position += 4 if descriptor & 0x04 else 0
-    # A frame that holds other than it claims is refused by the library, so the lesser one counts.
+    # The library rejects a frame whose content differs from its claim, so the lesser one suffices.
     return position, bound_bytes if claimed_bytes is None else min(bound_bytes, claimed_bytes)
 
 

@@ -1,4 +1,4 @@
-"""Records of a batch, read one by one; keys and values stay views of the bytes that hold them."""
+"""Reads the records of a batch one by one; keys and values are views of the batch's bytes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ Header = tuple[str, bytes | None]
 
 @dataclass(slots=True)
 class Record:
-    """One record.  `key` and `value` of a record that was read are views, alive as their buffer."""
+    """One record.  If it was read, `key` and `value` are views, valid as long as their buffer."""
 
     offset: int
     timestamp: int
@@ -30,10 +30,10 @@ class Record:
 def iter_records(
     batch: Buffer, header: BatchHeader | None = None, *, size_bytes_max: int
 ) -> Iterator[Record]:
-    """Yield the records of the batch with which `batch` begins.
+    """Yield the records of the batch at the beginning of `batch`.
 
-    With LogAppendTime every record has the batch's `max_timestamp`. `size_bytes_max` bounds the
-    records after decompression.
+    With LogAppendTime every record has the batch's `max_timestamp`. `size_bytes_max` limits the
+    decompressed size of the records.
     Raises: MalformedMessage, while iterating.
     """
     if header is None:
@@ -74,12 +74,12 @@ def records_of(batch: Buffer, header: BatchHeader, size_bytes_max: int) -> memor
     records = memoryview(batch)[HEADER_SIZE_BYTES:size_bytes]
     codec = header.attributes & CODEC_MASK
     if codec == 0 or size_bytes == HEADER_SIZE_BYTES:
-        return records  # compaction leaves empty batches that keep their codec
+        return records  # empty batches, which compaction leaves, may have a codec
     return decompress(codec, records, size_bytes_max)
 
 
 def record_extent(records: memoryview, position: int) -> tuple[int, int]:
-    """Return where the record at `position` ends and where its attributes lie.
+    """Return where the record at `position` ends and where its attributes are.
 
     Raises: Truncated, BadLength.
     """
@@ -113,7 +113,7 @@ def _read_headers(records: memoryview, position: int, record_end: int) -> tuple[
         if key is None:
             raise BadLength("a record header has no key")
         value, position = _read_bytes(records, position, record_end)
-        # As in Java, a key that is not UTF-8 can be read; validate_records lets none in.
+        # As in Java, a key that is not UTF-8 can be read; validate_records rejects it.
         name = str(key, "utf-8", "replace")
         headers.append((name, None if value is None else bytes(value)))
     return headers, position
@@ -127,7 +127,7 @@ class MarkerType(IntEnum):
 
 
 class Marker(NamedTuple):
-    """What the record of a control batch says.  Source: ControlRecordType, EndTxnMarker.json."""
+    """The contents of a transaction marker.  Source: ControlRecordType, EndTxnMarker.json."""
 
     type: MarkerType
     coordinator_epoch: int
@@ -138,9 +138,9 @@ MARKER_VALUE: Final = Struct(">hi")  # version, coordinator epoch
 
 
 def read_marker(record: Record) -> Marker:
-    """Read the record of a control batch.
+    """Read the transaction marker in the record of a control batch.
 
-    Raises: Truncated, UnsupportedVersion (a control record that is not about a transaction).
+    Raises: Truncated, UnsupportedVersion (a control record of another type).
     """
     try:
         _, marker_type = MARKER_KEY.unpack_from(record.key or b"")

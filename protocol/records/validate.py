@@ -1,8 +1,8 @@
-"""What a producer sent, checked before it enters the log: a walk that builds no objects.
+"""Validates the records of a producer before they are appended, without creating objects.
 
-`_walk` has a fast path for the records that nearly everybody writes, with integers of one and two
-bytes and no record headers. It only ever accepts: whatever it does not know goes to `_walk_record`,
-which defines what a well-formed record is and names what is wrong with one.
+`_walk` has a fast path for the most common records, which have varints of one and two bytes and no
+record headers. It only accepts records: any other record goes to `_walk_record`, which defines what
+a valid record is and reports what is wrong with one.
 """
 
 from struct import Struct
@@ -17,13 +17,14 @@ from .varint import read_varint, read_varlong
 
 _RECORD_SIZE_BYTES_MIN: Final = 7
 _NULL: Final = 1  # the zigzag of -1
-_UNFIT: Final = -1  # a size, in zigzag form, that no record has on the fast path
+_UNFIT: Final = -1  # a zigzag-encoded size that fails the check of the fast path
 
 
 class InvalidRecords(MalformedMessage):
-    """A batch whose bytes arrived as sent, but whose records are not acceptable.
+    """A batch that arrived intact, but has invalid records.
 
-    `errors` has (index in the batch, message) for each record at fault; none if it is the batch.
+    `errors` has (index in the batch, message) for each bad record; it is empty if the batch itself
+    is bad.
     """
 
     def __init__(self, message: str, errors: list[tuple[int, str]] | None = None) -> None:
@@ -32,7 +33,7 @@ class InvalidRecords(MalformedMessage):
 
 
 class TimestampRange(NamedTuple):
-    """The timestamps of a batch as its records have them, whatever the header says."""
+    """The timestamps of a batch by its records, whatever its header says."""
 
     min_timestamp: int
     max_timestamp: int
@@ -42,11 +43,11 @@ class TimestampRange(NamedTuple):
 def validate_records(
     batch: Buffer, header: BatchHeader, *, size_bytes_max: int, keys_required: bool = False
 ) -> TimestampRange:
-    """Walk every record of the batch with which `batch` begins; the checksum is not looked at.
+    """Check every record of the batch at the beginning of `batch`, but not the checksum.
 
-    `size_bytes_max` bounds the records after decompression; `keys_required` refuses null keys
-    (compacted topics) and names all records without one.
-    Raises: InvalidRecords, MalformedMessage (the compressed data is broken or too large).
+    `size_bytes_max` limits the decompressed size of the records. `keys_required` (compacted topics)
+    rejects null keys and reports all records without a key.
+    Raises: InvalidRecords, MalformedMessage (the compressed data is corrupt or too large).
     """
     count = header.record_count
     if count <= 0 or header.last_offset_delta != count - 1:
@@ -70,15 +71,15 @@ def validate_records(
 
 _HEAD = Struct("7B").unpack_from  # never past the end of a well-formed record
 
-# In `_walk` lengths and deltas stay in zigzag form: null is 1, every other negative is odd.
-# `size_last` is the position of the last byte of the record's size, `at` runs over the fields
-# after it. It is one function because a call for each record would cost as much as the checks.
+# In `_walk` lengths and deltas stay zigzag-encoded: null is 1, and all other negative values are
+# odd. `size_last` is the position of the last byte of the record's size; `at` moves over the fields
+# after it. It is one function because a call per record would cost as much as the checks.
 
 
 def _walk(records: memoryview, count: int, keyless: list[int]) -> tuple[int, int, int]:
-    """Check that `records` is exactly `count` records; note in `keyless` those with a null key.
+    """Check that `records` is exactly `count` records; add those with a null key to `keyless`.
 
-    Return the least and the greatest timestamp delta and the index of the greatest.
+    Return the least and the greatest timestamp delta, and the first index of the greatest.
     """
     position = index_of_max = 0
     delta_min = delta_max = 0
@@ -148,7 +149,7 @@ def _walk(records: memoryview, count: int, keyless: list[int]) -> tuple[int, int
 
 
 def _walk_record(records: memoryview, position: int, index: int) -> tuple[int, int, int]:
-    """Return where the record ends, and its timestamp delta and key length in zigzag form."""
+    """Check one record; return its end, and its zigzag-encoded timestamp delta and key length."""
     try:
         record_end, position = record_extent(records, position)
         timestamp_delta, position = read_varlong(records, position + 1)

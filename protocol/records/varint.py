@@ -1,6 +1,6 @@
-"""Kafka's signed variable-length integers: zigzag, seven bits a byte, the lowest bits first.
+"""Kafka's signed variable-length integers: zigzag, seven bits per byte, lowest bits first.
 
-These functions define the encoding; `validate.py` inlines the short cases for speed.
+These functions define the encoding; other modules (validate.py) inline the short cases for speed.
 """
 
 from ..errors import BadLength, Truncated
