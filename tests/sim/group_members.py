@@ -13,9 +13,10 @@ from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.schema import Message
 from tests.broker.group_requests import commit, fetch_offsets, join, leave, sync
 
-from .broker import HOST, SimBroker
+from .broker import SimBroker
 from .client import Client
 from .loop import SimLoop
+from .process import HOST
 
 GROUP: Final = "g"
 TOPIC: Final = "events"

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from odradek.protocol.errors import ErrorCode
 
-from .broker import HOST, SimBroker
+from .broker import SimBroker
 from .client import ErrorAnswer
 from .loop import SimLoop
+from .process import HOST
 from .storage_client import Kept, KeyValue, StorageClient
 
 RETRY_S = 0.02

@@ -7,28 +7,22 @@
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.seeds import seeds
 
-from .broker import HOST, SimBroker, sim_sqlite
+from .broker import SimBroker
 from .client import Client
 from .loop import Outcome, SimLoop, simulate
 from .node import NodeCrashed
+from .process import HOST
 from .workload import TOPIC, History, Log, Workload, read_all
 
 PARTITIONS = 2
 CRASHES = 3
 DAY_MS = 86_400_000
-
-
-@pytest.fixture(autouse=True)
-def _sqlite(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with sim_sqlite(monkeypatch):
-        yield
 
 
 @pytest.fixture

@@ -6,17 +6,17 @@ offsets never go back by themselves; a jump of the wall clock disturbs nobody.
 
 import asyncio
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.seeds import seeds
 
-from .broker import HOST, SimBroker, sim_sqlite
+from .broker import SimBroker
 from .client import Client
 from .group_members import TOPIC, GroupHistory, Member
 from .loop import Outcome, SimLoop, simulate
+from .process import HOST
 from .test_broker import start_with_crashes
 
 PARTITIONS = 3
@@ -24,12 +24,6 @@ MEMBERS = 4
 CRASHES = 3
 LIFE_S = 6.0
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture(autouse=True)
-def _sqlite(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with sim_sqlite(monkeypatch):
-        yield
 
 
 def run(seed: int, data_dir: Path) -> Outcome[GroupHistory]:

@@ -6,14 +6,13 @@ The broker runs on the simulated loop as in test_broker.py, which says how to ru
 import asyncio
 import logging
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.seeds import seeds
 
-from .broker import SimBroker, sim_sqlite
+from .broker import SimBroker
 from .loop import Outcome, SimLoop, simulate
 from .storage_world import Past, StorageWork, connect, read_all
 from .test_broker import start_with_crashes
@@ -21,12 +20,6 @@ from .test_broker import start_with_crashes
 ROUNDS = 3
 DAY_MS = 86_400_000
 POLICIES = {"kept": "compact", "cut": "compact,delete"}
-
-
-@pytest.fixture(autouse=True)
-def _sqlite(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with sim_sqlite(monkeypatch):
-        yield
 
 
 @pytest.fixture

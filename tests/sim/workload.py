@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from .broker import HOST, SimBroker
+from .broker import SimBroker
 from .client import Client, ErrorAnswer
 from .loop import SimLoop
+from .process import HOST
 
 TOPIC = "events"
 RETRY_S = 0.02
