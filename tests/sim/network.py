@@ -36,6 +36,7 @@ class Network:
         self.wire = Node(loop, "network")
         """The kernels: packets move, and connections end, also when a node is dead."""
         self._servers: dict[Address, SimServer] = {}
+        self._held_until_ns: dict[int, int] = {}
         self._port_next = PORT_FIRST
 
     def listen(
@@ -64,14 +65,14 @@ class Network:
         """Connect from the current node.  Raises: ConnectionRefusedError."""
         _refuse_options(options)
         node, address = self.loop.current_node(), (_host(host), port)
-        await asyncio.sleep(self.delay_ns() / 1e9)
+        await asyncio.sleep(self.delay_ns(port) / 1e9)
         server = next(iter(self._listener(address)), None)
         if server is None or not server.is_serving():
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {address}")
         near, far = self._pair(server, node, address)
         server.loop.call_soon(server.accept, far, context=far.context)
         try:
-            await asyncio.sleep(self.delay_ns() / 1e9)
+            await asyncio.sleep(self.delay_ns(port) / 1e9)
         except asyncio.CancelledError:
             near.kernel_close()
             raise
@@ -83,8 +84,8 @@ class Network:
         self, server: "SimServer", node: Node, address: Address
     ) -> "tuple[SimTransport, SimTransport]":
         here = ("127.0.0.1", self.port())
-        near = SimTransport(self, node.context(), here, address)
-        far = SimTransport(self, server.node.context(), address, here)
+        near = SimTransport(self, node.context(), here, address, service_port=address[1])
+        far = SimTransport(self, server.node.context(), address, here, service_port=address[1])
         near.peer, far.peer = far, near
         self.loop.note(f"connect {near}")
         return near, far
@@ -106,10 +107,21 @@ class Network:
         for transport in list(node.transports):
             transport.kernel_close(reset=self.loop.random.random() < 0.5)
 
-    def delay_ns(self) -> int:
-        """How long the next packet travels: mostly short, sometimes long."""
+    def hold(self, port: int, for_ns: int) -> None:
+        """Let no packet through to a listening port, or back from it, for a while.
+
+        Nothing is lost, as with a link that is cut and mended before TCP gives up.
+        """
+        self._held_until_ns[port] = self.loop.now_ns + for_ns
+
+    def delay_ns(self, port: int) -> int:
+        """How long the next packet of a connection travels: mostly short, sometimes long.
+
+        `port` is the one that was connected to.
+        """
         slow = self.loop.random.randrange(SLOW_ONE_IN) == 0
-        return self.loop.random.randrange(*(SLOW_DELAY_NS if slow else DELAY_NS))
+        held_ns = max(0, self._held_until_ns.get(port, 0) - self.loop.now_ns)
+        return held_ns + self.loop.random.randrange(*(SLOW_DELAY_NS if slow else DELAY_NS))
 
     def piece_bytes(self, size_bytes: int) -> int:
         """How many of `size_bytes` the next packet carries: often all, sometimes very few."""

@@ -295,3 +295,24 @@ def test_a_protocol_that_fails_loses_its_connection() -> None:
     seen: list[Exception] = []
     simulate(main, 1)
     assert [type(error) for error in seen] == [LookupError]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_held_port_lets_nothing_through_and_loses_nothing(seed: int) -> None:
+    async def main(loop: SimLoop) -> None:
+        _, client, server = await _pair(loop)
+        port = client.transport.get_extra_info("peername")[1]
+        held_until = loop.time() + 2
+        loop.network.hold(port, 2 * 10**9)
+        client.transport.write(b"there")
+        server.transport.write(b"back")
+        await asyncio.sleep(1.9)
+        assert not client.received
+        assert not server.received
+        while not (client.received == b"back" and server.received == b"there"):
+            await asyncio.sleep(0.01)
+            assert loop.time() < held_until + 1
+        client.transport.close()
+        await asyncio.gather(client.lost, server.lost)
+
+    simulate(main, seed)

@@ -33,13 +33,21 @@ class SimTransport(asyncio.Transport):
     peer: "SimTransport"
 
     def __init__(
-        self, network: "Network", context: Context, sockname: Address, peername: Address
+        self,
+        network: "Network",
+        context: Context,
+        sockname: Address,
+        peername: Address,
+        *,
+        service_port: int,
     ) -> None:
+        """`service_port`: the one that was connected to."""
         super().__init__({"sockname": sockname, "peername": peername})
         self.context = context
         self.node: Node = context[CURRENT_NODE]
         self.server: SimServer | None = None
         self._network = network
+        self._service_port = service_port
         self._loop = network.loop
         self._protocol: asyncio.BaseProtocol | None = None
         self._unsent = bytearray()
@@ -77,7 +85,9 @@ class SimTransport(asyncio.Transport):
 
     def _packet(self, arrive: Any, *piece: bytes) -> None:
         now_ns = self._loop.now_ns
-        self._last_arrival_ns = max(now_ns + self._network.delay_ns(), self._last_arrival_ns + 1)
+        self._last_arrival_ns = max(
+            now_ns + self._network.delay_ns(self._service_port), self._last_arrival_ns + 1
+        )
         self._loop.call_in_ns(self._last_arrival_ns - now_ns, self._network.wire, arrive, *piece)
 
     def _arrive(self, piece: bytes) -> None:
