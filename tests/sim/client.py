@@ -93,10 +93,13 @@ class Client(AsyncConnection):
         result = answer.responses[0].partitions[0]
         _check(result.error_code)
         assert isinstance(result.records, memoryview | None)
-        return _values(memoryview(b"") if result.records is None else result.records)
+        return values_in(result.records)
 
 
-def _values(records: memoryview) -> list[tuple[int, bytes]]:
+def values_in(records: memoryview | None) -> list[tuple[int, bytes]]:
+    """Offset and value of each record of a fetched partition."""
+    if records is None:
+        return []
     return [
         (record.offset, bytes(record.value or b""))
         for position, header in iter_batches(records)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k10_find_coordinator import (
@@ -13,10 +13,10 @@ from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.schema import Message
 from tests.broker.group_requests import commit, fetch_offsets, join, leave, sync
 
-from .broker import SimBroker
 from .client import Client
 from .loop import SimLoop
 from .process import HOST
+from .runtime import SimClock
 
 GROUP: Final = "g"
 TOPIC: Final = "events"
@@ -34,9 +34,24 @@ REJOIN: Final = frozenset(
         ErrorCode.UNKNOWN_MEMBER_ID,
     }
 )
+ELSEWHERE: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 LATER: Final = frozenset(
-    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.NONE}
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT, *ELSEWHERE}
 )
+
+
+class Brokers(Protocol):
+    """One broker, or several."""
+
+    @property
+    def port(self) -> int:
+        """Where one of them takes clients."""
+        ...
+
+    @property
+    def clock(self) -> SimClock:
+        """The clock of all."""
+        ...
 
 
 class Rejoin(Exception):
@@ -50,8 +65,10 @@ class Rejoin(Exception):
 class GroupHistory:
     """What members were told."""
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, partitions: int, *, may_be_stale: bool = False) -> None:
+        """`may_be_stale`: a broker may answer that does not know yet that another coordinates."""
         self.partitions = range(partitions)
+        self.may_be_stale = may_be_stale
         self.owners: dict[tuple[int, int], str] = {}
         """Who was given a partition in a generation."""
         self.committed = dict.fromkeys(self.partitions, 0)
@@ -68,16 +85,27 @@ class GroupHistory:
 
     def note_committed(self, partition: int, offset: int, at_least: int) -> None:
         """A position was read that must not lie before what was known when it was asked for."""
-        assert offset >= at_least, f"{partition} went back from {at_least} to {offset}"
+        is_back = offset < at_least and not self.may_be_stale
+        assert not is_back, f"{partition} went back from {at_least} to {offset}"
         self.committed[partition] = max(self.committed[partition], offset)
 
 
 class Member:
     """One consumer: joins, takes what it is given, commits, leaves or vanishes, and comes again."""
 
-    def __init__(self, loop: SimLoop, broker: SimBroker, history: GroupHistory, name: str) -> None:
+    def __init__(
+        self,
+        loop: SimLoop,
+        brokers: Brokers,
+        history: GroupHistory,
+        name: str,
+        *,
+        slack_ms: int = WAIT_SLACK_MS,
+    ) -> None:
+        """`slack_ms`: how much later than the timeouts say an answer may come."""
         self._loop = loop
-        self._broker = broker
+        self._brokers = brokers
+        self._slack_ms = slack_ms
         self._history = history
         self._name = name
         self._life = 0
@@ -88,17 +116,18 @@ class Member:
         """Until the history is over."""
         while not self._history.is_over:
             with contextlib.suppress(ConnectionError, TimeoutError):
-                client = await Client.connect(self._broker.port, HOST)
-                try:
-                    await self._session(client)
-                finally:
-                    await client.close()
+                port = await self._coordinator_port()
+                if port is not None:
+                    async with await Client.connect(port, HOST) as client:
+                        await self._session(client)
             await asyncio.sleep(RETRY_S)
 
+    async def _coordinator_port(self) -> int | None:
+        async with await Client.connect(self._brokers.port, HOST) as client:
+            found = await client.ask(FindCoordinatorRequest(key=GROUP), FIND)
+        return None if found.error_code else int(found.port)
+
     async def _session(self, client: Client) -> None:
-        found = await client.ask(FindCoordinatorRequest(key=GROUP), FIND)
-        if found.error_code:
-            return
         while not self._history.is_over:
             try:
                 partitions = await self._join(client)
@@ -107,6 +136,8 @@ class Member:
                 if rejoin.code == ErrorCode.UNKNOWN_MEMBER_ID:
                     self._begin_anew()
                 await asyncio.sleep(RETRY_S)
+                if rejoin.code in ELSEWHERE:
+                    return
                 continue
             if await self._end_this_life(client):
                 return
@@ -155,25 +186,15 @@ class Member:
 
     async def _timed(self, client: Client, request: Message, version: int) -> Any:
         """Ask for what may have to wait for others, but not for ever."""
-        began_ms = self._broker.clock.now_ms()
+        began_ms = self._brokers.clock.now_ms()
         response = await client.ask(request, version)
-        waited_ms = self._broker.clock.now_ms() - began_ms
-        assert waited_ms <= REBALANCE_MS + SESSION_MS + WAIT_SLACK_MS, waited_ms
+        waited_ms = self._brokers.clock.now_ms() - began_ms
+        assert waited_ms <= REBALANCE_MS + SESSION_MS + self._slack_ms, waited_ms
         return response
 
     async def _consume(self, client: Client, partitions: list[int]) -> None:
         """Take positions and move them on, for a while.  Raises: Rejoin."""
-        known = dict(self._history.committed)
-        answer = await client.ask(fetch_offsets(GROUP, TOPIC, *self._history.partitions), FETCH)
-        _check(answer.error_code)
-        positions = {}
-        for topic in answer.topics:
-            for found in topic.partitions:
-                offset = max(0, found.committed_offset)
-                self._history.note_committed(
-                    found.partition_index, offset, known[found.partition_index]
-                )
-                positions[found.partition_index] = offset
+        positions = await self._positions(client)
         for _ in range(self._loop.random.randint(1, 8)):
             await asyncio.sleep(self._loop.random.uniform(0.01, 0.3))
             await self._heartbeat(client)
@@ -181,6 +202,30 @@ class Member:
             if moved:
                 await self._commit(client, moved)
                 positions.update(moved)
+
+    async def _positions(self, client: Client) -> dict[int, int]:
+        """What is committed.  Raises: Rejoin."""
+        known = dict(self._history.committed)
+        answer = await client.ask(fetch_offsets(GROUP, TOPIC, *self._history.partitions), FETCH)
+        _check(answer.error_code)
+        positions = {}
+        for topic in answer.topics:
+            for found in topic.partitions:
+                _check(found.error_code)
+                offset = max(0, found.committed_offset)
+                self._history.note_committed(
+                    found.partition_index, offset, known[found.partition_index]
+                )
+                positions[found.partition_index] = offset
+        return positions
+
+    async def check_committed(self) -> None:
+        """Whatever was known to be committed still is; nobody is stale any more."""
+        self._history.may_be_stale = False
+        port = await self._coordinator_port()
+        assert port is not None
+        async with await Client.connect(port, HOST) as client:
+            await self._positions(client)
 
     async def _heartbeat(self, client: Client) -> None:
         request = HeartbeatRequest(

@@ -115,23 +115,15 @@ class StorageClient(Client):
         _check(result.error_code)
         records = result.records or memoryview(b"")
         assert isinstance(records, memoryview)
-        kept: Kept = {}
-        next_offset = offset
-        for position, header in iter_batches(records):
-            assert header.next_offset > next_offset, "a batch below what was asked for"
-            next_offset = header.next_offset
-            assert next_offset <= result.high_watermark, "a batch that is not committed"
-            batch = records[position : position + header.size_bytes]
-            for record in iter_records(batch, header, size_bytes_max=RECORDS_BYTES_MAX):
-                value = None if record.value is None else bytes(record.value)
-                kept[record.offset] = bytes(record.key or b""), value
+        kept, next_offset = kept_in(records, offset)
+        assert not kept or next_offset <= result.high_watermark, "a batch that is not committed"
         return kept, next_offset, result.log_start_offset
 
-    async def offset_at(self, topic: str, timestamp: int) -> int:
+    async def offset_at(self, topic: str, timestamp: int, *, partition: int = 0) -> int:
         """ListOffsets."""
-        partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        asked = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
         request = ListOffsetsRequest(
-            replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[partition])]
+            replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])]
         )
         result = (await self.ask(request, 7)).topics[0].partitions[0]
         _check(result.error_code)
@@ -165,6 +157,19 @@ class StorageClient(Client):
         request = IncrementalAlterConfigsRequest(resources=[resource])
         answer = await self.ask(request, 1)
         _check(answer.responses[0].error_code)
+
+
+def kept_in(data: memoryview, offset: int) -> tuple[Kept, int]:
+    """The records of whole batches from `offset` on, and the offset after them."""
+    kept: Kept = {}
+    for position, header in iter_batches(data):
+        assert header.next_offset > offset, "a batch below what was asked for"
+        offset = header.next_offset
+        batch = data[position : position + header.size_bytes]
+        for record in iter_records(batch, header, size_bytes_max=RECORDS_BYTES_MAX):
+            value = None if record.value is None else bytes(record.value)
+            kept[record.offset] = bytes(record.key or b""), value
+    return kept, offset
 
 
 def _check(error_code: int) -> None:
