@@ -70,8 +70,9 @@ coverage: $(VENV)/.dev ## what the tests without Java cover, the slow ones inclu
 	$(COVERAGE) json -q -o - | $(BIN)/python -m tests.support.room_coverage && \
 	echo "artifacts/coverage/index.html shows it line by line" || status=1; exit $$status
 
-sim: $(VENV)/.dev ## the broker in the simulator: make sim SEED=7, or a range SEED=0..99
-	ODRADEK_SIM_SEED=$(SEED) $(PYTEST) -q tests/sim/test_broker.py tests/sim/test_groups.py
+sim: $(VENV)/.dev ## brokers in the simulator: make sim SEED=7, or a range SEED=0..99
+	ODRADEK_SIM_SEED=$(SEED) $(PYTEST) -q -m "not soak" \
+	tests/sim/test_broker.py tests/sim/test_groups.py tests/sim/brokers/test_storms.py
 
 test: needs $(VENV)/.dev tools jars spark ## everything: unit tests, real clients, real servers
 	ODRADEK_REQUIRE=all $(PYTEST) -q $(PARALLEL) -m "not soak" --part-times
@@ -82,7 +83,7 @@ SOAK_kills   := tests/lab/test_leader_kills.py
 SOAK_cuts    := tests/lab/test_cuts.py
 SOAK_zombies := tests/lab/test_zombies.py
 SOAK_rolling := tests/lab/test_rolling.py
-SOAK_sim     := tests/sim/cluster
+SOAK_sim     := tests/sim/cluster tests/sim/brokers
 SOAK_steady  := tests/lab/test_steady.py
 SOAK_archive := tests/pipeline tests/spark
 SOAK_tools   := tests/wire/test_java_tools.py tests/wire/test_configs.py tests/wire/test_groups_java.py

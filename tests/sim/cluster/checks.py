@@ -1,7 +1,7 @@
 """What must be so at every step, and which transitions of the state tables were taken."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from unittest import mock
 
@@ -63,6 +63,24 @@ class Checks:
             assert is_unclean or not joined, "a controller brings no replica in sync"
             assert is_unclean or now.leader in (NO_LEADER, *before.isr), (state, before)
             assert replicas.issuperset({now.leader} - {NO_LEADER, before.leader}), (state, node)
+
+    def latest(self, state: PartitionState) -> StoredState:
+        """The state of a partition that was written last."""
+        return self._history[state.topic_id, state.partition][-1]
+
+    def forget_all_but(self, stored: Mapping[TopicPartition, tuple[bytes, StoredState]]) -> None:
+        """The store has lost what was not durable; it has these topic ids and states."""
+        kept = {
+            (topic_id, key[1]): state.partition_epoch + 1
+            for key, (topic_id, state) in stored.items()
+        }
+        for its, states in self._history.items():
+            del states[kept.get(its, len(states)) :]
+        self._leaders = {
+            (its, epoch): leader
+            for (its, epoch), leader in self._leaders.items()
+            if its not in kept or epoch <= self._history[its][-1].leader_epoch
+        }
 
     def isr_known(self, state: PartitionState) -> None:
         """What a broker knows was written."""

@@ -3,9 +3,8 @@
 The procedures of the controller, the brokers' rules, their fetchers and their logs are the real
 ones; store, network, clock and disks are simulated.
 
-What does not run here, and is tested by itself: a Fetch that waits for news; `IsrChanges`,
-`Checkpointer` and waiting for flushes, in whose place others do the same on virtual time. Producers
-are not idempotent.
+A Fetch that waits for news, `IsrChanges`, `Checkpointer`, idempotent producers, groups and
+compaction do not run here, but in `tests/sim/brokers`.
 
 One seed: ODRADEK_SIM_SEED=7 pytest tests/sim/cluster; some: ODRADEK_SIM_SEED=20000..20499.
 """

@@ -1,0 +1,347 @@
+"""Producers, consumers and admin clients of a simulated cluster, and what must be true for them.
+
+Idempotent producers repeat a batch until it is acknowledged: it is stored once, at the offset that
+they are told, and theirs are in order.  Others write once and are acknowledged or not.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k00_produce import PartitionProduceResponse
+from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
+from odradek.protocol.records import Record, build_batch
+from tests.sim.client import RECORDS_BYTES_MAX, ErrorAnswer, values_in
+from tests.sim.process import HOST
+from tests.sim.storage_client import StorageClient
+from tests.sim.storage_world import KEYS, LATEST, Past
+from tests.sim.workload import History
+from tests.support.messages import fetch_request, produce_request
+
+from .cluster import SimCluster
+
+EVENTS: Final = "events"
+TABLE: Final = "table"
+VALUES_PER_BATCH_MAX: Final = 4
+LONG_POLL_MS: Final = 3_000
+PROBE_PAUSE_S: Final = 0.3
+PROBE_MAX_S: Final = 2.0
+PAUSES_S: Final = (0, 0.02, 0.2, 0.5)
+
+AGAIN: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+    }
+)
+"""What a client answers by looking for the leader again.  Any other code is a fault."""
+
+
+class Stale(Exception):
+    """Somebody else leads, or nobody does."""
+
+
+def check(code: int) -> None:
+    """Raises: Stale; AssertionError for what no client may be told."""
+    if code:
+        assert code in AGAIN, ErrorCode(code).name
+        raise Stale(ErrorCode(code).name)
+
+
+class Links:
+    """The connections of one client, one a broker."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+        self._clients: dict[int, StorageClient] = {}
+        self._leaders: dict[tuple[str, int], int] = {}
+
+    async def any(self) -> StorageClient:
+        """A connection to any broker.  Raises: ConnectionError."""
+        return await self._to(self._cluster.port)
+
+    async def leader(self, topic: str, partition: int) -> StorageClient:
+        """A connection to who leads a partition.  Raises: Stale, ConnectionError."""
+        key = topic, partition
+        if key not in self._leaders:
+            await self._ask(topic)
+        return await self._to(self._cluster.ports[self._leaders[key]])
+
+    async def _ask(self, topic: str) -> None:
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+        )
+        answer = await (await self.any()).ask(request, 12)
+        for found in answer.topics:
+            check(found.error_code)
+            for partition in found.partitions:
+                check(partition.error_code)
+                self._leaders[topic, partition.partition_index] = partition.leader_id
+
+    async def _to(self, port: int) -> StorageClient:
+        client = self._clients.get(port)
+        if client is None:
+            client = self._clients[port] = await StorageClient.connect(port, HOST)
+        return client
+
+    async def close(self) -> None:
+        """Hang up; the leaders are looked for anew."""
+        self._leaders.clear()
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            await client.close()
+
+
+class Clients:
+    """All clients of one cluster, until `is_over`."""
+
+    def __init__(self, cluster: SimCluster, partitions: int) -> None:
+        self.history = History(partitions)
+        self.past = Past(TABLE, may_delete=False)
+        self._cluster = cluster
+        self._random = cluster.loop.random
+        self._probes = 0
+
+    # One client.
+
+    async def _until_over(self, step: Callable[[Links], Awaitable[object]]) -> None:
+        """Take steps; whatever breaks is tried again."""
+        links = Links(self._cluster)
+        while not self.history.is_over:
+            await self._try(links, step)
+        await links.close()
+
+    async def _try(self, links: Links, step: Callable[[Links], Awaitable[object]]) -> bool:
+        try:
+            await step(links)
+        except (ConnectionError, TimeoutError, Stale):
+            await links.close()
+            await asyncio.sleep(self._random.uniform(0.02, 0.1))
+            return False
+        return True
+
+    # Writing.
+
+    async def write_once(self, name: str) -> None:
+        """An idempotent producer."""
+        links = Links(self._cluster)
+        producer_id, producer_epoch = await self._init(links)
+        sequences = dict.fromkeys(self.history.partitions, 0)
+        number = 0
+        while not self.history.is_over:
+            partition = self._random.choice(self.history.partitions)
+            count = self._random.randint(1, VALUES_PER_BATCH_MAX)
+            values = [b"%s-%d" % (name.encode(), number + each) for each in range(count)]
+            number += count
+            batch = build_batch(
+                [Record(i, self._cluster.clock.wall_ms(), None, v) for i, v in enumerate(values)],
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=sequences[partition],
+            )
+            sequences[partition] += count
+            self.history.sent[partition].update(values)
+
+            async def send(
+                links: Links,
+                partition: int = partition,
+                batch: bytearray = batch,
+                values: Sequence[bytes] = values,
+            ) -> None:
+                self._acknowledged(partition, await self._produce(links, partition, batch), values)
+
+            while not await self._try(links, send):
+                pass
+            await asyncio.sleep(self._random.choice(PAUSES_S))
+        await links.close()
+
+    async def _init(self, links: Links) -> tuple[int, int]:
+        found: list[tuple[int, int]] = []
+
+        async def ask(links: Links) -> None:
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1)
+            answer = await (await links.any()).ask(request, 4)
+            check(answer.error_code)
+            found.append((answer.producer_id, answer.producer_epoch))
+
+        while not await self._try(links, ask):
+            pass
+        return found[0]
+
+    def _acknowledged(self, partition: int, base_offset: int, values: Sequence[bytes]) -> None:
+        known = self.history.acknowledged[partition]
+        for offset, value in enumerate(values, base_offset):
+            assert known.setdefault(offset, value) == value, (
+                f"{offset}: {known[offset]!r} {value!r}"
+            )
+
+    async def _produce(
+        self, links: Links, partition: int, batch: bytearray, *, topic: str = EVENTS, acks: int = -1
+    ) -> int:
+        """Return the base offset.  Raises: Stale, ConnectionError."""
+        client = await links.leader(topic, partition)
+        answer = await client.ask(produce_request(topic, {partition: batch}, acks=acks), 11)
+        result: PartitionProduceResponse = answer.responses[0].partition_responses[0]
+        check(result.error_code)
+        return result.base_offset
+
+    async def write(self, name: str) -> None:
+        """A producer that repeats nothing; what it sends with acks=1 may be lost."""
+        number = 0
+
+        async def step(links: Links) -> None:
+            nonlocal number
+            await asyncio.sleep(self._random.choice(PAUSES_S))
+            number += 1
+            value = b"%s-%d" % (name.encode(), number)
+            partition = self._random.choice(self.history.partitions)
+            acks = self._random.choice((-1, 1))
+            self.history.sent[partition].add(value)
+            batch = build_batch([Record(0, self._cluster.clock.wall_ms(), None, value)])
+            base_offset = await self._produce(links, partition, batch, acks=acks)
+            if acks == -1:
+                self._acknowledged(partition, base_offset, [value])
+
+        await self._until_over(step)
+
+    async def update(self, name: str) -> None:
+        """A producer to the compacted topic."""
+        number = 0
+
+        async def step(links: Links) -> None:
+            nonlocal number
+            await asyncio.sleep(self._random.choice(PAUSES_S))
+            records = []
+            for _ in range(self._random.randint(1, 6)):
+                number += 1
+                value = b"%s-%d%s" % (name.encode(), number, b"." * self._random.choice((0, 40)))
+                records.append((b"%d" % self._random.randrange(KEYS), value))
+            self.past.sent.update(records)
+            batch = build_batch(
+                [Record(i, self._cluster.clock.wall_ms(), k, v) for i, (k, v) in enumerate(records)]
+            )
+            base_offset = await self._produce(links, 0, batch, topic=TABLE)
+            for offset, record in enumerate(records, base_offset):
+                assert self.past.acknowledged.setdefault(offset, record) == record
+
+        await self._until_over(step)
+
+    # Reading.
+
+    async def follow(self, partition: int) -> None:
+        """A consumer that waits for news with long polls."""
+        offset = 0
+        seen = self.history.seen[partition]
+
+        async def step(links: Links) -> None:
+            nonlocal offset
+            for found, value in await self._fetch(links, partition, offset, LONG_POLL_MS):
+                if found >= offset:
+                    assert seen.setdefault(found, value) == value, f"{found} has changed"
+                    offset = found + 1
+            if self._random.random() < 0.02:
+                offset = self._random.randint(0, offset)
+
+        await self._until_over(step)
+
+    async def _fetch(
+        self, links: Links, partition: int, offset: int, wait_ms: int
+    ) -> list[tuple[int, bytes]]:
+        client = await links.leader(EVENTS, partition)
+        request = fetch_request(
+            EVENTS,
+            offset,
+            partition=partition,
+            wait_ms=wait_ms,
+            partition_max_bytes=self._random.choice((300, RECORDS_BYTES_MAX)),
+        )
+        answer = await client.ask(request, 12)
+        check(answer.error_code)
+        result = answer.responses[0].partitions[0]
+        check(result.error_code)
+        return values_in(result.records)
+
+    async def follow_table(self) -> None:
+        """A consumer of the compacted topic."""
+        offset = 0
+
+        async def step(links: Links) -> None:
+            nonlocal offset
+            client = await links.leader(TABLE, 0)
+            try:
+                kept, next_offset, _ = await client.read_from(TABLE, offset, wait_ms=500)
+            except ErrorAnswer as error:
+                return check(error.args[0])
+            self.past.see(kept)
+            offset = next_offset if self._random.random() < 0.9 else 0
+
+        await self._until_over(step)
+
+    # In the end.
+
+    async def check_logs(self) -> int:
+        """Read everything and hold it against what is known; how many records there are."""
+        links = Links(self._cluster)
+        count = 0
+        for partition in self.history.partitions:
+            log: list[tuple[int, bytes]] = []
+
+            async def read_on(links: Links, partition: int = partition, log: Any = log) -> None:
+                while more := await self._fetch(links, partition, len(log), 0):
+                    log += [(offset, value) for offset, value in more if offset >= len(log)]
+
+            while not await self._try(links, read_on):
+                pass  # leaders may still be rebalanced
+            self.history.check(partition, log)
+            check_order(log)
+            count += len(log)
+        await links.close()
+        return count
+
+    async def check_waiting(self) -> None:
+        """A long poll is answered by the next record, not by its time-out."""
+        links, others = Links(self._cluster), Links(self._cluster)
+        for partition in self.history.partitions:
+            while not await self._try(links, partial(self._wake_one, others, partition)):
+                await others.close()
+        await links.close()
+        await others.close()
+
+    async def _wake_one(self, others: Links, partition: int, links: Links) -> None:
+        self._probes += 1
+        value = b"probe-%d" % self._probes
+        self.history.sent[partition].add(value)
+        batch = build_batch([Record(0, self._cluster.clock.wall_ms(), None, value)])
+        end = await (await links.leader(EVENTS, partition)).offset_at(
+            EVENTS, LATEST, partition=partition
+        )
+        waiting = asyncio.ensure_future(self._fetch(links, partition, end, 20_000))
+        try:
+            await asyncio.sleep(PROBE_PAUSE_S)
+            offset = await self._produce(others, partition, batch)
+            await asyncio.wait([waiting], timeout=PROBE_MAX_S)
+            assert waiting.done(), "nobody has woken the fetch"
+            assert (offset, value) in await waiting
+        finally:
+            waiting.cancel()
+
+
+def check_order(log: Sequence[tuple[int, bytes]]) -> None:
+    """The values of each producer are in the order in which it sent them."""
+    latest: dict[bytes, int] = {}
+    for _, value in log:
+        name, _, number = value.partition(b"-")
+        assert int(number) > latest.get(name, -1), f"{value!r} after {latest[name]}"
+        latest[name] = int(number)

@@ -1,0 +1,57 @@
+"""Whole brokers over the embedded store, in one process on the simulated loop, in a storm.
+
+All code of the broker is the real one, over files in memory: listeners, requests between brokers,
+elections, in-sync sets, idempotent producers, fetches that wait, groups, compaction.
+`tests/sim/cluster` runs the decisions, the fetchers and the logs only, on a store and disks of its
+own; it lives fifteen lives while one is lived here, cuts the power, and breaks disks.
+
+One seed: ODRADEK_SIM_SEED=7 pytest tests/sim/brokers; some: ODRADEK_SIM_SEED=2000..2099.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.lab.soak import Progress
+from tests.seeds import seeds
+
+from .lives import Life, live_once, quiet
+from .storm import ENOUGH
+
+MANY: Final = 20
+SOAK_SEEDS: Final = 5_000
+AT_ONCE: Final = 50
+
+
+def check_enough_happened(life: Life) -> None:
+    assert all(life.happened[name] >= count for name, count in ENOUGH.items())
+    assert life.records > 10
+    assert life.updates > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(2, MANY))
+def test_promises_hold_in_a_storm(seed: int, tmp_path: Path) -> None:
+    with quiet():
+        check_enough_happened(live_once(seed, tmp_path / "data").value)
+
+
+@pytest.mark.slow
+def test_one_seed_one_trace(tmp_path: Path) -> None:
+    with quiet():
+        first, second, other = (live_once(seed, tmp_path / "data") for seed in (3, 3, 4))
+    assert first.trace.digest == second.trace.digest
+    assert first.value == second.value
+    assert first.trace.digest != other.trace.digest
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(10_800)
+def test_promises_hold_in_many_storms(tmp_path: Path) -> None:
+    with Progress("brokers", SOAK_SEEDS) as progress, quiet():
+        while progress.left:
+            first, count = MANY + progress.done, min(AT_ONCE, progress.left)
+            for seed in range(first, first + count):
+                check_enough_happened(live_once(seed, tmp_path / "data").value)
+            progress.add(count)
