@@ -40,6 +40,7 @@ class Verdict(Enum):
     DONE = "done"
     NOT_DONE = "not done"
     LIKELY = "done, or somebody else did the same"
+    GONE = "deleted, by this write or by another client"
     UNKNOWN = "unknown"
 
 
@@ -66,7 +67,7 @@ async def results_of(
     for path, op in last.items():
         owner = session_id if path in ephemeral else 0
         traces[path] = await _trace(op, look, since_zxid, owner)
-    zxid = _verdict(list(traces.values()))
+    zxid = _verdict(list(traces.values()), is_conditional=any(map(_is_conditional, ops)))
     if traces and zxid is None:
         return None
     names: dict[int, str] = {}
@@ -86,6 +87,11 @@ async def results_of(
     return [_result(index, op, traces, names) for index, op in enumerate(ops)]
 
 
+def _is_conditional(op: Op) -> bool:
+    """Whether the operation could have failed although the nodes are now as it wants them."""
+    return isinstance(op, Check) or (isinstance(op, Delete) and op.version != ANY_VERSION)
+
+
 def _is_sequential(op: Op) -> bool:
     return isinstance(op, Create) and op.sequential
 
@@ -100,15 +106,18 @@ def _result(index: int, op: Op, traces: dict[str, Trace], names: dict[int, str])
     return traces[op.path].stat if isinstance(op, Set) else None
 
 
-def _verdict(traces: Sequence[Trace]) -> int | None:
+def _verdict(traces: Sequence[Trace], *, is_conditional: bool) -> int | None:
     """The transaction of this write (0: unknown which); None if it did not take effect.
 
+    A deletion that depends on nothing counts as done once its node is gone. With a condition, such
+    as a controller's fence, it may have failed, and another client may have deleted the node.
     Raises: CoordinationLost.
     """
-    verdicts = {trace.verdict for trace in traces}
+    gone = Verdict.UNKNOWN if is_conditional else Verdict.DONE
+    verdicts = {gone if trace.verdict is Verdict.GONE else trace.verdict for trace in traces}
     zxids = {trace.zxid for trace in traces if trace.zxid}
     if Verdict.DONE in verdicts and Verdict.NOT_DONE not in verdicts:
-        return max(trace.zxid for trace in traces if trace.verdict is Verdict.DONE)
+        return max(trace.zxid for trace in traces if trace.verdict in (Verdict.DONE, Verdict.GONE))
     if verdicts == {Verdict.LIKELY} and len(zxids) == 1:
         return zxids.pop()
     if verdicts - {Verdict.NOT_DONE, Verdict.LIKELY} or verdicts == {Verdict.LIKELY}:
@@ -159,7 +168,7 @@ async def _trace_of_delete(
         is_new = found[1].czxid > since_zxid  # perhaps created again after this delete
         return Trace(Verdict.UNKNOWN if is_new else Verdict.NOT_DONE)
     if await _has_changed(op.path, look, since_zxid):
-        return Trace(Verdict.DONE)
+        return Trace(Verdict.GONE)
     return Trace(Verdict.NOT_DONE)  # the node did not exist before
 
 
