@@ -19,6 +19,7 @@ from contextlib import AsyncExitStack
 from copy import copy
 from typing import Final
 
+from odradek import __version__
 from odradek.storage.directory.log_dirs import LogDirs
 from odradek.storage.errors import StorageError
 from odradek.storage.log.log_config import LogConfig
@@ -185,6 +186,9 @@ class Broker:
             needs_first=self._has_own_store,
             boot_id=runtime.boot_id(),
         )
+        logger.info(
+            "broker starts version=%s directories=%s", __version__, ",".join(self.config.data_dirs)
+        )
         # Until the logs are loaded, there is nothing to flush and no marker must be written.
         stack.push_async_callback(self._close_log_dirs, log_dirs)
         session = self._session = await self._open_session(log_dirs)
@@ -238,6 +242,7 @@ class Broker:
         """Flush and mark as clean; if something is broken or not loaded, close without writing."""
         if log_dirs.is_loaded and not (self._is_broken or self._has_crashed):
             await close_log_dirs(log_dirs, self._runtime.offload)
+            logger.info("broker stopped cleanly broker=%d", self.broker_id)
         else:
             log_dirs.abandon()
 

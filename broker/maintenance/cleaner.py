@@ -285,8 +285,8 @@ def _report(found: Cleanable, result: Result, took_ms: int) -> None:
     indexed_mb = told["map_bytes_read"] / 1e6
     logger.info(
         "log cleaned log=%r first_dirty_offset=%d end_offset=%d dirty_ratio=%.2f seconds=%.1f "
-        "indexed_mb=%.1f read_mb=%.1f written_mb=%.1f mb_per_second=%.1f records=%d -> %d "
-        "map_used=%.1f%% smaller_by=%.1f%%",
+        "indexed_mb=%.1f read_mb=%.1f written_mb=%.1f mb_per_second=%.1f records_read=%d "
+        "records_written=%d map_used=%.1f%% smaller_by=%.1f%%",
         found.log,
         found.first_dirty_offset,
         result["end_offset"],

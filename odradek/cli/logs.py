@@ -1,12 +1,19 @@
 """The broker's log on stderr: plain lines, or one JSON object a line."""
 
 import logging
+import math
+import re
 import sys
 import time
 from typing import Final
 
 FORMATS: Final = ("plain", "json")
 LEVELS: Final = ("debug", "info", "warning", "error")
+NUMBERS: Final = "dif"
+PLACEHOLDER: Final = r"%[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]"
+PAIR: Final = re.compile(rf" (\w+)=(?:({PLACEHOLDER})(?:%%)?|([^%=]+)$)|({PLACEHOLDER})|%%")
+"""A name with a placeholder or, at the end, with a text; a placeholder without a name; a %."""
+Value = str | int | float
 _ESCAPED: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
@@ -34,21 +41,58 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Keys time, level, logger, message, and exception where there is one."""
+    """Keys time, level, logger and message, each `name=value` of the log line, and exception."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, whatever the message holds."""
         import json
 
-        fields = {
+        message, values = parted(record)
+        fields: dict[str, Value] = {
             "time": _iso(record.created),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": message,
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps(fields, ensure_ascii=False)
+        return json.dumps({**fields, **values, **fields}, ensure_ascii=False)
+
+
+def parted(record: logging.LogRecord) -> tuple[str, dict[str, Value]]:
+    """The message without its `name=value` pairs, and the pairs.
+
+    They are taken from the format, not from the text: a value may hold anything.
+    """
+    if not isinstance(record.msg, str) or not isinstance(record.args, tuple) or not record.args:
+        return record.getMessage(), {}
+    arguments = iter(record.args)
+    values: dict[str, Value] = {}
+
+    def take(found: re.Match[str]) -> str:
+        name, form, text, unnamed = found.groups()
+        if unnamed is not None:
+            return str(unnamed % (next(arguments),))
+        if name is None:
+            return "%"
+        values[name] = text if form is None else _value(form, next(arguments))
+        return ""
+
+    try:
+        message = PAIR.sub(take, record.msg)
+    except (StopIteration, TypeError, ValueError):  # a wrong format: let logging say so
+        return record.getMessage(), {}
+    return message, values
+
+
+def _value(form: str, argument: object) -> Value:
+    text = str(form % (argument,))
+    if form[-1] not in NUMBERS:
+        return text
+    number = float(text)
+    if not math.isfinite(number):
+        return text
+    return int(number) if number.is_integer() and "." not in text else number
 
 
 def _iso(seconds: float) -> str:

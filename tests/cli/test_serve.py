@@ -13,6 +13,8 @@ from typing import IO
 
 import pytest
 
+from odradek import __version__
+
 pytestmark = pytest.mark.wire
 
 READY = re.compile(
@@ -114,6 +116,9 @@ def test_json_log(tmp_path: Path) -> None:
         _, log = broker.communicate(timeout=30)
     entries = [json.loads(line) for line in log.splitlines()]
     assert any("no.such.key" in entry["message"] for entry in entries)
+    starts = {"message": "broker starts", "version": __version__, "directories": str(tmp_path)}
+    assert starts.items() <= entries[1].items()
+    assert {"message": "broker stopped cleanly", "broker": 0}.items() <= entries[-1].items()
 
 
 def test_what_cannot_start_is_one_sentence(tmp_path: Path) -> None:
