@@ -89,7 +89,7 @@ def build_requests(
 
 
 def _slices(items: Sequence[T], *, cut_topics: bool = True) -> list[list[T]]:
-    """Split by PARTITIONS_MAX; partitions of one topic stay together where possible."""
+    """Slices of up to PARTITIONS_MAX; without `cut_topics` a larger topic stays whole."""
     slices: list[list[T]] = []
     for of_topic in _by_topic(items).values():
         if slices and len(slices[-1]) + len(of_topic) <= PARTITIONS_MAX:
@@ -240,7 +240,7 @@ def _stopped_topics(replicas: Iterable[StoppedReplica]) -> list[StopReplicaTopic
 
 
 def deletion_errors(request: StopReplicaRequest, response: StopReplicaResponse) -> Errors:
-    """The error code of each replica that the request asked the broker to delete."""
+    """The error code of each replica to delete; replicas that are not in the answer are missing."""
     refused = error_code(response.error_code)
     told = {
         (error.topic_name, error.partition_index): error_code(error.error_code)

@@ -1,6 +1,6 @@
 """Schedules the comparison of leaderless partitions' replicas: at once, then less and less often.
 
-A comparison may elect nobody: brokers may first have to find out what their logs hold, and some
+A comparison may elect no leader: brokers may first have to find out what their logs hold, and some
 partitions have no leader for another reason. It is repeated after growing pauses. A partition that
 was not compared before ends the pause and resets it.
 """

@@ -79,7 +79,7 @@ class ClusterController:
         self.controller_id = NOBODY
         """The holder of /controller; -1: nobody."""
         self.on_kraft: Callable[[KRaftControls], None] = lambda error: None
-        """Called when a KRaft controller (or an unknown version) holds /controller."""
+        """Called if a KRaft controller holds /controller, or the znode has an unknown version."""
 
     # For the broker.
 
@@ -295,7 +295,7 @@ class ClusterController:
         self._look()
 
     def _back_off(self) -> None:
-        """Sit out elections after a failed term; each further failure doubles the time."""
+        """Sit out elections after a failed term: longer after each one, up to BACKOFF_MAX_S."""
         now_s = asyncio.get_running_loop().time()
         is_long_ago = now_s - self._may_stand_s > BACKOFF_MAX_S
         self._backoff_s = BACKOFF_MIN_S if is_long_ago else min(2 * self._backoff_s, BACKOFF_MAX_S)

@@ -40,7 +40,7 @@ async def map_concurrently(
 
 
 async def until_connected(operation: Callable[[], Awaitable[T]]) -> T:
-    """Retry an idempotent operation until there is a connection.
+    """Repeat an operation while the connection is lost; it may therefore run more than once.
 
     Raises: SessionExpired, and what the operation raises.
     """

@@ -188,16 +188,16 @@ class Watching:
             self._aside[name] = broken
 
     async def _let_in(self, name: str) -> None:
-        """Admit a topic that was set aside: as a new one if it has no partition znodes.
+        """Admit a topic that was set aside, as a new one.
 
-        Raises: StartOver.
+        Raises: StartOver if it has partition znodes, and so may have had leaders.
         """
         if await children(self._session, znodes.partitions_path(name)):
             raise StartOver(f"topic {name!r} is no longer set aside")
         self._events.put("deletions", self._look_at_deletions)
 
     async def _id_of(self, topic: StoredTopic) -> bytes | None:
-        """The topic's id, written now if it has none; None: another client wrote first."""
+        """The topic's id, written now if it has none; None: the znode has just changed or gone."""
         topic_id = topic.node.topic_id
         if topic_id is not None and topic_id != ZERO_UUID:
             return topic_id

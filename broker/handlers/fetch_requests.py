@@ -43,7 +43,7 @@ def begin_fetch(
 ) -> FetchContext:
     """Begin a Fetch: without a session, or as the next one of its session.
 
-    `is_follower`: a new session may evict a consumer's.
+    `is_follower`: whether a new session may evict that of a consumer.
     """
     by_id = version >= TOPIC_ID_VERSION_FIRST
     wanted = _wanted(request, by_id)

@@ -28,7 +28,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # KIP-511
 
 
 def handle(request: ApiVersionsRequest, call: Call, node: Node) -> ApiVersionsResponse:
-    """List the APIs, unless the client's software name is malformed."""
+    """List the APIs, unless the client's software name or version is malformed."""
     if call.version >= SOFTWARE_VERSION_FIRST:
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):

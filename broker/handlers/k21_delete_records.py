@@ -1,8 +1,9 @@
 """DeleteRecords 0-2: raise the log start of partitions; answered once that survives a crash.
 
 Earlier records are no longer served; retention deletes their files later. The answer waits until
-all live replicas have the new log start, or for `timeout_ms`; without followers there is nothing to
-wait for. Odradek's followers, unlike Kafka's, report a log start only once it is checkpointed.
+all live replicas have the new log start, but at most `timeout_ms`; without followers there is
+nothing to wait for. Odradek's followers, unlike Kafka's, report a log start only once it is
+checkpointed.
 """
 
 import asyncio

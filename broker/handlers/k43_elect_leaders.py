@@ -1,7 +1,7 @@
 """ElectLeaders 0-2: have the controller hold preferred or unclean leader elections.
 
-The answer waits until this broker's metadata shows the new leaders, or for the timeout. If all
-partitions are requested, it lists only those that needed an election.
+The answer waits until this broker's metadata shows the new leaders, but no longer than the timeout.
+If all partitions are requested, it lists only those that needed an election.
 """
 
 import asyncio

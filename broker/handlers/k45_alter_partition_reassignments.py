@@ -1,7 +1,7 @@
 """AlterPartitionReassignments 0: have the controller begin or cancel reassignments.
 
-A successful answer means that a reassignment has begun; ListPartitionReassignments shows its
-progress.
+A successful answer means that a reassignment has begun, or was cancelled. It may not be complete:
+ListPartitionReassignments lists those under way.
 """
 
 from collections import Counter

@@ -46,7 +46,7 @@ class Verdict(Enum):
     """What to do with a role that the controller gives to a replica."""
 
     TAKE = auto()
-    """Take the role as usual: there is no damage, or no replica to copy from."""
+    """Take the role as usual: no damage, no replica to copy from, or no room for the copy."""
     FAIL = auto()
     """Stop serving the replica and answer KAFKA_STORAGE_ERROR, so that another one leads."""
     COPY_ANEW = auto()
@@ -194,7 +194,7 @@ class DamagedReplicas:
         served = self._replicas.partitions.get(key)
         if served is None:
             return damaged.failed_in is not None  # otherwise it has no role yet
-        if damaged.failed_in is not None:  # it is served again, as no other replica is in sync
+        if damaged.failed_in is not None:  # it is served again: it could not be copied
             damaged.failed_in, damaged.pause_ms = None, ASK_AGAIN_MS
         if not damaged.has_room:
             reason = "there is no room for a copy"

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 TopicPartition = tuple[str, int]
 
-SLICE_BYTES: Final = 64 << 10  # the first; what follows takes 2 to 5 ms
+SLICE_BYTES: Final = 64 << 10  # the first; later ones are sized to take 2 to 5 ms
 SLICE_BYTES_MIN: Final = 8 << 10
 SLICE_BYTES_MAX: Final = 512 << 10
 FLUSH_BYTES: Final = 32 << 20  # after so many bytes the copy is made durable
@@ -273,7 +273,7 @@ class _Move:
     async def _catch_up(self, copy: Copy, *, is_throttled: bool = False) -> None:
         """Copy until the copy has everything, and return before another task runs.
 
-        Only a copy that `is_throttled` obeys the quota: later the log's flushes are held.
+        `is_throttled`: obey the quota. At the end it does not apply, as the log's flushes are held.
         """
         while True:
             while is_throttled and self._quota.is_exceeded(self._runtime.clock.now_ms()):

@@ -97,7 +97,7 @@ class ReplicaLogs:
         if log is None or log.loaded is None or gap_offset is None or len(state.replicas) < 2:
             return log
         if gap_offset < log.segments.first_offset and state.leader == self._broker_id:
-            return log  # nothing before the gap is left, and this may be the last copy
+            return log  # it begins after the gap: a cut would empty what may be the last copy
         replicas, generation = self._replicas, log.generation
         logger.error("log cut at a gap log=%r offset=%d", log, gap_offset)
         try:

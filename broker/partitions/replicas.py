@@ -4,8 +4,8 @@ The log directories load existing logs when the broker starts; a log is served o
 has named its leader. A log that the controller never names is left untouched.
 
 If the disk of a log directory fails, its replicas are offline until the next start, and the
-controller is notified. The broker continues with the other directories, unless the failed one was
-the first or the last.
+controller is notified. The broker continues with the other directories; but it stops if the failed
+one was the last, or the first and holds the broker's own store.
 """
 
 import asyncio

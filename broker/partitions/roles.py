@@ -184,7 +184,7 @@ class Roles:
         self._flush()
 
     def _serve_cut(self, key: TopicPartition, state: PartitionState) -> None:
-        """Serve a log that was cut at a gap without a role: it may lead once the cut is safe."""
+        """Serve, without a role yet, a log cut at a gap: it may lead once the cut is safe."""
         replicas = self._replicas
         if key in replicas.partitions or not self._leads(state) or self._is_offline(key):
             return
@@ -217,7 +217,7 @@ class Roles:
         await self._replicas.logs.set_aside(key)
 
     def _may_lead(self, state: PartitionState, log: Log | None) -> bool:
-        """Whether a replica may lead, if its role says so: a suspect one may have to wait."""
+        """Whether the replica may take the role: a suspect one may have to wait before it leads."""
         if not self._leads(state):
             return True
         suspects, epoch = self._replicas.suspects, self._controller_epoch

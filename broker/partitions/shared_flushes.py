@@ -47,7 +47,7 @@ class SharedFlushes:
             self._tasks.spawn(self._commit(partition), name)
 
     async def flush(self, partition: Partition) -> bool:
-        """Make the current content of the log durable; False if that failed or it is gone."""
+        """Make the current content of the log durable; False if that failed or it is not served."""
         while (running := self._flushing.get(partition.log)) is not None:
             await asyncio.wait([running])
         log = partition.log  # a move may have replaced it

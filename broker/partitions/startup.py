@@ -33,7 +33,7 @@ PROGRESS_S: Final = 5.0
 
 Advance = Callable[[int], None]
 ProgressBar = Callable[[int], AbstractContextManager[Advance]]
-"""Created with the total number of bytes; its value is called with each step."""
+"""Created with the total number of bytes; its value is called with the size of each step."""
 
 
 def no_bar(total_bytes: int) -> AbstractContextManager[Advance]:

@@ -184,7 +184,7 @@ class Suspects:
         """The follower matches its leader up to its log end; `high_watermark` is the leader's.
 
         With a record of the leader's epoch, it has everything that the leader had when the epoch
-        began. With its log end at the high watermark, it has everything committed since.
+        began. With its log end at the high watermark or beyond, it has everything committed since.
         """
         log, key = partition.log, partition.state.key
         if (

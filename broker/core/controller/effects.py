@@ -64,7 +64,7 @@ class StoredState(NamedTuple):
 
 
 class ReadStates(NamedTuple):
-    """Read state znodes. Result: Mapping[TopicPartition, StoredState] of those that exist."""
+    """Read state znodes. Result: Mapping[TopicPartition, StoredState], without unusable ones."""
 
     partitions: Sequence[TopicPartition]
 
@@ -72,7 +72,7 @@ class ReadStates(NamedTuple):
 class CreateStates(NamedTuple):
     """Create the state znodes of partitions that never had a leader (and their parents).
 
-    Result: Collection[TopicPartition], those whose znode existed already.
+    Result: Collection[TopicPartition], those not created because a znode was in the way.
     """
 
     states: Sequence[PartitionState]

@@ -3,7 +3,8 @@
 Odradek's own (`odradek.unclean.last.replica=wait`). The replica has answered KAFKA_STORAGE_ERROR,
 so it counts as offline and there is no leader, as with Kafka's controller. Odradek asks the brokers
 for their log end offsets. Once all replicas have answered, the one whose log ends furthest leads,
-as no replica has more records. If the loss is accepted, it leads earlier.
+as no replica has more records. If the loss is accepted, or the topic allows unclean elections, the
+answers so far are enough.
 """
 
 import logging
@@ -68,8 +69,8 @@ def elect_greatest(
 ) -> Procedure[States]:
     """Elect the replica whose log ends furthest; returns the partitions that got a leader.
 
-    All replicas must have reported their log end, unless the loss is `accepted` or the topic allows
-    unclean elections.
+    Only partitions with a suspect replica are considered. All replicas must have reported their log
+    end, unless the loss is `accepted` or the topic allows unclean elections.
     """
     still = waiting(context)
     told = {

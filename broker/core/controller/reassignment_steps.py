@@ -57,7 +57,7 @@ def advance(
         context.set_assignment(key, assignment)
         return
     yield from _stop_replicas(context, key, assignment.removing)
-    if goes_back:  # Kafka writes earlier, too; a second write keeps the znode's version the same
+    if goes_back:  # Kafka also writes at the beginning: so the znode gets the same version as there
         yield from _write(context, key, completed)
     yield from _write(context, key, completed)
     yield from drop_requests(
@@ -74,9 +74,9 @@ def _update(
 ) -> Procedure[bool]:
     """Write the assignment before the context has it, so that a successor can continue.
 
-    Returns True for a cancellation, whose assignment is not written yet but only at its end: the
-    znode then shows no reassignment, and a successor would do nothing. Kafka writes it here, so
-    that dropped replicas may stay in sync if the controller dies meanwhile.
+    Returns True for a cancellation, whose assignment is written only at its end: once it is in the
+    znode, a successor sees no reassignment and does nothing. Kafka writes it here; if its
+    controller dies meanwhile, dropped replicas may stay in sync.
     """
     now = context.assignment(key)
     goes_back = now.is_being_reassigned and not assignment.is_being_reassigned
@@ -105,7 +105,7 @@ def _settle_leader(
     assignment: ReplicaAssignment,
     known: Collection[int],
 ) -> Procedure[bool]:
-    """Elect another leader if this one is removed or offline, and tell the new set of replicas.
+    """Tell the brokers the new replicas; elect a new leader if this one is removed or offline.
 
     Returns whether there is a leader. `known` are the replicas that may be in sync.
     Raises: NotMovable.

@@ -167,7 +167,7 @@ def _go_offline(
 def _remove_from_isr(
     context: Context, broker_id: int, keys: Sequence[TopicPartition], batch: RequestBatch
 ) -> Procedure[Sequence[TopicPartition]]:
-    """Returns the partitions to retry: their state was changed by another broker meanwhile."""
+    """Returns the partitions to retry, as their state was changed by others meanwhile."""
     stored = yield ReadStates(keys)
     unchanged: list[PartitionState] = []
     shrunk: list[PartitionState] = []

@@ -258,7 +258,7 @@ class ClassicGroup:
         """Allow every read: any client may read the offsets of a classic group."""
 
     def check_offset_delete(self) -> None:
-        """Check whether offsets may be deleted: always in a live group of consumers.
+        """Check whether offsets may be deleted: always in a group of consumers that is not Dead.
 
         Raises: Refused (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND).
         """

@@ -1,4 +1,4 @@
-"""A JoinGroup request, decoded for the group machines."""
+"""A JoinGroup request, decoded for the state machines of groups."""
 
 from typing import Final, NamedTuple
 

@@ -133,9 +133,9 @@ def partitions_of(owned: ByEpoch) -> dict[bytes, frozenset[int]]:
 def _by_epoch(
     topics: Iterable[records.TopicPartitions], member_epoch: int
 ) -> dict[bytes, dict[int, int]]:
-    """Partitions with epochs; without recorded epochs (Kafka before 4.3), the member's epoch.
+    """Partitions by topic id, each with the epoch in which it was assigned.
 
-    That is the latest that they can be.
+    Kafka before 4.3 did not record these. Then it is the member's epoch, the latest possible one.
     """
     found: dict[bytes, dict[int, int]] = {}
     for topic in topics:

@@ -1,8 +1,8 @@
 """Patterns that members of a consumer group subscribe to, and the topics that match them.
 
-The topics of each pattern are in a record. Patterns are resolved when a pattern is new, when there
-are new topics, and periodically; but at most every ten seconds, as a group may have many patterns
-and the cluster many topics.  Long work is interrupted and continued at the next heartbeat, so that
+A record holds the topics of each pattern. Patterns are resolved when one is new, when there are new
+topics, and periodically; but at most every ten seconds, as a group may have many patterns and the
+cluster many topics.  Long work is interrupted and continued at the next heartbeat, so that
 other groups are served meanwhile.
 """
 

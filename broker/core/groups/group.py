@@ -77,7 +77,7 @@ class Group(Protocol):
 
     @property
     def metadata_bytes(self) -> int:
-        """The size of the metadata that the members have sent; it is held as long as they are."""
+        """The size of the metadata that the current members have sent."""
 
     @property
     def wake_ms(self) -> int | None:

@@ -30,9 +30,9 @@ def metadata_hash(topics: Mapping[str, TopicImage]) -> int:
 def topic_hash(
     name: str, image: TopicImage, racks: tuple[tuple[str, ...], ...] | None = None
 ) -> int:
-    """The hash of one topic: id, name, and for each partition the racks of its replicas, if given.
+    """The hash of one topic: its id, name, partition count and, if given, racks.
 
-    `racks`: the racks of each partition's replicas.
+    `racks`: the racks of each partition's replicas, by partition.
     """
     data = bytearray(b"\0")  # the version of the layout
     most, least = image.topic_id[:8], image.topic_id[8:]

@@ -1,4 +1,4 @@
-"""The responses about committed offsets, with the order and the duplicates of Kafka's.
+"""The responses about committed offsets, with the same order and duplicates as Kafka's.
 
 Unknown partitions come first, each as often as it was requested. Existing partitions come once
 each, with the result of the last mention in the request.
@@ -82,7 +82,7 @@ def refuse_delete(code: ErrorCode) -> OffsetDeleteResponse:
 
 
 def refuse_fetch(topics: WantedTopics, code: ErrorCode) -> list[OffsetFetchResponseTopic]:
-    """Every partition gets the code, as before v2 the response has no field for it."""
+    """Every partition gets the code: before v2, the response has no error code of its own."""
     return [
         OffsetFetchResponseTopic(
             name=topic.name,

@@ -1,6 +1,6 @@
 """XXH3 with 64 bits and seed 0, for the metadata hash of a group: a few hundred bytes, rarely.
 
-Implemented here, as that does not justify a dependency.
+Implemented here, because so little use does not justify a dependency.
 
 Source: the XXH3 section of the xxHash specification (doc/xxhash_spec.md).
 """
