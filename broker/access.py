@@ -7,8 +7,8 @@ Requests between brokers are accepted from brokers only. A connection to a liste
 counts as a broker; if clients use the same listener, they can't be distinguished from brokers, as
 in Kafka without an authorizer. Kafka, which has principals, requires ClusterAction.
 
-A broker without a cluster accepts no requests from brokers, except Fetch with a replica id, which
-it answers as Kafka does, as it has no followers.
+A broker without a cluster accepts no requests from brokers. The exception is Fetch with a replica
+id: its handler answers, like Kafka's, that the replica is not a follower here.
 """
 
 import logging

@@ -18,7 +18,7 @@ class OffsetOutOfRange(StorageError):
 
 
 class BatchTooLarge(StorageError):
-    """A batch does not fit into a segment."""
+    """An append does not fit into one segment."""
 
 
 class CorruptLog(StorageError):

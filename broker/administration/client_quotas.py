@@ -108,7 +108,10 @@ class ClientQuotas:
         return [*(Create(parent) for parent in reversed(parents)), Create(path, data)]
 
     async def _removing(self, path: str, version: int) -> list[Op]:
-        """Delete or empty the entity's znode; delete the user's too if this was its last client."""
+        """Delete the entity's znode, or empty it if it has children.
+
+        A user without own quotas goes with its last client.
+        """
         if version == ABSENT:
             return []
         if await self._children(path):

@@ -1,6 +1,6 @@
 """Writing a config znode below /config, together with the notification for all brokers.
 
-As in Kafka, nothing is written while there is no controller, or a KRaft controller: the cluster may
+As in Kafka, nothing is written while there is no controller, or one in KRaft mode: the cluster may
 be in migration to KRaft.
 """
 

@@ -184,7 +184,7 @@ class DynamicConfigs:
                 await self._session.delete(path)
 
     async def _hold_elections_of(self, entity_path: str, texts: Texts) -> None:
-        """If a topic now allows unclean elections, have the controller hold the waiting ones."""
+        """If a topic now allows unclean elections, have the controller hold those that waited."""
         kind, _, name = entity_path.partition("/")
         if kind == "topics" and texts.get(UNCLEAN_ELECTION, "").lower() == "true":
             with contextlib.suppress(Refused):  # no longer the controller

@@ -309,6 +309,8 @@ class Topics:
     async def delete(self, name: str, *, timeout_ms: int) -> None:
         """Ask the controller to delete a topic; return when the metadata no longer has it.
 
+        Within the timeout it also waits until the controller has deleted the topic or put that off.
+
         Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION, REQUEST_TIMED_OUT).
         """
         metadata = self._local.metadata

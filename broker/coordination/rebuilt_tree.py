@@ -96,7 +96,10 @@ def rebuilt(
 
 
 def _missing(topic: str, partitions: list[FoundPartition]) -> list[str]:
-    """The missing partitions.  Raises: TransferRefused (a partition exists twice, or bad name)."""
+    """The missing partitions.
+
+    Raises: TransferRefused (a partition exists twice, or the name is no valid topic name).
+    """
     if not is_topic_name(topic):
         raise TransferRefused(f"{partitions[0].directory} is not named after a topic")
     by_number: dict[int, FoundPartition] = {}

@@ -108,7 +108,8 @@ def for_kafka(nodes: Nodes) -> Transfer:
 def check_target(there: Nodes, nodes: Nodes, *, force: bool) -> None:
     """Check that `nodes` may be exported to a ZooKeeper that holds `there`.
 
-    ZooKeeper may be empty or hold the same cluster, in no later state unless `force` is set.
+    ZooKeeper may be empty, or hold the same cluster without live brokers and in no later state;
+    with `force` the state may be a later one.
     Raises: TransferRefused, MalformedZnode.
     """
     if not has_cluster(there):
@@ -294,7 +295,7 @@ def _kept(nodes: Nodes) -> tuple[dict[str, bytes], list[str]]:
 
 
 def _without_own_settings(taken: Nodes, path: str, warnings: list[str]) -> bytes:
-    """Remove from a broker's config the settings that Kafka does not have."""
+    """The data of a broker's config, without the settings that Kafka does not have."""
     config = decoded(taken, path, znodes.decode_config)
     own = [name for name in config if name.startswith(OWN_SETTINGS)]
     if not own:

@@ -203,7 +203,7 @@ class RequestSender:
         return data or b"", stat_of(stat)
 
     async def children(self, path: str) -> list[str]:
-        """The names of a node's children, if it exists.  Raises: CutOff, CoordinationError."""
+        """A node's children by name; none if it is gone.  Raises: CutOff, CoordinationError."""
         try:
             names: list[str] = await self._asked(
                 lambda: self._client.get_children_async(self._full(path)), path

@@ -3,7 +3,8 @@
 A disk may corrupt data that is stored for years. Each partition is read once per
 `odradek.scrub.interval.ms`, no faster than `odradek.scrub.max.bytes.per.second`, by jobs of about
 JOB_S seconds (a large segment takes longer). A corrupt batch is logged and counted, and answered
-CORRUPT_MESSAGE from then on (a consumer may seek past it); Apache Kafka leaves that to its clients.
+CORRUPT_MESSAGE from then on (a consumer may seek past it). Apache Kafka sends such a batch, and its
+clients find the corruption.
 Progress and damage are stored in a file in each data directory.
 """
 

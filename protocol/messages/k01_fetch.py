@@ -20,7 +20,7 @@ from ..schema import (
 
 
 class ReplicaState(Struct):
-    """The follower that fetches, if it is not a consumer."""
+    """The follower that fetches; -1: a consumer fetches."""
 
     replica_id: int = int32("15+", default=-1)
     replica_epoch: int = int64("15+", default=-1)

@@ -21,7 +21,7 @@ class OffsetMap:
     def __init__(self, map_bytes: int, load_factor: float, start_offset: int) -> None:
         self.entries_max = max(1, int(map_bytes * load_factor) // ENTRY_BYTES)
         self.latest_offset = NO_OFFSET
-        """Records above this offset are not in the map, and are always kept."""
+        """Data records above this offset are not in the map, and are kept unless aborted."""
         self.start_offset = start_offset
         """Records below this offset are not in the map."""
         self._offsets: dict[bytes | None, int] = {}

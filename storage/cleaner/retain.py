@@ -67,7 +67,8 @@ class Retention:
     def filter(self, chunk: Chunk) -> Iterator[tuple[BatchHeader, memoryview | bytearray]]:
         """Yield the batches to keep, unchanged or rebuilt, each with its old header.
 
-        A rebuilt batch shares only the offsets with the old header.  Raises: CorruptLog.
+        Use only the offsets of an old header: size, record count, attributes and timestamps of a
+        rebuilt batch may differ.  Raises: CorruptLog.
         """
         view = memoryview(chunk.data)
         for position, header in chunk.batches:

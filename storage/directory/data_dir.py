@@ -1,9 +1,9 @@
 """One data directory: its lock and owner, its partitions, its checkpoints, its clean shutdown.
 
 Startup: take the lock, check the owner (meta.properties), read the checkpoints, note and remove the
-clean-shutdown marker, load every partition. For a partition the marker is trusted only if the
-checkpoints (the cleaner's aside) can be read and the recovery points name it. Shutdown: flush and
-close every log, write the checkpoints, then write the marker.
+clean-shutdown marker, load every partition. For a partition, the marker counts only if the recovery
+points name the partition, and the checkpoints of recovery points, high watermarks and log starts
+can all be read. Shutdown: flush and close every log, write the checkpoints, then write the marker.
 """
 
 import logging
@@ -302,7 +302,7 @@ class DataDir:
         return log
 
     def not_created(self) -> None:
-        """Note that a `create_plan` failed."""
+        """Note that the plan of a `create_plan` failed."""
         self._creating_count -= 1
 
     def create_log(
@@ -378,7 +378,10 @@ class DataDir:
         return plan
 
     def checkpointed(self, plan: CheckpointPlan) -> None:
-        """Note that the plan ran without an error: its log starts and recovery points are safe."""
+        """Note that the plan ran without an error: its log starts and recovery points are safe.
+
+        Removes older producer snapshots of flushes.  Raises: LogDirFailed.
+        """
         self.remembered = set(plan.recovery_points)
         for key, recovery_point in plan.recovery_points.items():
             log = self.logs.get(key) or self.futures.get(key)

@@ -70,10 +70,10 @@ class Suspicion:
         self._written: BootNote | None = None
 
     def begin(self, found: Collection[TopicPartition], *, was_clean: bool) -> None:
-        """Read the note, suspect all of `found` if the machine crashed, and rewrite the note.
+        """Read the note, suspect `found` if the machine may have crashed, and rewrite the note.
 
-        It crashed if the boot id changed without a clean shutdown. Call this before the
-        clean-shutdown marker is removed.  Raises: LogDirFailed.
+        It may have crashed if the shutdown was unclean, and the boot id has changed or the note is
+        unreadable. Call this before the clean-shutdown marker is removed.  Raises: LogDirFailed.
         """
         noted = self._written = self._read()
         if noted is not None:

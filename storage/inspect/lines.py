@@ -51,7 +51,7 @@ def _is_directory(files: FileSystem, path: str) -> bool:
 
 
 def _in_order(files: FileSystem, path: str) -> list[str]:
-    """Names in order: segments last, each with its indexes; files that Kafka lacks are omitted."""
+    """Names in order: segments last, each with its indexes; only directories and Kafka's files."""
     infos = files.list_directory(path)
     names = [info.name for info in infos if info.is_directory or is_known(info.name)]
     return sorted(names, key=lambda name: (name[:1].isdigit(), name.split(".")[0], name))

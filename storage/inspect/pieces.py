@@ -26,8 +26,10 @@ _SEARCH_BYTES: Final = 1 << 20
 
 
 class Piece(NamedTuple):
-    """A batch (no `problem`), or other bytes; `header` then has their first bytes as a header, if
-    there are enough."""
+    """A batch, or other bytes; a batch has no `problem`, or only that of a wrong base offset.
+
+    `header`: the first bytes, decoded as a header even if they are none; None: too few bytes.
+    """
 
     position: int
     size_bytes: int

@@ -135,7 +135,10 @@ def rebuild_epochs(files: FileSystem, partition: PartitionReport) -> None:
 
 
 def rebuild_metadata(files: FileSystem, directory: str, topic_id: bytes | None) -> None:
-    """Write the topic id of the other partitions, or remove the file for a broker to write it."""
+    """Write the topic id of the other partitions.  If unknown, remove the file: a broker writes it.
+
+    The old file is set aside.  Raises: DiskFull, LogDirFailed.
+    """
     path = f"{directory}/{PARTITION_METADATA}"
     old = files.read_bytes(path)
     if old:

@@ -5,7 +5,8 @@ Arguments: "partitions", a list of {"directory", "topic", "partition", "recovery
 
 Result: "partitions", in order: either {"log_end_offset", "log_start_offset", "high_watermark",
 "report" (the fields of `LoadReport`)}, and the broker can load it as after a clean shutdown, or
-{"error"}, and the broker must recover it itself. "warnings": the log messages of the job.
+{"error"}, and the broker must recover it itself. "warnings": the warnings and errors that the job
+logged, at most `WARNINGS_MAX`.
 """
 
 import logging

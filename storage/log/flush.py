@@ -254,7 +254,10 @@ class Flushing:
         return min(log.log_start_offset, self.start_offset)
 
     def checkpointed(self, recovery_point: int, start_offset: int | None) -> None:
-        """Note that a checkpoint with these is on disk, and remove older snapshots of flushes."""
+        """Note that a checkpoint with these is on disk, and remove older snapshots of flushes.
+
+        Raises: LogDirFailed.
+        """
         if start_offset is not None:  # otherwise the log is newer than the checkpoint
             self.start_offset = start_offset
         if not self._flush_snapshots:

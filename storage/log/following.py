@@ -83,8 +83,9 @@ def append_as_follower(
 def stage(log: "Log", batches: memoryview, *, epoch_max: int) -> Staged | None:
     """Stage the first of these batches: a thread writes them (`run`), then call `append_staged`.
 
-    None: too few bytes in `STAGED_BATCHES_MAX` batches, an unusual batch, or no descriptor left.
-    `append_as_follower` then takes them, as it does the batches not staged.  Raises: LogDirFailed.
+    Takes at most `STAGED_BATCHES_MAX`, and stops before a batch that is unusual or does not fit
+    into the segment. None: these are less than `STAGED_BYTES_MIN`, or no descriptor is left.
+    `append_as_follower` takes the batches not staged.  Raises: LogDirFailed.
     """
     if len(batches) < STAGED_BYTES_MIN or log.epochs.latest > epoch_max:
         return None

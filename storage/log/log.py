@@ -274,7 +274,7 @@ class Log:
     def read(
         self, offset: int, *, size_bytes_max: int, offset_end: int, at_least_one: bool = True
     ) -> Span | None:
-        """Whole batches from the one with `offset` up to `offset_end`, within the byte limit.
+        """Whole batches from the one with `offset` on, below `offset_end`, within the byte limit.
 
         `at_least_one`: return the first batch even if it alone exceeds the limit. None: nothing to
         read (yet). The caller must release the span.

@@ -39,8 +39,8 @@ class Reader:
         """A span from the batch with `offset` on; the log has checked the offsets.
 
         It ends with the segment, before the batch with `offset_end`, before a damaged range, or at
-        `size_bytes_max`, whichever comes first.
-        Raises: CorruptLog, LogDirFailed.
+        `size_bytes_max`, whichever comes first. `at_least_one`: the first batch may exceed
+        `size_bytes_max`.  Raises: CorruptLog (DamagedRecords: `offset` is damaged), LogDirFailed.
         """
         place = self._places.get(offset) or self._locate(offset)
         if place is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .log_file import Bytes, LogFile
 
 STEP_BYTES: Final = 1 << 20
-"""The most that a caller of `end`, which may be the event loop, waits for."""
+"""`end`, which the event loop may call, waits at most until this many bytes are written."""
 
 
 class StagedBatch(NamedTuple):

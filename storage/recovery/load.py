@@ -243,7 +243,8 @@ def impossible(info: FileInfo) -> str | None:
 def _remove_unfinished(files: FileSystem, directory: str, infos: dict[str, FileInfo]) -> bool:
     """Remove what unfinished deletions and atomic writes left; complete unfinished compactions.
 
-    Returns whether there were any: then offsets may be missing, whatever cleanup.policy is now.
+    Returns whether there were unfinished compactions: then offsets may be missing, whatever
+    cleanup.policy is now.
     """
     was_compacting = any(name.endswith(SWAP_SUFFIX) for name in infos)
     complete_swaps(files, directory, infos)

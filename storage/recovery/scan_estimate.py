@@ -12,7 +12,7 @@ _LOG_NAME: Final = re.compile(r"([0-9]{20})\.log")
 
 
 def bytes_to_scan(files: FileSystem, directory: str, recovery_point: int) -> int:
-    """Bytes of batches above the recovery point; an upper bound.
+    """Bytes of batches above the recovery point, rather too many than too few.
 
     0 if the directory can't be read: loading will report why.
     """
