@@ -1,6 +1,7 @@
 """Background tasks that are not awaited, and awaits that survive cancellation."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
@@ -21,7 +22,9 @@ async def to_the_end(awaitable: Awaitable[T]) -> T:
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        await asyncio.wait([running])
+        while not running.done():
+            with contextlib.suppress(asyncio.CancelledError):  # cancelled again
+                await asyncio.wait([running])
         if not running.cancelled():
             running.exception()  # retrieved, so that asyncio does not log it
         raise

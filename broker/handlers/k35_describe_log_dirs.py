@@ -50,12 +50,13 @@ def _describe(
     for log in data_dir.all_logs():
         if asked is None or (log.topic, log.partition) in asked:
             topic = topics.setdefault(log.topic, DescribeLogDirsTopic(name=log.topic))
-            topic.partitions.append(_describe_log(log, node))
+            is_future = data_dir.futures.get((log.topic, log.partition)) is log
+            topic.partitions.append(_describe_log(log, node, is_future=is_future))
     result.topics = list(topics.values())
     return result
 
 
-def _describe_log(log: Log, node: Node) -> DescribeLogDirsPartition:
+def _describe_log(log: Log, node: Node, *, is_future: bool) -> DescribeLogDirsPartition:
     """Describe a log, or a future replica; its lag is relative to the log that is served."""
     partition = node.replicas.partitions.get((log.topic, log.partition))
     if partition is None:
@@ -68,5 +69,5 @@ def _describe_log(log: Log, node: Node) -> DescribeLogDirsPartition:
         partition_index=log.partition,
         partition_size=log.size_bytes,
         offset_lag=offset_lag,
-        is_future_key=partition is not None and partition.log is not log,
+        is_future_key=is_future,
     )

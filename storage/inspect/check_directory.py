@@ -30,8 +30,11 @@ from .findings import Advance, Finding, Grade, Report
 CHECKPOINTS: Final = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
 LOCK: Final = ".lock"
 _KNOWN: Final = frozenset({*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN, LOCK})
-# Files of the embedded store (SQLite with its log), the boot note, and files set aside by a repair.
-_OWN: Final = re.compile(r"\.odradek-store\.sqlite3.*|\.odradek_boot_id|.*\.damaged")
+# The embedded store (SQLite with its log), the boot note, the state of the scrubber, and files
+# set aside by a repair.
+_OWN: Final = re.compile(
+    r"\.odradek-store\.sqlite3.*|\.odradek_boot_id|\.odradek-scrub|.*\.damaged"
+)
 _PARTITION: Final = re.compile(r"(.+)-([0-9]+)")
 _SET_ASIDE: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
 

@@ -79,11 +79,12 @@ async def test_what_goes_on_in_a_thread_is_awaited_to_the_end() -> None:
     thread: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     waiting = asyncio.create_task(to_the_end(thread))
     await asyncio.sleep(0)
-    waiting.cancel()
     for _ in range(3):
-        await asyncio.sleep(0)
-    assert not waiting.done()
-    assert not thread.cancelled()
+        waiting.cancel()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        assert not thread.cancelled()
     thread.set_result(1)
     with pytest.raises(asyncio.CancelledError):
         await waiting

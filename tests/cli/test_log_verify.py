@@ -287,6 +287,12 @@ def test_foreign_and_unfinished_files_are_named(directory: Path) -> None:
         assert sentence in done.output
 
 
+def test_own_files_of_a_data_directory_belong_there(directory: Path) -> None:
+    for name in (".odradek-store.sqlite3-wal", ".odradek_boot_id", ".odradek-scrub"):
+        (directory / name).write_text("x")
+    assert "does not belong" not in run("verify", directory).output
+
+
 def test_bad_checkpoints(directory: Path) -> None:
     (directory / "recovery-point-offset-checkpoint").write_bytes(b"0\n2\nt 0 60\n")
     (directory / "replication-offset-checkpoint").write_bytes(b"0\n1\nt 0 61\n")

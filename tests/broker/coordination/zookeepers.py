@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
 
 from odradek.broker.coordination.interface import (
     CoordinationLost,
@@ -134,7 +135,12 @@ def sessions_of(server: ZooKeeper) -> set[str]:
 
 def end_session(server: ZooKeeper, session: ZooKeeperSession) -> None:
     """Take the session over and close it: its own client finds it expired."""
-    client = KazooClient(hosts=server.address, client_id=session.client_id, timeout=10)
-    client.start()
-    client.stop()
-    client.close()
+    while f"{session.id:#x}" in sessions_of(server):
+        client = KazooClient(hosts=server.address, client_id=session.client_id, timeout=10)
+        try:
+            client.start()
+        except KazooTimeoutError:
+            continue  # its own client has taken it back in between
+        finally:
+            client.stop()
+            client.close()

@@ -15,6 +15,7 @@ from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorReques
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.storage.directory.moving import MARKER, future_directory
 from tests.support.awaiting import until
+from tests.support.client import Client
 from tests.support.messages import batch_of
 
 from ..faults import FULL, FaultyFiles
@@ -172,19 +173,27 @@ def test_what_batches_do_not_tell_is_moved_too(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+async def shown(client: Client) -> dict[str, tuple[bool, int]]:
+    """Of each directory's replica whether it is a future one, and its lag."""
+    results = (await client.ask(DescribeLogDirsRequest(topics=None), 4)).results
+    return {
+        Path(result.log_dir).name: (p.is_future_key, p.offset_lag)
+        for result in results
+        for topic in result.topics
+        for p in topic.partitions
+    }
+
+
 def test_a_move_is_seen_and_can_be_cancelled(tmp_path: Path) -> None:
     async def main() -> None:
         async with broker_at(tmp_path) as broker:
             client = await broker.client()
             let_go = await begun(broker, client)
-            results = (await client.ask(DescribeLogDirsRequest(topics=None), 4)).results
-            shown = {
-                Path(result.log_dir).name: (p.is_future_key, p.offset_lag)
-                for result in results
-                for topic in result.topics
-                for p in topic.partitions
-            }
-            assert shown == {"a": (False, 0), "b": (True, 30)}
+            assert await shown(client) == {"a": (False, 0), "b": (True, 30)}
+            partitions = broker.node.replicas.partitions
+            served = partitions.pop(("t", 0))  # as before the controller's first word
+            assert await shown(client) == {"a": (False, -1), "b": (True, -1)}
+            partitions["t", 0] = served
             assert await alter(client, str(tmp_path / dir_of(broker))) == [0]
             let_go.set()
             await until(lambda: not broker.node.replicas.uses.having(Use.MOVES))
