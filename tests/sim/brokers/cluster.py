@@ -1,5 +1,6 @@
 """All brokers of a cluster as one simulated process, each of which dies and comes back."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -63,6 +64,8 @@ class SimCluster:
         )
         with mock.patch.object(local_cluster, "EmbeddedStore", self._make_store):
             await self._process.run(cluster.start())
+        assert cluster._failed is not None
+        cluster._failed.add_done_callback(_raise_why)
         self.ports = {broker_id: broker.port for broker_id, broker in cluster.brokers.items()}
         self.is_up = True
 
@@ -162,3 +165,8 @@ class SimCluster:
     def _running(self) -> LocalCluster:
         assert self._cluster is not None
         return self._cluster
+
+
+def _raise_why(failed: "asyncio.Future[str]") -> None:
+    """End the simulation: a broker cannot go on, though nobody has ended it."""
+    raise AssertionError(failed.result())

@@ -43,7 +43,8 @@ def live_once(seed: int, directory: Path) -> Outcome[Life]:
     """One cluster's life, with all checks; whatever is wrong with it names the seed."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    return simulate(lambda loop: _live(loop, directory), seed)
+    with _tracebacks_heard():
+        return simulate(lambda loop: _live(loop, directory), seed)
 
 
 def _settings(loop: SimLoop) -> dict[str, str]:
@@ -127,23 +128,33 @@ async def _until_none(look: Callable[[SimCluster], str | None], cluster: SimClus
         await asyncio.sleep(LOOK_S)
 
 
+class _Tracebacks(logging.Handler):
+    """Ends the simulation when an exception is logged: a request, a task or a controller failed."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hand on the exception, if there is one; nobody reads the rest."""
+        if record.exc_info:
+            context = {"message": record.getMessage(), "exception": record.exc_info[1]}
+            asyncio.get_running_loop().call_exception_handler(context)
+
+
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Nobody reads what is logged."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
+def _tracebacks_heard() -> Iterator[None]:
+    logger, handler = logging.getLogger("odradek"), _Tracebacks()
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
     try:
         yield
     finally:
-        logging.disable(disabled)
+        logger.removeHandler(handler)
+        logger.propagate = propagate
 
 
 def catch(seeds: Iterable[int], directory: Path) -> tuple[int, str] | None:
     """The first seed whose cluster is not as it should be, and what is wrong with it."""
-    with quiet():
-        for seed in seeds:
-            try:
-                live_once(seed, directory)
-            except Exception as error:  # noqa: BLE001 - a bug may show as anything
-                return seed, repr(error)
+    for seed in seeds:
+        try:
+            live_once(seed, directory)
+        except Exception as error:  # noqa: BLE001 - a bug may show as anything
+            return seed, repr(error)
     return None

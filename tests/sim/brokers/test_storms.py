@@ -16,7 +16,7 @@ import pytest
 from tests.lab.soak import Progress
 from tests.seeds import seeds
 
-from .lives import Life, live_once, quiet
+from .lives import Life, live_once
 from .storm import ENOUGH
 
 MANY: Final = 20
@@ -33,14 +33,12 @@ def check_enough_happened(life: Life) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(2, MANY))
 def test_promises_hold_in_a_storm(seed: int, tmp_path: Path) -> None:
-    with quiet():
-        check_enough_happened(live_once(seed, tmp_path / "data").value)
+    check_enough_happened(live_once(seed, tmp_path / "data").value)
 
 
 @pytest.mark.slow
 def test_one_seed_one_trace(tmp_path: Path) -> None:
-    with quiet():
-        first, second, other = (live_once(seed, tmp_path / "data") for seed in (3, 3, 4))
+    first, second, other = (live_once(seed, tmp_path / "data") for seed in (3, 3, 4))
     assert first.trace.digest == second.trace.digest
     assert first.value == second.value
     assert first.trace.digest != other.trace.digest
@@ -49,7 +47,7 @@ def test_one_seed_one_trace(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(10_800)
 def test_promises_hold_in_many_storms(tmp_path: Path) -> None:
-    with Progress("brokers", SOAK_SEEDS) as progress, quiet():
+    with Progress("brokers", SOAK_SEEDS) as progress:
         while progress.left:
             first, count = MANY + progress.done, min(AT_ONCE, progress.left)
             for seed in range(first, first + count):
