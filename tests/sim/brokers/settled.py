@@ -46,6 +46,9 @@ def _troubles(cluster: SimCluster) -> Iterator[str]:
             else:
                 yield from _partition_troubles(cluster, key, node, states[key][1])
     for broker_id in cluster.brokers:
+        told = sorted(cluster.node(broker_id).metadata.brokers)
+        if told != sorted(cluster.brokers):
+            yield f"broker {broker_id} tells clients of the brokers {told}"
         known = cluster.node(broker_id).metadata.topics
         if known.keys() != topics.keys():
             yield f"broker {broker_id} tells clients of {sorted(known)}, not of {sorted(topics)}"
