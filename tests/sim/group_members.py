@@ -23,6 +23,7 @@ TOPIC: Final = "events"
 SESSION_MS: Final = 1_000
 REBALANCE_MS: Final = 20_000  # as tests.broker.group_requests asks for
 RETRY_S: Final = 0.05
+ASKS_MAX: Final = 200
 WAIT_SLACK_MS: Final = 2_000
 # Flexible versions, as the simulator's client speaks them.
 FIND, JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT, FETCH = 3, 6, 4, 4, 4, 8, 7
@@ -222,10 +223,18 @@ class Member:
     async def check_committed(self) -> None:
         """Whatever was known to be committed still is; nobody is stale any more."""
         self._history.may_be_stale = False
-        port = await self._coordinator_port()
-        assert port is not None
-        async with await Client.connect(port, HOST) as client:
-            await self._positions(client)
+        for _ in range(ASKS_MAX):
+            port = await self._coordinator_port()
+            if port is not None:
+                async with await Client.connect(port, HOST) as client:
+                    try:
+                        await self._positions(client)
+                        return
+                    except Rejoin as rejoin:  # leaders may still be rebalanced
+                        if rejoin.code not in LATER:
+                            raise
+            await asyncio.sleep(RETRY_S)
+        raise AssertionError("nobody coordinates the group")
 
     async def _heartbeat(self, client: Client) -> None:
         request = HeartbeatRequest(

@@ -84,10 +84,13 @@ class Links:
             topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
         )
         answer = await (await self.any()).ask(request, 12)
+        ports = {broker.node_id: broker.port for broker in answer.brokers}
+        assert ports.items() <= self._cluster.ports.items(), ports
         for found in answer.topics:
             check(found.error_code)
             for partition in found.partitions:
                 check(partition.error_code)
+                assert partition.leader_id in ports, partition
                 self._leaders[topic, partition.partition_index] = partition.leader_id
 
     async def _to(self, port: int) -> StorageClient:
@@ -249,6 +252,7 @@ class Clients:
             nonlocal offset
             for found, value in await self._fetch(links, partition, offset, LONG_POLL_MS):
                 if found >= offset:
+                    assert found == offset, f"{found} comes where {offset} was asked for"
                     assert seen.setdefault(found, value) == value, f"{found} has changed"
                     offset = found + 1
             if self._random.random() < 0.02:
@@ -324,9 +328,7 @@ class Clients:
         value = b"probe-%d" % self._probes
         self.history.sent[partition].add(value)
         batch = build_batch([Record(0, self._cluster.clock.wall_ms(), None, value)])
-        end = await (await links.leader(EVENTS, partition)).offset_at(
-            EVENTS, LATEST, partition=partition
-        )
+        end = await self._end_of(links, partition)
         waiting = asyncio.ensure_future(self._fetch(links, partition, end, 20_000))
         try:
             await asyncio.sleep(PROBE_PAUSE_S)
@@ -336,6 +338,15 @@ class Clients:
             assert (offset, value) in await waiting
         finally:
             waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+
+    async def _end_of(self, links: Links, partition: int) -> int:
+        client = await links.leader(EVENTS, partition)
+        try:
+            return await client.offset_at(EVENTS, LATEST, partition=partition)
+        except ErrorAnswer as error:
+            check(error.args[0])
+            raise
 
 
 def check_order(log: Sequence[tuple[int, bytes]]) -> None:
