@@ -24,6 +24,7 @@ SESSION_MS: Final = 1_000
 REBALANCE_MS: Final = 20_000  # as tests.broker.group_requests asks for
 RETRY_S: Final = 0.05
 ASKS_MAX: Final = 200
+STALLS: Final = 0.1
 WAIT_SLACK_MS: Final = 2_000
 # Flexible versions, as the simulator's client speaks them.
 FIND, JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT, FETCH = 3, 6, 4, 4, 4, 8, 7
@@ -199,6 +200,8 @@ class Member:
         for _ in range(self._loop.random.randint(1, 8)):
             await asyncio.sleep(self._loop.random.uniform(0.01, 0.3))
             await self._heartbeat(client)
+            if self._loop.random.random() < STALLS:
+                await asyncio.sleep(SESSION_MS * 1.5 / 1000)  # what comes next may be fenced
             moved = {p: positions[p] + self._loop.random.randint(1, 5) for p in partitions}
             if moved:
                 await self._commit(client, moved)
@@ -243,6 +246,7 @@ class Member:
         _check((await client.ask(request, HEARTBEAT)).error_code)
 
     async def _commit(self, client: Client, offsets: Mapping[int, int]) -> None:
+        is_old = self._generation_id < max(self._history.generations)
         request = commit(
             GROUP,
             TOPIC,
@@ -254,6 +258,7 @@ class Member:
         codes = {p.error_code for topic in answer.topics for p in topic.partitions}
         for code in codes:
             _check(code)
+        assert not is_old, f"{self._name} has committed in generation {self._generation_id}"
         for partition, offset in offsets.items():
             self._history.note_committed(partition, offset, 0)
 
