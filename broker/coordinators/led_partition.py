@@ -150,6 +150,7 @@ class LedPartition(Generic[MachineT, RecordT]):
         self.close()
 
     def close(self) -> None:
-        """Stop the alarms and any loading."""
+        """Stop the alarms, any loading, and what waits for an append: nothing is appended later."""
         self._is_over = True
+        self._log.abandon()
         self._alarms.clear()

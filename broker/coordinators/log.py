@@ -95,6 +95,11 @@ class CoordinatorLog(Generic[RecordT]):
             self._waiting.popleft().then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._stop_waiting()
 
+    def abandon(self) -> None:
+        """Forget the waiting callbacks, which may append, because the log will be closed."""
+        self._waiting.clear()
+        self._stop_waiting()
+
     def _append(self, records: Sequence[RecordT]) -> int:
         """Return the offset after the batch.  Raises: Refused, StorageError."""
         partition = self.partition

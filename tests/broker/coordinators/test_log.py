@@ -125,6 +125,19 @@ async def test_leadership_goes_before_the_follower_comes(broker: RunningBroker) 
 
 
 @on_broker(both=False)
+async def test_an_abandoned_log_calls_nobody(broker: RunningBroker) -> None:
+    """A broker that stops: what a callback appends would come after the log is flushed."""
+    groups = await watched(broker, timeout_ms=20)
+    groups.follow()
+    groups.append(RECORD)
+    groups.log.abandon()
+    groups.catch_up()
+    await asyncio.sleep(0.05)
+    assert groups.told == ["appended"]
+    assert not groups.partition.waiters
+
+
+@on_broker(both=False)
 async def test_too_much_for_one_batch(broker: RunningBroker) -> None:
     groups = await watched(broker)
     key = classic.OffsetCommitKey(group="g", topic="t", partition=0)

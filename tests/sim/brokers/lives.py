@@ -43,7 +43,7 @@ def live_once(seed: int, directory: Path) -> Outcome[Life]:
     """One cluster's life, with all checks; whatever is wrong with it names the seed."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    with _tracebacks_heard():
+    with _faults_heard():
         return simulate(lambda loop: _live(loop, directory), seed)
 
 
@@ -128,19 +128,23 @@ async def _until_none(look: Callable[[SimCluster], str | None], cluster: SimClus
         await asyncio.sleep(LOOK_S)
 
 
-class _Tracebacks(logging.Handler):
-    """Ends the simulation when an exception is logged: a request, a task or a controller failed."""
+class _Faults(logging.Handler):
+    """Ends the simulation when an exception is logged, or anything CRITICAL.
+
+    A request, a task or a controller has failed then, or a log directory is taken offline.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         """Hand on the exception, if there is one; nobody reads the rest."""
-        if record.exc_info:
-            context = {"message": record.getMessage(), "exception": record.exc_info[1]}
+        if record.exc_info or record.levelno >= logging.CRITICAL:
+            error = record.exc_info[1] if record.exc_info else None
+            context = {"message": record.getMessage(), "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
 
 
 @contextlib.contextmanager
-def _tracebacks_heard() -> Iterator[None]:
-    logger, handler = logging.getLogger("odradek"), _Tracebacks()
+def _faults_heard() -> Iterator[None]:
+    logger, handler = logging.getLogger("odradek"), _Faults()
     propagate, logger.propagate = logger.propagate, False
     logger.addHandler(handler)
     try:
