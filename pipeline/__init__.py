@@ -1,6 +1,6 @@
 """The data pipeline: PySpark jobs on a broker's topics.
 
-Jobs speak to brokers over the wire only.  Nothing here imports pyspark before a job is run.
+Jobs talk to brokers over the wire only.  Nothing here imports pyspark before a job runs.
 """
 
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def register(spark: "SparkSession") -> None:
     """Let a session read segment files: `spark.read.format("odradek")`.  PySpark 4.0 and later.
 
-    Where `pyspark_odradek` is installed beside PySpark it is found without this.
+    Not needed where `pyspark_odradek` is installed beside PySpark, which then finds it by itself.
     Raises: PipelineError (PySpark is older).
     """
     from .errors import PipelineError
@@ -29,5 +29,5 @@ def register(spark: "SparkSession") -> None:
     try:
         spark.dataSource.register(SegmentSource)
     except AnalysisException as error:
-        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # PySpark has found it itself
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # PySpark has found it by itself
             raise

@@ -1,8 +1,8 @@
-"""Topics into Parquet files, each offset exactly once, however often the job is killed.
+"""Archives topics in Parquet files, each offset exactly once, however often the job is killed.
 
-Structured Streaming plans the batches and remembers them in its checkpoint; which offsets the
-archive has is known from its manifest alone. A batch that Spark repeats is passed over, and a
-checkpoint that was lost is begun anew where the archive ends.
+Structured Streaming plans the batches and records them in its checkpoint; which offsets the archive
+holds is known from its manifest alone. A batch that Spark repeats is skipped, and a lost checkpoint
+is started anew where the archive ends.
 """
 
 import logging
@@ -42,10 +42,10 @@ from .topic_settings import check_topic_ids, keep_settings
 CHECKPOINT: Final = f"{ROOM}/checkpoint"
 PARTITION_COLUMNS: Final = ("topic", "date", "hour", "partition")
 GLOB_CHARACTERS: Final = "{}[]*?\\"
-"""Spark's readers would take them for a pattern."""
+"""Spark's readers would take a path with them for a pattern."""
 DEFAULTS: Final = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # others cannot read INT96
-    # Clients write any timestamp they like, also of the year 1.
+    # Clients may write any timestamp, even of the year 1.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
@@ -55,12 +55,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ArchiveJob:
-    """What is to be archived, and how; None: as the archive was begun, or the default."""
+    """What to archive, and how; None: as when the archive was created, or the default."""
 
     to: str
     topics: Sequence[str] = ()
     pattern: str | None = None
-    """In the place of `topics`, of whole names: what Java and Python both understand."""
+    """Instead of `topics`: a pattern for whole names, valid in both Java and Python."""
     checkpoint: str | None = None
     once: bool = False
     trigger: str | None = None
@@ -71,7 +71,7 @@ class ArchiveJob:
     isolation_level: str | None = None
     fail_on_data_loss: bool = True
     compact_to_bytes: int | None = None
-    """Before the first batch, make files of about this size of smaller ones."""
+    """Before the first batch, merge smaller files into files of about this size."""
 
     @property
     def query_name(self) -> str:
@@ -99,7 +99,7 @@ def archive(job: ArchiveJob, options: SparkOptions, kafka: Kafka) -> Archived:
     files = Files(spark, job.to)
     files.check_writable()
     about = _about(files, job)
-    # All that can be wrong is found before the archive is claimed from a job that may be at work.
+    # All checks come before the claim, which takes the archive from a job that may be running.
     archived = ends(read_commits(files))
     check_archived_topics({topic for topic, _ in archived}, topics, job.pattern, files.absolute())
     _check_cluster(job, files, kafka, topics, archived)
@@ -129,7 +129,7 @@ def archive(job: ArchiveJob, options: SparkOptions, kafka: Kafka) -> Archived:
 
 
 def check_job(job: ArchiveJob) -> None:
-    """What is wrong whatever the cluster holds.  Raises: PipelineError."""
+    """Refuse options that are wrong whatever the cluster holds.  Raises: PipelineError."""
     by = job.partition_by
     if by is not None and (by[:1] != ("topic",) or len(set(by)) < len(by)):
         raise PipelineError(
@@ -149,7 +149,7 @@ def check_job(job: ArchiveJob) -> None:
 
 
 def claim(files: Files) -> ArchiveWriter:
-    """Take an archive over.  Raises: PipelineError."""
+    """Claim an archive for this process.  Raises: PipelineError."""
     owner = {
         "host": platform.node(),
         "pid": os.getpid(),
@@ -159,7 +159,7 @@ def claim(files: Files) -> ArchiveWriter:
 
 
 def _about(files: Files, job: ArchiveJob) -> About:
-    """What the archive is, or is to be.  Raises: PipelineError if it is another."""
+    """The archive's description, or that of a new one.  Raises: PipelineError if options differ."""
     about = read_about(files)
     if about is None:
         about = About(
@@ -211,7 +211,7 @@ def _source(
 
 
 class BatchArchiver:
-    """What Spark calls with every batch."""
+    """The foreachBatch function: archives every batch."""
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class BatchArchiver:
         job: ArchiveJob,
         topics: Collection[str],
     ) -> None:
-        """`topics`: those whose settings were kept."""
+        """`topics`: those whose settings are already recorded."""
         self._spark = spark
         self._kafka = kafka
         self._writer = writer
@@ -234,7 +234,7 @@ class BatchArchiver:
         self.archived = Archived()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Archive a batch; one that Spark repeats is passed over.  Raises: PipelineError."""
+        """Archive a batch; one that Spark repeats is skipped.  Raises: PipelineError."""
         checkpoint = read_checkpoint(self._checkpoint)
         if checkpoint is None or checkpoint.batch_id != batch_id:
             raise PipelineError(
@@ -267,12 +267,12 @@ class BatchArchiver:
         self._keep_settings({part.topic for part in parts} - self._known)
 
     def _keep_settings(self, topics: Collection[str]) -> None:
-        """Of topics that came while the job ran, whose names match its pattern."""
+        """Record the settings of topics that appeared while the job ran and match its pattern."""
         for topic in sorted(topics):
             logger.info("topic has come topic=%s", topic)
             try:
                 keep_settings(self._writer.files, self._kafka, [topic])
-            except PipelineError as error:  # it has gone again, or its next records are soon enough
+            except PipelineError as error:  # deleted again, or retried with its next records
                 logger.warning("settings of the topic are not known topic=%s: %s", topic, error)
             else:
                 self._known.add(topic)

@@ -1,16 +1,16 @@
-"""How a batch becomes part of an archive, whole or not at all, also for readers of plain Parquet.
+"""How a batch becomes part of an archive atomically, also for readers of plain Parquet.
 
-Spark writes into a hidden *staging* folder. An *intent* names every staged file and its place; then
-the files are moved there, then the commit is written. Whoever starts next rolls an intent forward
-or back, so a crash at any point leaves nothing half done, and no offset is ever seen twice. What a
-commit names is on the disk before the commit, if the disk is this machine's.
+Spark writes into a hidden *staging* folder. An *intent* names every staged file and its final path;
+then the files are moved there, and then the commit is written. The next start rolls an intent
+forward or back, so a crash at any point leaves nothing half done, and no offset is ever seen twice.
+On a local disk, the files that a commit names are synced before the commit is written.
 
-Only one job at a time adds to an archive. A start *claims* it under a number of its own, and the
+Only one job at a time adds to an archive. Each start *claims* it under a number of its own, and the
 highest claim wins, as with Kafka's producer epochs; no lock is needed, only that a rename happens
-once. A job looks for a higher claim after staging. Whoever claims deletes older staging folders; a
-job that was asleep since that look finds neither its intent there, which is staged as well, nor its
-files. What remains to such a job is to do what its successor does, too: whether an intent can be
-rolled forward does not depend on who asks, and nothing of a later claim is ever removed.
+once. A job looks for a higher claim after staging. A new claim deletes older staging folders. A job
+that was suspended since it looked then finds neither its staged files nor its intent, which is
+staged, too. All that such a job can still do is what its successor does as well: whether an intent
+can be rolled forward does not depend on who asks, and nothing of a later claim is ever removed.
 """
 
 import json
@@ -42,13 +42,13 @@ from .manifest import (
 from .offsets import Spans, TopicPartition
 
 HISTORY: Final = f"{ROOM}/history"
-"""Commits that a snapshot has taken the place of, for people."""
+"""Commits that a snapshot has replaced, kept for people to read."""
 CLAIMS: Final = f"{ROOM}/claims"
 INTENTS: Final = f"{ROOM}/intents"
 STAGING: Final = f"{ROOM}/staging"
 SNAPSHOT_EVERY: Final = 100
 OURS: Final = re.compile(r"/\d{10}-(?P<claim>\d{8}-[0-9a-z]+)-part-[^/]+\.parquet$")
-"""What we called a file; others in the folder are not ours to remove."""
+"""Names of files that this job writes; it must not remove any others in the folder."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,32 +62,32 @@ class StagedFile:
     records: int
     size_bytes: int
     spans: Spans = field(default_factory=dict)
-    """Which offsets lie in it."""
+    """The offsets that it covers, by partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A commit, and where its files are until they are in place."""
+    """A commit, and the staged paths of its files."""
 
     commit: Commit
     sources: Mapping[str, str]
-    """From the place of a file to its staged path."""
+    """Final path to staged path."""
 
     def encode(self) -> bytes:
-        """As it is written."""
+        """The intent as JSON."""
         return encode({"commit": self.commit.to_json(), "sources": dict(self.sources)})
 
     @classmethod
     def decode(cls, data: bytes) -> "Intent":
-        """As it was written."""
+        """Read the JSON of `encode`."""
         document = json.loads(data)
         return cls(Commit.from_json(document["commit"]), document["sources"])
 
 
 def begin(files: Files, about: About) -> None:
-    """Make an archive in an empty folder.  Raises: PipelineError."""
+    """Create an archive in an empty folder.  Raises: PipelineError."""
     entries = [*files.folders(), *(status.path for status in files.list())]
-    # A start that was killed leaves its temporary files, and is to be repeated.
+    # A killed start leaves its temporary files, and it must be possible to repeat it.
     strangers = [e for e in entries if e != ROOM and not e.startswith(TEMPORARY)]
     if strangers:
         raise PipelineError(
@@ -98,12 +98,13 @@ def begin(files: Files, about: About) -> None:
 
 
 class ArchiveWriter:
-    """The one job that may add to an archive, as long as nobody claims it after it."""
+    """The only job that may add to an archive, until a later one claims it."""
 
     def __init__(self, files: Files, token: str, owner: Mapping[str, object]) -> None:
         """Claim the archive and finish or undo what an earlier job left.
 
-        `token` is unique to this start (digits, small letters); `owner` is shown to those who lose.
+        `token` is unique to this start (digits, small letters); `owner` is shown to jobs that lose
+        their claim to it.
         Raises: PipelineError.
         """
         self.files = files
@@ -115,7 +116,7 @@ class ArchiveWriter:
 
     @property
     def commits(self) -> Sequence[Commit]:
-        """What the archive holds; snapshots take the place of earlier commits."""
+        """The commits of the archive; a snapshot replaces those before it."""
         return self._commits
 
     @property
@@ -124,7 +125,7 @@ class ArchiveWriter:
         return ends(self._commits)
 
     def stage(self) -> str:
-        """A new hidden folder for files; whatever is not committed from there is removed."""
+        """Path of a new hidden folder for files; files that are not committed are removed."""
         self._staged += 1
         return f"{STAGING}/{self.claim}/{self._staged:010d}"
 
@@ -135,10 +136,10 @@ class ArchiveWriter:
         ranges: Sequence[OffsetRange] = (),
         removed: Sequence[str] = (),
     ) -> Commit:
-        """Make staged files part of the archive and take others out, whole or not at all.
+        """Add staged files to the archive and remove others, atomically.
 
-        They are placed as they are in the staging folder.  Raises: PipelineError, if another job
-        has claimed the archive, too.
+        Files keep their subfolders of the staging folder.  Raises: PipelineError, also if another
+        job has claimed the archive.
         """
         number = self._commits[-1].number + 1 if self._commits else 0
         placed = {self._place(folder, file.source, number): file for file in staged}
@@ -149,7 +150,7 @@ class ArchiveWriter:
         commit = Commit(number, tuple(ranges), archived, tuple(removed))
         intent = Intent(commit, {path: file.source for path, file in placed.items()})
         written, path = f"{folder}/_intent", f"{INTENTS}/{number:020d}-{self.claim}"
-        # From the intent on nobody asks again what the files hold.
+        # After the intent, the contents of the files are not checked again.
         self.files.sync(file.source for file in staged)
         self.files.write(written, intent.encode())
         self._check_claim()
@@ -162,7 +163,7 @@ class ArchiveWriter:
         return commit
 
     def write_snapshot(self) -> None:
-        """Spare readers, and this job, the commits so far."""
+        """Replace the commits so far with a snapshot, so that nobody has to read them all."""
         self._commits = [snapshot(self._commits)]
         path = commit_path(self._commits[-1].number, SNAPSHOT)
         if not self.files.exists(path):
@@ -170,11 +171,11 @@ class ArchiveWriter:
         self._retire()
 
     def _retire(self) -> None:
-        """Keep the list short; whoever reads from the snapshot before this one still can."""
+        """Move commits before the previous snapshot to the history; its readers can go on."""
         names = _names(self.files, COMMITS)
         snapshots = [name for name in names if name.endswith(SNAPSHOT)]
         for name in names:
-            # By name a commit comes before its snapshot.
+            # By name, a commit sorts before its snapshot.
             if len(snapshots) > 1 and name < snapshots[-2]:
                 self._rename(f"{COMMITS}/{name}", f"{HISTORY}/{name}")
 
@@ -197,8 +198,8 @@ class ArchiveWriter:
         for claim in self.files.folders(STAGING):
             if claim.rpartition("/")[2] < self.claim:
                 self.files.delete(claim, recursive=True)
-        # A job that was asleep may have begun to move files after it was looked for above. What it
-        # has not moved by now is gone, so from here on only this job changes anything.
+        # A suspended job may have begun to move files after the first loop. What it has not moved
+        # by now is deleted, so from here on only this job changes anything.
         for path, intent in list(self._intents()):
             if self._is_complete(intent):
                 self._roll_forward(path, intent)
@@ -215,11 +216,11 @@ class ArchiveWriter:
             try:
                 yield path, Intent.decode(self.files.read(path))
             except PipelineError:
-                if self.files.exists(path):  # else whoever wrote it has come to its end
+                if self.files.exists(path):  # else its writer has finished it
                     raise
 
     def _is_complete(self, intent: Intent) -> bool:
-        """Whether it can be rolled forward; if not, a job that has lost the archive wrote it."""
+        """Whether it can be rolled forward; if not, its writer has lost the archive."""
         if self._is_taken(intent.commit):
             return False
         # The staged path first: another job may be moving files at this moment.
@@ -241,7 +242,7 @@ class ArchiveWriter:
         if not self._is_written(commit):
             for place, source in intent.sources.items():
                 self._rename(source, place)
-            # Spark's checkpoint goes on behind a commit: after a power cut its files must be there.
+            # Spark's checkpoint advances past a commit, so its files must survive a power cut.
             self.files.sync_names(intent.sources)
             try:
                 self.files.write(commit_path(commit.number), encode(commit.to_json()))
@@ -249,19 +250,22 @@ class ArchiveWriter:
                 if not self._is_written(commit):
                     self._check_claim()
                     raise
-        # Not before the commit stands: whoever has lost the archive does not get here.
+        # Only after the commit is written: a job that has lost the archive does not get here.
         for removed in commit.removed:
             self.files.delete(removed)
         self.files.delete(path)
 
     def _rename(self, source: str, target: str) -> None:
-        """Raises: PipelineError, also if the archive was claimed and the staged file removed."""
+        """Move a file unless `target` exists.
+
+        Raises: PipelineError, also if the archive was claimed and the staged file removed.
+        """
         if self.files.exists(target):
             return
         try:
             self.files.rename(source, target)
         except PipelineError:
-            # Two that roll the same intent forward: the other one has moved it.
+            # Another job that rolls the same intent forward may have moved it.
             if not self.files.exists(target):
                 self._check_claim()
                 raise
@@ -278,7 +282,7 @@ class ArchiveWriter:
         visible = [
             status.path
             for status in self.files.list(recursive=True)
-            if not any(part[0] in "._" for part in status.path.split("/"))  # nobody reads those
+            if not any(part[0] in "._" for part in status.path.split("/"))  # readers skip those
         ]
         held = {file.path for commit in read_commits(self.files) for file in commit.files}
         for path in visible:
@@ -290,7 +294,7 @@ class ArchiveWriter:
                 self.files.delete(path)
 
     def _place(self, folder: str, source: str, number: int) -> str:
-        """Where a staged file goes: the name says by which commit and which claim it came."""
+        """The final path of a staged file; its name tells the commit and the claim."""
         below, _, name = source.removeprefix(f"{folder}/").rpartition("/")
         return f"{below}/{number:010d}-{self.claim}-{name}"
 
@@ -303,7 +307,7 @@ def _claim(files: Files, token: str, owner: Mapping[str, object]) -> str:
 
 
 def _names(files: Files, folder: str) -> list[str]:
-    """The names in one of our folders; writing leaves others behind when it is ended."""
+    """The names in one of our folders, without temporary files of interrupted writes."""
     names = (status.path.rpartition("/")[2] for status in files.list(folder))
     return sorted(name for name in names if name[:8].isdecimal())
 

@@ -1,9 +1,9 @@
-"""Few large files of an archive's many small ones.
+"""Compacts an archive: merges its many small files into few large ones.
 
-Each folder is rewritten by a commit of its own, which a crash leaves whole or undone. Who reads by
-the manifest sees each record once at any time, or fails because a file is gone. Who reads plain
-Parquet while a folder is swapped may see its records twice: compact when nobody does. After a kill
-in between they do until the next start rolls the swap forward.
+Each folder is rewritten by a commit of its own, which is atomic. Readers of the manifest see each
+record once at any time, or fail because a file is gone. Readers of plain Parquet may see a folder's
+records twice while it is swapped, and after a kill in between until the next start rolls the swap
+forward: compact when there are no such readers.
 """
 
 import logging
@@ -33,7 +33,7 @@ class Compacted:
 
 
 def groups(commits: Sequence[Commit], target_bytes: int) -> dict[str, list[list[ArchivedFile]]]:
-    """By folder, the files that become one: in the archive's order, at most `target_bytes` each."""
+    """By folder, the groups of files to merge: in commit order, at most `target_bytes` each."""
     folders: dict[str, list[list[ArchivedFile]]] = {}
     for commit in commits:
         for file in commit.files:
@@ -83,7 +83,7 @@ def _rewrite(
     folder: str,
     bins: Sequence[Sequence[ArchivedFile]],
 ) -> int:
-    """How many files there are now.  Raises: PipelineError."""
+    """Merge the groups of one folder; returns the number of new files.  Raises: PipelineError."""
     staging = writer.stage()
     target = writer.files.absolute(f"{staging}/{folder}")
     order = [name for name in ("partition", "offset") if name not in about.partition_by]

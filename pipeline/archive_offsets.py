@@ -1,4 +1,4 @@
-"""Which offsets a batch is to archive: what Spark planned, less what the archive has already."""
+"""Which offsets a batch archives: those that Spark planned, without those already archived."""
 
 import json
 import re
@@ -14,8 +14,8 @@ WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
 def batch_ranges(checkpoint: Checkpoint) -> list[OffsetRange]:
-    """What Spark asks of Kafka in the newest batch that it has planned."""
-    # Spark starts partitions that were added meanwhile from their first offset.
+    """The offset ranges of the newest batch that Spark has planned."""
+    # Spark starts partitions that were added since from their first offset.
     before = checkpoint.committed_offsets
     return [
         OffsetRange(topic, partition, before.get(topic, {}).get(partition, 0), end)
@@ -27,14 +27,15 @@ def batch_ranges(checkpoint: Checkpoint) -> list[OffsetRange]:
 def wanted(
     asked: Iterable[OffsetRange], ends: Mapping[TopicPartition, int], *, gaps_allowed: bool
 ) -> list[OffsetRange]:
-    """The part of a batch that is not in the archive yet.  Raises: PipelineError for a gap.
+    """The ranges of a batch that are not archived yet; empty if they contain no offsets.
 
-    A partition that is new to the archive is in it from now on, even if it had no records.
+    A partition that is new to the archive is included even if it has no offsets, as long as others
+    do.  Raises: PipelineError for a gap (unless allowed), or if a partition's end offset went back.
     """
     result = []
     for part in asked:
         if part.end_offset < part.start_offset:
-            # With failOnDataLoss=false Spark goes on, and what came instead would be passed over.
+            # With failOnDataLoss=false Spark goes on, and the new records would be skipped.
             raise PipelineError(
                 f"{part.topic_partition} ended at offset {part.start_offset} and now at "
                 f"{part.end_offset}: it was made anew or lost records; archive it into another "
@@ -78,7 +79,7 @@ def check_not_ahead(
 def check_archived_topics(
     archived: Collection[str], names: Collection[str], pattern: str | None, where: str
 ) -> None:
-    """Refuse to mix what does not belong together.  Raises: PipelineError."""
+    """Refuse an archive of topics that this job does not read.  Raises: PipelineError."""
     others = [
         topic
         for topic in sorted(archived)
@@ -93,7 +94,7 @@ def check_archived_topics(
 
 
 def check_deleted_topics(deleted: Sequence[str], *, fail_on_data_loss: bool) -> None:
-    """Raises: PipelineError."""
+    """Refuse to go on without deleted topics if `fail_on_data_loss`.  Raises: PipelineError."""
     if deleted and fail_on_data_loss:
         raise PipelineError(
             f"{', '.join(deleted)} was deleted from the cluster, with what was not archived of it; "
@@ -108,7 +109,7 @@ def check_offsets(
     *,
     fail_on_data_loss: bool,
 ) -> None:
-    """Refuse a broker whose offsets do not go on where the archive ends.  Raises: PipelineError."""
+    """Refuse topics whose offsets do not continue the archive's.  Raises: PipelineError."""
     for (topic, partition), end in sorted(ends.items()):
         if topic not in latest:
             continue
@@ -130,9 +131,9 @@ def check_offsets(
 
 
 def asked_offsets(asked: str, partitions: Mapping[str, int]) -> Offsets:
-    """What --starting-offsets names, besides earliest and latest.
+    """The offsets in --starting-offsets; empty for earliest and latest.
 
-    Raises: PipelineError for neither earliest, latest nor Spark's JSON, or JSON of other topics.
+    Raises: PipelineError for anything else but Spark's JSON, or if that names other partitions.
     """
     given = {} if asked in WORDS else _given_offsets(asked)
     for topic, numbers in given.items():

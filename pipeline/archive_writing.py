@@ -1,4 +1,4 @@
-"""Records into staged Parquet files by Spark, and what of them can be read back."""
+"""Writes records to staged Parquet files with Spark, and checks what can be read back."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -16,11 +16,11 @@ MADE: Final = {
     "date": f"date_from_unix_date(int(({_SECONDS} - pmod({_SECONDS}, 86400)) div 86400))",
     "hour": f"int(pmod({_SECONDS}, 86400) div 3600)",
 }
-"""Columns of folders, in UTC whatever spark.sql.session.timeZone is: it may change between runs."""
+"""Partition columns in UTC, because spark.sql.session.timeZone may change between runs."""
 
 
 def only(frame: DataFrame, asked: Sequence[OffsetRange], parts: Sequence[OffsetRange]) -> DataFrame:
-    """A batch without the offsets that are archived already."""
+    """A batch restricted to `parts`: without the offsets that are already archived."""
     if list(asked) == list(parts):
         return frame
     from pyspark.sql import functions as f
@@ -36,7 +36,7 @@ def only(frame: DataFrame, asked: Sequence[OffsetRange], parts: Sequence[OffsetR
 
 
 def write_records(frame: DataFrame, target: str, partition_by: Sequence[str]) -> None:
-    """Write Parquet files, in each the records of a partition in their order."""
+    """Write Parquet files in which the records of each partition are in order."""
     from pyspark.sql import functions as f
 
     made = [f.expr(MADE[name]).alias(name) for name in partition_by if name in MADE]
@@ -49,9 +49,10 @@ def write_records(frame: DataFrame, target: str, partition_by: Sequence[str]) ->
 def staged_files(
     spark: SparkSession, files: Files, folder: str, parts: Sequence[OffsetRange] | None
 ) -> list[StagedFile]:
-    """What Spark has written, read back: each offset was asked for, and none came twice.
+    """The files that Spark has written, read back.
 
-    Raises: PipelineError.
+    Raises: PipelineError if an offset is outside of `parts`, or if a partition has more records
+    than offsets.
     """
     found = {
         status.path: status.size_bytes
@@ -82,15 +83,15 @@ def staged_files(
 def check_complete(
     batch: DataFrame, staged: Sequence[StagedFile], parts: Sequence[OffsetRange], place: str
 ) -> None:
-    """Whether all that Spark has read is in the staged files.
+    """Check that all records that Spark read are in the staged files.  Raises: PipelineError.
 
-    An executor that has a disk of its own in the folder's place writes what nobody will find, and
-    Spark is content.  Raises: PipelineError.
+    An executor that has a disk of its own at the folder's path writes files that nobody finds, and
+    Spark does not notice.
     """
     found = sum(file.records for file in staged)
     if found == sum(part.end_offset - part.start_offset for part in parts):
         return
-    # Transactions and compaction leave gaps as well: only Kafka can tell.
+    # Transactions and compaction leave gaps, too: only reading Kafka again can tell.
     expected = batch.count()
     if found < expected:
         raise PipelineError(
@@ -103,7 +104,7 @@ def check_complete(
 def _counted(spark: SparkSession, target: str) -> list[Any]:
     from pyspark.sql import functions as f
 
-    # The types of columns that folders are named by are not to be guessed.
+    # With a schema, Spark does not guess the types of partition columns.
     rows = spark.read.schema("topic string, partition int, offset bigint").parquet(target)
     return list(
         rows.groupBy(f.input_file_name().alias("file"), "topic", "partition")

@@ -1,8 +1,8 @@
-"""The audit: is what lies in broker, archive and copy the same?
+"""The audit: do broker, archive and copy hold the same records?
 
-Each side is read up to a point that is fixed before: first the copy's, then the archive's, then
-the broker's, so that what is written meanwhile makes no difference.  If retention moves a log's
-start during the audit, it begins again.
+Each side is read up to an end that is fixed beforehand: first the copy's, then the archive's, then
+the broker's, so that records written meanwhile make no difference.  If retention moves a log start
+offset during the audit, it starts over.
 """
 
 import logging
@@ -55,23 +55,23 @@ class CopiedTopic:
     kafka: Kafka
     topic: str
     name: str | None = None
-    """Of the job that made it, if only its records are to be compared."""
+    """Compare only records of the job of this name; None: of all jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditJob:
-    """What is to be audited, against an archive, a copy or both."""
+    """What to audit, against an archive, a copy or both."""
 
     kafka: Kafka
     topics: Sequence[str]
     archive: str | None = None
     copy: CopiedTopic | None = None
     strict: bool = False
-    """Count what retention or compaction removed as a difference."""
+    """Count records that retention or compaction removed as differences."""
     allow_lag: bool = False
-    """Do not count what lies before the first or after the last that archive and copy hold."""
+    """Ignore records before the first and after the last that archive or copy holds."""
     isolation_level: str | None = None
-    """How to read the topics; by default as the archive did."""
+    """How to read the topics; None: as the archive did."""
     range_size: int | None = None
 
 
@@ -95,29 +95,29 @@ def audit(spark: SparkSession, job: AuditJob, *, now_ms: int) -> Report:
 
 
 class Steps:
-    """Tells what an audit is at, on the terminal and in the log."""
+    """Reports the current step of an audit, on the terminal and in the log."""
 
     def __init__(self, job: AuditJob, line: StatusLine) -> None:
         self._names = _names(job)
-        self._count = 2 * len(self._names)  # the ends, each side, and each but the first compared
+        self._count = 2 * len(self._names)  # ends, reading each side, comparing all but one
         self._number = 0
         self._line = line
 
     def begin(self, what: str) -> None:
-        """The next step."""
+        """Begin the next step."""
         self._number += 1
         assert self._number <= self._count
         logger.info("audit step=%d steps=%d: %s", self._number, self._count, what)
         self._line.show(f"audit: step {self._number} of {self._count}, {what}")
 
     def begin_to_read(self, side: str) -> None:
-        """The step that reads all of a side."""
+        """Begin the step that reads all of a side."""
         self.begin(f"reading {side}: {self._names[side]}")
 
 
 def _attempt(spark: SparkSession, job: AuditJob, now_ms: int, steps: Steps) -> Report:
     steps.begin("asking where each side ends")
-    # In this order: what is a copy never ends after what it was copied from.
+    # In this order, so that no copy ends after its source.
     copied = _bounds_of(job.copy.kafka, [job.copy.topic]) if job.copy else None
     archive = _archive_state(spark, job)
     kafka = _reader(job, archive)
@@ -225,7 +225,7 @@ def _compare(left: Bounded, right: Bounded, size: int, *, types: bool) -> Compar
     return compare(left.side, right.side, findings, examples, size=size)
 
 
-# -- what is known of them beforehand
+# -- what is known beforehand
 
 
 def _archive_state(spark: SparkSession, job: AuditJob) -> ArchiveState | None:
@@ -244,7 +244,7 @@ def _check_archived(archive: ArchiveState, live: Bounds) -> None:
 
 
 def _reader(job: AuditJob, archive: ArchiveState | None) -> Kafka:
-    """The cluster, read as the archive was filled: with aborted transactions or without."""
+    """The cluster, read with the job's isolation level, else with the archive's."""
     level = job.isolation_level or (archive.isolation_level if archive else None)
     if level is None:
         return job.kafka
@@ -285,7 +285,7 @@ def _check_starts(kafka: Kafka, bounds: Bounds) -> None:
                 raise _Moved(f"{key} began at {before}, now at {start}")
 
 
-# -- what is said of them
+# -- notes and names
 
 
 def _copy_notes(

@@ -1,4 +1,4 @@
-"""The archive as an audit sees it: fixed at one moment, and what is wrong with its files."""
+"""The archive's state at the start of an audit, and what is wrong with its files."""
 
 import re
 from collections import Counter
@@ -32,18 +32,18 @@ class ArchiveState:
     files: Files
     isolation_level: str
     present: tuple[ArchivedFile, ...]
-    """Committed files of the audited topics that are there."""
+    """Committed files of the audited topics that exist."""
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     notes: tuple[Note, ...]
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """The records of the files that are there."""
+        """The records of the files that exist."""
         return read_records(spark, self.files, self.present)
 
     @contextmanager
     def readable(self) -> Iterator[None]:
-        """Name the file that Spark cannot read.  Raises: PipelineError."""
+        """If Spark cannot read a file in the block, name it.  Raises: PipelineError."""
         try:
             yield
         except explainable() as error:
@@ -55,7 +55,7 @@ class ArchiveState:
             raise
 
     def check_counts(self, counts: Mapping[str, int]) -> Iterator[Note]:
-        """Whether the files hold as many records of each topic as the manifest says."""
+        """A note for each topic whose files do not hold as many records as the manifest says."""
         said: dict[str, int] = {}
         for file in self.present:
             said[file.topic] = said.get(file.topic, 0) + file.records
@@ -111,7 +111,7 @@ def _twice(ours: Sequence[ArchivedFile]) -> Iterator[Note]:
 
 
 def _uncommitted(paths: Iterable[str], *, strict: bool) -> Iterator[Note]:
-    """What readers that know no manifest would read, too."""
+    """Files that no commit names, but that readers of plain Parquet would read."""
     visible = sorted(
         path
         for path in paths

@@ -1,9 +1,9 @@
-"""What an audit concludes from counts and checksums: pure, Spark has counted and summed before.
+"""What an audit concludes from the counts and checksums that Spark has computed; pure.
 
-A *side* is what is compared: the broker's topic, its archive, or a topic that was written from
-one of them.  Offsets are always those of the source: of a copied record, the offset it came from.
-The offsets of each partition are cut into ranges of equal size, and each side gives a digest of
-each range.  Where two digests are not the same, the records themselves are compared (`Finding`).
+A *side* is one of the things compared: the broker's topic, its archive, or a topic that was written
+from one of them.  Offsets are always those of the source: for a copied record, the offset it came
+from.  The offsets of each partition are divided into ranges of equal size, and each side has a
+digest of each range.  Where two digests differ, the records themselves are compared (`Finding`).
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ NEVER: Final = 2**63 - 1
 
 
 class Place(NamedTuple):
-    """One range of offsets: `start` and as many as the audit's ranges have."""
+    """One range of offsets, from `start` on; all ranges of an audit have the same size."""
 
     topic: str
     partition: int
@@ -29,14 +29,14 @@ class Place(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Whose offsets they are."""
+        """The topic partition."""
         return TopicPartition(self.topic, self.partition)
 
 
 class Checksum(NamedTuple):
-    """A checksum of records in any order: 64 bits exclusive-or, and a sum of 32 bits each.
+    """An order-independent checksum: XOR of the records' 64-bit hashes, and a sum of 32 bits each.
 
-    Exclusive-or alone would not see a record that came twice.
+    XOR alone would cancel out pairs of equal records.
     """
 
     xor: int = 0
@@ -55,21 +55,21 @@ NO_RECORDS: Final = Checksum()
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The records of one side in one range."""
+    """Count, offsets and checksums of one side's records in one range."""
 
     count: int
     offset_first: int
     offset_last: int
     content: Checksum
-    """Of key, value, headers and timestamp: the same if records have changed places."""
+    """Of key, value, headers and timestamp: unchanged if records have swapped offsets."""
     placed: Checksum
-    """Of the same together with the offset."""
+    """Of the same fields together with the offset."""
     types: Checksum = NO_RECORDS
     """Of offset and timestamp type, which a copy need not keep."""
     disordered: int = 0
-    """How many records of a copy lie behind a later one of their source partition."""
+    """How many records of a copy come after a later one of their source partition."""
     targets: frozenset[int] = frozenset()
-    """Into which partitions the records were copied."""
+    """The partitions that the records were copied to."""
 
     def same(self, other: "Digest", *, types: bool) -> bool:
         """Whether both hold the same records at the same offsets."""
@@ -80,22 +80,22 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the things that are compared."""
+    """One of the things compared."""
 
     name: str
     digests: Mapping[Place, Digest]
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """What lies below is not expected here (retention; all of a compacted topic)."""
+    """Lower offsets are not expected here (retention; all of a compacted topic)."""
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """What lies here or above has not arrived yet."""
+    """Offsets from here on have not arrived yet."""
     early_differs: bool = False
-    """Whether what lies below `starts` makes a difference when another side has it."""
+    """Whether it is a difference if only the other side has records below `starts`."""
     late_differs: bool = True
     """The same for `ends`."""
 
 
 class What(StrEnum):
-    """What can be found out about a record."""
+    """The kinds of findings."""
 
     MISSING = "missing"
     REMOVED = "removed"
@@ -113,7 +113,7 @@ class Finding:
     place: Place
     what: What
     side: str
-    """Where it was seen; "" if it is between both."""
+    """The side that it was seen on; "" if it concerns both."""
     count: int
     offset_first: int
     offset_last: int
@@ -150,14 +150,14 @@ class PartitionResult:
     right: Digest | None
     counts: Mapping[tuple[What, str], int]
     absent_count: int
-    """Offsets between the first and the last record that neither side has: no gaps."""
+    """Offsets between the first and the last record that neither side has; no difference."""
     ranges: tuple[RangeResult, ...]
     differs: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What became of two sides."""
+    """The result of comparing two sides."""
 
     left: str
     right: str
@@ -167,11 +167,11 @@ class Comparison:
 
     @property
     def differs(self) -> bool:
-        """Whether anything is not as it should be."""
+        """Whether any partition differs."""
         return any(partition.differs for partition in self.partitions)
 
     def findings(self) -> Iterator[tuple[Finding, bool]]:
-        """All that was found, and whether each is a difference."""
+        """All findings, each with whether its range differs."""
         for partition in self.partitions:
             for part in partition.ranges:
                 for finding in part.findings:
@@ -186,7 +186,7 @@ def range_size(spans: Iterable[int]) -> int:
 
 
 def suspects(left: Side, right: Side, *, types: bool) -> set[Place]:
-    """The ranges whose records have to be looked at one by one."""
+    """The ranges whose digests differ: their records have to be compared one by one."""
     places = left.digests.keys() | right.digests.keys()
     return {
         place
@@ -288,7 +288,7 @@ def _example(example: Example, left: Side, right: Side) -> Example:
 
 
 def _moved(place: Place, left: Side, right: Side) -> bool:
-    """Whether both have the same records there: what looks changed has changed places."""
+    """Whether both sides have the same records at other offsets: they are moved, not changed."""
     ours, theirs = left.digests.get(place), right.digests.get(place)
     return (
         ours is not None
@@ -335,7 +335,7 @@ def _absent(
     counts: Mapping[tuple[What, str], int],
     left: str,
 ) -> int:
-    """The span of both less the offsets that one of them has."""
+    """How many offsets in the span of both sides neither has."""
     either = [digest for digest in (ours, theirs) if digest is not None]
     if not either:
         return 0

@@ -1,4 +1,4 @@
-"""The report as one HTML page without scripts and without anything outside it."""
+"""The report as one self-contained HTML page without scripts."""
 
 import datetime
 from collections.abc import Iterable, Iterator, Sequence
@@ -56,7 +56,7 @@ td.number + td:not(.number), th.number + th:not(.number) { padding-left: .8rem; 
 
 
 def page(report: Report) -> str:
-    """All of a report."""
+    """The whole report as HTML."""
     body = "".join(
         [
             _head(report),

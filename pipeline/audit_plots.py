@@ -1,6 +1,6 @@
-"""The plots of an audit as SVG: which ranges of offsets differ, how many records lie where.
+"""The plots of an audit as SVG: which ranges of offsets differ, how many records each side has.
 
-Colours are CSS variables of the page (audit_page.py), so that they follow light and dark.
+Colours are CSS variables of the page (audit_page.py), so that they follow light and dark mode.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,10 +22,10 @@ BARS_HEIGHT: Final = 2 * (BAR_HEIGHT + BAR_GAP) + 6
 LABEL_LENGTH_MAX: Final = 20
 LABEL_GAP: Final = 10
 CHARACTER_WIDTH: Final = 7
-"""Of labels and numbers, at most."""
+"""In labels and numbers, at most."""
 TICKS: Final = 5
 
-# From the one that matters least; a cell that stands for several ranges shows the last of theirs.
+# By rising severity; a cell that stands for several ranges shows their most severe state.
 STATES: Final = {
     "equal": "equal",
     "excused": "on one side only, no difference",
@@ -47,31 +47,31 @@ _STATE_OF: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a plot lies between the labels of its rows and what stands over its right edge."""
+    """The horizontal extent of a plot, between its row labels and its right margin."""
 
     left: int
     width: float
 
     @classmethod
     def of(cls, parts: Sequence[PartitionResult], *, right: int, left: int = 0) -> "Frame":
-        """Wide labels leave less to the plot; `left` and `right` are needed in any case."""
+        """Fit the plot beside its labels; `left` is the minimum margin, `right` the exact one."""
         longest = max((len(_shortened(str(part.partition))) for part in parts), default=0)
         left = max(left, longest * CHARACTER_WIDTH + LABEL_GAP)
         return cls(left, WIDTH - left - right)
 
     def x(self, share: float) -> float:
-        """The place of a share of the width."""
+        """The x coordinate at a share of the width."""
         return self.left + self.width * share
 
 
 def shown(comparison: Comparison) -> list[PartitionResult]:
-    """The partitions that fit into a plot; those that differ come before others."""
+    """The partitions that fit into a plot, in order; those that differ take precedence."""
     parts = sorted(comparison.partitions, key=lambda part: not part.differs)[:PARTITIONS_MAX]
     return sorted(parts, key=lambda part: part.partition)
 
 
 def state(part: RangeResult) -> str:
-    """What a cell shows of a range."""
+    """The state that a cell shows for a range."""
     if not part.findings:
         return "equal"
     if not part.differs:
@@ -96,7 +96,7 @@ def range_map(comparison: Comparison) -> str:
 
 
 def bars(comparison: Comparison) -> str:
-    """How many records each side has of each partition."""
+    """For each partition, a bar for each side's number of records."""
     parts = shown(comparison)
     counts = [
         (part.left.count if part.left else 0, part.right.count if part.right else 0)

@@ -1,4 +1,4 @@
-"""What an audit says: a table, sentences and JSON, all from one `Report`."""
+"""The `Report` of an audit, as a table, as sentences and as JSON."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ _LATE_BROKER: Final = "beyond the broker's end"
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something about a whole side, in one sentence."""
+    """A remark about a whole side, in one sentence."""
 
     text: str
     differs: bool = False
@@ -44,11 +44,11 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that an audit found out."""
+    """The result of an audit."""
 
     topics: tuple[str, ...]
     names: Mapping[str, str]
-    """What stands behind `broker`, `archive` and `copy`."""
+    """What `broker`, `archive` and `copy` refer to."""
     range_size: int
     strict: bool
     comparisons: tuple[Comparison, ...]
@@ -57,14 +57,14 @@ class Report:
 
     @property
     def differs(self) -> bool:
-        """Whether anything is not as it should be."""
+        """Whether any comparison or note is a difference."""
         return any(one.differs for one in self.comparisons) or any(
             note.differs for note in self.notes
         )
 
     @property
     def record_count(self) -> int:
-        """The records of the side that has most."""
+        """The number of records on the side that has the most."""
         return max((max(_counts(one)) for one in self.comparisons), default=0)
 
 
@@ -94,7 +94,7 @@ def table(comparison: Comparison) -> tuple[list[str], list[list[object]]]:
 
 
 def checksum(part: PartitionResult) -> str:
-    """The first digits, of the ranges that both have; of both sides if they are different."""
+    """The first digits for the ranges without findings; of both sides if the partition differs."""
     if not part.differs:
         both = together(one.left for one in part.ranges if not one.findings)
         return _digits(both)
@@ -106,13 +106,13 @@ def _digits(digest: Digest | None) -> str:
 
 
 def differing(comparison: Comparison) -> Iterator[RangeResult]:
-    """The ranges in which something is not as it should be."""
+    """The ranges that differ."""
     for part in comparison.partitions:
         yield from (one for one in part.ranges if one.differs)
 
 
 def sentences(report: Report) -> Iterator[str]:
-    """What stands below the tables: ranges and offsets that differ, notes, the verdict."""
+    """The text below the tables: ranges and offsets that differ, notes, the verdict."""
     for comparison in report.comparisons:
         yield from _details(comparison)
     for note in report.notes:
@@ -121,7 +121,7 @@ def sentences(report: Report) -> Iterator[str]:
 
 
 def verdict(report: Report) -> str:
-    """The last line."""
+    """The last line: equal or different, and how many records."""
     sides = " and ".join(report.names)
     partitions = max((len(one.partitions) for one in report.comparisons), default=0)
     size = f"{report.record_count:,} records in {partitions} partitions"
@@ -129,7 +129,7 @@ def verdict(report: Report) -> str:
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """One document; checksums are hexadecimal, ends of ranges are not in them."""
+    """The report as one document; checksums are hexadecimal, ends of ranges are exclusive."""
     return {
         "version": JSON_VERSION,
         "equal": not report.differs,
@@ -145,7 +145,7 @@ def to_json(report: Report) -> dict[str, Any]:
 
 
 def findings_text(findings: Sequence[Finding]) -> str:
-    """Findings of one range on one line."""
+    """The findings of one range, on one line."""
     return ", ".join(f"{one.count:,} {says(one.what, one.side)}" for one in findings)
 
 

@@ -1,8 +1,8 @@
-"""The Spark side of an audit: records to checksums, checksums to digests, rows that differ.
+"""The Spark side of an audit: checksums of records, digests of ranges, and rows that differ.
 
-All expressions run in the JVM.  One scan of each side gives its digests, and only a row for each
-range of offsets is shuffled, unless the order of a copy has to be looked at.  Only ranges whose
-digests differ are read once more and joined by offset.
+All expressions run in the JVM.  One scan of each side yields its digests, and only one row per
+range of offsets is shuffled, unless the order of a copy has to be checked.  Only ranges whose
+digests differ are read again and joined by offset.
 """
 
 import json
@@ -19,8 +19,8 @@ from .offsets import TopicPartition
 from .small_tables import small_table
 from .spark_types import DataFrame, Row, SparkSession
 
-# xxhash64 passes over nulls, so each field that can be null is preceded by whether it is. No
-# headers and null headers are the same: Kafka does not know the difference.
+# xxhash64 skips nulls, so each nullable field is preceded by whether it is null. No headers and
+# null headers are the same: Kafka does not distinguish them.
 CONTENT: Final = (
     "xxhash64(isnull(key), key, isnull(value), value, unix_micros(timestamp),"
     " transform(headers, header -> struct(header.key, isnull(header.value), header.value)))"
@@ -31,13 +31,13 @@ _CHECKSUMS: Final = ("content", "placed", "types")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The offsets to read of each partition; the ends are not read."""
+    """The offsets to read of each partition; the ends are exclusive."""
 
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
 
     def within(self, places: Collection[Place], size: int) -> "Bounds":
-        """No more than some ranges need."""
+        """These bounds, narrowed to what some ranges of `size` offsets need."""
         wanted: dict[TopicPartition, list[int]] = defaultdict(list)
         for topic, partition, start in places:
             wanted[TopicPartition(topic, partition)].append(start)
@@ -53,14 +53,14 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A side, and how to get the rows of some of its ranges (or more)."""
+    """A side, and a function that reads the rows of some of its ranges (or more)."""
 
     side: Side
     rows: Callable[[Collection[Place]], DataFrame]
 
 
 def broker_records(spark: SparkSession, kafka: Kafka, bounds: Bounds) -> DataFrame:
-    """The records of some offsets of topics, in the columns of Spark's Kafka source."""
+    """The records within bounds, in the columns of Spark's Kafka source."""
     return (
         spark.read.format("kafka")
         .options(**{**AT_THE_END, **source_options(kafka)})
@@ -68,14 +68,14 @@ def broker_records(spark: SparkSession, kafka: Kafka, bounds: Bounds) -> DataFra
         .option("startingOffsets", _as_json(bounds.starts))
         .option("endingOffsets", _as_json(bounds.ends))
         .option("includeHeaders", "true")
-        # What retention takes meanwhile is noticed by the log's start, which is read again.
+        # Retention during the read is noticed because log start offsets are read again.
         .option("failOnDataLoss", "false")
         .load()
     )
 
 
 def source_rows(records: DataFrame) -> DataFrame:
-    """What is compared of each record at its own offset: checksums and the timestamp type."""
+    """What is compared of each record, at its own offset: its checksum and timestamp type."""
     return records.selectExpr(
         "topic",
         "partition",
@@ -88,10 +88,10 @@ def source_rows(records: DataFrame) -> DataFrame:
 
 
 def copied_rows(records: DataFrame, name: str | None = None) -> DataFrame:
-    """The same of copies, at the offsets that their marks name; nulls for records without one.
+    """The same for copies, at the source offsets in their marks; null for records without one.
 
-    With a name, only the records of the job of that name ("": of none).  A record is *behind* if
-    a later one of its source partition stands before it.
+    With a name, only records of the job of that name ("": of jobs without one), and those without
+    a mark.  A record is *behind* if a later one of its source partition precedes it.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -116,7 +116,7 @@ def copied_rows(records: DataFrame, name: str | None = None) -> DataFrame:
 
 
 def digests(rows: DataFrame, size: int) -> tuple[dict[Place, Digest], int]:
-    """A digest of each range of `size` offsets, and how many records are of no place."""
+    """A digest of each range of `size` offsets, and the number of records without a source."""
     from pyspark.sql import functions as f
 
     checked = rows.withColumns(
@@ -153,7 +153,7 @@ def digests(rows: DataFrame, size: int) -> tuple[dict[Place, Digest], int]:
 def look_closer(
     left: Bounded, right: Bounded, places: Collection[Place], size: int, *, types: bool
 ) -> tuple[list[Finding], list[Example]]:
-    """What is different in some ranges, and the first offsets at which it is."""
+    """The differences in some ranges, and the first offsets that have any."""
     if not places:
         return [], []
     differences = _differences(left, right, places, size, types=types).persist()
@@ -169,7 +169,7 @@ def look_closer(
 def _differences(
     left: Bounded, right: Bounded, places: Collection[Place], size: int, *, types: bool
 ) -> DataFrame:
-    """A row for each offset and each thing that is wrong with it."""
+    """A row for each finding at each offset."""
     from pyspark.sql import functions as f
 
     left_rows, right_rows = left.rows(places), right.rows(places)
@@ -201,7 +201,7 @@ def _differences(
 def _by_offset(
     rows: DataFrame, side: str, suspects: DataFrame, size: int, *, types: bool
 ) -> DataFrame:
-    """How often each offset is there, and the least and the greatest checksum."""
+    """For each offset, the number of records, and their least and greatest checksum."""
     from pyspark.sql import functions as f
 
     record = "xxhash64(content, type)" if types else "content"
@@ -219,7 +219,7 @@ def _by_offset(
 
 
 def _found(left: str, right: str) -> str:
-    """SQL: all that is wrong with an offset, as structs of what, side and how many."""
+    """SQL: the findings at an offset, as structs of what, side and how many."""
     cases = []
     for name, side in ((left, "left"), (right, "right")):
         absent = (
@@ -294,7 +294,7 @@ def _example(row: Row) -> Example:
 
 
 def _as_json(offsets: Mapping[TopicPartition, int]) -> str:
-    """As Spark's Kafka source takes offsets."""
+    """Offsets in the JSON of Spark's Kafka source."""
     by_topic: dict[str, dict[str, int]] = defaultdict(dict)
     for (topic, partition), offset in offsets.items():
         by_topic[topic][str(partition)] = offset

@@ -1,7 +1,7 @@
-"""What the checkpoint of a streaming query says: which topics, which offsets, which batch.
+"""Reads the checkpoint of a streaming query: its topics, offsets and newest batch.
 
-Spark writes `offsets/N` when it has planned batch N and `commits/N` when that has ended.  A start
-runs the newest planned batch again if it has not ended: from where the one before ended.
+Spark writes `offsets/N` when it has planned batch N and `commits/N` when that has ended.  If the
+newest planned batch has not ended, a start runs it again, from where the one before ended.
 """
 
 import json
@@ -19,7 +19,7 @@ State = Literal["ok", "gone", "beyond the end", "no such partition"]
 
 VERSION: Final = "v1"
 NOTHING: Final = "-"
-"""What stands for a source that no offset is known of yet."""
+"""Stands for a source without a known offset."""
 
 
 class Folder(Protocol):
@@ -28,10 +28,10 @@ class Folder(Protocol):
     uri: str
 
     def exists(self, path: str = "") -> bool:
-        """Whether a file or folder is there."""
+        """Whether a file or folder exists."""
 
     def read(self, path: str) -> bytes:
-        """All of a file."""
+        """The contents of a file."""
 
     def list(self, path: str = "", *, recursive: bool = False) -> list[FileStatus]:
         """The files of a folder."""
@@ -48,45 +48,45 @@ class Checkpoint:
     offsets: Offsets
     """Where the newest planned batch ends: topic, partition, offset (exclusive)."""
     committed_offsets: Offsets
-    """Where the newest ended batch ends, and a start goes on; the query's very start if none."""
+    """Where the newest ended batch ends, and a start resumes; the query's own start if none."""
     watermark_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetLogEntry:
-    """What Spark writes of a batch before it runs it."""
+    """What Spark writes about a batch before it runs it."""
 
     offsets: Offsets
     """Where the batch ends: topic, partition, offset (exclusive)."""
     watermark_ms: int
-    """Of the records before the batch; 0: there is none."""
+    """Of the records before the batch; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A partition of a checkpoint against its log."""
+    """A partition's position in a checkpoint, compared with its log."""
 
     topic: str
     partition: int
     offset: int
-    """What a start reads next."""
+    """The next offset that a start reads."""
     start: int | None
-    """The log start offset; None: the partition is not there."""
+    """The log start offset; None: the partition does not exist."""
     end: int | None
     state: State
     lost: int
-    """How many offsets retention took away before they were read."""
+    """How many offsets retention removed before they were read."""
 
     @property
     def lag(self) -> int | None:
-        """What is still to be read."""
+        """How many offsets are left to read; None: the partition does not exist."""
         if self.start is None or self.end is None:
             return None
         return max(0, self.end - max(self.offset, self.start))
 
 
 def read_checkpoint(files: Folder) -> Checkpoint | None:
-    """What a checkpoint folder holds; None: no batch was planned yet.  Raises: PipelineError."""
+    """Read a checkpoint folder; None: no batch was planned yet.  Raises: PipelineError."""
     planned = planned_batches(files)
     if not planned:
         if not files.exists("offsets") and _is_of_others(files):
@@ -108,12 +108,12 @@ def read_checkpoint(files: Folder) -> Checkpoint | None:
 
 
 def planned_batches(files: Folder) -> list[int]:
-    """The batches of a checkpoint that were planned, in order."""
+    """The planned batches of a checkpoint, in order."""
     return _batches(files, "offsets")
 
 
 def read_offset_log(files: Folder, batch_id: int) -> OffsetLogEntry:
-    """What a checkpoint says of a batch that was planned.  Raises: PipelineError."""
+    """The offset log entry of a planned batch.  Raises: PipelineError."""
     where = f"{files.uri}/offsets/{batch_id}"
     lines = files.read(f"offsets/{batch_id}").decode(errors="replace").splitlines()
     if len(lines) < 2 or lines[0] != VERSION:
@@ -133,15 +133,15 @@ def read_offset_log(files: Folder, batch_id: int) -> OffsetLogEntry:
 
 
 def read_initial_offsets(files: Folder) -> Offsets:
-    """Where the query began: what each source noted at its first start.  Raises: PipelineError."""
+    """Where the query began, as each source noted at its first start.  Raises: PipelineError."""
     merged: Offsets = {}
     for file in files.list("sources", recursive=True):
         if not file.path.endswith("/0"):
             continue
         where = f"{files.uri}/{file.path}"
-        # Spark 2.1 expected a zero byte in front, and it is still written.
+        # Spark 2.1 expected a leading zero byte, which is still written.
         lines = files.read(file.path).lstrip(b"\0").decode(errors="replace").splitlines()
-        if not lines:  # no source notes nothing: a power cut has left it
+        if not lines:  # sources write no empty files: a power cut has left it
             raise _damaged(where, "it is empty")
         if len(lines) == 2 and lines[0] == VERSION:
             try:
@@ -161,7 +161,7 @@ def _damaged(where: str, why: object) -> PipelineError:
 def check_topics(checkpoint: Checkpoint, topics: Sequence[str], where: str) -> None:
     """Refuse a checkpoint that belongs to other topics.  Raises: PipelineError.
 
-    More topics than it has are fine: they are read from their starting offsets.
+    Additional topics are fine: they are read from their starting offsets.
     """
     others = sorted(checkpoint.offsets.keys() - set(topics))
     if others:
@@ -174,7 +174,7 @@ def check_topics(checkpoint: Checkpoint, topics: Sequence[str], where: str) -> N
 def deleted_topics(
     planned: Collection[str], names: Collection[str], pattern: str | None
 ) -> list[str]:
-    """Topics of a checkpoint that match the pattern and are not there any more."""
+    """Topics of a checkpoint that match the pattern and no longer exist."""
     missing = sorted(set(planned) - set(names))
     return [topic for topic in missing if pattern and re.fullmatch(pattern, topic)]
 
@@ -187,11 +187,11 @@ def check_start(
     pattern: str | None = None,
     fail_on_data_loss: bool = True,
 ) -> None:
-    """Refuse to start a query that would stop for what its checkpoint says.
+    """Refuse to start a query whose checkpoint would stop it.  Raises: PipelineError.
 
-    That are other topics, and records that are gone before they were read, which Spark's
-    failOnDataLoss would find later and in other words. `topics` are there; those of a `pattern`
-    may have been deleted.  Raises: PipelineError.
+    That is one of other topics, or one with records that are gone before they were read, which
+    Spark's failOnDataLoss would report later and less clearly.  `topics` exist; topics that match
+    `pattern` may have been deleted.
     """
     checkpoint = read_checkpoint(files)
     if checkpoint is None:
@@ -231,7 +231,7 @@ def _loss(position: Position, where: str, servers: str) -> str:
 
 
 def positions(checkpoint: Checkpoint, starts: Offsets, ends: Offsets) -> list[Position]:
-    """Each partition of the checkpoint, in order, against the logs' starts and ends."""
+    """Each partition of the checkpoint, in order, compared with its log's start and end."""
     return [
         _position(topic, partition, offset, starts.get(topic, {}), ends.get(topic, {}))
         for topic, partitions in sorted(checkpoint.committed_offsets.items())
@@ -255,7 +255,7 @@ def _position(
 
 
 def _is_of_others(files: Folder) -> bool:
-    """Whether a folder holds what Spark did not write: `metadata` is there before `offsets` is."""
+    """Whether a folder holds files that are not Spark's, which writes only `metadata` at first."""
     names = (file.path.rpartition("/")[2] for file in files.list(recursive=True))
     return any(name != "metadata" and not name.startswith(".") for name in names)
 
@@ -266,7 +266,7 @@ def _batches(files: Folder, folder: str) -> list[int]:
 
 
 def _merge(merged: Offsets, more: Offsets) -> None:
-    """Two sources may read the same partition; the one that is behind counts."""
+    """Add offsets; if two sources read the same partition, the lower offset counts."""
     for topic, partitions in more.items():
         there = merged.setdefault(topic, {})
         for partition, offset in partitions.items():

@@ -1,4 +1,4 @@
-"""What a Spark task does with its part of a copy: Arrow batches to records, and a producer."""
+"""What a Spark task does in a copy: turns Arrow batches into records and produces them."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -31,9 +31,9 @@ RESULT_TYPES: Final = ("string", "int32", "int64", "int64", "int64", "int64", "s
 
 
 def write_partition(task: CopyTask, batches: Iterator[Any]) -> Iterator[Any]:
-    """Write what one Spark task is given (Arrow batches of `COLUMNS`); rows of `RESULT_SCHEMA`.
+    """Write one Spark task's Arrow batches of `COLUMNS`; yields rows of `RESULT_SCHEMA`.
 
-    What goes wrong is a row, too: a raised error would make Spark try again and lose the sentence.
+    An error is a row, too: if it were raised, Spark would retry the task and lose the message.
     """
     tallies: Mapping[tuple[str, int], Tally] = {}
     error: str | None = None
@@ -94,10 +94,10 @@ def records_of(batch: Any) -> Iterator[Record]:
 
 
 def _check_first_attempt() -> None:
-    """Refuse a task that Spark tries again.  Raises: PipelineError.
+    """Refuse a task that Spark retries.  Raises: PipelineError.
 
-    The executor of the first attempt was lost to the driver, but may still run and write, for the
-    same owner.  The next start has another one, which it hears of.
+    The driver lost the executor of the first attempt, but that may still run and write for the same
+    owner.  The next start of the job has another owner, which such a task notices.
     """
     from pyspark import TaskContext
 
@@ -134,10 +134,10 @@ def _producer(task: CopyTask, lease: Lease | None = None) -> Any:
 
 
 def _hold(accumulator: Any, lease: Lease) -> None:
-    """Have a producer send nothing while its task does not know that the copy is its job's.
+    """Keep a producer from sending while its task does not hold the lease.
 
-    It sends again what failed whether somebody flushes or not, and takes the time that a flush is
-    given for each of its batches.
+    Otherwise it would retry failed batches even if nothing calls `flush`, and would apply the
+    timeout of a flush to each of its batches.
     """
     ready = accumulator.ready
 
@@ -150,10 +150,10 @@ def _hold(accumulator: Any, lease: Lease) -> None:
 
 
 def _abandon(producer: Any) -> None:
-    """Send nothing more.
+    """Stop a producer from sending anything more.
 
-    Its own `close` would wait for what could not be delivered, and then go on in the background;
-    Spark uses the process again.
+    Its own `close` would wait for undelivered batches and then go on in the background, and Spark
+    reuses the process.
     """
     producer._sender.force_close()
     producer._sender.join(timeout=DELIVERY_TIMEOUT_MS / 1000)

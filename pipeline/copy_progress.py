@@ -1,9 +1,9 @@
-"""How far a copy has come, kept at the target: in a consumer group, and in the records' marks.
+"""The progress of a copy, kept at the target: in a consumer group, and in the records' marks.
 
 A copy is made in chunks.  Before the first record of a chunk is written, the group of the route
-(`Route.group`) gets a commit: where each partition of the target ends, and, as metadata, up to
-which offset each source partition is in the target whole.  After a crash the records between that
-commit and the target's ends, by their marks, say what the broken chunk has written.
+(`Route.group`) gets a commit: where each target partition ends, and, as metadata, up to which
+offset each source partition is completely in the target.  After a crash, the marks of the records
+between that commit and the target's ends say what the interrupted chunk has written.
 """
 
 import itertools
@@ -22,14 +22,14 @@ from .properties import client_settings
 
 VERSION: Final = 1
 SETTLE_S: Final = 2.0
-"""After this time a writer that was replaced knows it, and what it had sent has arrived."""
+"""After this time a replaced writer has noticed, and everything that it sent has arrived."""
 AWAY_S_MAX: Final = 300.0
-"""A broker may be away for as long as this; the job then fails, and can be started again."""
+"""How long a broker may be unavailable before the job fails; it can then be started again."""
 PATIENCE_S: Final = 60.0
 TAIL_RECORDS: Final = 10_000
 POLL_MS: Final = 200
 METADATA_BYTES_MAX: Final = 4096
-"""Of one partition in a commit: Kafka's default of offset.metadata.max.bytes."""
+"""Limit for one partition in a commit: Kafka's default of offset.metadata.max.bytes."""
 
 # Source partition and target partition, to the last source offset that was written there.
 Written = dict[tuple[int, int], int]
@@ -39,26 +39,26 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the newest commit of a route's group says."""
+    """The newest commit of a route's group."""
 
     asked: str
-    """A digest of what was asked for; another question has another progress."""
+    """A digest of the request; only the same request can resume."""
     owner: str
     """The run that committed it."""
     begins: Mapping[int, int]
-    """Where the target's partitions ended then."""
+    """Where the target's partitions ended at that time."""
     done: Mapping[int, int] = field(default_factory=dict)
-    """By source partition: below this offset, all that was asked for is in the target."""
+    """By source partition: below this offset, everything requested is in the target."""
     closed: bool = False
-    """No chunk is under way."""
+    """No chunk is in progress."""
     source_id: str | None = None
-    """The id of the topic that is copied; None: nobody told it."""
+    """The topic id of the source; None: not known."""
 
 
 class ProgressStore(Kafka):
-    """The target cluster, with commits that carry metadata.  Everything raises PipelineError.
+    """The target cluster, with commits that carry metadata.  All methods raise PipelineError.
 
-    It was there when the copy began: if it does not answer it is waited for.
+    If no broker answers, requests are retried for `AWAY_S_MAX`: the cluster was there before.
     """
 
     def _ask(self, question: Callable[[Admin], Any]) -> Any:
@@ -72,7 +72,7 @@ class ProgressStore(Kafka):
                 time.sleep(POLL_MS / 1000)
 
     def load(self, route: Route) -> Progress | None:
-        """None: there is no progress, or its topic has been made anew since."""
+        """The progress of a route; None: there is none, or the topic was recreated since."""
         answer = self._ask(lambda admin: admin.list_group_offsets({route.group: None}))
         found = {
             key.partition: committed
@@ -84,7 +84,7 @@ class ProgressStore(Kafka):
         parts = [_decoded(route, committed.metadata) for committed in found.values()]
         done = {int(p): offset for part in parts for p, offset in part["done"].items()}
         first = parts[0]
-        # A partition that was added since began empty.
+        # A partition that was added since was empty at first.
         begins = dict.fromkeys(range(route.partitions), 0)
         begins.update({p: committed.offset for p, committed in found.items()})
         return Progress(
@@ -92,7 +92,7 @@ class ProgressStore(Kafka):
         )
 
     def save(self, route: Route, progress: Progress) -> None:
-        """Commit it, in one request."""
+        """Commit the progress of a route in one request."""
         from kafka import OffsetAndMetadata, TopicPartition
 
         wanted = {}
@@ -104,9 +104,9 @@ class ProgressStore(Kafka):
 
 
 def check_room(route: Route, ends: Mapping[int, int]) -> None:
-    """Refuse a copy whose progress would outgrow its group's commits.  Raises: PipelineError.
+    """Refuse a copy whose progress may not fit into its group's commits.  Raises: PipelineError.
 
-    `ends`: what is to be done, by source partition.
+    `ends`: the end offsets of the copy, by source partition.
     """
     needed = next(count for count in itertools.count(route.partitions) if _has_room(count, ends))
     if needed > route.partitions:
@@ -123,7 +123,7 @@ def _has_room(partitions: int, ends: Mapping[int, int]) -> bool:
 
 
 def check_owner(store: ProgressStore, route: Route, owner: str) -> None:
-    """Refuse to go on for a run that another has replaced.  Raises: PipelineError."""
+    """Refuse to continue a run that another has replaced.  Raises: PipelineError."""
     newest = store.load(route)
     if newest is not None and newest.owner != owner:
         raise PipelineError(
@@ -133,7 +133,7 @@ def check_owner(store: ProgressStore, route: Route, owner: str) -> None:
 
 
 def _encoded(progress: Progress, partition: int) -> str:
-    """What a partition of the target keeps of it."""
+    """The metadata that a target partition's commit gets: its share of the progress."""
     done, count = progress.done, len(progress.begins)
     document = {
         "v": VERSION,
@@ -159,16 +159,15 @@ def _decoded(route: Route, metadata: str) -> dict[str, Any]:
     )
 
 
-# -- what the target's records say
+# -- the marks of the target's records
 
 
 def written_since(
     kafka: Kafka, route: Route, begins: Mapping[int, int], claimed_at_s: float
 ) -> Written:
-    """What the job's marks say from `begins` on, once no more of them come after a claim.
+    """What the job's marks from `begins` on say, once no more of them arrive after a claim.
 
-    `claimed_at_s` is of time.monotonic().  Raises: PipelineError, also if another job goes on
-    writing.
+    `claimed_at_s` is a time.monotonic().  Raises: PipelineError, also if another job keeps writing.
     """
     if time.monotonic() - claimed_at_s >= SETTLE_S and kafka.latest(route.target_topic) == begins:
         return {}
@@ -178,7 +177,7 @@ def written_since(
         deadline = time.monotonic() + PATIENCE_S
         quiet_since = claimed_at_s
         while True:
-            # A reading may take long, and ends where the topic ended as it began.
+            # Reading may take long, and stops where the topic ended when it began.
             looked_at_s = time.monotonic()
             if reader.read_to_end():
                 quiet_since = time.monotonic()
@@ -193,7 +192,7 @@ def written_since(
 
 
 def written_lately(kafka: Kafka, route: Route) -> Written:
-    """What the marks of the last records in each partition say.  Raises: PipelineError."""
+    """What the marks of the last records of each partition say.  Raises: PipelineError."""
     latest = kafka.latest(route.target_topic)
     earliest = kafka.earliest(route.target_topic)
     begins = {p: max(earliest[p], end - TAIL_RECORDS) for p, end in latest.items()}
@@ -206,13 +205,13 @@ def written_lately(kafka: Kafka, route: Route) -> Written:
 
 
 class _Reader:
-    """Reads a target topic to its end, again and again."""
+    """Reads a target topic to its end, repeatedly."""
 
     def __init__(self, kafka: Kafka, route: Route) -> None:
         self.kafka = kafka
         self.route = route
         self.written: Written = {}
-        """What the marks say that were read."""
+        """What the marks read so far say."""
 
     def __enter__(self) -> "_Reader":
         from kafka import KafkaConsumer
@@ -232,7 +231,7 @@ class _Reader:
         self._consumer.close()
 
     def seek(self, begins: Mapping[int, int]) -> None:
-        """Begin there, or where the log begins if retention has passed that."""
+        """Start at these offsets, or at the log start offset if that is higher."""
         from kafka import TopicPartition
 
         topic = self.route.target_topic
@@ -244,7 +243,7 @@ class _Reader:
                 self._consumer.seek(TopicPartition(topic, partition), start)
 
     def read_to_end(self) -> int:
-        """Read up to where the topic ends now; how many marks there were."""
+        """Read up to where the topic ends now; returns the number of marks of this copy."""
         marks = 0
         with client_errors(self.kafka.bootstrap_servers):
             assigned = list(self._consumer.assignment())
@@ -264,7 +263,7 @@ class _Reader:
         return marks
 
     def _note(self, partition: int, record: Any) -> bool:
-        """Whether the record is of this copy."""
+        """Note the mark of a record; returns whether the record belongs to this copy."""
         headers = record.headers
         if not any(key == HEADER for key, _ in headers):
             return False

@@ -1,9 +1,9 @@
-"""Writing records in strict order, on Spark's executors.
+"""Writes records in strict order, on Spark's executors.
 
-Records go out in rounds: at most one batch for each partition of the target, and the next round
-only when every batch of this one has been acknowledged.  So what a partition holds of a source
-partition is always a beginning of what it shall hold, whatever is killed and when: that is what a
-restart relies on.  Spark's own sink sends several batches at a time and gives no such promise.
+Records are sent in rounds: at most one batch for each target partition, and the next round only
+after every batch of this one is acknowledged.  So what a target partition holds of a source
+partition is always a prefix, whatever is killed and when, and a restart relies on that.  Spark's
+own sink sends several batches at a time and gives no such guarantee.
 """
 
 import math
@@ -25,8 +25,8 @@ RECORD_OVERHEAD_BYTES: Final = 40
 HEADER_OVERHEAD_BYTES: Final = 10
 DELIVERY_TIMEOUT_MS: Final = int(AWAY_S_MAX * 1000)
 LEASE_S: Final = 1.0
-"""A task sends for so long after a look whether its job still owns the copy, and looks twice as
-often; a start waits for twice as long."""
+"""How long a task sends after checking that its job still owns the copy.  It checks twice as often;
+a start waits twice as long (`SETTLE_S`)."""
 NO_TIME_MS: Final = 2**63 - 1
 BURST_S: Final = 0.1
 
@@ -44,7 +44,7 @@ class Record(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """At most what it takes in a batch, with its mark."""
+        """Upper bound of the record's size in a batch, with its mark."""
         size = RECORD_OVERHEAD_BYTES + len(self.key or b"") + len(self.value or b"")
         for name, value in self.headers:
             size += HEADER_OVERHEAD_BYTES + len(name.encode()) + len(value or b"")
@@ -53,18 +53,18 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One route as a chunk's tasks need it."""
+    """One route, as the tasks of a chunk need it."""
 
     route: Route
     size_bytes_max: int
-    """Of a batch that the target takes."""
+    """Size of the largest batch that the target accepts."""
     written: Written = field(default_factory=dict)
-    """What of the chunk was written before, by a job that was killed or replaced."""
+    """What a killed or replaced job has already written of the chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyTask:
-    """What every task of a chunk is told."""
+    """Parameters for every task of a chunk."""
 
     bootstrap_servers: str
     properties: Mapping[str, str]
@@ -73,15 +73,15 @@ class CopyTask:
     owner: str
     """The run of the job that the tasks belong to."""
     rates: Mapping[tuple[str, int], float] = field(default_factory=dict)
-    """Records per second, by source partition, of the task that has it; none: no limit."""
+    """Records per second for the task that has a source partition; no entry: no limit."""
     compression: str | None = None
     """As kafka-python names it."""
     option: str = "--bootstrap-servers"
-    """What to check when nobody answers."""
+    """The command-line option to check when no broker answers."""
 
 
 class Pace:
-    """Keeps records below a rate."""
+    """Limits the rate of records."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Pace:
         self._due_s = clock()
 
     def wait(self, before_sleep: Callable[[], None]) -> None:
-        """Return when one more record may be written; what was lost is not made good."""
+        """Return when one more record may be written; lost time is made up for `BURST_S` only."""
         now = self._clock()
         self._due_s = max(self._due_s, now - BURST_S) + self._step_s
         if self._due_s - now > BURST_S:
@@ -105,7 +105,7 @@ class Pace:
 
 
 class Lease:
-    """Stops a task whose job was replaced by another one, though nobody could tell it."""
+    """Stops a task whose job was replaced by another one: a task has to check that itself."""
 
     def __init__(self, task: CopyTask, *, clock: Callable[[], float] = time.time) -> None:
         self._store = ProgressStore(task.bootstrap_servers, task.properties, option=task.option)
@@ -116,13 +116,13 @@ class Lease:
 
     @property
     def is_held(self) -> bool:
-        """Whether records of the topics that were checked last may be sent at this moment."""
+        """Whether records of the topics that were checked last may be sent right now."""
         return 0 <= self._clock() - self._oldest_look_s < LEASE_S
 
     def check(self, topics: Collection[str]) -> None:
-        """Look again where that was not done a moment ago.
+        """Check that the run still owns the copies of these source topics, where that is due.
 
-        Raises: PipelineError, if the copy of one of these source topics is another run's by now.
+        Raises: PipelineError if another run owns one of them.
         """
         for topic in topics:
             now = self._clock()
@@ -132,13 +132,13 @@ class Lease:
         self._oldest_look_s = min(self._looked_at_s[topic] for topic in topics)
 
     def close(self) -> None:
-        """Give back the connection."""
+        """Close the connection."""
         self._store.close()
 
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the records of one source partition."""
+    """Counts for the records of one source partition."""
 
     next_offset: int = 0
     written: int = 0
@@ -166,7 +166,7 @@ class RecordWriter:
         self.tallies: dict[tuple[str, int], Tally] = {}
 
     def write(self, record: Record) -> None:
-        """Write a record unless the target has it.  Raises: PipelineError, KafkaError."""
+        """Write a record unless the target has it already.  Raises: PipelineError, KafkaError."""
         lane = self._lanes[record.topic]
         tally = self.tallies.setdefault((record.topic, record.partition), Tally())
         tally.next_offset = record.offset + 1
@@ -184,7 +184,7 @@ class RecordWriter:
             self.flush()
 
     def flush(self) -> None:
-        """End the round: return when all is acknowledged.  Raises: PipelineError, KafkaError."""
+        """End the round; returns when all is acknowledged.  Raises: PipelineError, KafkaError."""
         if not self._pending:
             return
         self._deliver()
@@ -194,7 +194,7 @@ class RecordWriter:
             self._check(future, record)
 
     def _deliver(self) -> None:
-        """Send the round, and again if need be, with a look at the lease before each time."""
+        """Send the round, retry if necessary, and check the lease before each attempt."""
         from kafka.errors import KafkaTimeoutError
 
         deadline_s = time.monotonic() + DELIVERY_TIMEOUT_MS / 1000
@@ -209,9 +209,9 @@ class RecordWriter:
                     raise
 
     def _make_room(self, lane: Lane, partition: int, record: Record) -> bool:
-        """End the round if the record would need a second batch; whether it is one by itself.
+        """End the round if the record does not fit; returns whether it needs a batch of its own.
 
-        A batch that is full before its round ends would take all others with it.
+        If a batch filled up before its round ends, the producer would send all others with it.
         """
         limit = min(ROUND_BYTES_MAX, lane.size_bytes_max) - BATCH_OVERHEAD_BYTES
         target = (lane.route.target_topic, partition)
@@ -239,7 +239,7 @@ class RecordWriter:
         )
 
     def _send_unusual(self, topic: str, partition: int, record: Record, headers: Headers) -> Any:
-        """Records that `send` refuses, though Kafka takes them and they can be encoded."""
+        """Send a record that `send` refuses, though Kafka accepts it and it can be encoded."""
         from kafka import TopicPartition
 
         # `send` would have waited for the topic's metadata.
@@ -268,7 +268,7 @@ class RecordWriter:
 
 
 class UncountedHeaders(list[tuple[str, bytes | None]]):
-    """Headers whose sizes kafka-python does not add up for its metrics: it fails at a null."""
+    """Headers that kafka-python does not measure for its metrics: it would fail at a null value."""
 
     def __bool__(self) -> bool:
         return False

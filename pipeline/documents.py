@@ -1,4 +1,4 @@
-"""JSON documents that jobs keep beside their data: people can read them, too."""
+"""JSON documents that jobs keep beside their data, readable by people, too."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,15 +10,16 @@ from .files import Files
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
-    """As it is written."""
+    """The bytes of a document."""
     return json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
 @contextmanager
 def document_of(files: Files, path: str, version: int) -> Iterator[Any]:
-    """A document of a version, for a block that takes it apart.
+    """Read a document of a version; the block takes it apart.
 
-    Raises: PipelineError, which names the file, also for what the block does not find in it.
+    Raises: PipelineError, which names the file, also for a ValueError, KeyError or TypeError in the
+    block.
     """
     data = files.read(path)
     try:

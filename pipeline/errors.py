@@ -1,4 +1,4 @@
-"""What a job says when it cannot run, and what others' errors mean."""
+"""PipelineError, and what errors of Spark, its JVM and Kafka's clients mean."""
 
 import re
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ PROPERTIES_OPTION: Final = (
 
 
 class PipelineError(Exception):
-    """One clear sentence with what to do.  The command line prints it and exits with 2."""
+    """One clear sentence that says what to do.  The command line prints it and exits with 2."""
 
 
-# What is looked for in the texts of an error and its causes, and what is said then; the first that
-# is found.  The names are those of Java's classes and of Spark's error conditions.
+# Patterns for the messages of an error and its causes, each with its meaning; the first match wins.
+# The names in them are those of Java's classes and of Spark's error conditions.
 _MEANINGS: Final = (
     (
         r"KAFKA_DATA_LOSS|[Ss]ome data may have been lost|offset was changed from|"
@@ -52,7 +52,7 @@ _MEANINGS: Final = (
         " WRITE on what it writes",
     ),
     (
-        # What nobody answers to is said as one, too.
+        # Kafka's clients report it as one, too, if no broker's address resolves.
         r"config\.ConfigException: (?!No resolvable bootstrap)",
         "Kafka's clients do not take a setting: check that every address of --bootstrap-servers is"
         f" HOST:PORT, and the file that {PROPERTIES_OPTION} names",
@@ -189,12 +189,12 @@ _MEANINGS: Final = (
 
 
 def explain(error: BaseException) -> PipelineError | None:
-    """What Spark, its JVM or kafka-python raised, as a sentence; None if nobody knows better."""
+    """What an error of Spark, its JVM or kafka-python means; None if that is not known."""
     if isinstance(error, PipelineError):
         return error
     texts = _texts(error)
     said = "\n".join(texts)
-    # A PipelineError, of any kind, that was raised in a foreachBatch comes back through the JVM.
+    # A PipelineError, or a subclass of it, raised in foreachBatch comes back through the JVM.
     if own := re.search(r"odradek\.pipeline\.\w+\.[A-Z]\w+: ([^\n]+)", said):
         return PipelineError(own[1].strip())
     for pattern, meaning in _MEANINGS:
@@ -204,13 +204,13 @@ def explain(error: BaseException) -> PipelineError | None:
 
 
 def reason(error: BaseException) -> str:
-    """What is behind an error: as `explain`, else its first cause in one line."""
+    """Why something failed: as `explain` says, else the root cause in one line."""
     explained = explain(error)
     return str(explained) if explained else _first_line(_texts(error)[-1])
 
 
 def explainable() -> tuple[type[BaseException], ...]:
-    """The classes of errors that `explain` may know, of the libraries that are installed."""
+    """The exception classes that `explain` may know, if their libraries are installed."""
     classes: list[type[BaseException]] = [OSError]
     try:
         from py4j.protocol import Py4JError
@@ -224,7 +224,7 @@ def explainable() -> tuple[type[BaseException], ...]:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Raise as a PipelineError what can be explained."""
+    """Turn errors that `explain` knows into PipelineErrors."""
     try:
         yield
     except explainable() as error:
@@ -235,7 +235,7 @@ def explained() -> Iterator[None]:
 
 
 def _texts(error: BaseException) -> list[str]:
-    """What the error says, then each of its causes in the JVM."""
+    """The message of an error, then those of its causes in the JVM."""
     texts = []
     try:
         texts.append(f"{type(error).__name__}: {error}")
@@ -243,13 +243,13 @@ def _texts(error: BaseException) -> list[str]:
         while java is not None and len(texts) < CAUSES_MAX:
             texts.append(str(java.toString()))
             java = java.getCause()
-    except explainable() as gone:  # the JVM has ended, and is asked for its own errors' texts
+    except explainable() as gone:  # the JVM, which has the messages, has ended
         texts.append(f"{type(gone).__name__}: {gone}")
     return texts
 
 
 def _shortened(texts: list[str], pattern: str) -> str:
-    """The line that the pattern was found in."""
+    """The line that matches the pattern, of the innermost cause that has one."""
     for text in reversed(texts):
         for line in text.splitlines():
             if re.search(pattern, line):

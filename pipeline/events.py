@@ -1,8 +1,8 @@
-"""A realistic load: orders, clicks and sensor readings, with late, repeated and malformed ones.
+"""A realistic load: orders, clicks and sensor readings, some late, duplicated or malformed.
 
 Pure: the same kind, seed and shape give the same records byte for byte, in any process and on any
-Python, because only `random()` is used, whose sequence Python promises to keep. Events come in
-blocks that know nothing of each other, so that many machines can make one load.
+Python, because only `random()` is used, whose sequence Python guarantees. Events are generated in
+independent blocks, so that many machines can generate one load.
 """
 
 import json
@@ -15,12 +15,12 @@ from .times import iso
 
 BLOCK_EVENTS: Final = 1000
 START_MS: Final = 1_767_225_600_000
-"""2026-01-01T00:00:00Z, unless another start is asked for."""
+"""2026-01-01T00:00:00Z, the default start."""
 
 LATE_MS_MIN: Final = 5 * 60_000
 LATE_MS_MAX: Final = 60 * 60_000
 JITTER_MS: Final = 2000
-"""What is not late is out of order by less than this."""
+"""Events that are not late are out of order by less than this."""
 
 CITIES: Final = ("Prague", "Vienna", "Berlin", "Brno", "Zürau")
 PRODUCTS: Final = ("spool", "thread", "staircase", "star", "crosspiece", "ladder", "sash")
@@ -31,11 +31,11 @@ Fields = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How events lie in time, and how many of them (0 to 1) are not as they should be."""
+    """How events are spread over time, and which shares of them (0 to 1) have each fault."""
 
     start_ms: int = START_MS
     events_per_second: float = 100.0
-    """In event time; how fast they are written is another matter."""
+    """In event time; independent of the rate at which events are written."""
     late: float = 0.01
     duplicate: float = 0.01
     malformed: float = 0.01
@@ -43,19 +43,19 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One record, as it is to be written."""
+    """One record to write."""
 
     key: bytes
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
     time_ms: int
-    """Of a repeated event that of the first."""
+    """The event time; a duplicate has that of its original."""
     fault: str
     """`late`, `duplicate`, `malformed`, or empty."""
 
 
 class Draws:
-    """Chance, made of `random()` only."""
+    """Random choices that use `random()` only."""
 
     def __init__(self, seed: str) -> None:
         self.fraction = Random(seed).random
@@ -69,12 +69,12 @@ class Draws:
         return low + self.below(high - low)
 
     def pick(self, words: tuple[str, ...]) -> str:
-        """One of them."""
+        """One of `words`."""
         return words[self.below(len(words))]
 
 
 def events(kind: str, seed: int, count: int | None, shape: Shape = Shape()) -> Iterator[Event]:
-    """The first `count` events (None: without end) of one of `KINDS`."""
+    """The first `count` events (None: endless) of one of `KINDS`."""
     number = 0
     while count is None or number * BLOCK_EVENTS < count:
         yield from block(kind, seed, number, shape)[: block_size(number, count)]
@@ -89,7 +89,7 @@ def block_size(number: int, count: int | None) -> int:
 
 
 def block(kind: str, seed: int, number: int, shape: Shape) -> list[Event]:
-    """The events from `number` * BLOCK_EVENTS on.  Raises: KeyError for an unknown kind."""
+    """The BLOCK_EVENTS events of block `number`.  Raises: KeyError for an unknown kind."""
     make = KINDS[kind]
     draws = Draws(f"{kind}/{seed}/{number}")
     made: list[Event] = []
@@ -167,7 +167,7 @@ def _reading(draws: Draws, index: int, time_ms: int, malformed: bool) -> tuple[b
 
 
 def _spoilt_json(draws: Draws, fields: Fields, number: str, time: str) -> bytes | None:
-    """What real topics hold: cut off, another format, a field that is gone or another type."""
+    """Faults of real topics: truncated, another format, a field missing or of another type."""
     text = _json(fields)
     choices: tuple[bytes | None, ...] = (
         text[: len(text) // 2],

@@ -1,4 +1,4 @@
-"""Files on whatever Hadoop's FileSystem reaches: file:, hdfs:, s3a: …"""
+"""Files on any file system that Hadoop supports: file:, hdfs:, s3a: …"""
 
 import errno
 import os
@@ -13,10 +13,10 @@ from .errors import PipelineError, explainable, reason
 from .spark_types import SparkSession
 
 TEMPORARY: Final = ".odradek-"
-"""What the names of unfinished files begin with; Spark's readers skip a leading dot."""
+"""Prefix of the names of unfinished files; Spark's readers skip names with a leading dot."""
 
 NO_FSYNC: Final = (errno.EINVAL, errno.ENOTSUP)
-"""What file systems answer that cannot sync, such as mounted object stores."""
+"""Errors of file systems that cannot sync, such as mounted object stores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class FileStatus:
 
 
 class Files:
-    """A folder and what is below it; paths are relative to it.  Everything raises PipelineError.
+    """A folder and all below it; paths are relative to it.  All methods raise PipelineError.
 
-    The root need not be there: it is made by the first write.  Not for use by several threads.
+    The folder need not exist: the first write creates it.  Not thread-safe.
     """
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
@@ -52,16 +52,16 @@ class Files:
         self._local = Path(root.getPath()) if root.getScheme() == "file" else None
 
     def absolute(self, path: str = "") -> str:
-        """The path as Spark's readers and writers take it."""
+        """The path in the form that Spark's readers and writers take."""
         return str(self._path(path).toString())
 
     def exists(self, path: str = "") -> bool:
-        """Whether a file or folder is there."""
+        """Whether a file or folder exists."""
         with self._explained("look at", path):
             return bool(self._filesystem.exists(self._path(path)))
 
     def read(self, path: str) -> bytes:
-        """All of a file."""
+        """The contents of a file."""
         with self._explained("read", path):
             stream = self._filesystem.open(self._path(path))
             try:
@@ -71,9 +71,9 @@ class Files:
                 stream.close()
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
-        """A file that is there whole or not at all; one that is there stays unless asked.
+        """Write a file atomically; an existing file is an error unless `overwrite`.
 
-        It outlives the machine, as what `sync` and `sync_names` were told of does.
+        The file is as durable as `sync` and `sync_names` make it.
         """
         if not overwrite and self.exists(path):
             raise PipelineError(f"{self.absolute(path)} is there already and is not overwritten")
@@ -91,7 +91,7 @@ class Files:
         self.sync_names([path])
 
     def folders(self, path: str = "") -> list[str]:
-        """The folders in a folder, sorted, relative to the root; none if it is not there."""
+        """The subfolders of a folder, sorted, relative to the root; none if it does not exist."""
         with self._explained("list", path):
             if not self._filesystem.exists(self._path(path)):
                 return []
@@ -99,13 +99,13 @@ class Files:
             return sorted(self._relative(s.getPath()) for s in statuses if s.isDirectory())
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or folder, making the folders above `target`; never over another file."""
+        """Move a file or folder, creating parents of `target`; an existing `target` is an error."""
         self._rename(source, target, overwrite=False)
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Make what files hold outlive a power cut, if they are on a disk of this machine.
+        """Make the contents of files survive a power cut, if they are on a local disk.
 
-        Elsewhere they are as safe as their file system makes what is closed.
+        Elsewhere files are as durable as their file system makes them when they are closed.
         """
         if self._local is not None:
             for path in paths:
@@ -115,7 +115,7 @@ class Files:
                     _fsync(file.with_name(f".{file.name}.crc"))  # Hadoop's checksums
 
     def sync_names(self, paths: Iterable[str]) -> None:
-        """The same of where files are: their folders, up to the root."""
+        """The same for the names of files: syncs their folders, up to the root."""
         if self._local is not None:
             folders = {folder for path in paths for folder in Path(path).parents}
             for folder in sorted(folders, reverse=True):
@@ -123,7 +123,7 @@ class Files:
                     _fsync(self._local / folder)
 
     def delete(self, path: str, *, recursive: bool = False) -> bool:
-        """Remove a file or folder; whether there was one."""
+        """Remove a file or folder; returns whether there was one."""
         with self._explained("remove", path):
             return bool(self._filesystem.delete(self._path(path), recursive))
 
@@ -134,7 +134,7 @@ class Files:
         self.delete(name)
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
-        # FileSystem.rename answers false for whatever went wrong, and replaces local files.
+        # FileSystem.rename returns false for any failure, and replaces local files.
         rename = self._jvm.org.apache.hadoop.fs.Options.Rename
         options = self.spark.sparkContext._gateway.new_array(rename, 1)
         options[0] = rename.OVERWRITE if overwrite else rename.NONE
@@ -161,9 +161,9 @@ class Files:
     def _shown(self, path: str) -> str:
         return "/".join(part for part in (self.uri.rstrip("/"), path) if part)
 
-    # The last, because its name hides the class in the annotations below it.
+    # Comes last, because its name hides the class `list` in annotations below it.
     def list(self, path: str = "", *, recursive: bool = False) -> list[FileStatus]:
-        """The files of a folder, sorted; none if it is not there.  Folders are no files."""
+        """The files in a folder, without subfolders, sorted; none if it does not exist."""
         found = []
         with self._explained("list", path):
             if not self._filesystem.exists(self._path(path)):
@@ -176,13 +176,13 @@ class Files:
 
 
 def _sync(stream: Any) -> None:
-    """Make the bytes outlive the machine, where the file system can: Hadoop's local one cannot."""
+    """Make the bytes durable where the file system supports it: Hadoop's local one does not."""
     if stream.hasCapability("hsync"):
         stream.hsync()
 
 
 def _fsync(path: Path) -> None:
-    """Of a file or folder; gone already is fine.  Raises: OSError."""
+    """Sync a file or folder; a missing one is ignored.  Raises: OSError."""
     with suppress(FileNotFoundError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

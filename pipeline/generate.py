@@ -1,7 +1,7 @@
 """A realistic load for demos and benchmarks, written to a topic at a given rate.
 
-Without Spark by one producer here, in order. With Spark each task makes its own part of the events,
-as fast as the cluster writes: the same records, but in the order in which the tasks come.
+Without Spark, a single producer writes all events in order. With Spark, each task generates its own
+part and writes it as fast as the cluster accepts it: the same records, but in no fixed order.
 """
 
 import itertools
@@ -25,7 +25,7 @@ DELIVERY_TIMEOUT_MS: Final = 60_000
 BATCH_BYTES: Final = 128 << 10
 LINGER_MS: Final = 5
 SPAN_EVENTS: Final = 100 * BLOCK_EVENTS
-"""How many events Spark writes at once if no rate is asked for."""
+"""The most events that Spark writes at once, and the number if no rate is given."""
 
 # kafka-python has no types of its own.
 Producer = Any
@@ -41,12 +41,12 @@ class Load:
     """One of events.KINDS."""
     seed: int
     records: int | None
-    """None: until it is stopped."""
+    """None: write until stopped."""
     rate: float | None
-    """Records a second; None: as fast as they are taken."""
+    """Records per second; None: as fast as the cluster accepts them."""
     shape: Shape
     event_timestamps: bool = False
-    """Whether records have the event's time as their timestamp, not that of writing."""
+    """Whether a record's timestamp is the event time instead of the time of writing."""
 
 
 @dataclass(slots=True)
@@ -56,13 +56,13 @@ class Written:
     records: int = 0
     elapsed_s: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
-    """How many were late, repeated or malformed; not counted with Spark."""
+    """Records by `Event.fault`; not counted with Spark."""
 
 
 def check_topic(kafka: Kafka, topic: str, partitions: int | None) -> None:
-    """See that the topic is there; it is created if its partitions are given.
+    """Check that the topic exists; if `partitions` is given, create it where it does not.
 
-    Raises: PipelineError.
+    Raises: PipelineError, also if the topic has another number of partitions.
     """
     if partitions is not None and not kafka.exists(topic):
         kafka.create_topic(topic, partitions)
@@ -74,7 +74,7 @@ def check_topic(kafka: Kafka, topic: str, partitions: int | None) -> None:
 
 
 def generate(load: Load, kafka: Kafka, stop: threading.Event, advance: Advance) -> Written:
-    """Write until all is written or `stop` is set.  Raises: PipelineError."""
+    """Write until all records are written or `stop` is set.  Raises: PipelineError."""
     import kafka as kafka_python
     import kafka.errors as kafka_errors
 
@@ -109,7 +109,7 @@ def generate_with_spark(
 
 
 def spans(load: Load) -> Iterator[tuple[int, int]]:
-    """The indexes, the second exclusive, that Spark writes at once: about a second's worth."""
+    """The half-open ranges of indexes that Spark writes at once: at most a second's worth each."""
     size = SPAN_EVENTS if load.rate is None else min(SPAN_EVENTS, max(1, math.ceil(load.rate)))
     for first in itertools.count(0, size):
         end = first + size if load.records is None else min(first + size, load.records)
@@ -119,7 +119,7 @@ def spans(load: Load) -> Iterator[tuple[int, int]]:
 
 
 def events_between(load: Load, first: int, end: int) -> Iterator[Event]:
-    """The events of some indexes, the second exclusive, whoever makes the others."""
+    """The events with indexes in [first, end), generated independently of all others."""
     for number in range(first // BLOCK_EVENTS, math.ceil(end / BLOCK_EVENTS)):
         made = block(load.kind, load.seed, number, load.shape)
         begin = number * BLOCK_EVENTS
@@ -142,7 +142,7 @@ def _settings(kafka: Kafka) -> dict[str, object]:
 
 def _produce(load: Load, producer: Producer, stop: threading.Event, advance: Advance) -> Written:
     done, began_s = Written(), time.monotonic()
-    # The producer's own buffer has no bound.
+    # The producer's own buffer is unbounded.
     waiting: deque[tuple[Any, Event]] = deque()
     for index, event in enumerate(events(load.kind, load.seed, load.records, load.shape)):
         if _waited(stop, index, load.rate, began_s):
@@ -176,7 +176,7 @@ def _acknowledged(waiting: deque[tuple[Any, Event]], done: Written) -> None:
 
 
 def _waited(stop: threading.Event, index: int, rate: float | None, began_s: float) -> bool:
-    """Wait until the event of an index is due; whether to stop."""
+    """Wait until the event at `index` is due; returns whether to stop."""
     if rate is None:
         return stop.is_set()
     ahead_s = index / rate - (time.monotonic() - began_s)
@@ -184,7 +184,7 @@ def _waited(stop: threading.Event, index: int, rate: float | None, began_s: floa
 
 
 def _rows(spark: SparkSession, load: Load, first: int, end: int) -> DataFrame:
-    """The events between two indexes as a DataFrame that the executors make."""
+    """The events with indexes in [first, end) as a DataFrame, generated on the executors."""
     tasks = min(spark.sparkContext.defaultParallelism, math.ceil((end - first) / BLOCK_EVENTS))
     size = math.ceil((end - first) / tasks)
     parts = [(at, min(at + size, end)) for at in range(first, end, size)]

@@ -1,4 +1,4 @@
-"""Which Spark, Scala and Java are installed, and what does not go together."""
+"""Which Spark, Scala and Java are installed, and whether they fit together."""
 
 import os
 import re
@@ -15,18 +15,18 @@ CONNECTOR: Final = "spark-sql-kafka-0-10"
 NEEDED_BESIDE: Final = ("spark-token-provider-kafka-0-10", "kafka-clients", "commons-pool2")
 JAVA_VERSION_TIMEOUT_S: Final = 30
 JAVA_TOO_NEW: Final = 24
-"""It has no security manager any more, which Hadoop asks in Spark before 4.1."""
+"""The first Java without a security manager, which Hadoop needs in Spark before 4.1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The Spark that pyspark starts."""
+    """The Spark that pyspark runs."""
 
     home: Path
     version: str
-    """That of pyspark, which the connector's must equal."""
+    """Version of pyspark; the connector's must be the same."""
     scala: str
-    """`2.13`; that of Spark's own jars."""
+    """Scala version of Spark's own jars, such as `2.13`."""
 
     @property
     def package(self) -> str:
@@ -35,7 +35,7 @@ class Installation:
 
 
 def find_installation(home: Path, version: str) -> Installation:
-    """What is in Spark's home.  Raises: PipelineError if that is not this pyspark's Spark."""
+    """The Spark in `home`.  Raises: PipelineError if it is missing or not of pyspark's version."""
     found = _first_match(r"spark-core_(\d+\.\d+)-(.+)\.jar", _names(home / "jars"))
     if found is None:
         raise PipelineError(
@@ -51,9 +51,9 @@ def find_installation(home: Path, version: str) -> Installation:
 
 
 def needs_download(spark: Installation, jars: Iterable[str], packages: Iterable[str]) -> bool:
-    """Whether the connector must be fetched; it may be among jars, packages or Spark's own jars.
+    """Whether the connector is neither among jars and packages nor among Spark's own jars.
 
-    Raises: PipelineError for a connector that does not fit, or that comes without what it needs.
+    Raises: PipelineError for a connector that does not fit, or without the jars that it needs.
     """
     names = [jar.rpartition("/")[2] for jar in jars]
     pattern = rf".*{CONNECTOR}_([\d.]+)-(.+)\.jar"
@@ -72,7 +72,7 @@ def needs_download(spark: Installation, jars: Iterable[str], packages: Iterable[
 def check_java(spark: Installation, environ: Mapping[str, str]) -> None:
     """Refuse a Java that is missing, too old or too new.  Raises: PipelineError."""
     if (spark.home / "conf" / "spark-env.sh").exists():
-        return  # it may choose another Java than what is seen here
+        return  # it may choose another Java than the one found here
     needed = 17 if int(spark.version.split(".")[0]) >= 4 else 8
     version = _java_version(environ)
     if version is None:
@@ -94,13 +94,13 @@ def check_java(spark: Installation, environ: Mapping[str, str]) -> None:
 
 
 def java_major(text: str) -> int | None:
-    """The major version in what `java -version` or a `release` file says."""
+    """The major version in the text of `java -version` or of a `release` file."""
     found = re.search(r"(?:version|JAVA_VERSION=)\s*\"?(?:1\.)?(\d+)", text)
     return int(found[1]) if found else None
 
 
 def _java_version(environ: Mapping[str, str]) -> int | None:
-    """As bin/spark-class chooses: JAVA_HOME, else the `java` that is on the path."""
+    """Version of the Java that bin/spark-class runs: JAVA_HOME's, else `java` on the path."""
     java = shutil.which("java", path=environ.get("PATH"))
     if home := environ.get("JAVA_HOME"):
         java = f"{home}/bin/java"

@@ -1,4 +1,4 @@
-"""Brokers as the jobs see them: topics, offsets, settings, commits.  Over kafka-python."""
+"""A Kafka cluster as the jobs use it: topics, offsets, settings, commits.  Uses kafka-python."""
 
 import base64
 import logging
@@ -26,18 +26,18 @@ logger = logging.getLogger(__name__)
 
 
 class Unreachable(PipelineError):
-    """No broker answers, or none that is ready, which may be otherwise later."""
+    """No broker answers, or none is ready; a retry may succeed."""
 
 
 class SettingsHidden(PipelineError):
-    """The brokers do not tell this user a topic's settings."""
+    """The user is not allowed to read a topic's settings."""
 
 
 class Kafka:
-    """A cluster.  Connects when it is first asked; everything raises PipelineError.
+    """A cluster.  Connects with the first request; all methods raise PipelineError.
 
-    `properties` are those of Kafka's own clients (security.protocol, sasl.jaas.config …), `option`
-    is what to check when nobody answers.  May be used by several threads.
+    `properties` are those of Kafka's Java clients (security.protocol, sasl.jaas.config …); `option`
+    is the command-line option to check when no broker answers.  Thread-safe.
     """
 
     def __init__(
@@ -57,7 +57,10 @@ class Kafka:
         return f"<Kafka {self.bootstrap_servers}>"
 
     def topics(self, names: Sequence[str] = (), *, pattern: str | None = None) -> list[str]:
-        """The topics named, which must be there, or those that all of `pattern` matches; sorted."""
+        """The topics in `names`, which must exist, or those that `pattern` matches whole; sorted.
+
+        A pattern matches no internal topics.
+        """
         if pattern is None:
             return sorted(topic["name"] for topic in self._described(names))
         try:
@@ -78,7 +81,7 @@ class Kafka:
         return sorted(found)
 
     def exists(self, topic: str) -> bool:
-        """Whether a topic is there."""
+        """Whether a topic exists."""
         return topic in {found["name"] for found in self._ask(lambda a: a.describe_topics())}
 
     def partitions(self, topic: str) -> int:
@@ -86,7 +89,7 @@ class Kafka:
         return len(self._described([topic])[0]["partitions"])
 
     def topic_id(self, topic: str) -> str | None:
-        """By which a topic differs from one of that name before it; None of brokers before 2.8."""
+        """The topic id, which differs if a topic was recreated; None with brokers before 2.8."""
         found = uuid.UUID(str(self._described([topic])[0].get("topic_id") or NO_ID))
         return None if found == NO_ID else base64.urlsafe_b64encode(found.bytes).decode()[:22]
 
@@ -95,11 +98,11 @@ class Kafka:
         return self._offsets(topic, "EARLIEST")
 
     def latest(self, topic: str) -> dict[int, int]:
-        """The high watermark of each partition: the offset that its next record gets."""
+        """The high watermark of each partition: the end of what consumers can read."""
         return self._offsets(topic, "LATEST")
 
     def topic_config(self, topic: str) -> dict[str, str]:
-        """The settings that were given to the topic itself, without defaults."""
+        """The settings made on the topic itself, without defaults."""
         self._described([topic])
         return {
             key: entry["value"]
@@ -108,15 +111,15 @@ class Kafka:
         }
 
     def setting(self, topic: str, name: str) -> str:
-        """A setting that is in force for a topic, whoever gave it."""
+        """The effective value of a topic's setting, wherever it was made."""
         return str(self._settings(topic)[name]["value"])
 
     def cluster_id(self) -> str:
-        """Which cluster it is, whatever its addresses."""
+        """The id of the cluster."""
         return str(self._ask(lambda admin: admin.describe_cluster())["cluster_id"])
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str] = {}) -> None:
-        """Create a topic that is not there yet, and wait until every partition has a leader."""
+        """Create a topic, and wait until every partition has a leader."""
         topics = {name: {"num_partitions": partitions, "configs": dict(config)}}
         answer = self._ask(lambda admin: admin.create_topics(topics, raise_errors=False))
         refused = answer["topics"][0]
@@ -127,7 +130,7 @@ class Kafka:
         logger.info("topic created topic=%s partitions=%d", name, partitions)
 
     def committed(self, group: str, topics: Sequence[str]) -> dict[str, dict[int, int]]:
-        """The committed offsets of a group, by topic and partition, where there are any."""
+        """The committed offsets of a group, by topic and partition; without any, no entry."""
         answer = self._ask(lambda admin: admin.list_group_offsets({group: None}))
         found: dict[str, dict[int, int]] = {}
         for key, committed in answer.get(group, {}).items():
@@ -136,7 +139,7 @@ class Kafka:
         return found
 
     def commit(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
-        """Commit offsets, by topic and partition, for a group that has no members."""
+        """Commit offsets, by topic and partition, for a group without members."""
         wanted = {
             _partition(topic, partition): _commit_value(offset)
             for topic, partitions in offsets.items()
@@ -146,7 +149,7 @@ class Kafka:
             self._commit(group, wanted)
 
     def close(self) -> None:
-        """Give back the connections; the next question opens them again."""
+        """Close the connections; the next request opens them again."""
         with self._asking:
             self._disconnect()
 
@@ -179,7 +182,7 @@ class Kafka:
         resources = [_topic_resource(topic)]
         answer = self._ask(lambda admin: admin.describe_configs(resources, config_filter="all"))
         found: Mapping[str, Any] = answer["topic"][topic]
-        if not found:  # kafka-python keeps the error for itself, and every topic has settings
+        if not found:  # kafka-python swallows the error, and every topic has settings
             raise SettingsHidden(
                 f"the settings of {topic} at {self.bootstrap_servers} may not be read: allow the"
                 " user of the job DESCRIBE_CONFIGS on the topic"
@@ -187,7 +190,7 @@ class Kafka:
         return found
 
     def _described(self, names: Sequence[str]) -> list[Mapping[str, Any]]:
-        """The metadata of topics that must be there."""
+        """The metadata of topics that must exist."""
         topics = self._ask(lambda admin: admin.describe_topics(list(names)))
         missing = sorted(topic["name"] for topic in topics if topic["error_code"] in _UNKNOWN)
         if missing:
@@ -219,9 +222,9 @@ class Kafka:
             raise kind(f"{self.bootstrap_servers}: {sentence(error)}") from error
 
     def _answer(self, question: Callable[[Admin], Any], errors: Any) -> Any:
-        """Ask; once more over new connections if those of before have gone.
+        """Ask; if the existing connections have failed, ask once more over new ones.
 
-        One thread at a time: none loses the connections that it waits at to another.
+        One thread at a time, so that no thread closes connections that another is waiting on.
         """
         with self._asking:
             if self._admin is not None:
@@ -237,7 +240,7 @@ class Kafka:
     def _connect(self) -> Admin:
         logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)  # it warns of every retry
         self._check_ports()
-        check_ssl_files(self.properties)  # kafka-python would say that nobody answers
+        check_ssl_files(self.properties)  # kafka-python would report that no broker answers
         return _import_kafka().KafkaAdminClient(
             **{
                 "client_id": CLIENT_ID,
@@ -250,9 +253,9 @@ class Kafka:
     def _check_ports(self) -> None:
         for address in self.bootstrap_servers.split(","):
             host, *port = address.strip().split(":")
-            if not host or len(port) > 1:  # many colons are an IPv6 address
+            if not host or len(port) > 1:  # several colons: an IPv6 address
                 continue
-            if not (port and port[0].isdecimal()):  # kafka-python knows one, but Spark does not
+            if not (port and port[0].isdecimal()):  # kafka-python has a default, Spark has none
                 what = f"{port[0]!r} is no port" if port else f"{host} has no port"
                 raise PipelineError(
                     f"{self.option} {self.bootstrap_servers} cannot be used: {what};"
@@ -268,7 +271,7 @@ class Kafka:
 
 @contextmanager
 def client_errors(bootstrap_servers: str) -> Iterator[None]:
-    """Say in a sentence what kafka-python raises.  Raises: PipelineError."""
+    """Turn kafka-python's errors into one sentence.  Raises: PipelineError."""
     try:
         yield
     except (_import_kafka().errors.KafkaError, OSError) as error:
@@ -276,7 +279,7 @@ def client_errors(bootstrap_servers: str) -> Iterator[None]:
 
 
 def sentence(error: BaseException) -> str:
-    """What kafka-python says, without the class noise that it puts in front."""
+    """The message of kafka-python's error, without the class and code that precede it."""
     text = str(error)
     for noise in (f"{type(error).__name__}: ", f"[Error {getattr(error, 'errno', None)}] "):
         text = text.removeprefix(noise)
@@ -296,7 +299,7 @@ def _import_kafka() -> Any:
 
 
 def _is_of_connection(error: Exception, errors: Any) -> bool:
-    """Whether nobody answered, rather than a broker with an error."""
+    """Whether no broker answered, as opposed to one that answered with an error."""
     retriable = getattr(error, "retriable", False)
     return retriable and not isinstance(error, errors.BrokerResponseError)
 

@@ -1,4 +1,4 @@
-"""What Spark's kafka source and sink are told."""
+"""Options of Spark's Kafka source and sink."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,16 +6,15 @@ from typing import Final
 from .kafka import Kafka
 
 AT_THE_END: Final = {"kafka.fetch.max.wait.ms": "20"}
-"""How long a fetch at a partition's end waits for records.
+"""How long a fetch at a partition's end waits for records, which Spark would not read anyway.
 
-Spark wants none that come later.  But Kafka's consumer has fetched ahead when Spark asks it for the
-partition's offsets, and the broker answers that behind the fetch: by default each task takes half a
-second longer.
+Kafka's consumer prefetches.  When Spark asks it for the partition's offsets, the broker answers
+that only after the fetch: with Kafka's default each task takes half a second longer.
 """
 
 
 def source_options(kafka: Kafka) -> dict[str, str]:
-    """What Spark's kafka source and sink need to reach the cluster (`kafka.` options only)."""
+    """Options with which source and sink connect to the cluster (`kafka.` options only)."""
     options = {f"kafka.{name}": value for name, value in kafka.properties.items()}
     return {**options, "kafka.bootstrap.servers": kafka.bootstrap_servers}
 
@@ -23,7 +22,7 @@ def source_options(kafka: Kafka) -> dict[str, str]:
 def reading_options(
     kafka: Kafka, *, isolation_level: str, fail_on_data_loss: bool
 ) -> dict[str, str]:
-    """What Spark's kafka source needs to read records whole, but for topics and offsets."""
+    """Options to read records with their headers, except for topics and offsets."""
     return {
         **AT_THE_END,
         **source_options(kafka),
@@ -40,9 +39,9 @@ def stream_options(
     starting_offsets: str,
     max_offsets_per_trigger: int | None,
 ) -> dict[str, str]:
-    """What a stream needs beside these: its topics, and where to begin.
+    """Further options of a stream: its topics, and where to begin.
 
-    A `pattern` is of whole names: Spark alone would take topics that hold a match anywhere.
+    `pattern` has to match whole names: Spark itself accepts a match anywhere in the name.
     """
     whole = ("subscribePattern", f"^(?:{pattern})$")
     subscription = whole if pattern else ("subscribe", ",".join(topics))

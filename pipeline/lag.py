@@ -2,7 +2,7 @@
 
     spark.streams.addListener(lag_listener(Kafka("localhost:9092")))
 
-Spark itself keeps its offsets in the checkpoint and never commits.  The group is for looking at:
+Spark itself keeps its offsets in the checkpoint and never commits.  The group is for display only:
 nothing reads it back.
 """
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class LagCommits:
-    """Commits the end offsets of batches; what cannot be committed is logged."""
+    """Commits the end offsets of batches; a failed commit is logged."""
 
     def __init__(self, kafka: Kafka, group: str | None = None) -> None:
         self._kafka = kafka
@@ -26,7 +26,10 @@ class LagCommits:
         self._committed: dict[str, Offsets] = {}
 
     def commit(self, batch: Batch) -> None:
-        """Commit where a batch ends, unless that is committed already or the query has no name."""
+        """Commit a batch's end offsets, unless that is done or there is no group to commit to.
+
+        The group is `spark-<query name>` unless it was given.
+        """
         group = self._group or (f"spark-{batch.query}" if batch.query else None)
         if group is None or not batch.ends or self._committed.get(group) == batch.ends:
             return
@@ -41,8 +44,8 @@ class LagCommits:
 def lag_listener(kafka: Kafka, group: str | None = None) -> Any:
     """A StreamingQueryListener that commits the end offsets of each query to a group.
 
-    The group is `spark-<query name>` unless it is given.  A query without a name is left out.
-    What cannot be committed is logged and never stops the query.
+    The group is `spark-<query name>` unless it is given; then queries without a name are skipped.
+    A failed commit is logged and never stops the query.
     """
     from pyspark.sql.streaming import StreamingQueryListener
 

@@ -1,4 +1,4 @@
-"""Files of this machine, read without starting a Spark."""
+"""Files of this machine, read without starting Spark."""
 
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -8,7 +8,7 @@ from .files import FileStatus
 
 
 def local_path(uri: str) -> Path | None:
-    """The path that a URI names on this machine; None: it is elsewhere."""
+    """The local path that a URI names; None if it names a file elsewhere."""
     parts = urlsplit(uri)
     if parts.scheme == "file":
         return Path(unquote(parts.path))
@@ -16,25 +16,25 @@ def local_path(uri: str) -> Path | None:
 
 
 class LocalFiles:
-    """A folder and what is below it: the reading half of `Files`."""
+    """A folder and all below it: the reading half of `Files`."""
 
     def __init__(self, root: Path) -> None:
         self.uri = str(root)
         self._root = root
 
     def exists(self, path: str = "") -> bool:
-        """Whether a file or folder is there."""
+        """Whether a file or folder exists."""
         return (self._root / path).exists()
 
     def read(self, path: str) -> bytes:
-        """All of a file.  Raises: PipelineError."""
+        """The contents of a file.  Raises: PipelineError."""
         try:
             return (self._root / path).read_bytes()
         except OSError as error:
             raise PipelineError(f"cannot read {self._root / path}: {error.strerror}") from error
 
     def list(self, path: str = "", *, recursive: bool = False) -> list[FileStatus]:
-        """The files of a folder, sorted; none if it is not there.  Folders are no files."""
+        """The files in a folder, without subfolders, sorted; none if it does not exist."""
         found = (self._root / path).glob("**/*" if recursive else "*")
         return sorted(
             (

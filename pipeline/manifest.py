@@ -1,8 +1,8 @@
-"""What an archive holds: commits, in the order in which they became part of it.
+"""The manifest of an archive: its commits, in order.
 
-`DIR/_odradek/commits/` has a JSON file for each: the offset ranges that were asked of Kafka and the
-Parquet files with what came. Only what a commit names is in the archive. Now and then a snapshot,
-one commit in the place of all before it, spares a reader the rest.
+`DIR/_odradek/commits/` has a JSON file for each: the offset ranges that were requested from Kafka,
+and the Parquet files with the records. Only files that a commit names belong to the archive. From
+time to time a snapshot, one commit that replaces all before it, saves readers the others.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from .spark_types import DataFrame, SparkSession
 
 VERSION: Final = 1
 ROOM: Final = "_odradek"
-"""Everything that is no record; Spark's readers pass over names that begin like this."""
+"""Folder for everything except records; Spark's readers skip names with a leading underscore."""
 ABOUT: Final = f"{ROOM}/archive.json"
 COMMITS: Final = f"{ROOM}/commits"
 SUFFIX: Final = ".json"
@@ -34,22 +34,22 @@ COLUMNS: Final = {
     "timestamp": "timestamp",
     "timestampType": "int",
 }
-"""Those of Spark's Kafka source, and their types."""
+"""The columns of Spark's Kafka source, and their types."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
-    """Offsets of one partition, as asked of Kafka: there may be fewer records."""
+    """Offsets of one partition, as requested from Kafka: there may be fewer records."""
 
     topic: str
     partition: int
     start_offset: int
     end_offset: int
-    """Not in the range."""
+    """Exclusive."""
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Whose offsets they are."""
+        """The topic partition."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -58,15 +58,15 @@ class ArchivedFile:
     """One Parquet file."""
 
     path: str
-    """Below the archive's folder."""
+    """Relative to the archive's folder."""
     topic: str
     records: int
     size_bytes: int = 0
     spans: Spans = field(default_factory=dict, compare=False)
-    """Which offsets lie in it; nothing if who wrote the commit did not note it."""
+    """The offsets that it covers, by partition; empty if the commit does not record them."""
 
     def may_hold(self, wanted: Spans) -> bool:
-        """Whether it is to be read for these offsets."""
+        """Whether the file may hold records with these offsets."""
         return not self.spans or any(
             max(start, self.spans[p][0]) < min(end, self.spans[p][1])
             for p, (start, end) in wanted.items()
@@ -76,23 +76,23 @@ class ArchivedFile:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What became part of the archive at once."""
+    """One atomic change of the archive."""
 
     number: int
     ranges: tuple[OffsetRange, ...]
     files: tuple[ArchivedFile, ...]
     removed: tuple[str, ...] = ()
-    """Paths of earlier commits' files whose records `files` hold now, after a compaction."""
+    """Paths of earlier commits' files that a compaction has replaced with `files`."""
 
     def to_json(self) -> dict[str, Any]:
-        """As it is written; spans stand apart, where those who do not know them pass over them."""
+        """As it is written; spans are a field of their own, which older readers ignore."""
         document = asdict(self)
         spans = {file["path"]: file.pop("spans") for file in document["files"]}
         return {"version": VERSION, **document, "spans": spans}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Commit":
-        """As it was written.  Raises: KeyError, TypeError, ValueError."""
+        """Read the document of `to_json`.  Raises: KeyError, TypeError, ValueError."""
         spans = dict(document.get("spans", {}))
         return cls(
             document["number"],
@@ -111,7 +111,7 @@ def _spans(document: Mapping[str, Sequence[int]]) -> dict[int, Span]:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What an archive is from its first day to its last."""
+    """The properties of an archive that never change."""
 
     partition_by: tuple[str, ...] = ("topic", "date")
     isolation_level: str = ISOLATION_LEVELS[0]
@@ -122,18 +122,18 @@ class About:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "About":
-        """As it was written.  Raises: KeyError, TypeError."""
+        """Read the document of `to_json`.  Raises: KeyError, TypeError."""
         return cls(tuple(document["partition_by"]), document["isolation_level"])
 
 
 class Archive:
-    """An archive, to be read."""
+    """An archive, for reading."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
 
     def about(self) -> About:
-        """What was decided when it was begun.  Raises: PipelineError, also if there is none."""
+        """Its unchanging properties.  Raises: PipelineError, also if there is no archive."""
         about = read_about(self.files)
         if about is None:
             raise PipelineError(
@@ -143,7 +143,7 @@ class Archive:
         return about
 
     def commits(self) -> list[Commit]:
-        """All commits in order; of their files only those that are still there.
+        """All commits in order, without files that later commits removed.
 
         Raises: PipelineError, also if there is no archive.
         """
@@ -151,11 +151,11 @@ class Archive:
         return read_commits(self.files)
 
     def topics(self) -> list[str]:
-        """The topics of which it holds offsets, sorted."""
+        """The topics whose offsets it holds, sorted."""
         return sorted({asked.topic for asked in self.ranges()})
 
     def ranges(self, topics: Collection[str] | None = None) -> list[OffsetRange]:
-        """The archived offsets, sorted; ranges that touch are one."""
+        """The archived offset ranges, sorted; adjacent ranges are merged."""
         return [
             asked
             for asked in all_ranges(self.commits())
@@ -174,7 +174,7 @@ class Archive:
 
     @property
     def isolation_level(self) -> str:
-        """Kafka's isolation.level by which it is filled."""
+        """The isolation.level with which records are archived."""
         return self.about().isolation_level
 
     def read(self, spark: SparkSession, topics: Collection[str] | None = None) -> DataFrame:
@@ -192,20 +192,20 @@ def read_records(spark: SparkSession, files: Files, some: Sequence[ArchivedFile]
 
 
 def schema(*, without: Collection[str] = ()) -> str:
-    """The columns of an archive as Spark takes them; those it is partitioned by are in no file."""
+    """The columns in Spark's DDL, `without` some: partition columns are in no file."""
     return ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items() if name not in without)
 
 
-# -- files that hold it
+# -- reading its files
 
 
 def commit_path(number: int, suffix: str = SUFFIX) -> str:
-    """Where a commit is, or a snapshot of it and all before it."""
+    """The path of a commit, or of a snapshot of it and all before it."""
     return f"{COMMITS}/{number:020d}{suffix}"
 
 
 def read_about(files: Files) -> About | None:
-    """None if this is no archive.  Raises: PipelineError."""
+    """The properties of an archive; None if this is no archive.  Raises: PipelineError."""
     if not files.exists(ABOUT):
         return None
     with document_of(files, ABOUT, VERSION) as document:
@@ -213,7 +213,10 @@ def read_about(files: Files) -> About | None:
 
 
 def read_commits(files: Files) -> list[Commit]:
-    """All from the newest snapshot on, in order; only live files.  Raises: PipelineError."""
+    """The commits from the newest snapshot on, in order, with live files only.
+
+    Raises: PipelineError.
+    """
     names = [status.path.rpartition("/")[2] for status in files.list(COMMITS)]
     numbered = [(int(name[:20]), name[20:]) for name in names if name[:20].isdecimal()]
     newest = max((number for number, suffix in numbered if suffix == SNAPSHOT), default=-1)
@@ -234,11 +237,11 @@ def read_commit(files: Files, path: str) -> Commit:
         return Commit.from_json(document)
 
 
-# -- what follows from commits
+# -- computed from commits
 
 
 def live(commits: Sequence[Commit]) -> list[Commit]:
-    """The same commits without the files that later ones removed."""
+    """The same commits without files that later ones removed."""
     removed = {path for commit in commits for path in commit.removed}
     if not removed:
         return list(commits)
@@ -249,13 +252,13 @@ def live(commits: Sequence[Commit]) -> list[Commit]:
 
 
 def snapshot(commits: Sequence[Commit]) -> Commit:
-    """One commit in the place of all of them."""
+    """One commit that replaces all of these."""
     files = tuple(file for commit in live(commits) for file in commit.files)
     return Commit(commits[-1].number, tuple(all_ranges(commits)), files)
 
 
 def all_ranges(commits: Iterable[Commit]) -> list[OffsetRange]:
-    """The offsets of all commits, merged.  Raises: PipelineError if two hold the same offset."""
+    """The offset ranges of all commits, merged.  Raises: PipelineError if any overlap."""
     try:
         return merged(asked for commit in commits for asked in commit.ranges)
     except ValueError as error:
@@ -263,7 +266,7 @@ def all_ranges(commits: Iterable[Commit]) -> list[OffsetRange]:
 
 
 def merged(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """Sorted, and those that touch made one.  Raises: ValueError if any overlap."""
+    """The ranges sorted, adjacent ones merged.  Raises: ValueError if any overlap."""
     result: list[OffsetRange] = []
     for asked in sorted(ranges):
         last = result[-1] if result else None

@@ -1,8 +1,8 @@
-"""The header by which a replayed or mirrored record says where it came from.
+"""The header in which a replayed or mirrored record says where it came from.
 
 `odradek.source` is the last header of every record that replay and mirror write; its value is
 `TOPIC/PARTITION/OFFSET`, and `TOPIC/PARTITION/OFFSET#NAME` if the job was given a name.  Records
-that travel twice carry two, and the last one counts.
+that were copied twice have two, and the last one counts.
 """
 
 import re
@@ -24,7 +24,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where a record came from, and the name of the job that brought it ("": it had none)."""
+    """Where a record came from, and the name of the job that copied it ("": none)."""
 
     topic: str
     partition: int
@@ -39,7 +39,7 @@ def encoded(mark: Mark) -> bytes:
 
 
 def mark_of(headers: Headers) -> Mark | None:
-    """What the last mark says; None if there is none, or if it is not one of ours."""
+    """The last mark; None if there is none, or if its value is not one of ours."""
     for key, value in reversed(headers):
         if key == HEADER:
             return _decoded(value)
@@ -55,7 +55,7 @@ def _decoded(value: bytes | None) -> Mark | None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that could not be read back.  Raises: PipelineError."""
+    """Refuse a job name that could not be read back from a mark.  Raises: PipelineError."""
     if name and not NAME.fullmatch(name):
         raise PipelineError(
             f"{name!r} cannot name a job: use at most 100 letters, digits, '.', '_' and '-'"
@@ -66,13 +66,13 @@ def with_source(records: DataFrame) -> DataFrame:
     """Records of Spark's Kafka source (with headers) and where each came from.
 
     Adds `source_topic`, `source_partition`, `source_offset` and `source_name`, all null for a
-    record without a mark, and takes the mark out of `headers`, which are null again if no other is
-    left: they are what the source had.
+    record without a mark, and removes the mark from `headers`, which become null if no other is
+    left, as at the source.
     """
     from pyspark.sql import functions as f
 
     at = "array_position(reverse(transform(headers, h -> h.key)), '" + HEADER + "')"
-    # Counted from 1 and from the end, as the last mark counts.
+    # A position from the end, starting at 1, because the last mark counts.
     marked = records.withColumn("_at", f.expr(f"cast(nullif({at}, 0) as int)"))
     text = f.expr("cast(element_at(headers, -_at).value as string)")
     marked = marked.withColumn("_mark", text)

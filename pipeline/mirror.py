@@ -1,9 +1,9 @@
-"""Copy topics to another cluster as a stream: exactly once, in order, resumable (see `writing`).
+"""Copies topics to another cluster as a stream: exactly once, in order, resumable (see `writing`).
 
-Each record keeps its partition, and its last header `odradek.source` names the offset it had.  All
-progress is kept at the target, so there is no checkpoint to keep: a mirror goes on wherever it is
-started.  Without progress (Kafka forgets a group's commits after `offsets.retention.minutes`) it
-goes on behind the newest mark in the last 10,000 records of each partition.
+Each record keeps its partition, and its last header `odradek.source` has its source offset.  All
+progress is kept at the target, and no checkpoint is needed: a mirror can resume on any machine.
+Without progress (Kafka drops a group's commits after `offsets.retention.minutes`) it resumes after
+the newest mark in the last 10,000 records of each partition.
 """
 
 import json
@@ -37,7 +37,7 @@ class Mirror:
 
     topics: Sequence[str]
     prefix: str = ""
-    """Before the topics' names at the target."""
+    """Prefix of the topics' names at the target."""
     once: bool = False
     trigger: str | None = None
     query_name: str = "mirror"
@@ -51,9 +51,10 @@ class Mirror:
 
 
 def mirror(spark: SparkSession, source: Kafka, target: Kafka, job: Mirror) -> tuple[int, int]:
-    """Copy until stopped, or (`once`) what is there now.
+    """Copy until stopped, or with `once` what is available now.
 
-    Records written, and those that were there already.  Raises: PipelineError.
+    Returns how many records were written, and how many were skipped because they existed.
+    Raises: PipelineError.
     """
     check_name(job.name)
     asked = {"job": "mirror", "from": _check_clusters(source, target, job)}
@@ -67,8 +68,8 @@ def mirror(spark: SparkSession, source: Kafka, target: Kafka, job: Mirror) -> tu
         counts[1] += skipped
 
     with TemporaryDirectory(prefix="odradek-mirror-", ignore_cleanup_errors=True) as folder:
-        # A new one for each run, whatever spark.sql.streaming.checkpointLocation says: what Spark
-        # remembers is older than the progress at the target.
+        # A new one for each run, whatever spark.sql.streaming.checkpointLocation says: the offsets
+        # in an old one would lag behind the progress at the target.
         checkpoint = Path(folder).as_uri()
 
         def build() -> DataStreamWriter:
@@ -92,7 +93,7 @@ def _copy_batch(copy: Copy, records: DataFrame) -> tuple[int, int]:
 
 
 def _open(copy: Copy, source: Kafka, target: Kafka, topic: str, job: Mirror) -> dict[int, int]:
-    """Where each partition of a topic goes on."""
+    """Claim the copy of a topic; returns where each partition resumes."""
     there = job.prefix + topic
     like = ask_settings(source, topic)
     partitions = open_topic(target, there, like)
@@ -101,7 +102,7 @@ def _open(copy: Copy, source: Kafka, target: Kafka, topic: str, job: Mirror) -> 
     way = copy.open(route, restart=job.restart, may_recover=True, source_id=like.topic_id)
     ends = source.latest(topic)
     starts = first_offsets(topic, way.progress.done, source.earliest(topic), ends, job)
-    # From here on a restart means the same by "latest".
+    # From here on, a restart with "latest" resumes from the same offsets.
     copy.advance(topic, starts)
     return starts
 
@@ -113,7 +114,7 @@ def first_offsets(
     latest: Mapping[int, int],
     job: Mirror,
 ) -> dict[int, int]:
-    """Where each partition goes on, given what is done.  Raises: PipelineError."""
+    """Where each partition resumes, given what is done.  Raises: PipelineError."""
     starts = {}
     for partition, first in earliest.items():
         begin = first if job.starting_offsets == "earliest" else latest[partition]
@@ -149,7 +150,7 @@ def _options(source: Kafka, job: Mirror, starts: Mapping[str, Mapping[int, int]]
 
 
 def _check_clusters(source: Kafka, target: Kafka, job: Mirror) -> str:
-    """The source's id.  Raises: PipelineError if a topic would be copied into itself, for ever."""
+    """The source's cluster id.  Raises: PipelineError if a copy would be copied again forever."""
     came_from = source.cluster_id()
     if came_from != target.cluster_id():
         return came_from

@@ -1,4 +1,4 @@
-"""Offsets by topic and partition, as Spark's Kafka source takes them and writes them down."""
+"""Offsets by topic and partition, in the JSON of Spark's Kafka source."""
 
 import json
 from collections.abc import Mapping
@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 Offsets = dict[str, dict[int, int]]
 
 Span = tuple[int, int]
-"""First offset, and the one behind the last."""
+"""First offset, and the end offset (exclusive)."""
 Spans = Mapping[int, Span]
 """By partition."""
 
 LATEST: Final = -1
 EARLIEST: Final = -2
-"""These stand for offsets in Spark's JSON."""
+"""Placeholders for offsets in Spark's JSON."""
 
 
 class TopicPartition(NamedTuple):
@@ -27,7 +27,7 @@ class TopicPartition(NamedTuple):
 
 
 def parse_offsets(text: str) -> Offsets:
-    """Of the JSON {"topic": {"0": 23}}.  Raises: ValueError for anything else."""
+    """Parse JSON such as {"topic": {"0": 23}}.  Raises: ValueError for anything else."""
     document = json.loads(text)
     if not _is_by_topic(document):
         raise ValueError('offsets are written as {"topic": {"0": 23}}')
@@ -38,7 +38,7 @@ def parse_offsets(text: str) -> Offsets:
 
 
 def offsets_of(document: object) -> Offsets:
-    """Of such JSON that is parsed already; of a source that is not Kafka's: none."""
+    """The offsets in such JSON that is already parsed; none for a source other than Kafka's."""
     if not isinstance(document, dict) or not _is_by_topic(document):
         return {}
     return {

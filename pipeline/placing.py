@@ -1,7 +1,7 @@
-"""Into which partition of the target a record goes: always the same for the same record.
+"""The target partition of a copied record: always the same for the same record.
 
-A restarted job must place each record where the killed one did, so nothing here may be random or
-depend on what else is written.
+A restarted job must place each record where the killed one did, so the choice must not be random or
+depend on other records.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from .errors import PipelineError
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """From one topic to another."""
+    """A copy from one topic to another."""
 
     source_topic: str
     target_topic: str
@@ -19,13 +19,13 @@ class Route:
     """Of the target."""
     keep_partitions: bool
     name: str = ""
-    """Of the job, if it was given one."""
+    """Name of the job, if it has one."""
 
     def place(self, partition: int, key: bytes | None) -> int:
-        """The target's partition, for a record of a source partition.  Raises: PipelineError.
+        """The target partition for a record of a source partition.  Raises: PipelineError.
 
-        As Kafka's own producers place records with a key.  Those without stay together by source
-        partition, so that they keep their order.
+        Unless partitions are kept, records with a key go where Kafka's own producers put them;
+        those without stay together by source partition, so that they keep their order.
         """
         if self.keep_partitions:
             if partition >= self.partitions:
@@ -43,6 +43,6 @@ class Route:
     @property
     def group(self) -> str:
         """The consumer group at the target that holds this route's progress."""
-        # No topic's name holds a #: topic b.c and topic b with the name c are two groups.
+        # Topic names contain no #, so topic b.c and topic b with the name c have different groups.
         name = f"#{self.name}" if self.name else ""
         return f"odradek-copy.{self.source_topic}.{self.target_topic}{name}"

@@ -1,4 +1,4 @@
-"""What a streaming query tells of each batch, as a line for the log and one for the terminal."""
+"""A streaming query's progress after each batch, as a log line and as a terminal line."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ PARTITIONS_SHOWN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch of a query, or the news that there was nothing to do."""
+    """One batch of a query, or a progress report without a batch."""
 
     query: str | None
     batch_id: int
@@ -20,13 +20,13 @@ class Batch:
     records_per_s: float
     duration_ms: int
     ends: Offsets
-    """Where the batch ends, of sources that are Kafka's."""
+    """Where the batch ends, for Kafka sources."""
     latest: Offsets
     """Where the logs ended when it was planned."""
     watermark: str | None
 
     def lags(self) -> dict[str, int]:
-        """How far each partition, as `topic-0`, is behind its log; those at the end left out."""
+        """The lag of each partition, by name (`topic-0`); those without lag are left out."""
         lags = {}
         for topic, partitions in self.latest.items():
             for partition, latest in partitions.items():
@@ -37,7 +37,7 @@ class Batch:
 
 
 def parse_progress(text: str) -> Batch:
-    """Spark's JSON of a StreamingQueryProgress."""
+    """Parse Spark's JSON of a StreamingQueryProgress."""
     progress = json.loads(text)
     sources = [s for s in progress["sources"] if str(s.get("description")).startswith("Kafka")]
     ends = _offsets(sources, "endOffset")
@@ -57,7 +57,7 @@ def parse_progress(text: str) -> Batch:
 
 
 def log_line(batch: Batch) -> str:
-    """The metrics of a batch."""
+    """The log line with the metrics of a batch."""
     return (
         f"batch query={batch.query} batch={batch.batch_id} records={batch.records}"
         f" records_per_s={batch.records_per_s:.0f} duration_ms={batch.duration_ms}"
@@ -66,7 +66,7 @@ def log_line(batch: Batch) -> str:
 
 
 def status_line(batch: Batch, records: int) -> str:
-    """What the terminal shows after a batch; `records` is the sum since the start."""
+    """The terminal's line after a batch; `records` is the total since the start."""
     lags = sorted(batch.lags().items(), key=lambda lag: (-lag[1], lag[0]))
     parts = [
         f"{batch.query}: batch {batch.batch_id}",
@@ -84,10 +84,10 @@ def status_line(batch: Batch, records: int) -> str:
 
 
 def _span(starts: Offsets, ends: Offsets, unknown: int) -> int:
-    """How many offsets lie in a batch.
+    """The number of offsets in a batch, or `unknown`.
 
-    Spark counts a row each time that it is read, which a foreachBatch may do more than once; but
-    no more records than offsets were there.  The first batch does not say where it begins.
+    Spark counts a row every time it is read, and foreachBatch may read it more than once.  The
+    number of offsets bounds the records.  The first batch does not say where it begins.
     """
     if not starts or not ends:
         return unknown

@@ -1,4 +1,4 @@
-"""Properties of Kafka's Java clients, as a file and as kafka-python's settings."""
+"""Properties of Kafka's Java clients, read from files and translated for kafka-python."""
 
 import os
 import re
@@ -8,11 +8,11 @@ from typing import Final
 from .errors import PipelineError
 
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-# The key ends at the first =, : or blank that no backslash stands before.
+# The key ends at the first =, : or blank that is not escaped.
 _ENTRY: Final = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
 _JAAS_OPTION: Final = re.compile(r"(\w+)\s*=\s*(?:\"((?:\\.|[^\"\\])*)\"|([^\s;\"]+))")
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-# Spark refuses these when a job has begun, and speaks of options that nobody gave.
+# Spark refuses these only once a job has begun, and names options that nobody gave.
 _OF_SPARK: Final = (
     *("auto.offset.reset", "enable.auto.commit", "interceptor.classes"),
     *("key.deserializer", "value.deserializer", "key.serializer", "value.serializer"),
@@ -21,7 +21,7 @@ _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """A file as Kafka's tools take it for --command-config.  Raises: PipelineError."""
+    """Read a file as Kafka's tools take it for --command-config.  Raises: PipelineError."""
     try:
         with open(path, encoding="utf-8") as file:
             return parse_properties(file.read())
@@ -30,7 +30,7 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def read_command_config(path: str) -> dict[str, str]:
-    """The same, without what Spark would not take.  Raises: PipelineError."""
+    """The same, but refuses properties that Spark sets itself.  Raises: PipelineError."""
     properties = read_properties(path)
     if refused := [name for name in _OF_SPARK if name in properties]:
         raise PipelineError(f"{path} sets {', '.join(refused)}: Spark decides that, take it out")
@@ -38,7 +38,7 @@ def read_command_config(path: str) -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """As java.util.Properties reads them: comments, continued lines, escapes."""
+    """Parse as java.util.Properties does: comments, continued lines, escapes."""
     properties = {}
     lines = iter(text.splitlines())
     for line in lines:
@@ -54,14 +54,14 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def client_settings(bootstrap_servers: str, properties: Mapping[str, str]) -> dict[str, object]:
-    """What each client of kafka-python needs to get into the cluster.  Raises: PipelineError."""
+    """The settings with which kafka-python's clients connect.  Raises: PipelineError."""
     return {**python_settings(properties), "bootstrap_servers": bootstrap_servers.split(",")}
 
 
 def python_settings(properties: Mapping[str, str]) -> dict[str, object]:
-    """What kafka-python needs of them to get into the cluster; the rest tunes Spark's clients.
+    """The properties that kafka-python needs to connect; the rest only tune Spark's clients.
 
-    Raises: PipelineError for what kafka-python cannot do.
+    Raises: PipelineError for settings that kafka-python does not support.
     """
     settings: dict[str, object] = {}
     if protocol := _protocol(properties):
@@ -74,7 +74,7 @@ def python_settings(properties: Mapping[str, str]) -> dict[str, object]:
 
 
 def check_ssl_files(properties: Mapping[str, str]) -> None:
-    """See that what TLS needs is on this machine.  Raises: PipelineError."""
+    """Check that the stores for TLS are readable on this machine.  Raises: PipelineError."""
     if not _protocol(properties).endswith("SSL"):
         return
     for store in ("truststore", "keystore"):
@@ -87,7 +87,7 @@ def check_ssl_files(properties: Mapping[str, str]) -> None:
 
 
 def _protocol(properties: Mapping[str, str]) -> str:
-    """In capitals: Kafka's own clients take any, and kafka-python would go without protection."""
+    """In upper case: Kafka's clients take any case, but kafka-python would connect unprotected."""
     protocol = properties.get("security.protocol", "")
     if protocol and protocol.upper() not in _PROTOCOLS:
         raise PipelineError(

@@ -1,4 +1,4 @@
-"""Bring an archived topic back into a topic: exactly once, in order, resumable (see `writing`)."""
+"""Copies an archived topic into a topic: exactly once, in order, resumable (see `writing`)."""
 
 import logging
 import time
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What to bring back, and how."""
+    """What to replay, and how."""
 
     topic: str
     to_topic: str
@@ -50,16 +50,16 @@ class Replay:
 
 @dataclass(slots=True)
 class Done:
-    """What a replay has done."""
+    """What a replay has done so far."""
 
     written: int = 0
     skipped: int = 0
-    """They were there already, from a run that was killed."""
+    """Records that the target already had, from an interrupted run."""
     oldest_ms: int = NO_TIME_MS
     chunks: int = 0
     chunks_planned: int = 0
     stopped: bool = False
-    """A signal came before the end."""
+    """Whether a signal stopped it before the end."""
 
 
 def replay(
@@ -70,11 +70,10 @@ def replay(
     *,
     source: Kafka | None = None,
 ) -> Done:
-    """Copy; what was copied before, by the same job, is not copied again.
+    """Run a replay, or resume it: what the same job has copied before is not copied again.
 
-    `source`: the cluster that says how many partitions and which settings a missing target gets;
-    else the archive says it.
-    Raises: PipelineError, and what Spark raises.
+    `source`: the cluster whose topic gives a missing target its partitions and settings; else they
+    come from the archive.  Raises: PipelineError, and Spark's own errors.
     """
     check_name(job.name)
     archive = Archive(Files(spark, archive_uri))
@@ -100,7 +99,7 @@ def replay(
             if stop.is_set():
                 done.stopped = True
                 break
-            # Each file that is read is opened once more for each chunk.
+            # Every chunk opens all files that it reads again.
             touched = [file for file in files if file.may_hold(chunk)]
             _copy_chunk(copy, read_records(spark, archive.files, touched), job, chunk, done)
             line.show(replay_status(job, done, time.monotonic() - began_s))
@@ -110,7 +109,7 @@ def replay(
 
 
 def replay_status(job: Replay, done: Done, elapsed_s: float) -> str:
-    """What a terminal shows after a chunk."""
+    """The terminal's line after a chunk."""
     line = (
         f"{job.topic} to {job.to_topic}: {done.chunks} of {done.chunks_planned} chunks,"
         f" {done.written:,} records written"
@@ -144,7 +143,7 @@ def _copy_chunk(copy: Copy, records: DataFrame, job: Replay, chunk: Spans, done:
 
 
 def _warn(target: Kafka, job: Replay, done: Done) -> bool:
-    """Say it if what is written will not stay; whether it was said."""
+    """Warn if retention soon removes what is written; returns whether it did."""
     warning = retention_warning(target, job.to_topic, done.oldest_ms)
     if warning is not None:
         logger.warning("%s", warning)
@@ -168,7 +167,7 @@ def _open_target(
 def _settings(
     archive: Archive, target: Kafka, source: Kafka | None, topic: str, spans: Spans
 ) -> TopicSettings:
-    """What the source is like: it knows best, then the archive."""
+    """What a missing target is modelled on: the source, else the archive, else its ranges."""
     if source is not None:
         return ask_settings(source, topic)
     kept = read_settings(archive.files, topic)
@@ -180,7 +179,7 @@ def _settings(
 
 
 def _asked(job: Replay, archive: Archive) -> object:
-    """What another run must ask for, too, to go on where this one ended."""
+    """The request, which a later run must repeat in order to resume this one."""
     wanted = asdict(job.wanted)
     del wanted["ending_offsets"]  # more may have been archived since
     # Another archive's topic of that name has other records at the same offsets.
@@ -213,7 +212,7 @@ def _between(records: DataFrame, chunk: Spans, wanted: Wanted) -> DataFrame:
 
 
 def _in_tasks(spark: SparkSession, records: DataFrame, tasks: Sequence[Sequence[int]]) -> DataFrame:
-    """Each source partition in one task, sorted; each task with the partitions meant for it."""
+    """Each source partition in one task, sorted; each task gets the partitions planned for it."""
     from pyspark.sql import functions as f
 
     seeds = _seeds(spark, len(tasks))
@@ -225,7 +224,7 @@ def _in_tasks(spark: SparkSession, records: DataFrame, tasks: Sequence[Sequence[
 
 
 def _seeds(spark: SparkSession, tasks: int) -> list[int]:
-    """A number for each task that Spark's hash partitioning sends to a task of its own."""
+    """For each task, a number that Spark's hash partitioning sends to that task only."""
     numbers = spark.range(100 + 40 * tasks).selectExpr("cast(id as int) as id")
     rows = numbers.selectExpr("id", f"pmod(hash(id), {tasks}) as task").collect()
     found: Mapping[int, int] = {row.task: row.id for row in rows}

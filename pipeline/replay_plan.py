@@ -11,7 +11,7 @@ from .offsets import Span, Spans
 
 CHUNK_RECORDS: Final = 250_000
 CHUNK_S: Final = 20
-"""A chunk under a rate limit takes about as long; a graceful stop waits for its end."""
+"""About how long a chunk takes under a rate limit; a graceful stop waits for it to end."""
 
 _OFFSETS: Final = re.compile(r"\d+|\d+:\d+(,\d+:\d+)*")
 
@@ -24,7 +24,7 @@ class Wanted:
     ending_offsets: str | None = None
     starting_ms: int | None = None
     ending_ms: int | None = None
-    """Not in the range."""
+    """Exclusive."""
 
 
 EVERYTHING: Final = Wanted()
@@ -46,7 +46,7 @@ def _partition_offsets(text: str | None, option: str) -> int | dict[int, int] | 
 
 
 def spans_of(ranges: Sequence[OffsetRange], wanted: Wanted) -> dict[int, Span]:
-    """What of one topic's archived ranges is wanted.  Raises: PipelineError."""
+    """The wanted part of one topic's archived ranges, by partition.  Raises: PipelineError."""
     held: dict[int, Span] = {}
     for asked in ranges:
         start, end = held.get(asked.partition, (asked.start_offset, asked.end_offset))
@@ -65,7 +65,7 @@ def _bounds(text: str | None, option: str, held: Spans, *, lower: bool) -> dict[
     if asked is None:
         return defaults
     if isinstance(asked, int):
-        # One offset for all is no promise that each partition reaches it.
+        # A single offset for all partitions need not exist in each of them.
         return {p: min(max(asked, start), end) for p, (start, end) in held.items()}
     for partition, offset in asked.items():
         start, end = held.get(partition, (0, -1))
@@ -79,9 +79,9 @@ def _bounds(text: str | None, option: str, held: Spans, *, lower: bool) -> dict[
 
 
 def chunks(spans: Spans, done: Mapping[int, int], size: int) -> Iterator[dict[int, Span]]:
-    """What is still to be copied, in pieces of about `size` offsets.
+    """What remains to copy, in pieces of about `size` offsets.
 
-    All partitions advance together, so that the target gets records roughly in the order of time.
+    All partitions advance together, so that the target gets records roughly in order of time.
     """
     left = {p: (max(start, done.get(p, 0)), end) for p, (start, end) in spans.items()}
     left = {p: (start, end) for p, (start, end) in left.items() if start < end}
@@ -98,7 +98,7 @@ def chunks(spans: Spans, done: Mapping[int, int], size: int) -> Iterator[dict[in
 
 
 def shares(chunk: Spans, tasks: int) -> list[list[int]]:
-    """The partitions of a chunk for each task, about the same number of offsets each."""
+    """The partitions of a chunk divided among tasks, with about the same number of offsets each."""
     result: list[list[int]] = [[] for _ in range(min(tasks, len(chunk)))]
     loads = [0] * len(result)
     for partition in sorted(chunk, key=lambda p: chunk[p][0] - chunk[p][1]):

@@ -1,4 +1,4 @@
-"""A windowed aggregation of a topic, as a YAML file says: the job from start to stop."""
+"""The rollup job from start to stop: a windowed aggregation of topics, specified in YAML."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -33,9 +33,9 @@ def run_rollup(
     once: bool,
     fail_on_data_loss: bool = True,
 ) -> Noted | None:
-    """Run until what is there is done (`once`) or until it is stopped.
+    """Run until stopped, or with `once` until all available records are processed.
 
-    The newest batch of the checkpoint, whose totals are those of all runs; None: there was nothing.
+    Returns the newest batch of the checkpoint, with totals of all runs; None: there was no batch.
     Raises: PipelineError.
     """
     topics = check_topics(spec, kafka)
@@ -54,7 +54,7 @@ def run_rollup(
         chained=spark.conf.get(CHAINED, "true").lower() == "true",
     )
     writer.open()
-    if writer.books.files.exists("offsets"):  # else it only holds what we have just noted
+    if writer.books.files.exists("offsets"):  # else it only holds our own notes
         check_start(
             writer.books.files,
             kafka,
@@ -77,7 +77,7 @@ def run_rollup(
 
 
 def stream(spark: SparkSession, spec: Rollup, writer: BatchWriter) -> DataStreamWriter:
-    """The stream that has Spark do it."""
+    """The streaming query, ready to be started."""
     source = spec.source
     begin = stream_options(
         source.topics,
@@ -95,7 +95,7 @@ def stream(spark: SparkSession, spec: Rollup, writer: BatchWriter) -> DataStream
 
 
 def check_topics(spec: Rollup, kafka: Kafka) -> list[str]:
-    """The topics that are read.  Raises: PipelineError."""
+    """The topics to read.  Raises: PipelineError, also if one of them is an output."""
     topics = kafka.topics(spec.source.topics, pattern=spec.source.topics_pattern)
     written = {spec.output.topic, spec.dead_letters} & set(topics)
     if written:
@@ -106,13 +106,13 @@ def check_topics(spec: Rollup, kafka: Kafka) -> list[str]:
 
 
 def origin_of(spec: Rollup, kafka: Kafka, topics: Sequence[str]) -> Origin:
-    """By which the topics differ from others of their names.  Raises: PipelineError."""
+    """What distinguishes the topics from others of the same names.  Raises: PipelineError."""
     start, cluster = spec.source.starting_offsets, kafka.cluster_id()
     return {topic: [start, cluster, kafka.topic_id(topic)] for topic in topics}
 
 
 def check_measures(spark: SparkSession, spec: Rollup) -> None:
-    """Have Spark analyse each measure alone, so that what it refuses has a line."""
+    """Have Spark analyse each measure alone, so that an error names its line in the spec."""
     from pyspark.errors import AnalysisException
 
     fields = types_of(spec.schema).items()
@@ -126,14 +126,14 @@ def check_measures(spark: SparkSession, spec: Rollup) -> None:
 
 
 def open_books(spark: SparkSession, spec: Rollup, origin: Origin) -> Books:
-    """The notes beside the checkpoint.  Raises: PipelineError."""
+    """The notes beside the checkpoint, which must be writable.  Raises: PipelineError."""
     books = Books(Files(spark, spec.checkpoint), spark.conf.get(TIME_ZONE), origin)
     books.files.check_writable()
     return books
 
 
 def open_parquet(spark: SparkSession, spec: Rollup) -> ParquetFolder | None:
-    """The folder that is written, if there is one.  Raises: PipelineError."""
+    """The output folder, if the spec names one.  Raises: PipelineError."""
     if spec.output.parquet is None:
         return None
     parquet = ParquetFolder(Files(spark, spec.output.parquet))
@@ -142,7 +142,7 @@ def open_parquet(spark: SparkSession, spec: Rollup) -> ParquetFolder | None:
 
 
 def create_outputs(spec: Rollup, kafka: Kafka, partitions: int) -> None:
-    """Create the topics that are written, if they are not there: the result's is compacted."""
+    """Create missing output topics; the one for results is compacted."""
     wanted: dict[str | None, Mapping[str, str]] = {
         spec.output.topic: {"cleanup.policy": "compact"},
         spec.dead_letters: {},

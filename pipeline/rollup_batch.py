@@ -1,8 +1,8 @@
-"""One micro-batch of a rollup: count its records, set bad ones aside, write its windows.
+"""Runs one micro-batch of a rollup: counts records, sets bad ones aside, writes windows.
 
-Counts and Parquet rows are exactly once: a batch that is run again after a kill has the offsets and
-the watermark that Spark had written before it ran, and does what it did. Topics are at least once:
-such a batch writes its records to them again, with the same keys and values.
+Counts and Parquet rows are exactly once: a batch that is run again after a kill has the same
+offsets and watermark, which Spark writes before it runs, and gives the same result. Topics are at
+least once: such a batch writes its records to them again, with the same keys and values.
 """
 
 import json
@@ -23,29 +23,29 @@ from .rollup_windows import Counts, counted
 from .spark_types import DataFrame, SparkSession
 
 MISMATCH_RECORDS_MIN: Final = 10
-"""If so many come, none fits, and none ever did, it is the spec that is wrong."""
+"""If at least this many records come, none fits and none ever did, the spec is wrong."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class BatchWriter:
-    """What foreachBatch calls."""
+    """The foreachBatch function."""
 
     spec: Rollup
     books: Books
     parquet: ParquetFolder | None
     reading: Mapping[str, str]
-    """Options of Spark's Kafka source, but for topics and offsets."""
+    """Options of Spark's Kafka source, without topics and offsets."""
     writing: Mapping[str, str]
-    """Options of Spark's Kafka sink, but for the topic."""
+    """Options of Spark's Kafka sink, without the topic."""
     chained: bool
     """spark.sql.streaming.statefulOperator.allowMultiple"""
     noted: Noted | None = field(default=None, init=False)
-    """The newest batch; before the first batch of this run that of the run before."""
+    """The newest batch; until this run has done one, that of the previous run."""
 
     def open(self) -> None:
-        """Take checkpoint and folder for this spec, or see that they are its.
+        """Claim checkpoint and folder for this spec, or check that they belong to it.
 
         Raises: PipelineError.
         """
@@ -55,11 +55,11 @@ class BatchWriter:
         self.noted = self.books.newest()
 
     def replan(self, topics: Collection[str]) -> None:
-        """Have Spark plan a batch that was killed anew if it has records of topics that are gone.
+        """Have Spark plan a killed batch anew if it has records of deleted topics.
 
-        `topics` are there.  Nobody can read the others again, Spark neither, which asks for their
-        offsets whatever failOnDataLoss is (KafkaDataConsumer.scala, fetch).  Raises: PipelineError
-        if the batch has Parquet files: those stay.
+        `topics` exist.  The others cannot be read again: Spark asks for their offsets whatever
+        failOnDataLoss is (KafkaDataConsumer.scala, fetch).  Raises: PipelineError if the batch has
+        already written Parquet files, because those stay.
         """
         files = self.books.files
         checkpoint = read_checkpoint(files)
@@ -77,7 +77,7 @@ class BatchWriter:
                 " deleted: begin with another name, checkpoint and output"
             )
         logger.warning("batch planned anew batch=%d without=%s", batch_id, gone)
-        # A new attempt replaces the changes that this one saved of its state, not a snapshot.
+        # A new attempt overwrites the state changes that this one saved, but not a snapshot.
         for file in files.list("state", recursive=True):
             if PurePosixPath(file.path).stem == str(batch_id + 1):
                 files.delete(file.path)
@@ -120,7 +120,7 @@ class BatchWriter:
     def _read(
         self, spark: SparkSession, planned: Planned, ranges: dict[str, list[int]]
     ) -> DataFrame:
-        """The batch's records once more: a stream has no second look at what it aggregates."""
+        """Read the batch's records again: a stream cannot look twice at what it aggregates."""
         options = {
             **self.reading,
             "assign": json.dumps(ranges),
@@ -147,8 +147,8 @@ class BatchWriter:
         )
 
     def _write(self, windows: DataFrame, batch_id: int) -> int:
-        """Write the batch's windows to where they go; how many there are."""
-        windows = windows.persist()  # computed once: it is the state that Spark keeps
+        """Write the batch's windows to the outputs; returns how many there are."""
+        windows = windows.persist()  # computed once: computing it updates Spark's state
         try:
             rows: int = windows.count()
             if rows and self.parquet is not None:
@@ -165,7 +165,7 @@ class BatchWriter:
 
 
 def as_records(windows: DataFrame, spec: Rollup) -> DataFrame:
-    """Windows as JSON; the key is window and key: the last record of each is the result."""
+    """Windows as JSON, keyed by window start and key: the last record of each is the result."""
     columns = ["window_start", *(f"`{name}`" for name in spec.key)]
     keep_nulls = "map('ignoreNullFields', 'false')"
     return windows.selectExpr(
@@ -175,7 +175,7 @@ def as_records(windows: DataFrame, spec: Rollup) -> DataFrame:
 
 
 def advanced(planned: Planned) -> dict[str, list[int]]:
-    """The partitions that have offsets in a batch."""
+    """The partitions that have offsets in a batch, by topic."""
     ranges = {
         topic: [
             partition
@@ -188,7 +188,7 @@ def advanced(planned: Planned) -> dict[str, list[int]]:
 
 
 def picked(offsets: Offsets, ranges: Mapping[str, list[int]]) -> Offsets:
-    """The offsets of some partitions; a partition that was not there yet began at its earliest."""
+    """The offsets of some partitions; a partition without one begins at its earliest."""
     return {
         topic: {
             partition: offsets.get(topic, {}).get(partition, EARLIEST) for partition in partitions

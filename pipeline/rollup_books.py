@@ -1,10 +1,10 @@
-"""What a rollup notes beside its checkpoint: whose it is, and what became of every record.
+"""A rollup's notes beside its checkpoint: which spec it belongs to, and counts of all records.
 
-`CHECKPOINT/odradek/rollup.json` says which spec the checkpoint belongs to, and
-`CHECKPOINT/odradek/batches/N.json` what batch N counted and what all batches up to it did. A batch
-that is run again after a kill has the same offsets and watermark and writes the same file again.
+`CHECKPOINT/odradek/rollup.json` says which spec the checkpoint belongs to.
+`CHECKPOINT/odradek/batches/N.json` has the counts of batch N and the totals up to it. A batch that
+is run again after a kill has the same offsets and watermark, and writes the same file again.
 
-A checkpoint belongs to its spec once a record has fitted: before that, another one begins it anew.
+A checkpoint belongs to its spec once a record has fitted. Before that, another spec starts it anew.
 """
 
 import logging
@@ -27,7 +27,7 @@ BATCHES: Final = "odradek/batches"
 SOURCES: Final = "sources"
 """Where Spark notes at which offsets a query began."""
 DONE: Final = ("offsets", "commits", "state", "metadata", BATCHES)
-"""What it and we note of the batches."""
+"""What Spark and we note about batches."""
 TIME_ZONE: Final = "spark.sql.session.timeZone"
 BATCHES_KEPT: Final = 100
 """As many as Spark keeps of its own (spark.sql.streaming.minBatchesToRetain)."""
@@ -35,25 +35,25 @@ BATCHES_KEPT: Final = 100
 logger = logging.getLogger(__name__)
 
 Origin = Mapping[str, Sequence[str | None]]
-"""Of each topic that is read: where a rollup begins it, and the ids of its cluster and itself."""
+"""For each topic read: where a rollup begins it, its cluster id and its topic id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What Spark has written of a batch before it runs it."""
+    """What Spark writes about a batch before it runs it."""
 
     start: Offsets
     """Topic, partition, offset; a partition that is new in this batch has none."""
     end: Offsets
     watermark_ms: int
-    """The watermark before the batch's own records: what closes windows in it."""
+    """The watermark before the batch's own records: it closes windows in this batch."""
     late_watermark_ms: int
-    """The watermark of the batch before: what tells late records in it."""
+    """The watermark that makes records late: by default that of the previous batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """The newest batch of the books."""
+    """A batch, with the totals of all batches up to it."""
 
     batch_id: int
     total: Counts
@@ -61,18 +61,21 @@ class Noted:
 
 
 class Books:
-    """The notes beside one checkpoint.  Everything raises PipelineError."""
+    """The notes beside one checkpoint.  All methods raise PipelineError."""
 
     def __init__(
         self, checkpoint: Files, time_zone: str = "UTC", origin: Origin | None = None
     ) -> None:
-        """`time_zone` is the session's: of dates, and of times that name none."""
+        """`time_zone` is the session's: it applies to dates, and to times without a zone."""
         self.files = checkpoint
         self._time_zone = time_zone
         self._origin = origin or {}
 
     def open(self, spec: Rollup) -> str:
-        """The id of the checkpoint; it is made on the first start, and refused to other specs."""
+        """The id of the checkpoint, created at its first start; other specs are refused.
+
+        If no record has fitted yet, a checkpoint of another spec is started anew instead.
+        """
         meaning = {**meaning_of(spec), TIME_ZONE: self._time_zone}
         if not self.files.exists(OWNER):
             if self.files.exists("offsets"):
@@ -88,7 +91,7 @@ class Books:
             is_refused = bool(owner.get("refused"))
             origin = dict(owner.get("origin", {}))  # older ones have none
         differing = [key for key in meaning if meant.get(key) != meaning[key]]
-        # More topics are fine: Spark begins those by itself.
+        # Additional topics are fine: Spark begins those by itself.
         is_elsewhere = "source" in differing or any(
             topic not in self._origin
             or before[0] != self._origin[topic][0]
@@ -96,8 +99,8 @@ class Books:
             for topic, before in origin.items()
         )
         if is_refused or ((differing or is_elsewhere) and not self._has_good()):
-            self.refuse()  # a kill on the way must not leave what looks like good records
-            # Where the query began stays, with `latest` too: what came since is not passed over.
+            self.refuse()  # a kill in between must not leave what looks like good records
+            # Keeps where the query began: with `latest`, records that came since are not skipped.
             self._forget(*DONE)
             if is_elsewhere:
                 logger.warning("no record has fitted, and the source is another: its start is, too")
@@ -114,9 +117,9 @@ class Books:
         return identity
 
     def check_origin(self, *, fail_on_data_loss: bool) -> None:
-        """Refuse topics that are not those that were read, or go on with them from now on.
+        """Refuse topics that were recreated or are another cluster's, or accept them from now on.
 
-        Their offsets say nothing of them, also where they fit.
+        The checkpoint's offsets mean nothing for such topics, even where they exist.
         """
         with document_of(self.files, OWNER, VERSION) as owner:
             before: Origin = dict(owner.get("origin", {}))
@@ -136,15 +139,15 @@ class Books:
             self._write_owner({**owner, "origin": origin})
 
     def refuse(self) -> None:
-        """Leave the checkpoint to the next start, whatever its spec says: no record was good."""
+        """Let the next start begin the checkpoint anew, whatever its spec: no record was good."""
         with document_of(self.files, OWNER, VERSION) as owner:
             self._write_owner({**owner, "refused": True})
 
     def planned(self, batch_id: int, *, chained: bool) -> Planned:
-        """What Spark's checkpoint says of a batch.
+        """What Spark's checkpoint says about a batch.
 
-        `chained` is spark.sql.streaming.statefulOperator.allowMultiple (Spark's default): records
-        are late by the watermark of the batch before.  Source: WatermarkPropagator.scala.
+        `chained` is spark.sql.streaming.statefulOperator.allowMultiple (Spark's default): the
+        watermark of the previous batch makes records late.  Source: WatermarkPropagator.scala.
         """
         batch = read_offset_log(self.files, batch_id)
         if batch_id == 0:
@@ -156,7 +159,7 @@ class Books:
         return Planned(start, batch.offsets, batch.watermark_ms, late_ms)
 
     def note(self, batch_id: int, counts: Counts, rows: int) -> Noted:
-        """Note a batch; what all batches up to it did."""
+        """Note a batch; returns it with the totals of all batches up to it."""
         total, total_rows = counts, rows
         if batch_id > 0:
             before = self._read(batch_id - 1)
@@ -172,13 +175,13 @@ class Books:
         return Noted(batch_id, total, total_rows)
 
     def unnote(self, batch_id: int) -> None:
-        """The newest batch was not done, if it was noted."""
+        """Remove the note of a batch, if there is one."""
         self.files.delete(_path(batch_id))
 
     def newest(self) -> Noted | None:
         """The newest batch that was noted."""
         names = (file.path.rpartition("/")[2] for file in self.files.list(BATCHES))
-        # A note that was not finished has a name of its own.
+        # An unfinished note has a temporary name.
         noted = [int(name.removesuffix(".json")) for name in names if name[0].isdecimal()]
         return self._read(max(noted)) if noted else None
 
@@ -208,7 +211,7 @@ class Books:
 
 
 def meaning_of(spec: Rollup) -> Mapping[str, Any]:
-    """What may not change while a checkpoint lives; delays, triggers and sizes of batches may."""
+    """What must not change while a checkpoint is used; delays, triggers and batch sizes may."""
     return {
         "name": spec.name,
         "source": [*spec.source.topics, spec.source.topics_pattern, spec.source.isolation_level],
@@ -222,7 +225,7 @@ def meaning_of(spec: Rollup) -> Mapping[str, Any]:
 
 
 def is_another(before: Sequence[str | None], now: Sequence[str | None]) -> bool:
-    """Whether a topic is not the one that it was; brokers before 2.8 know no topic ids."""
+    """Whether a topic is not the same as before; brokers before 2.8 have no topic ids."""
     (_, cluster_before, id_before), (_, cluster_now, id_now) = before, now
     if id_before is None or id_now is None:
         return cluster_before != cluster_now

@@ -1,8 +1,8 @@
 """Closed windows as Parquet files, each row exactly once.
 
-A batch is written to a hidden folder, and its files are moved to names that only depend on the
-batch: `date=YYYY-MM-DD/rollup-BATCH-I.parquet`. A batch that is run again after a kill makes the
-same rows, and files that are in place already stay: nobody who reads the folder sees a row twice.
+A batch is written to a hidden folder, and its files are moved to names that depend on the batch
+only: `date=YYYY-MM-DD/rollup-BATCH-I.parquet`. A batch that is run again after a kill has the same
+rows, and files that are already in place stay, so no reader of the folder sees a row twice.
 """
 
 import uuid
@@ -19,15 +19,15 @@ STAGING: Final = "_odradek_staging"
 
 
 class ParquetFolder:
-    """The folder that one checkpoint writes to.  Everything raises PipelineError."""
+    """The folder that one checkpoint writes to.  All methods raise PipelineError."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
 
     def open(self, owner: str) -> None:
-        """Take the folder for a checkpoint, or see that it is its own.
+        """Claim the folder for a checkpoint, or check that it belongs to it.
 
-        File names begin at batch 0 with each checkpoint: rows of a second one would be left out.
+        File names begin at batch 0 for each checkpoint, so rows of a second one would be left out.
         """
         if self.files.exists(OWNER):
             with document_of(self.files, OWNER, VERSION) as document:
@@ -39,7 +39,7 @@ class ParquetFolder:
                 f"{self.files.uri} holds the rows of another checkpoint:"
                 " put that back, or give the rollup another folder"
             )
-        # A start that was killed leaves its temporary files, and is to be repeated.
+        # A killed start leaves its temporary files, and it must be possible to repeat it.
         found = (status.path for status in self.files.list(recursive=True))
         if any(not path.startswith(TEMPORARY) for path in found):
             raise PipelineError(
@@ -48,13 +48,14 @@ class ParquetFolder:
         self.files.write(OWNER, encode({"version": VERSION, "checkpoint": owner}))
 
     def holds(self, batch_id: int) -> bool:
-        """Whether files of a batch are in their places."""
+        """Whether any files of a batch are in place."""
         found = (file.path.rpartition("/")[2] for file in self.files.list(recursive=True))
         return any(name.startswith(_stem(batch_id)) for name in found)
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
-        """Write a batch's rows; done again, it changes nothing."""
-        # Its own folder: the files of two jobs at once would get two numbers, and be read twice.
+        """Write a batch's rows; repeating that changes nothing."""
+        # A new folder each time: in a shared one, files of two concurrent jobs would get different
+        # numbers, and both be read.
         staging = f"{STAGING}/{uuid.uuid4().hex}"
         (
             rows.selectExpr("*", "date_format(window_start, 'yyyy-MM-dd') AS date")
@@ -72,7 +73,7 @@ class ParquetFolder:
         self.files.delete(staging, recursive=True)
 
     def place(self, staging: str, batch_id: int) -> int:
-        """Move a batch's files to their places, unless they are there; how many it has."""
+        """Move a batch's files into place unless they are there; returns how many there are."""
         targets = []
         for folder in self.files.folders(staging):
             date = folder.rpartition("/")[2]
@@ -84,7 +85,7 @@ class ParquetFolder:
                     self.files.sync([file.path])
                     self.files.rename(file.path, target)
                 targets.append(target)
-        # Spark's checkpoint goes on behind them: after a power cut they must be there.
+        # Spark's checkpoint advances past them, so they must survive a power cut.
         self.files.sync_names(targets)
         return len(targets)
 

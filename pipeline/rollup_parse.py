@@ -1,8 +1,8 @@
-"""Records as fields, and what is wrong with those that are none: Spark SQL made of a spec.
+"""Spark SQL from a spec: parses records into fields, and says what is wrong with bad ones.
 
-Fields are parsed by their types. A record is bad if one is missing, null without a `?`, or of
-another type, if it has no event time, or one too far ahead. Only of bad records the value is parsed
-again, as texts, to say why: good ones don't pay for it.
+Fields are parsed by their types. A record is bad if a field is missing, null without a `?`, or of
+another type, or if its event time is missing or too far ahead. Only bad records are parsed again,
+as text, to find the reason, so good ones don't pay for it.
 
 Columns that begin with `odradek_` are ours.
 """
@@ -22,9 +22,9 @@ YEAR_10000_MS: Final = 253_402_300_800_000
 
 
 def parsed(records: DataFrame, spec: Rollup) -> DataFrame:
-    """The columns of Spark's Kafka source, with headers, as fields.
+    """Records of Spark's Kafka source, with headers, parsed into fields.
 
-    `odradek_good` says whether the fields are what the spec says, `odradek_time` is the event time.
+    `odradek_good` says whether the fields conform to the spec, `odradek_time` is the event time.
     """
     fields = [f"odradek_fields.`{field.name}` AS `{field.name}`" for field in spec.schema.fields]
     return (
@@ -46,7 +46,7 @@ def parsed(records: DataFrame, spec: Rollup) -> DataFrame:
 
 
 def dead_letters(classified: DataFrame, spec: Rollup) -> DataFrame:
-    """The bad ones of `parsed` as records for Kafka: as they were, with headers that say why."""
+    """The bad records of `parsed`, for Kafka: unchanged, with headers that give the reason."""
     place = "record_topic, '/', record_partition, '/', odradek_offset"
     source = _header(HEADER, f"concat({place}, {literal('#' + spec.name)})")
     reason = _header(REASON_HEADER, "odradek_reason")
@@ -58,7 +58,7 @@ def dead_letters(classified: DataFrame, spec: Rollup) -> DataFrame:
 
 
 def with_reasons(classified: DataFrame, spec: Rollup) -> DataFrame:
-    """The bad ones of `parsed`, with `odradek_reason`."""
+    """The bad records of `parsed`, with `odradek_reason`."""
     return (
         classified.where("NOT odradek_good")
         .selectExpr("*", f"{texts(spec, 'odradek_value')} AS odradek_texts")
@@ -72,12 +72,12 @@ def typed(spec: Rollup, value: str) -> str:
 
 
 def texts(spec: Rollup, value: str) -> str:
-    """The value as a struct of strings, whatever the fields are."""
+    """The value as a struct of strings, whatever the types of its fields."""
     return _struct(spec, value, {field.name: "string" for field in spec.schema.fields})
 
 
 def event_time(spec: Rollup) -> str:
-    """The event time as a timestamp, null if it is none of the years 1 to 9999."""
+    """The event time as a timestamp, null if it is outside of the years 1 to 9999."""
     name = spec.event_time.field
     if spec.type_of(name) == "bigint":
         fits = f"`{name}` >= {YEAR_1_MS}L AND `{name}` < {YEAR_10000_MS}L"
@@ -87,12 +87,12 @@ def event_time(spec: Rollup) -> str:
 
 
 def is_good(spec: Rollup) -> str:
-    """Whether a record is what the spec says; null counts as no."""
+    """Whether a record conforms to the spec; null counts as false."""
     conditions = ["odradek_fields IS NOT NULL", f"{TIME} IS NOT NULL"]
     if spec.schema.format != "plain":
         conditions.append(f"odradek_fields.{CORRUPT} IS NULL")
     conditions += [f"`{one.name}` IS NOT NULL" for one in spec.schema.fields if not one.nullable]
-    if spec.schema.format == "plain":  # null: absent; a text that is no number is not absent
+    if spec.schema.format == "plain":  # only a null value is absent: one of another type is bad
         conditions.append("(odradek_value IS NULL OR `value` IS NOT NULL)")
     if spec.event_time.ahead_ms_max is not None:
         conditions.append(f"NOT {_ahead(spec)}")
@@ -100,7 +100,7 @@ def is_good(spec: Rollup) -> str:
 
 
 def reason(spec: Rollup) -> str:
-    """Why a record is bad, as one sentence: what is wrong first."""
+    """Why a record is bad, in one sentence: the first fault."""
     form = spec.schema.format
     cases = [("odradek_value IS NULL", "'value is null'")]
     if form != "plain":
@@ -123,7 +123,7 @@ def reason(spec: Rollup) -> str:
 
 
 def literal(text: str) -> str:
-    """A string of Spark SQL."""
+    """A string literal of Spark SQL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

@@ -1,6 +1,6 @@
-"""A rollup's YAML file, checked before Spark starts: every error names the line and the key.
+"""Reads a rollup's YAML file and checks it before Spark starts; errors name the line and the key.
 
-Names are checked here, Spark SQL inside of measures when Spark plans them.
+Names are checked here; Spark SQL inside of measures is checked when Spark plans them.
 """
 
 import re
@@ -39,7 +39,7 @@ FUNCTIONS: Final = {
     "approx_percentile": "approx_percentile(FIELD, 0.95)",
 }
 NULL_ON_OVERFLOW: Final = {"sum": "try_sum", "avg": "try_avg"}
-"""Else Spark would stop for good at the first sum that is too large, or go on with a wrong one."""
+"""Otherwise an overflowing sum would stop Spark for good, or yield a wrong result."""
 OF_NUMBERS: Final = ("sum", "avg", "stddev", "approx_percentile")
 UNIT_MS: Final = {
     "millisecond": 1,
@@ -77,7 +77,7 @@ SOURCE_KEYS: Final = (
 
 
 def read_spec(text: str, file: str) -> Rollup:
-    """The spec in a file's text.  Raises: PipelineError, which names line, key, what is allowed."""
+    """The spec in a file's text.  Raises: PipelineError with line, key and what is allowed."""
     root = read_yaml(text, file).section(KEYS)
     schema = _schema(root.need("schema", "{format: json, fields: {city: string}}"))
     types = types_of(schema)
@@ -290,7 +290,7 @@ def _check_identifier(name: str, entry: Entry) -> None:
 
 
 def _refuse_twins(names: list[tuple[str, Entry]]) -> None:
-    """Spark's columns are the same if only their case differs."""
+    """Refuse names that differ only in case: for Spark they are the same column."""
     seen: set[str] = set()
     for name, entry in names:
         if name.lower() in seen:

@@ -1,4 +1,4 @@
-"""What a rollup is to do, as dataclasses; rollup_reading.py makes them of a YAML file."""
+"""A rollup's spec as dataclasses; rollup_reading.py makes them from a YAML file."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,12 +11,12 @@ RECORD_FIELDS: Final = {
     "record_partition": "int",
     "record_timestamp": "timestamp",
 }
-"""What every record has, whatever its value holds."""
+"""The fields that every record has, whatever its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Which records."""
+    """Which records to read."""
 
     topics: tuple[str, ...]
     topics_pattern: str | None
@@ -39,7 +39,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a record's value is."""
+    """The format and fields of a record's value."""
 
     format: str
     fields: tuple[Field, ...]
@@ -48,11 +48,11 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class EventTime:
-    """When an event happened."""
+    """Which field says when an event happened."""
 
     field: str
     ahead_ms_max: int | None
-    """An event further ahead of its record's timestamp is a bad record; None: none is."""
+    """A record whose event time is further ahead of its timestamp is bad; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Measure:
     expression: str
     """Spark SQL."""
     entry: Entry
-    """For what Spark has to say about it."""
+    """The place in the file, for Spark's errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Output:
     """Where the windows go."""
 
     mode: str
-    """`append`: each window once, when it is closed; `update`: whenever it has changed."""
+    """`append`: each window once, when it closes; `update`: whenever it changes."""
     topic: str | None
     parquet: str | None
 

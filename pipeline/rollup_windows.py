@@ -1,10 +1,9 @@
-"""The aggregation itself, and which records come too late for it.
+"""The aggregation itself, and which records are too late for it.
 
-Spark drops a row if its window's end is not after the watermark, and says how many rows it dropped
-after the partial aggregation, that is: groups, not records. To count records, the same rule is
-applied to each record of the batch's offset range, with the watermark that Spark's own checkpoint
-names. Both are written before the batch runs, so that a batch that is run again after a kill counts
-the same.
+Spark drops a row if its window's end is not after the watermark, and reports how many rows it
+dropped after partial aggregation: groups, not records. To count records, the same rule is applied
+to each record in the batch's offset range, with the watermark in Spark's own checkpoint. Both are
+written before the batch runs, so a batch that is run again after a kill counts the same.
 """
 
 from dataclasses import dataclass
@@ -16,14 +15,14 @@ from .spark_types import DataFrame
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What became of the records of a batch, or of all batches."""
+    """Counts for the records of a batch, or of all batches."""
 
     records: int = 0
     bad: int = 0
     late: int = 0
-    """In no window: all of theirs were closed."""
+    """In no window, because all of theirs were closed."""
     partly_late: int = 0
-    """In some of their windows only: the others were closed.  None if windows don't overlap."""
+    """In only some of their windows, because the others were closed.  0 unless windows overlap."""
 
     @property
     def good(self) -> int:
@@ -40,7 +39,7 @@ class Counts:
 
 
 def aggregated(classified: DataFrame, spec: Rollup) -> DataFrame:
-    """The good ones of a stream's `parsed` records in windows."""
+    """The good ones of a stream's `parsed` records, aggregated in windows."""
     from pyspark.sql import functions as f
 
     size, slide = f"{spec.window.size_ms} milliseconds", f"{spec.window.slide_ms} milliseconds"
@@ -61,7 +60,7 @@ def aggregated(classified: DataFrame, spec: Rollup) -> DataFrame:
 
 
 def counted(classified: DataFrame, window: Window, watermark_ms: int) -> Counts:
-    """What becomes of a batch's `parsed` records, if its late ones are told by `watermark_ms`."""
+    """The counts of a batch's `parsed` records; `watermark_ms` makes records late."""
     first_end, last_end = window_ends(f"unix_micros({TIME})", window)
     late = f"odradek_good AND {last_end} <= {watermark_ms * 1000}L"
     touched = f"odradek_good AND {first_end} <= {watermark_ms * 1000}L"
@@ -76,7 +75,7 @@ def counted(classified: DataFrame, window: Window, watermark_ms: int) -> Counts:
 
 
 def window_ends(micros: str, window: Window) -> tuple[str, str]:
-    """SQL for the ends, in microseconds, of the first and the last window that hold a time."""
+    """SQL for the ends, in microseconds, of the first and the last window that contain a time."""
     size, slide = f"{window.size_ms * 1000}L", f"{window.slide_ms * 1000}L"
     last_start = f"({micros} - pmod({micros}, {slide}))"
     before = f"({micros} - {size})"  # windows hold their start, not their end

@@ -1,4 +1,4 @@
-"""YAML with line numbers: what a spec says, and where, so that an error can name the line."""
+"""YAML with line numbers, so that an error in a spec can name the line."""
 
 import difflib
 from collections.abc import Collection, Iterable
@@ -21,13 +21,13 @@ class Entry:
     file: str
 
     def error(self, sentence: str) -> PipelineError:
-        """The error that says where it is."""
+        """An error that says where it is."""
         place = f"{self.file}, line {self.line}"
         where = f"{place}, {self.path}" if self.path else place
         return PipelineError(f"{where}: {sentence}")
 
     def section(self, keys: Collection[str]) -> "Section":
-        """The block of keys that this must be; `keys` are all that are allowed.
+        """This entry as a block of keys, of which only `keys` are allowed.
 
         Raises: PipelineError.
         """
@@ -39,7 +39,7 @@ class Entry:
         return Section(self)
 
     def text(self) -> str:
-        """Raises: PipelineError."""
+        """The value as text that is not empty.  Raises: PipelineError."""
         if not isinstance(self.value, str) or not self.value:
             raise self.error(f"must be text, not {said(self.value)}")
         return self.value
@@ -57,7 +57,7 @@ class Entry:
         return str(self.value)
 
     def items(self) -> list["Entry"]:
-        """A list that is not empty; a single value is a list of one.  Raises: PipelineError."""
+        """A non-empty list; a single value counts as a list of one.  Raises: PipelineError."""
         if isinstance(self.value, dict) or self.value in (None, "", []):
             raise self.error("must be a list, such as [a, b]")
         if isinstance(self.value, list):
@@ -67,17 +67,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A block of keys that are all known."""
+    """A block whose keys are all known."""
 
     entry: Entry
 
     def get(self, name: str) -> Entry | None:
-        """The entry of a key, if it is there and not empty."""
+        """The entry of a key, or None if it is missing or empty."""
         found: Entry | None = self.entry.value.get(name)
         return None if found is None or found.value is None else found
 
     def need(self, name: str, example: str) -> Entry:
-        """The entry of a key that must be there.  Raises: PipelineError."""
+        """The entry of a required key.  Raises: PipelineError."""
         found = self.get(name)
         if found is None:
             raise self.entry.error(f"`{name}` is missing, such as `{name}: {example}`")
@@ -85,7 +85,7 @@ class Section:
 
 
 def read_yaml(text: str, file: str) -> Entry:
-    """The entries of a file.  Raises: PipelineError, also for a key that is there twice."""
+    """The entries of a file.  Raises: PipelineError, also for a duplicate key."""
     try:
         import yaml
     except ImportError:
@@ -108,7 +108,7 @@ def read_yaml(text: str, file: str) -> Entry:
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """`, did you mean …` or all that is allowed, to end a sentence with."""
+    """`; did you mean …?` or all allowed names, to append to a sentence."""
     names = list(known)
     near = difflib.get_close_matches(str(name), names, n=1)
     return f"; did you mean `{near[0]}`?" if near else f"; allowed: {', '.join(names)}"
@@ -121,7 +121,7 @@ def alternatives(words: Iterable[str]) -> str:
 
 
 def said(value: object) -> str:
-    """A value as the file has it, short."""
+    """A value as it is in the file, shortened."""
     if isinstance(value, dict | list):
         return KIND_NAMES[type(value)]
     return "nothing" if value is None else f"`{str(value)[:60]}`"
@@ -139,7 +139,7 @@ def _entry(node: Any, path: str, file: str, loader: Any) -> Entry:
     try:
         return Entry(loader.construct_object(node), path, line, file)
     except (ValueError, AttributeError, LookupError) as error:  # whatever PyYAML stumbles over
-        kind = node.tag.rpartition(":")[2]  # of a tag, or of its form, as 2026-13-45 is a date's
+        kind = node.tag.rpartition(":")[2]  # of a tag, or of its form: 2026-13-45 looks like a date
         raise Entry(None, path, line, file).error(
             f"`{node.value}` is no {kind}: put it in quotes if it is text"
         ) from error

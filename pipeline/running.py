@@ -1,4 +1,4 @@
-"""One streaming query from start to stop: progress, a line per batch in the log, signals."""
+"""Runs one streaming query from start to stop: progress, a log line per batch, signals."""
 
 import logging
 import re
@@ -29,9 +29,9 @@ logger = logging.getLogger(__name__)
 
 
 def check_trigger(trigger: str) -> None:
-    """Refuse what Spark takes for no interval, before a job claims anything.
+    """Refuse a trigger that Spark would refuse, before a job claims anything.
 
-    Not all of it: Spark has the last word.  Source: IntervalUtils.scala, stringToInterval.
+    Not complete: Spark checks again.  Source: IntervalUtils.scala, stringToInterval.
     Raises: PipelineError.
     """
     words = set(re.findall(r"[^\W\d_]+", trigger.lower()))
@@ -47,12 +47,13 @@ def run_stream(
     name: str,
     kafka: Kafka,
 ) -> int:
-    """Start the query that `build` describes and stay until it ends; records that were read.
+    """Run the query that `build` describes until it ends; returns the number of records read.
 
-    `build` returns a DataStreamWriter with everything but name and trigger: those are set here.
-    `once` takes what is there now and ends; else `trigger` is Spark's ("10 seconds"), None: one
-    batch after another.  SIGTERM and SIGINT let the batch end that is running; a second one does
-    not.  The end offsets are committed to the group `spark-<name>`.
+    `build` returns a DataStreamWriter without name and trigger, which are set here.  With `once`
+    the query reads what is available now and ends; else `trigger` is Spark's interval
+    ("10 seconds"), or None for batches without a pause.  The first SIGTERM or SIGINT lets the
+    running batch finish; the second does not.  End offsets are committed to the group
+    `spark-<name>`.
     Raises: PipelineError.
     """
     with stop_signals(caught=2) as stop, StatusLine() as line:
@@ -61,7 +62,7 @@ def run_stream(
             _run(build, name, once, trigger, watch, stop)
         except explainable() as error:
             if stop.is_set() and _is_of_gateway(error):
-                # A service manager signals the whole group, the JVM, too.
+                # A service manager signals the whole process group, which includes the JVM.
                 logger.warning("stopped query=%s: Spark's JVM ended before the batch did", name)
                 return watch.records
             logger.debug("query failed query=%s", name, exc_info=error)
@@ -74,7 +75,7 @@ def run_stream(
 
 @dataclass(slots=True)
 class Watch:
-    """What is done with the news of a query; called by the JVM's listener thread."""
+    """Handles the progress events of a query; called by the JVM's listener thread."""
 
     commits: LagCommits
     line: StatusLine
@@ -83,7 +84,7 @@ class Watch:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def progressed(self, batch: Batch) -> None:
-        """A batch has ended, or there was none."""
+        """Handle the end of a batch, or a trigger without one."""
         self.batches += 1
         self.records += batch.records
         if batch.records:
@@ -109,7 +110,7 @@ def _run(
     try:
         query = writer.start()
         _follow(query, watch, stop)
-        # The news of the last batch are on their way: they are to be counted and committed.
+        # The last batch's progress event may still be on its way; it has to be counted, too.
         if not watch.ended.wait(LAST_EVENTS_TIMEOUT_S):
             logger.warning("no word of the query's end query=%s", name)
     finally:
@@ -134,7 +135,7 @@ def _no_interval(trigger: str) -> PipelineError:
 
 
 def _follow(query: StreamingQuery, watch: Watch, stop: Stop) -> None:
-    """Until the query ends by itself, or has ended the batch in which it was asked to stop."""
+    """Wait until the query ends; after a stop signal, stop it once the running batch has ended."""
     batches = None
     while not query.awaitTermination(STOPPING_POLL_S if stop.is_set() else POLL_S):
         if not stop.is_set():
@@ -142,7 +143,7 @@ def _follow(query: StreamingQuery, watch: Watch, stop: Stop) -> None:
         if batches is None:
             batches = watch.batches
             logger.info("stopping query=%s after the running batch", query.name)
-        # Spark has no word for it: the next batch may just have begun, which is as if it had not.
+        # Spark has no graceful stop: if the next batch has just begun, a later start repeats it.
         if stop.now or watch.batches > batches or not query.status["isTriggerActive"]:
             query.stop()
             return
@@ -170,7 +171,7 @@ def _listener(watch: Watch, name: str) -> Any:
 
 
 def _is_of_gateway(error: BaseException) -> bool:
-    """Whether the JVM does not answer, rather than with an error of its own."""
+    """Whether the JVM did not answer, as opposed to answering with an error."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
     return isinstance(error, Py4JError | OSError) and not isinstance(error, Py4JJavaError)

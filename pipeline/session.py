@@ -1,4 +1,4 @@
-"""How a Spark session is started: the one place that knows connectors, defaults and versions."""
+"""Starts Spark sessions: the only place that knows connectors, defaults and versions."""
 
 import logging
 import os
@@ -30,21 +30,21 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """What the user asked of Spark."""
+    """Spark options of the command line."""
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     jars: Sequence[str] = ()
 
     def with_defaults(self, conf: Mapping[str, str]) -> "SparkOptions":
-        """The same with settings that a job needs: only --conf wins over them."""
+        """A copy with settings that a job needs: only --conf overrides them."""
         return replace(self, conf={**conf, **self.conf})
 
 
 def start(app: str, options: SparkOptions, *, needs_kafka: bool = True) -> SparkSession:
-    """A session whose Kafka connector fits it.  Raises: PipelineError.
+    """Start a session with the Kafka connector that fits it.  Raises: PipelineError.
 
-    --conf wins over the user's spark-defaults, which win over what is set here for a laptop.
+    --conf overrides the user's spark-defaults, which override the defaults set here for a laptop.
     """
     pyspark = _import_pyspark()
     spark = find_installation(_spark_home(), pyspark.__version__)
@@ -59,7 +59,7 @@ def start(app: str, options: SparkOptions, *, needs_kafka: bool = True) -> Spark
     if pyspark.SparkContext._gateway is None:
         _check_before_launch(spark, settings["spark.master"])
     if settings["spark.master"].startswith("local"):
-        # Else the workers take whatever `python3` is on the path.
+        # Otherwise the workers run whatever `python3` is on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _quieten_pyspark()
     builder = pyspark.sql.SparkSession.builder.appName(app)
@@ -74,15 +74,15 @@ def start(app: str, options: SparkOptions, *, needs_kafka: bool = True) -> Spark
 
 
 def has_executors(spark: SparkSession) -> bool:
-    """Whether tasks run in other processes than the driver's, which may be lost or elsewhere."""
+    """Whether tasks run outside of the driver's process, where they may be lost or remote."""
     master = str(spark.sparkContext.master)
     return master.startswith("local-cluster") or not master.startswith("local")
 
 
 def _quieten_pyspark() -> None:
-    """PySpark and py4j log with tracebacks what they raise, and what we say in a sentence."""
+    """Silence the tracebacks of errors that PySpark and py4j also raise: we report those."""
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    # What a batch raises crosses py4j.
+    # Errors raised in a batch cross py4j.
     logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL + 1)
     try:
         from pyspark.logger import PySparkLogger
@@ -93,7 +93,7 @@ def _quieten_pyspark() -> None:
 
 
 def _quieten(session: SparkSession) -> None:
-    """What stops a query is said by the job, in one sentence instead of the JVM's trace."""
+    """Silence the JVM's trace when a query fails: the job reports the error in one sentence."""
     log4j = session.sparkContext._jvm.org.apache.logging.log4j
     for package in ("streaming", "streaming.runtime"):  # before and since Spark 4.1
         name = f"org.apache.spark.sql.execution.{package}.MicroBatchExecution"
@@ -109,7 +109,7 @@ def settings_for(
     cores: int,
     memory_bytes: int,
 ) -> dict[str, str]:
-    """All that is told to the session's builder; `user` is what Spark reads by itself.
+    """All settings for the session's builder; `user` are those that Spark reads by itself.
 
     Raises: PipelineError.
     """
@@ -134,20 +134,21 @@ def settings_for(
 
 
 def _user_settings(home: Path) -> dict[str, str]:
-    """What the user has set outside of our command line."""
+    """Settings that the user made outside of our command line."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return user_settings(home, os.environ)
     from pyspark import SparkConf, SparkContext
 
-    SparkContext._ensure_initialized()  # spark-submit has read it all, into its JVM's properties
+    SparkContext._ensure_initialized()  # spark-submit has put all of them into its JVM's properties
     return dict(SparkConf().getAll())
 
 
 @contextmanager
 def _submit_args_without(settings: Mapping[str, str]) -> Iterator[None]:
-    """What spark-submit is told by its options wins over settings of the same meaning.
+    """Within the block, PYSPARK_SUBMIT_ARGS lacks options whose settings are in `settings`.
 
-    What there is of those in PYSPARK_SUBMIT_ARGS is in `settings` by now, or lost to --conf.
+    spark-submit lets its options override settings of the same meaning.  `settings` already has
+    their values, or those of --conf, which take precedence.
     """
     told = os.environ.get("PYSPARK_SUBMIT_ARGS")
     if told is None:
@@ -161,7 +162,10 @@ def _submit_args_without(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def _check_before_launch(spark: Installation, master: str) -> None:
-    """What would otherwise fail late, or in the JVM's words."""
+    """Check what would otherwise fail late, or with an error of the JVM.
+
+    Raises: PipelineError.
+    """
     check_master(master, os.environ)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return
@@ -171,7 +175,7 @@ def _check_before_launch(spark: Installation, master: str) -> None:
 
 
 def _check_standalone(master: str) -> None:
-    """Spark itself would try for a minute."""
+    """Check that a standalone master answers: Spark itself would retry for a minute."""
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")
         try:

@@ -1,4 +1,4 @@
-"""Spark's settings: the user's own from every place, and ours for what is left open."""
+"""Spark's settings: the user's from all sources, and our defaults for the rest."""
 
 import os
 import re
@@ -39,12 +39,12 @@ _SUBMIT_OPTIONS: Final = {
 _EVERYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",  # dates must not depend on who runs the job
     "spark.ui.showConsoleProgress": "false",  # the jobs show their own
-    "spark.log.level": "ERROR",  # what Kafka's clients warn of is none of the user's business
+    "spark.log.level": "ERROR",  # warnings of Kafka's clients do not concern the user
 }
 
 
 def user_settings(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """spark-defaults.conf, then PYSPARK_SUBMIT_ARGS over it.  Raises: PipelineError."""
+    """spark-defaults.conf, overridden by PYSPARK_SUBMIT_ARGS.  Raises: PipelineError."""
     folder = Path(environ.get("SPARK_CONF_DIR") or home / "conf")
     defaults = folder / "spark-defaults.conf"
     settings = read_properties(str(defaults)) if defaults.exists() else {}
@@ -74,7 +74,7 @@ def submit_settings(text: str) -> dict[str, str]:
 
 
 def without_settings(text: str, names: Collection[str]) -> str:
-    """spark-submit's arguments but those that stand for one of these settings."""
+    """spark-submit's arguments without those that stand for one of these settings."""
     kept: list[str] = []
     words = iter(shlex.split(text))
     for word in words:
@@ -87,7 +87,7 @@ def without_settings(text: str, names: Collection[str]) -> str:
 
 
 def check_master(master: str, environ: Mapping[str, str]) -> None:
-    """Refuse what is no master.  Raises: PipelineError."""
+    """Refuse an invalid master URL, or yarn without its configuration.  Raises: PipelineError."""
     if not MASTERS.fullmatch(master):
         raise PipelineError(
             f"--master {master} is none of local[N], local[*], spark://HOST:PORT, yarn, k8s://URL"
@@ -100,7 +100,7 @@ def check_master(master: str, environ: Mapping[str, str]) -> None:
 
 
 def defaults_for(master: str, cores: int, memory_bytes: int) -> dict[str, str]:
-    """What suits a master; on a cluster its administrators know better, and little is set."""
+    """Defaults for a master; few of them on a cluster, whose administrators know better."""
     if not master.startswith("local"):
         return dict(_EVERYWHERE)
     mib = min(max(memory_bytes // 4 // 2**20, DRIVER_MEMORY_MIB_MIN), DRIVER_MEMORY_MIB_MAX)
@@ -113,7 +113,7 @@ def defaults_for(master: str, cores: int, memory_bytes: int) -> dict[str, str]:
 
 
 def local_cores(master: str, cores: int) -> int:
-    """How many tasks run at a time in `local[N]`, `local[*]` or `local`."""
+    """How many tasks run concurrently in `local[N]`, `local[*]` or `local`."""
     found = re.match(r"local(?:\[(\d+|\*))?", master)
     if found is None or found[1] is None:
         return 1
@@ -121,7 +121,7 @@ def local_cores(master: str, cores: int) -> int:
 
 
 def expanded(jars: list[str]) -> list[str]:
-    """Paths of jars with globs resolved; URIs as they are.  Raises: PipelineError."""
+    """Paths of jars with globs expanded; URIs are left as they are.  Raises: PipelineError."""
     found: list[str] = []
     for jar in jars:
         if "://" in jar:
@@ -135,5 +135,5 @@ def expanded(jars: list[str]) -> list[str]:
 
 
 def listed(text: str | None) -> list[str]:
-    """The parts of `a,b`; none of nothing."""
+    """The items of a comma-separated list; None is an empty one."""
     return [part.strip() for part in (text or "").split(",") if part.strip()]

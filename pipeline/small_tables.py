@@ -1,6 +1,6 @@
-"""Tables of a few rows that the driver knows, made by Spark's JVM alone.
+"""Tables of a few rows from the driver, made in Spark's JVM alone.
 
-`createDataFrame` has the workers start a Python for them, which they need not have.
+`createDataFrame` would make the workers start Python for them.
 """
 
 import json
@@ -12,7 +12,7 @@ from .spark_types import DataFrame, SparkSession
 def small_table(
     spark: SparkSession, rows: Iterable[Mapping[str, object]], columns: str
 ) -> DataFrame:
-    """Rows of what JSON can hold; `columns` is their schema as Spark's DDL has it."""
+    """A table of rows that JSON can represent; `columns` is their schema in Spark's DDL."""
     from pyspark.sql import functions as f
 
     document = f.lit(json.dumps(list(rows)))

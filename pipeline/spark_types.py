@@ -1,4 +1,4 @@
-"""PySpark's classes where types are checked: it has none there, and is not imported by the room."""
+"""PySpark's classes for annotations, as `Any`: PySpark is not imported before a job runs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How far a job is: one line at the foot of a terminal, above which the log goes on."""
+"""A job's progress: one line at the bottom of the terminal, with log lines above it."""
 
 import logging
 import os
@@ -11,13 +11,13 @@ from typing import Any, Final, Self, TextIO
 _CLEAR_LINE: Final = "\r\x1b[K"
 _COLUMNS_IF_UNKNOWN: Final = 80
 _SHARE_MIN: Final = 1e-6
-"""Of less nobody can say how long the rest takes."""
+"""With a smaller share, the time left cannot be estimated."""
 
 
 class StatusLine:
-    """One line that is written over; nothing where there is no terminal.  A context manager.
+    """One line that is overwritten; shows nothing without a terminal.  A context manager.
 
-    Until it is left, what is logged to the same terminal is written above the line.
+    Within the context, log lines for the same terminal are written above the line.
     """
 
     def __init__(self, out: TextIO | None = None) -> None:
@@ -25,10 +25,10 @@ class StatusLine:
         self._is_shown = self._out.isatty()
         self._line = ""
         self._handlers: list[logging.StreamHandler[Any]] = []
-        self._lock = threading.Lock()  # a query's batches are told by a thread of py4j
+        self._lock = threading.Lock()  # progress events of a query come from a py4j thread
 
     def show(self, line: str) -> None:
-        """Replace the line; of one that is too long the beginning is shown."""
+        """Replace the line; one that is too long is truncated."""
         if not self._is_shown:
             return
         with self._lock:
@@ -36,12 +36,12 @@ class StatusLine:
             self._put(_CLEAR_LINE + self._line)
 
     def write(self, text: str) -> None:
-        """Take whole lines of a log, as the stream of its handler."""
+        """Write whole log lines above the line, as the stream of a log handler."""
         with self._lock:
             self._put(_CLEAR_LINE + text + self._line)
 
     def flush(self) -> None:
-        """As a stream's; nothing is held back."""
+        """Part of the stream interface; nothing is buffered."""
 
     def __enter__(self) -> Self:
         if self._is_shown:
@@ -55,19 +55,19 @@ class StatusLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the last line where it is, and go below it."""
+        """Leave the last line where it is, and continue below it."""
         for handler in self._handlers:
             handler.setStream(self._out)
         if self._line:
             self._put("\n")
 
     def _put(self, text: str) -> None:
-        """Write; a job goes on when its terminal has gone."""
+        """Write; a job goes on when its terminal is gone."""
         try:
             self._out.write(text)
             self._out.flush()
         except BlockingIOError:
-            pass  # it is there, and slow
+            pass  # the terminal is only slow
         except OSError:
             self._is_shown = False
             _to_nowhere(self._out, sys.stdout)
@@ -81,26 +81,26 @@ class StatusLine:
 
 
 def _to_nowhere(gone: TextIO, other: TextIO) -> None:
-    """Let a terminal that has gone take all that is said to it, by another stream as well.
+    """Redirect output for a terminal that is gone to /dev/null, also that of the other stream.
 
-    Else what a job says last would fail, and Python at the end of the process.
+    Otherwise the job's last output would fail, and Python's at exit.
     """
     terminal = os.fstat(gone.fileno())
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (gone, other):
-        with suppress(OSError):  # a stream that is no file of the system's
+        with suppress(OSError):  # a stream without a file descriptor
             if os.path.samestat(os.fstat(stream.fileno()), terminal):
                 os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
 def time_left(share: float, elapsed_s: float) -> str:
-    """`, 0:01:10 left`, if the rest takes as long as the share that is done; nothing before."""
+    """`, 0:01:10 left`, extrapolated from the share that is done; empty if that is too small."""
     if share < _SHARE_MIN:
         return ""
     return f", {timedelta(seconds=round(elapsed_s * (1 - share) / share))} left"
 
 
 def _cut(line: str, columns: int) -> str:
-    """So that it does not go on in the next row."""
+    """Truncate a line so that it does not wrap."""
     return line if len(line) < columns else f"{line[: max(0, columns - 2)]}…"

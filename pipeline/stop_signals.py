@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT as a wish to stop, so that a job ends what it is at."""
+"""SIGTERM and SIGINT as requests to stop, so that a job can finish what it is doing."""
 
 import signal
 import threading
@@ -18,9 +18,9 @@ class Stop(threading.Event):
 
 @contextmanager
 def stop_signals(*, caught: int = 1) -> Iterator[Stop]:
-    """Catch so many signals; those after them do what they did before.
+    """Catch the first `caught` signals; later ones go to the previous handlers.
 
-    Outside of the main thread none are caught: whoever runs us there stops us.
+    Outside of the main thread none are caught: there, the caller has to stop the job.
     """
     stop = Stop()
     came = 0

@@ -6,11 +6,11 @@ from typing import Final
 from .errors import PipelineError
 
 TIME_MS_MAX: Final = (2**63 - 1) // 1000
-"""Spark counts in microseconds."""
+"""The latest time that Spark can represent: it counts in microseconds."""
 
 
 def parse_time(text: str, option: str) -> int:
-    """Milliseconds since 1970, from such a number or an ISO 8601 time (UTC unless it says).
+    """Milliseconds since 1970, from such a number or an ISO 8601 time (in UTC without a zone).
 
     Raises: PipelineError.
     """
@@ -33,6 +33,6 @@ def parse_time(text: str, option: str) -> int:
 
 
 def iso(time_ms: int) -> str:
-    """A time as ISO 8601 has it, in UTC with milliseconds."""
+    """A time in ISO 8601, in UTC with milliseconds."""
     moment = datetime.fromtimestamp(time_ms // 1000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"

@@ -1,7 +1,7 @@
-"""What a topic was like when it was archived, so that a replay can make one like it.
+"""A topic's settings when it was archived, so that a replay can create one like it.
 
-`DIR/_odradek/topics/T.json` in the archive: number of partitions, the settings that were given to
-the topic itself, and its id.
+`DIR/_odradek/topics/T.json` in the archive has the number of partitions, the settings made on the
+topic itself, and its id.
 """
 
 import logging
@@ -23,17 +23,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """What is needed to make a topic again."""
+    """What is needed to recreate a topic."""
 
     partitions: int
     config: Mapping[str, str] | None
-    """None: they were hidden from the user of the job."""
+    """None: the user of the job was not allowed to read them."""
     topic_id: str | None = None
-    """None: its brokers gave it none."""
+    """None: the brokers have no topic ids."""
 
 
 def ask_settings(kafka: Kafka, topic: str) -> TopicSettings:
-    """What a topic is like now.  Raises: PipelineError."""
+    """The current settings of a topic.  Raises: PipelineError."""
     partitions, topic_id = kafka.partitions(topic), kafka.topic_id(topic)
     try:
         return TopicSettings(partitions, kafka.topic_config(topic), topic_id)
@@ -43,7 +43,7 @@ def ask_settings(kafka: Kafka, topic: str) -> TopicSettings:
 
 
 def check_topic_ids(files: Files, kafka: Kafka, topics: Iterable[str]) -> None:
-    """Refuse topics that are not those that were archived.  Raises: PipelineError."""
+    """Refuse topics that were recreated since they were archived.  Raises: PipelineError."""
     for topic in topics:
         kept, now = read_settings(files, topic), kafka.topic_id(topic)
         if kept is not None and kept.topic_id and now and kept.topic_id != now:
@@ -55,7 +55,7 @@ def check_topic_ids(files: Files, kafka: Kafka, topics: Iterable[str]) -> None:
 
 
 def keep_settings(files: Files, kafka: Kafka, topics: Iterable[str]) -> None:
-    """Write down in an archive what its topics are like now.  Raises: PipelineError."""
+    """Record the current settings of topics in an archive.  Raises: PipelineError."""
     for topic in topics:
         settings = ask_settings(kafka, topic)
         if settings != read_settings(files, topic):
@@ -65,13 +65,13 @@ def keep_settings(files: Files, kafka: Kafka, topics: Iterable[str]) -> None:
                 "config": None if settings.config is None else dict(settings.config),
                 "topic_id": settings.topic_id,
             }
-            # Not written over: a kill would leave a local file with the checksum of another.
+            # Not overwritten: a kill could leave a local file with the checksum of the old one.
             files.delete(_path(topic))
             files.write(_path(topic), encode(document))
 
 
 def read_settings(files: Files, topic: str) -> TopicSettings | None:
-    """What an archive says of a topic; None if it says nothing.  Raises: PipelineError."""
+    """The settings of a topic in an archive; None if it has none.  Raises: PipelineError."""
     path = _path(topic)
     if not files.exists(path):
         return None

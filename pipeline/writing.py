@@ -1,24 +1,28 @@
-"""Copying records into topics of a cluster with Spark: what replay and mirror share.
+"""Copies records into topics of a cluster with Spark: what replay and mirror share.
 
-What is promised, for one job at a time under one name:
+Guarantees, for one job at a time under one name:
 
-- Each record that is asked for is in the target exactly once, also after the job, Spark's driver,
-  its executors or brokers were killed at any moment and the same command was run again.
-- Two records of one source partition that land in one target partition have their order there, for
-  readers of the target at any moment: what they see of it is always a beginning.
-- Key, value, headers and timestamp are kept; one header is added behind the others (`marks`).
+- Each requested record is in the target exactly once, also after the job, Spark's driver, its
+  executors or brokers were killed at any moment and the same command was run again.
+- Two records of one source partition that go to one target partition keep their order there.
+  Readers of the target see a prefix at any moment.
+- Key, value, headers and timestamp are kept; one header is appended (`marks`).
 
-How: records are written in order and by rounds (`copy_task`), and a start reads the marks behind
-the last commit of progress (`copy_progress`).  A start first claims the copy; tasks that still run
-for another job send nothing unless they have seen within a second that it is theirs, and stop.  Of
-jobs that start together, the one whose commit came last goes on.
+How: records are written in order and in rounds (`copy_task`), and a start reads the marks after the
+last commit of progress (`copy_progress`).  A start first claims the copy.  A task sends only if it
+has seen within the last second that its job still owns the copy, so that tasks of a replaced job
+stop.  Of jobs that start together, the one whose commit came last goes on.
 
-What is taken for granted: records that the target acknowledged are durable; what a task begins to
-send can be read within another second or never, though the task sleeps or a follower in sync lags
-(Kafka fences writers by transactional ids only, which not every broker has; an audit finds what was
-doubled); retention and compaction of the target do not remove its newest records between the kill
-and the restart; the group of the progress does not expire (Kafka keeps it for
-`offsets.retention.minutes`, 7 days): a replay then cannot be resumed and says so.
+Assumptions:
+
+- Records that the target acknowledged are durable.
+- What a task begins to send can be read within another second or never, even if the task is
+  suspended or an in-sync follower lags.  (Kafka fences writers by transactional id only, which not
+  every broker supports; an audit finds duplicates.)
+- Retention and compaction of the target do not remove its newest records between the kill and the
+  restart.
+- The group with the progress does not expire (Kafka keeps it for `offsets.retention.minutes`, 7
+  days).  If it does, a replay cannot be resumed and says so.
 """
 
 import hashlib
@@ -51,7 +55,7 @@ ARROW_RECORDS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ARROW_RECORDS_OURS: Final = "1000"
 """Arrow batches are held in memory whole, and records may be large."""
 STAGE_ATTEMPTS: Final = "spark.stage.maxConsecutiveAttempts"
-# As Kafka's MirrorMaker: they belong to a cluster, or would keep timestamps from being kept.
+# As in Kafka's MirrorMaker: they belong to a cluster, or would not let timestamps be kept.
 SETTINGS_LEFT_OUT: Final = frozenset(
     {
         "follower.replication.throttled.replicas",
@@ -70,23 +74,23 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Way:
-    """One route while it is copied."""
+    """The state of one route while it is copied."""
 
     route: Route
     size_bytes_max: int
     progress: Progress
     restarts: bool
-    """Whether what others have written counts for nothing."""
+    """Whether to ignore what other jobs have written."""
     was_closed: bool
-    """Whether no chunk was under way when it was claimed."""
+    """Whether no chunk was in progress when it was claimed."""
     claimed_at_s: float
     """time.monotonic()"""
     written: Written | None = None
-    """What others have written behind `progress.begins`; None: it was not looked at yet."""
+    """What other jobs have written after `progress.begins`; None: not read yet."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether progress has passed everything that others have written."""
+        """Whether progress has passed everything that other jobs have written."""
         if self.written is None:
             return False
         done = self.progress.done
@@ -94,12 +98,12 @@ class Way:
 
 
 class Copy:
-    """Copies chunk after chunk; `open` it before the first, `close` it behind the last."""
+    """Copies chunk by chunk: `open` each route before the first, `close` after the last."""
 
     def __init__(
         self, spark: SparkSession, target: Kafka, *, asked: object, compression: str | None = None
     ) -> None:
-        """`asked` (JSON) is what must be asked for again to go on."""
+        """`asked` (JSON) describes the request; only the same request can resume the copy."""
         self.spark = spark
         self.store = ProgressStore(
             target.bootstrap_servers, target.properties, option=target.option
@@ -129,15 +133,15 @@ class Copy:
         may_recover: bool = False,
         source_id: str | None = None,
     ) -> Way:
-        """Find out how far a route has come, and claim it.  Raises: PipelineError.
+        """Load the progress of a route, and claim it.  Raises: PipelineError.
 
-        `restart` forgets what was done.  `may_recover`: without progress, go on behind the newest
-        marks; right only if partitions are kept and everything is copied.  `source_id`: of the
-        topic that is copied, if its offsets belong to that.
+        `restart` forgets the progress.  `may_recover`: without progress, resume after the newest
+        marks; correct only if partitions are kept and everything is copied.  `source_id`: topic id
+        of the source, if the offsets are those of that topic.
         """
         check_keeps_timestamps(self.store, route.target_topic)
         size_max = int(self.store.setting(route.target_topic, "max.message.bytes"))
-        # Before the progress: what a rival writes from here on is looked for behind its begins.
+        # Read before the progress: what a rival writes from here on is then found after `begins`.
         ends = self.store.latest(route.target_topic)
         progress = None if restart else self.store.load(route)
         if progress is None:
@@ -161,9 +165,9 @@ class Copy:
     def write(
         self, records: DataFrame, rates: Mapping[tuple[str, int], float] = {}
     ) -> dict[tuple[str, int], Tally]:
-        """Write records whose partitions hold source partitions whole, in order.
+        """Write records; each Spark partition must hold whole source partitions, in order.
 
-        What became of them, by source partition.  Raises: PipelineError, and what Spark raises.
+        Returns a tally by source partition.  Raises: PipelineError, and Spark's own errors.
         """
         lanes = {
             topic: Lane(way.route, way.size_bytes_max, self._settled(way))
@@ -196,26 +200,26 @@ class Copy:
         }
 
     def advance(self, topic: str, done: Mapping[int, int]) -> None:
-        """Everything below these offsets of a source topic is in the target.
+        """Commit that everything below these offsets of a source topic is in the target.
 
         Raises: PipelineError.
         """
         way = self.ways[topic]
         way.progress = replace(way.progress, done={**way.progress.done, **done})
         if way.is_settled:
-            # Before that the next restart must read the broken chunk's marks again.
+            # Until then the next restart must read the interrupted chunk's marks again.
             begins = self.store.latest(way.route.target_topic)
             way.progress = replace(way.progress, begins=begins)
         self._save(way)
         self._under_way.discard(topic)
 
     def close(self) -> None:
-        """No chunk will be written any more; one that was broken off is left to the next start.
+        """End the copy after its last chunk; an interrupted chunk is left to the next start.
 
         Raises: PipelineError.
         """
         for topic, way in self.ways.items():
-            # Where nothing was written all is as it was found.
+            # Where nothing was written, the state is as it was found.
             is_closed = way.was_closed if way.written is None else way.is_settled
             if is_closed and topic not in self._under_way:
                 way.progress = replace(way.progress, closed=True)
@@ -223,10 +227,10 @@ class Copy:
         self.store.close()
 
     def _settled(self, way: Way) -> Written:
-        """What others have written, once those that our claim has replaced know it and are quiet.
+        """What other jobs have written, once those that our claim replaced have stopped.
 
-        Also those that claimed the copy together with us: Kafka's commits are not compared with
-        what they replace, so that both believe that it is theirs until they look again.
+        This includes jobs that claimed the copy together with us: Kafka's commits do not compare
+        and swap, so that both believe that they own the copy until they look again.
         """
         while way.written is None:
             begins = way.progress.begins
@@ -235,7 +239,7 @@ class Copy:
                 way.written = {}
                 begins = self.store.latest(way.route.target_topic)
                 way.progress = replace(way.progress, begins=begins)
-                self._save(way)  # perhaps what was found does not hold any more behind it
+                self._save(way)  # may reset `written`, so that it has to be read again
         return way.written
 
     def _save(self, way: Way) -> None:
@@ -243,7 +247,7 @@ class Copy:
         check_owner(self.store, way.route, self._owner)
         self.store.save(way.route, way.progress)
         if not 0 <= time.time() - looked_at_s < LEASE_S:
-            # Somebody may have claimed the copy, and written, before this commit took it back.
+            # Another job may have claimed the copy, and written, before this commit took it back.
             way.written, way.was_closed, way.restarts = None, False, False
             way.claimed_at_s = time.monotonic()
 
@@ -281,9 +285,9 @@ class Copy:
 
 
 def careful(options: SparkOptions) -> SparkOptions:
-    """The options of a session that is to copy: no stage is tried again.
+    """Options for a session that copies: stages are not retried.
 
-    Tasks of a second attempt at a stage, after an executor is lost with what was shuffled, cannot
+    If a stage is retried because an executor was lost with its shuffle files, the new tasks cannot
     tell that they are not the first to write.  Source: TaskSetManager.scala, attemptNumber.
     """
     return options.with_defaults({STAGE_ATTEMPTS: "1"})
@@ -296,7 +300,7 @@ def _in_columns(records: DataFrame) -> DataFrame:
 
 
 def open_topic(target: Kafka, name: str, like: TopicSettings) -> int:
-    """The topic's number of partitions; made like its source if it is not there.
+    """The topic's number of partitions; a missing topic is created like its source.
 
     Raises: PipelineError.
     """
@@ -321,7 +325,7 @@ def check_keeps_timestamps(kafka: Kafka, topic: str) -> None:
 
 
 def retention_warning(kafka: Kafka, topic: str, oldest_ms: int) -> str | None:
-    """What to say if a topic's retention removes records as soon as they are written.
+    """A warning if a topic's retention soon removes the records being written, else None.
 
     Raises: PipelineError.
     """
@@ -338,5 +342,5 @@ def retention_warning(kafka: Kafka, topic: str, oldest_ms: int) -> str | None:
 
 
 def totals(tallies: Mapping[Any, Tally]) -> tuple[int, int]:
-    """How many records were written, and how many were there already."""
+    """How many records were written, and how many were skipped because they existed."""
     return sum(t.written for t in tallies.values()), sum(t.skipped for t in tallies.values())

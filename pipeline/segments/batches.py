@@ -1,6 +1,7 @@
-"""The batches of a range of offsets, each checked; what is damaged is told and passed over.
+"""Reads and checks the batches of a range of offsets; damage is reported and skipped.
 
-The checksum covers neither offset nor length: these must rise and lead to the next batch.
+The checksum covers neither offset nor length: offsets must rise, and the length must lead to the
+next batch.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,12 +26,15 @@ from .log_view import LogView, SegmentView
 
 PIECE_BYTES: Final = 4 << 20
 RECORDS_BYTES_MAX: Final = 1 << 30
-"""Of a batch once it is decompressed: Arrow counts bytes in 31 bits."""
+"""Limit for a decompressed batch: Arrow's byte offsets have 31 bits."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """Bytes of a segment that are no valid batches, and the offsets that they held; half-open."""
+    """Bytes of a segment that are no valid batches, and the offsets that they held.
+
+    Both ranges are half-open.
+    """
 
     path: str
     position: int
@@ -41,9 +45,9 @@ class Damage:
 
 
 class Batch(NamedTuple):
-    """A whole batch with a right checksum: where it lies in a piece of its file, and in the file.
+    """A whole batch with a valid checksum: its place in a piece of the file, and in the file.
 
-    Batches that follow each other share pieces.
+    Consecutive batches share pieces.
     """
 
     header: BatchHeader
@@ -62,7 +66,7 @@ OnDamage = Callable[[Damage], None]
 
 
 def pass_over(damage: Damage) -> None:
-    """For those who only look around: the read itself reports it."""
+    """Ignore damage, for lookups: the read itself reports it."""
 
 
 def read_batches(
@@ -75,8 +79,8 @@ def read_batches(
 ) -> Iterator[Batch]:
     """The batches with offsets in [start, end), control batches too; None: to the end of the log.
 
-    The first and the last may reach out of the range. The end of the log may be torn, but what is
-    bad below `high_watermark` is damage.  Raises: UnsupportedFormat, LogDirFailed.
+    The first and the last may extend beyond the range. The end of the log may be torn, but invalid
+    bytes below `high_watermark` are damage.  Raises: UnsupportedFormat, LogDirFailed.
     """
     for segment in view.from_offset(offset_start):
         if offset_end is not None and segment.base_offset >= offset_end:
@@ -114,7 +118,7 @@ class _SegmentReader:
         self._piece_position = 0
 
     def batches(self) -> Iterator[Batch]:
-        """Yield what is good, from the first batch that ends at the start or after it."""
+        """Yield the valid batches, from the first that ends at the start offset or after it."""
         file = self._file
         while self._position < file.size_bytes and self._next_offset < self._end:
             at = self._at(HEADER_SIZE_BYTES)
@@ -138,7 +142,7 @@ class _SegmentReader:
                 return
 
     def _at(self, size_bytes: int) -> int:
-        """Where the position lies in the piece, which has so many bytes more, as the file has."""
+        """The position's index in the piece, with as many more bytes in it as the file has."""
         at = self._position - self._piece_position
         if at < 0 or at + size_bytes > len(self._piece):
             wanted = max(PIECE_BYTES, size_bytes)
@@ -182,7 +186,10 @@ class _SegmentReader:
         return None if crc32c(data) == crc else "a wrong checksum"
 
     def _skip_damage(self, problem: str | None) -> bool:
-        """Go on at the next good batch; whether there is one.  Raises: UnsupportedFormat."""
+        """Move to the next valid batch; returns whether there is any.
+
+        Raises: UnsupportedFormat.
+        """
         _refuse_old_format(self._file, self._position)
         try:
             found = find_valid_batch(
@@ -200,7 +207,7 @@ class _SegmentReader:
         position_end = self._file.size_bytes if found is None else found.position
         offset_end = self._segment_end if found is None else found.base_offset
         if at_end:
-            offset_end = self._high_watermark  # nobody knows what was behind it
+            offset_end = self._high_watermark  # what followed it is unknown
         self._tell(position_end, offset_end, problem or "")
         if found is None:
             return False
@@ -208,7 +215,7 @@ class _SegmentReader:
         return True
 
     def _tell(self, position_end: int, offset_end: int, problem: str) -> None:
-        """Report the damage here, as far as it lies in the range: the rest is another reader's."""
+        """Report the damage here, within the range: the rest belongs to another reader."""
         if offset_end <= self._start:
             return
         if self._has_end and offset_end > self._end:
@@ -222,7 +229,7 @@ class _SegmentReader:
 
 
 def _refuse_old_format(file: LogFile, position: int) -> None:
-    """Valid messages of formats 0 and 1 are no damage.  Raises: UnsupportedFormat."""
+    """Refuse messages of formats 0 and 1: valid ones are no damage.  Raises: UnsupportedFormat."""
     header = file.pread(HEADER_SIZE_BYTES, position)
     if len(header) > 16 and header[16] in (0, 1):
         scan_segment(file, 0, ScanStart(position), index_interval_bytes=1 << 12)

@@ -1,4 +1,4 @@
-"""From what the options say to one range of offsets for each partition."""
+"""Resolves the options to one range of offsets for each partition."""
 
 import logging
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Known(NamedTuple):
-    """Between which offsets a partition can be read; None: to the end of its log."""
+    """The readable offsets of a partition; without an end, up to the end of its log."""
 
     start: int
     end: int | None
@@ -28,7 +28,7 @@ def resolve(
     known: Mapping[TopicPartition, Known],
     options: ReadOptions,
 ) -> dict[TopicPartition, tuple[int, int | None]]:
-    """Where each partition is read from and up to.  Raises: PipelineError, StorageError."""
+    """The start and end offset of each partition.  Raises: PipelineError, StorageError."""
     for side, bound in (("starting", options.starting), ("ending", options.ending)):
         for what, given in (
             ("Offsets", bound.offsets),
@@ -47,7 +47,7 @@ def resolve(
 def _require_all(
     name: str, given: PerPartition | None, known: Mapping[TopicPartition, Known]
 ) -> None:
-    """As for Kafka's source, all partitions have to be named, and no others."""
+    """As in Spark's Kafka source, all partitions have to be named, and no others."""
     if given is None or given.keys() == known.keys():
         return
     missing = ", ".join(map(str, sorted(known.keys() - given.keys())))
@@ -91,7 +91,7 @@ def _end(view: LogView, key: TopicPartition, known: Known, options: ReadOptions)
 def _within(
     view: LogView, key: TopicPartition, offset: int, known: Known, options: ReadOptions
 ) -> int:
-    """An offset that was asked for, which has to be there."""
+    """A requested offset, which must be readable; without failOnDataLoss, the nearest one."""
     end = known.end
     if end is None and offset > known.start:
         end = max(offset if _has(view, offset) else 0, _at_end(view, known))
@@ -106,12 +106,12 @@ def _within(
 
 
 def _has(view: LogView, offset: int) -> bool:
-    """Whether there is a batch at an offset or after it, which is quicker to tell than the end."""
+    """Whether there is a batch at an offset or after it, which is faster to find than the end."""
     return any(True for _ in read_batches(view, offset, None, pass_over))
 
 
 def _at_end(view: LogView, known: Known) -> int:
-    """The end of what can be read."""
+    """The end of the readable offsets."""
     if known.end is not None:
         return known.end
     end = known.start
@@ -128,7 +128,7 @@ def _time_of(bound: Bound, key: TopicPartition) -> int | None:
 
 
 def offset_for_time(view: LogView, timestamp_ms: int, known: Known) -> int | None:
-    """The first offset in the range whose record is not older, by the time indexes.
+    """The first offset in the range whose record is not older, found with the time indexes.
 
     Raises: UnsupportedFormat, LogDirFailed.
     """

@@ -1,7 +1,7 @@
-"""Records to Arrow columns, without an object for each record.
+"""Decodes records into Arrow columns, without an object for each record.
 
-The fields of all records of a chunk are read together, and keys and values are copied by Arrow out
-of the bytes as they are.
+The fields of all records of a chunk are read together, and Arrow copies keys and values straight
+from the bytes.
 """
 
 from collections.abc import Sequence
@@ -56,14 +56,14 @@ DAMAGE_SCHEMA: Final = pa.schema(
 
 
 class Decoded(NamedTuple):
-    """A chunk's rows, and which of its batches hold no valid records (by number)."""
+    """A chunk's rows, and the numbers of its batches with invalid records."""
 
     rows: Any
     malformed: list[int]
 
 
 class Chunk:
-    """Batches of one partition, out of one piece of a file, whose records are decoded together."""
+    """Batches of one partition, from one piece of a file, whose records are decoded together."""
 
     def __init__(self, topic: str, partition: int, piece: bytes, *, include_headers: bool) -> None:
         self.piece = piece
@@ -83,7 +83,7 @@ class Chunk:
         return self._size_bytes >= CHUNK_BYTES or self._row_count >= CHUNK_ROWS
 
     def add(self, batch: Batch) -> None:
-        """Take a batch of the piece.  Raises: MalformedMessage, and takes nothing."""
+        """Add a batch of the piece.  Raises: MalformedMessage; the batch is then not added."""
         header = batch.header
         start, size_bytes = batch.at + HEADER_SIZE_BYTES, header.batch_length - LENGTH_MIN
         codec, count = header.attributes & CODEC_MASK, header.record_count
@@ -146,7 +146,7 @@ class Chunk:
         return Decoded(pa.RecordBatch.from_arrays(arrays, schema=schema), malformed)
 
     def _times(self, delta: Numbers, counts: Numbers) -> tuple[Numbers, Numbers]:
-        """Timestamps, and their types: that of a record, or of its append."""
+        """Timestamps and their types: CreateTime or LogAppendTime."""
         heads = np.array([(h[7], h[8], h[5] & LOG_APPEND_TIME) for h in self._headers], np.int64)
         base, appended, is_append = heads.reshape(len(heads), 3).T
         kind = np.repeat((is_append != 0).astype(np.int32), counts)
@@ -155,9 +155,9 @@ class Chunk:
         return time_ms, kind
 
     def _bytes(self) -> tuple[bytes, Numbers, Numbers]:
-        """What holds all records, and where those of each batch begin and end there.
+        """The bytes that hold all records, and where those of each batch begin and end in them.
 
-        Where nothing is compressed they stay where they are.
+        If nothing is compressed, that is the piece itself.
         """
         start, size = np.array(self._starts), np.array(self._sizes)
         if not self._decompressed:
@@ -170,7 +170,7 @@ class Chunk:
 
 
 def damage_table(topic: str, partition: int, damages: Sequence[Damage]) -> Any:
-    """What is damaged, a row each."""
+    """The damage, one row each."""
     rows = [(topic, partition, *astuple(damage)) for damage in damages]
     names = DAMAGE_SCHEMA.names
     return pa.RecordBatch.from_pylist(
@@ -179,7 +179,7 @@ def damage_table(topic: str, partition: int, damages: Sequence[Damage]) -> Any:
 
 
 def _timestamps(time_ms: Numbers) -> Column:
-    """Null for times that are out of Spark's reach; the numbers may be changed."""
+    """Timestamps as a column, null where Spark cannot represent them; modifies `time_ms`."""
     beyond = None
     if len(time_ms) and not -TIME_MS_MAX <= time_ms.min() <= time_ms.max() <= TIME_MS_MAX:
         beyond = (time_ms > TIME_MS_MAX) | (time_ms < -TIME_MS_MAX)
@@ -189,7 +189,7 @@ def _timestamps(time_ms: Numbers) -> Column:
 
 
 def _lists(raw: bytes, headers: Headers) -> Column:
-    """Lists of names and values; null for a record without headers, as Spark has it."""
+    """Lists of names and values; null for a record without headers, as in Spark."""
     names, values = _gather(raw, (headers.names, headers.values), pa.binary())
     structs = pa.StructArray.from_arrays([_to_text(names), values], fields=list(_HEADER))
     counts = headers.counts
@@ -201,10 +201,10 @@ def _lists(raw: bytes, headers: Headers) -> Column:
 
 
 def _gather(raw: bytes, columns: tuple[Slices, Slices], kind: Any) -> tuple[Column, Column]:
-    """Copy parts of the bytes into columns.
+    """Copy slices of the bytes into two columns.
 
-    Arrow sees the bytes as one long column in which each wanted part is followed by what lies up to
-    the next one, and takes every other element of it.
+    Arrow sees the bytes as one long column in which each wanted slice is followed by the bytes up
+    to the next one, and takes every other element of it.
     """
     count = len(columns[0].start)
     if count == 0:
@@ -223,7 +223,7 @@ def _gather(raw: bytes, columns: tuple[Slices, Slices], kind: Any) -> tuple[Colu
 
 
 def _to_text(names: Column) -> Column:
-    """Names of headers; like Java, with a replacement for what is not UTF-8."""
+    """Header names as text; like Java, replaces invalid UTF-8."""
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""The fields of many records, read together with numpy."""
+"""Reads the fields of many records together, with numpy."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from .varints import Bits, Numbers, read_varints
 
 
 class Slices(NamedTuple):
-    """Parts of the bytes; those that are null have no length."""
+    """Slices of the bytes; null ones have length 0."""
 
     start: Numbers
     end: Numbers
@@ -16,21 +16,21 @@ class Slices(NamedTuple):
 
     @classmethod
     def empty(cls, size: int) -> "Slices":
-        """So many, to be put in."""
+        """`size` slices to be filled by `put`."""
         return cls(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.bool_))
 
     def of(self, rows: Numbers) -> "Slices":
-        """Some of them."""
+        """The slices of some rows."""
         return Slices(self.start[rows], self.end[rows], self.is_null[rows])
 
     def put(self, rows: Numbers, other: "Slices") -> None:
-        """Replace some of them."""
+        """Replace the slices of some rows."""
         for mine, theirs in zip(self, other, strict=True):
             mine[rows] = theirs
 
 
 class Headers(NamedTuple):
-    """Of each record how many headers it has and which is its first, and all names and values."""
+    """For each record, its number of headers and the index of its first; all names and values."""
 
     counts: Numbers
     first: Numbers
@@ -38,7 +38,7 @@ class Headers(NamedTuple):
     values: Slices
 
     def of(self, rows: Numbers) -> "Headers":
-        """Those of some records."""
+        """The headers of some records."""
         counts = self.counts[rows]
         first = np.cumsum(counts) - counts
         each = np.repeat(self.first[rows] - first, counts)
@@ -47,7 +47,7 @@ class Headers(NamedTuple):
 
 
 class Fields:
-    """The fields of records; what is not true of a record is in `is_bad`."""
+    """The fields of records; `is_bad` marks invalid records."""
 
     def __init__(self, data: Numbers, start: Numbers, end: Numbers) -> None:
         self._data, self._end = data, end
@@ -60,7 +60,7 @@ class Fields:
         self.is_bad: Bits = self._find_bad()
 
     def _find_bad(self) -> Bits:
-        """Places only rise: a field leads out of its record if headers begin behind the end."""
+        """Positions only rise: if headers begin after the record's end, a field exceeds it."""
         count, left = self._header_count, self._end - self._headers_at
         if not count.any() and not left.any():
             return np.zeros(len(left), np.bool_)
@@ -93,7 +93,7 @@ class Fields:
 
 
 def _read_slices(data: Numbers, at: Numbers) -> tuple[Slices, Numbers]:
-    """Lengths and where what they measure lies; a negative length means null."""
+    """Read lengths, and find the slices that follow them; a negative length means null."""
     size, start = read_varints(data, at)
     is_null = size < 0
     end = start + np.clip(size, 0, len(data))

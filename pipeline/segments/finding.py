@@ -1,9 +1,9 @@
-"""Where the records of many batches begin, found with numpy.
+"""Finds where the records of many batches begin, with numpy.
 
-A record says how long it is, and only that leads to the next one. But chains of records do not
-depend on each other: a step goes from one record to the next in all of them together. Each batch is
-a chain, and a long one is cut where a record seems to begin. What seems so is only a guess: it is
-right if the chain before leads there, and else the whole batch is walked through.
+A record is found only by the length of the one before. But chains of records are independent: one
+step goes from one record to the next in all of them at once. Each batch is a chain, and a long one
+is cut where a record seems to begin. That is only a guess: it is right if the chain before leads
+there; otherwise the whole batch is walked through.
 """
 
 from itertools import repeat
@@ -17,7 +17,7 @@ from odradek.protocol.records.varint import read_varint
 from .varints import Bits, Numbers, read_varints
 
 CHAINS_MIN: Final = 24
-"""With fewer, steps in all of them take longer than walking through one after the other."""
+"""With fewer, steps in all of them take longer than walking through them one by one."""
 _CHAIN_RECORDS: Final = range(32, 129)
 _CHAINS: Final = 64
 RECORD_BYTES_MIN: Final = 7  # its length, attributes, two deltas, two lengths, count of headers
@@ -25,9 +25,9 @@ _WINDOW_BYTES_MAX: Final = 1 << 13
 
 
 def _steps() -> Numbers:
-    """By the two bytes with which a record begins: its size in bytes.
+    """The size of a record in bytes, by its first two bytes.
 
-    0: they do not tell, since the length has three bytes or more, or is negative.
+    0: they do not tell, because the length has three bytes or more, or is negative.
     """
     first, second = np.arange(1 << 16) & 255, np.arange(1 << 16) >> 8
     length = np.where(first < 128, first, (first & 127) | second << 7)
@@ -39,7 +39,7 @@ _STEPS: Final = _steps()
 
 
 class Chains(NamedTuple):
-    """Where records lie one after the other, and how many they are."""
+    """Sequences of records: where each begins and ends, and how many records it has."""
 
     start: Numbers
     end: Numbers
@@ -47,7 +47,7 @@ class Chains(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Where each record begins and ends, in order, and which batches hold others than they say."""
+    """Where each record begins and ends, in order, and which batches do not have their count."""
 
     start: Numbers
     end: Numbers
@@ -55,9 +55,9 @@ class Found(NamedTuple):
 
 
 def find_records(raw: bytes, batches: Chains, is_dense: Bits) -> Found:
-    """Find the records of batches that lie in `raw` by rising place.
+    """Find the records of batches, which are in `raw` in rising order.
 
-    `is_dense`: whose offset deltas should be 0, 1, 2 and so on.  No batch may say that it has more
+    `is_dense`: which batches should have offset deltas 0, 1, 2 and so on.  No batch may claim more
     records than it has room for.
     """
     row = np.cumsum(batches.count) - batches.count
@@ -79,7 +79,7 @@ def find_records(raw: bytes, batches: Chains, is_dense: Bits) -> Found:
 
 
 def _cut(raw: bytes, batches: Chains, is_dense: Bits) -> tuple[Chains, Numbers]:
-    """Cut long batches into chains; and of each the number of its batch."""
+    """Cut long batches into chains; returns these, and the batch number of each."""
     start, end, count = batches
     everything = np.arange(len(start))
     records = int(count.sum())
@@ -93,23 +93,23 @@ def _cut(raw: bytes, batches: Chains, is_dense: Bits) -> tuple[Chains, Numbers]:
     window = min(3 * int((end - start).sum()) // records, _WINDOW_BYTES_MAX)
     place, delta, which = _guess(raw, wanted, window)
     owner = owner[which]
-    # Where the bytes end soon the window is not behind what is wanted, and may be another batch's.
+    # Near the end of the bytes the window starts before the wanted place, maybe in another batch.
     is_inside = (start[owner] < place) & (place < end[owner]) & (delta < count[owner])
     starts = np.concatenate([start, place[is_inside]])
     order = np.argsort(starts, kind="stable")
     starts = starts[order]
     owner = np.concatenate([everything, owner[is_inside]])[order]
     row = np.concatenate([0 * start, delta[is_inside]])[order] + (np.cumsum(count) - count)[owner]
-    counts = np.diff(row, append=records)  # below zero behind a wrong guess: no chain has so many
+    counts = np.diff(row, append=records)  # negative after a wrong guess: no chain has so many
     ends = np.where(np.diff(owner, append=-1) == 0, np.append(starts[1:], 0), end[owner])
     return Chains(starts, ends, counts), owner
 
 
 def _guess(raw: bytes, wanted: Numbers, window: int) -> tuple[Numbers, Numbers, Numbers]:
-    """Behind places where a chain may begin: where a record seems to, its offset delta, and which
-    of the places it is for.
+    """The first place in each window where a record seems to begin, its offset delta, and the
+    number of the window.
 
-    The record's attributes, behind its length, are a zero, and so are those of the next one, which
+    A record's attributes, after its length, are zero, and so are those of the next record, which
     has the next offset delta.
     """
     data = np.frombuffer(raw, np.uint8)
@@ -130,14 +130,14 @@ def _guess(raw: bytes, wanted: Numbers, window: int) -> tuple[Numbers, Numbers, 
 
 
 def _offset_delta(data: Numbers, start: Numbers) -> Numbers:
-    """Of records that begin at these places."""
+    """The offset deltas of records that begin at these places."""
     _, at = read_varints(data, start)
     _, at = read_varints(data, at + 1)
     return read_varints(data, at)[0]
 
 
 def _follow(raw: bytes, chains: Chains, places: Numbers) -> Bits:
-    """Note where the records of chains begin; which chains are as they should be."""
+    """Note where the records of chains begin; returns which chains are valid."""
     count = chains.count
     row = np.cumsum(count) - count
     at, next_row = _step(raw, chains, row, places)
@@ -147,7 +147,7 @@ def _follow(raw: bytes, chains: Chains, places: Numbers) -> Bits:
     for number in np.flatnonzero(~is_whole).tolist():
         first, after = int(row[number]), int(row[number] + count[number])
         position = int(at[number])
-        # Where a step did not lead on, the same place was noted again and again.
+        # Where a step did not advance, the same place was noted repeatedly.
         first += int(np.searchsorted(places[first : next_row[number]], position))
         found = _walk(raw, position, int(chains.end[number]), after - first)
         if found is not None:
@@ -157,7 +157,7 @@ def _follow(raw: bytes, chains: Chains, places: Numbers) -> Bits:
 
 
 def _step(raw: bytes, chains: Chains, row: Numbers, places: Numbers) -> tuple[Numbers, Numbers]:
-    """Note where records begin, from their chain's row on; the place and row to go on from."""
+    """Note where records begin, from their chain's row on; returns where to continue each."""
     order = np.argsort(-chains.count, kind="stable")  # so that those that go on come first
     at, next_row, count = chains.start[order], row[order], chains.count[order]
     most = int(count.max(initial=0))
@@ -170,15 +170,15 @@ def _step(raw: bytes, chains: Chains, row: Numbers, places: Numbers) -> tuple[Nu
             here += _STEPS[pairs[here]]
             next_row[:number] += 1
     except IndexError:
-        pass  # a length led out of everything: walk from here
+        pass  # a length led out of the bytes: walk from here
     back = np.argsort(order)
     return at[back], next_row[back]
 
 
 def _walk(raw: bytes, position: int, end: int, count: int) -> list[int] | None:
-    """Where the records of one chain begin; None: that is not so many records.
+    """Where the records of one chain begin; None: it does not have so many records.
 
-    The length is twice the number of bytes that follow it, seven bits a byte.
+    A length is encoded as twice the number of bytes that follow it, seven bits per byte.
     """
     found: list[int] = []
     odd = 0

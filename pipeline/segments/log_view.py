@@ -1,8 +1,8 @@
-"""One partition's directory as it is now, for reading only.
+"""A read-only view of one partition's directory as it is now.
 
-A broker may be at work on it, and what it does not keep in order for others is expected here:
-Kafka fills the indexes of the active segment with zeros.  Any index may lie: it is only a hint, and
-the batch that it points to is looked at.
+A broker may be writing to it, so its files may be unfinished: Kafka fills the indexes of the active
+segment with zeros.  Any index may be wrong: it is only a hint, and the batch that it points to is
+checked.
 """
 
 import re
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 class SegmentView:
-    """One segment.  Indexes that are missing are empty."""
+    """One segment.  Missing indexes count as empty."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class SegmentView:
         offset_end: int | None,
         sizes: dict[str, int],
     ) -> None:
-        """`offset_end`: where the next segment begins, None: this is the active one."""
+        """`offset_end`: base offset of the next segment; None: this is the active one."""
         stem = f"{directory}/{base_offset:020d}"
         self.base_offset = base_offset
         self.offset_end = offset_end
@@ -76,7 +76,7 @@ class SegmentView:
         return self._time_index
 
     def floor(self, offset: int) -> Place:
-        """A boundary at or before the batch with an offset, near it if there is an index."""
+        """A batch boundary at or before the batch with an offset; near it if there is an index."""
         index = self.offset_index
         entry = index.floor_offset(offset)
         if entry is None:
@@ -86,7 +86,7 @@ class SegmentView:
         )
 
     def position_of(self, offset: int) -> int | None:
-        """Where the batch that begins with an offset seems to lie."""
+        """The likely position of the batch that begins with an offset; None if there is none."""
         position = self.floor(offset).position
         for header in self._headers(position):
             if header.base_offset >= offset:
@@ -101,12 +101,12 @@ class SegmentView:
         return None if entry is None else self._boundary(entry.position, index.base_offsets(entry))
 
     def last_time(self) -> TimeEntry | None:
-        """The last entry of the time index: nothing before its offset is later."""
+        """The last entry of the time index, if valid: no record before its offset is later."""
         entry = self.time_index.last()
         return entry if entry is not None and self.is_true(entry) else None
 
     def time_before(self, timestamp_ms: int) -> TimeEntry | None:
-        """The last entry before a time."""
+        """The last entry of the time index before a time, if valid."""
         entry = self.time_index.floor_timestamp(timestamp_ms - 1)
         return entry if entry is not None and self.is_true(entry) else None
 
@@ -122,7 +122,7 @@ class SegmentView:
         return False
 
     def _headers(self, position: int) -> Iterator[BatchHeader]:
-        """What look like headers, as long as they do."""
+        """The batch headers from a position on, as long as the bytes look like headers."""
         while True:
             try:
                 header = read_header(self.file.pread(HEADER_SIZE_BYTES, position))
@@ -132,14 +132,14 @@ class SegmentView:
             position += header.size_bytes
 
     def _boundary(self, position: int, base_offsets: tuple[int, int]) -> Place | None:
-        """The batch at a position, if it may be the one that an index entry means."""
+        """The batch at a position, if it may be the one that an index entry refers to."""
         header = next(self._headers(position), None) if position < self.file.size_bytes else None
         if header is None or not base_offsets[0] <= header.base_offset <= base_offsets[1]:
             return None
         return Place(header.base_offset, position)
 
     def _used_bytes(self, path: str, entry_bytes: int) -> int:
-        """Size of an index without the zeros at its end, which are many only if it is active."""
+        """Size of an index without the zeros at its end; only the active segment has many."""
         size_bytes = _size(self._sizes, path) // entry_bytes * entry_bytes
         if size_bytes == 0 or self.offset_end is not None:
             return size_bytes
@@ -148,7 +148,7 @@ class SegmentView:
         return used + -used % entry_bytes
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         self.file.close()
         for index in (self._offset_index, self._time_index):
             if index is not None:
@@ -156,7 +156,7 @@ class SegmentView:
 
 
 class LogView:
-    """The segments of one partition, by rising base offset; made anew it sees what changed."""
+    """The segments of one partition, by rising base offset; only a new view sees changes."""
 
     def __init__(self, files: FileSystem, directory: str) -> None:
         """Raises: LogDirFailed."""
@@ -183,7 +183,7 @@ class LogView:
         return self._bases[0] if self._bases else None
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         for segment in self.segments:
             segment.close()
 
@@ -197,5 +197,5 @@ def _size(sizes: dict[str, int], path: str) -> int:
 
 
 def is_gone(error: LogDirFailed) -> bool:
-    """Whether a file or directory was taken away."""
+    """Whether a file or directory was removed."""
     return isinstance(error.__cause__, FileNotFoundError)

@@ -1,7 +1,7 @@
-"""What a read of segment files is asked for.  Names and formats are those of Spark's Kafka source.
+"""The options of a read of segment files, with names and formats of Spark's Kafka source.
 
-Of the options that say where to begin, a time for all wins over times, and times over offsets, as
-there.  An option that is not known is refused: a typing error must not read everything.
+Where to begin or end: a time for all partitions overrides times by partition, and those override
+offsets, as there.  An unknown option is refused, so that a typing error does not read everything.
 """
 
 import json
@@ -18,7 +18,7 @@ from ..offsets import EARLIEST, LATEST, TopicPartition
 T = TypeVar("T")
 PerPartition = Mapping[TopicPartition, int]
 
-PARTITION_BYTES_MAX: Final = 128 << 20  # as Spark's own sources of files have it
+PARTITION_BYTES_MAX: Final = 128 << 20  # as in Spark's own file sources
 READ_COMMITTED: Final = ISOLATION_LEVELS[1]
 _FAIL_FAST: Final = "FAILFAST"
 _MODES: Final = ("DROPMALFORMED", _FAIL_FAST)
@@ -28,7 +28,7 @@ _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 @dataclass(frozen=True)
 class Bound:
-    """Where to begin or end in each partition; of the three at most one is there."""
+    """Where to begin or end in each partition; at most one of the three is set."""
 
     timestamp_ms: int | None = None
     timestamps_ms: PerPartition | None = None
@@ -67,11 +67,11 @@ class ReadOptions:
             return topic in self.topics
         if self.topic_pattern is not None:
             return re.fullmatch(self.topic_pattern, topic) is not None
-        return not topic.startswith("__")  # the brokers' own topics must be asked for
+        return not topic.startswith("__")  # internal topics must be named
 
 
 def parse_options(options: Mapping[str, str]) -> ReadOptions:
-    """Check the options of `spark.read`; case does not matter in their names.
+    """Parse and check the options of `spark.read`; their names are case-insensitive.
 
     Raises: PipelineError.
     """
@@ -109,7 +109,7 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
 
 
 class _Taker:
-    """Takes options out one by one; what is left at the end is not known."""
+    """Takes options out one by one; those left at the end are unknown."""
 
     def __init__(self, given: dict[str, str]) -> None:
         self._given = given
@@ -126,7 +126,7 @@ class _Taker:
             raise PipelineError(f"option {name}: {text!r} can't be used: {error}") from error
 
     def end(self) -> None:
-        """Raises: PipelineError, if something is left."""
+        """Refuse options that are left.  Raises: PipelineError."""
         if self._given:
             names = ", ".join(sorted(self._given))
             known = ", ".join(sorted(self._known))
@@ -244,7 +244,7 @@ def _size(text: str) -> int:
 
 
 def _directories(path: str | None, paths: str | None) -> tuple[str, ...]:
-    """Spark hands several paths over as JSON."""
+    """Spark passes several paths as JSON."""
     given = json.loads(paths) if paths else [path] if path else []
     if not given:
         raise PipelineError('name a data directory: spark.read.format("odradek").load("/data")')

@@ -1,8 +1,8 @@
-"""Which ranges of offsets a read is made of: pure but for looking at the files.
+"""Plans the ranges of offsets of a read; pure, except that it looks at the files.
 
-A range is a segment or a part of one between two entries of its index, so that reading begins in
-the right place. It is named by offsets and not by bytes: segments may be compacted or deleted
-between planning and reading.
+A range is a segment, or a part of one between two entries of its index, so that reading begins in
+the right place. It is given in offsets instead of bytes, because segments may be compacted or
+deleted between planning and reading.
 """
 
 import logging
@@ -27,16 +27,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReadRange:
-    """What one Spark partition reads: [start, end) of one topic's partition."""
+    """What one Spark partition reads: [start, end) of one topic partition."""
 
     directory: str
     topic: str
     partition: int
     offset_start: int
     offset_end: int | None
-    """None: up to the end of the log, wherever that is by then."""
+    """None: up to the end of the log at the time of reading."""
     high_watermark: int = 0
-    """If there is no end: bad bytes below it are damage, and those after it may be a torn write."""
+    """Without an end: invalid bytes below it are damage, those after it may be a torn write."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Extent:
 
 @dataclass(frozen=True)
 class _Found:
-    """A partition's directory and what the data directory says of it."""
+    """A partition's directory, and what the data directory's checkpoints say about it."""
 
     directory: str
     high_watermark: int | None
@@ -105,7 +105,7 @@ def _range(found: _Found, key: TopicPartition, start: int, end: int | None) -> R
 
 
 def _find(files: FileSystem, options: ReadOptions) -> dict[TopicPartition, _Found]:
-    """The partitions that were asked for.  Raises: PipelineError, LogDirFailed."""
+    """The requested partitions.  Raises: PipelineError, LogDirFailed."""
     found: dict[TopicPartition, _Found] = {}
     there: set[TopicPartition] = set()
     for directory in options.directories:
@@ -140,7 +140,7 @@ def _find(files: FileSystem, options: ReadOptions) -> dict[TopicPartition, _Foun
 def _refuse_missing(
     there: set[TopicPartition], found: dict[TopicPartition, _Found], options: ReadOptions
 ) -> None:
-    """Raises: PipelineError, if a topic or partition that was named is not there."""
+    """Raises: PipelineError if a named topic or partition does not exist."""
     where = " and ".join(options.directories)
     topics = {topic for topic, _ in there}
     for topic in options.topics or ():
@@ -162,7 +162,7 @@ def _refuse_missing(
 
 
 def _know(view: LogView, found: _Found, options: ReadOptions) -> Known:
-    """Between which offsets a partition can be read."""
+    """The readable offsets of a partition."""
     first = view.first_offset
     start = max(found.log_start, first or 0)
     if first is None:
@@ -207,13 +207,13 @@ def _extents(
 
 
 def _is_older(segment: SegmentView, timestamp_ms: int) -> bool:
-    """Whether all records of a finished segment are; the active one's index may lag behind."""
+    """Whether all records of a closed segment are older; the active one's index may lag behind."""
     last = segment.last_time()
     return segment.offset_end is not None and last is not None and last.timestamp < timestamp_ms
 
 
 def _split(extent: _Extent, bytes_max: int) -> Iterator[tuple[int, int | None]]:
-    """Cut at boundaries that the index knows, into parts of about the same size."""
+    """Cut at boundaries in the index, into parts of about the same size."""
     count = min(-(-extent.size_bytes // bytes_max), extent.segment.offset_index.count + 1)
     start = extent.offset_start
     for number in range(1, count):

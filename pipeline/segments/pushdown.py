@@ -1,7 +1,7 @@
-"""What Spark's filters leave to read (`pushFilters`, PySpark 4.1 and later).
+"""Narrows a read by Spark's filters (`pushFilters`, PySpark 4.1 and later).
 
-Every filter is evaluated by Spark again: here they only save reading. Filters are told apart by the
-names of their classes, so that this can be read and tested where PySpark is older.
+Spark evaluates every filter again; here they only save reading. Filters are distinguished by the
+names of their classes, so that this module can be imported and tested with an older PySpark.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _OFFSET_MAX: Final = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class Narrowing:
-    """What rows must be like; all that is not told is wanted."""
+    """Conditions that rows must meet; by default there are none."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -24,13 +24,13 @@ class Narrowing:
     timestamp_ms_min: int | None = None
 
     def keeps(self, topic: str, partition: int) -> bool:
-        """Whether a partition may have such rows."""
+        """Whether a partition may have rows that meet them."""
         return (self.topics is None or topic in self.topics) and (
             self.partitions is None or partition in self.partitions
         )
 
     def clip(self, start: int, end: int | None) -> tuple[int, int | None]:
-        """The part of a range of offsets that may have such rows."""
+        """The part of a range of offsets that may have rows that meet them."""
         start = max(start, self.offset_min)
         if self.offset_max < _OFFSET_MAX:
             end = self.offset_max + 1 if end is None else min(end, self.offset_max + 1)
@@ -41,7 +41,7 @@ EVERYTHING: Final = Narrowing()
 
 
 def narrow(filters: Iterable[Any]) -> Narrowing:
-    """What all of the filters together leave."""
+    """The conditions of all filters together."""
     result = Narrowing()
     for each in filters:
         attribute: tuple[str, ...] = getattr(each, "attribute", ())
@@ -101,7 +101,7 @@ def _interval(kind: str, value: Any) -> tuple[int, int]:
 
 
 def _first_ms(kind: str, value: Any) -> int | None:
-    """No earlier timestamp passes the filter."""
+    """The earliest timestamp that may pass the filter; None: unknown."""
     if kind not in ("EqualTo", "GreaterThan", "GreaterThanOrEqual"):
         return None
     if not isinstance(value, datetime) or value.tzinfo is None:

@@ -1,4 +1,4 @@
-"""One range of offsets as Arrow record batches: what a task of Spark does."""
+"""Reads one range of offsets as Arrow record batches: the work of a Spark task."""
 
 import logging
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class _Reading:
-    """What goes through one read."""
+    """The state of one read."""
 
     view: LogView
     wanted: ReadRange
@@ -30,10 +30,10 @@ class _Reading:
     timestamp_ms_min: int | None
     damages: list[Damage]
     untold_times: int = 0
-    """Records whose timestamps Spark has no value for."""
+    """Number of records whose timestamps Spark cannot represent."""
 
     def damaged(self, damage: Damage) -> None:
-        """Tell of damage, or end the read with it.  Raises: PipelineError."""
+        """Report damage; with `fail_on_damage`, raise.  Raises: PipelineError."""
         if self.options.fail_on_damage:
             raise PipelineError(
                 f"{damage.path} is damaged at position {damage.position} ({damage.problem}); "
@@ -51,7 +51,7 @@ class _Reading:
         self.damages.append(damage)
 
     def batches(self) -> Iterator[Batch]:
-        """The batches that hold wanted records."""
+        """The batches that may have wanted records."""
         wanted = self.wanted
         aborted: Aborted = {}
         if self.options.committed_only:
@@ -78,9 +78,9 @@ def read_range(
     *,
     timestamp_ms_min: int | None = None,
 ) -> Iterator[Any]:
-    """Record batches of records; with `show_damage` of what is damaged instead.
+    """Arrow record batches of the records, or with `show_damage` of the damage instead.
 
-    `timestamp_ms_min`: batches of which all records are older may be left out.
+    `timestamp_ms_min`: batches whose records are all older are left out.
     Raises: PipelineError, while iterating.
     """
     try:
@@ -108,7 +108,10 @@ def read_range(
 
 
 def _open(files: FileSystem, wanted: ReadRange, options: ReadOptions) -> LogView:
-    """Raises: PipelineError, LogDirFailed."""
+    """Open the directory, and check that it has the range's start unless loss is allowed.
+
+    Raises: PipelineError, LogDirFailed.
+    """
     if not files.exists(wanted.directory):
         raise PipelineError(
             f"there is no {wanted.directory} on this machine: every executor has to see the data "
@@ -126,7 +129,7 @@ def _open(files: FileSystem, wanted: ReadRange, options: ReadOptions) -> LogView
 
 
 def _decode(reading: _Reading) -> Iterator[Any]:
-    """Decode the batches of a piece of the file together, unless they are very many rows."""
+    """Decode the batches of each piece of the file together, up to a limit of rows and bytes."""
     from .columns import Chunk
 
     wanted = reading.wanted

@@ -38,7 +38,7 @@ class SegmentSource(DataSource):  # type: ignore[misc]
         return "odradek"
 
     def schema(self) -> str:
-        """Columns of the rows.  Raises: PipelineError."""
+        """The columns of the rows.  Raises: PipelineError."""
         spare_next_task()
         options = parse_options(self.options)
         if options.show_damage:
@@ -46,7 +46,7 @@ class SegmentSource(DataSource):  # type: ignore[misc]
         return RECORDS + (HEADERS if options.include_headers else "")
 
     def reader(self, schema: object) -> "SegmentReader":
-        """What plans and reads.  Raises: PipelineError."""
+        """The object that plans and reads.  Raises: PipelineError."""
         options = parse_options(self.options)
         if not options.push_filters:
             return SegmentReader(dict(self.options))
@@ -64,14 +64,14 @@ class RangePartition(InputPartition):  # type: ignore[misc]
 
 
 class SegmentReader(DataSourceReader):  # type: ignore[misc]
-    """Plans where the session runs and reads on the executors."""
+    """Plans on the driver and reads on the executors."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options = parse_options(options)
         self._narrowing = Narrowing()
 
     def partitions(self) -> list[InputPartition]:
-        """The ranges to read, which may be none.  Raises: PipelineError."""
+        """The ranges to read, possibly none.  Raises: PipelineError."""
         spare_next_task()
         return [
             RangePartition(wanted)
@@ -80,7 +80,7 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
         """Arrow record batches of one range.  Raises: PipelineError, while iterating."""
-        if partition is None:  # what Spark makes of no partitions
+        if partition is None:  # what Spark passes if there are no partitions
             return
         yield from read_range(
             ReadOnlyFileSystem(),
@@ -92,7 +92,10 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
 
 
 class FilteringSegmentReader(SegmentReader):
-    """A class apart: where Spark does not push filters down it refuses readers that could."""
+    """A reader that accepts filters.
+
+    It is a separate class, because Spark refuses such readers where filter pushdown is off.
+    """
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
         """Use filters to read less; Spark evaluates all of them again."""

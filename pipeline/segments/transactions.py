@@ -1,6 +1,6 @@
-"""What a reader of committed records leaves out: open transactions at the end, aborted ones before.
+"""What read_committed leaves out: open transactions at the end, aborted ones before.
 
-Source: the transaction index that brokers write, and their snapshots of producers.
+Source: the transaction index that brokers write, and their producer snapshots.
 """
 
 import logging
@@ -23,7 +23,7 @@ Aborted = Mapping[int, list[tuple[int, int]]]
 
 
 def first_open_offset(view: LogView, offset_end: int | None) -> int | None:
-    """Where the earliest transaction begins that is not ended before `offset_end`, if one is open.
+    """The first offset of the earliest transaction that is open at `offset_end`; None: none is.
 
     Raises: UnsupportedFormat, LogDirFailed.
     """
@@ -65,7 +65,7 @@ def is_aborted(header: BatchHeader, aborted: Aborted) -> bool:
 
 
 def _newest_snapshot(view: LogView, offset_end: int | None) -> tuple[int, ProducerState]:
-    """The newest readable snapshot at or below an offset; else the log's start, no producers."""
+    """The newest readable producer snapshot up to an offset; else the log's start, no producers."""
     stems = (name.removesuffix(SUFFIX) for name in view.names if name.endswith(SUFFIX))
     offsets = sorted(int(stem) for stem in stems if stem.isdigit())
     for offset in reversed(offsets):

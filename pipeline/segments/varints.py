@@ -1,10 +1,10 @@
-"""Numbers of variable length, many at once with numpy."""
+"""Reads many variable-length numbers at once, with numpy."""
 
 from typing import Any, Final
 
 import numpy as np
 
-Numbers = Any  # numpy's arrays: numpy is not there where types are checked
+Numbers = Any  # numpy's arrays: numpy is not installed where types are checked
 Bits = Any
 
 _ZIGZAG: Final = (np.arange(1 << 14) >> 1) ^ -(np.arange(1 << 14) & 1)
@@ -13,7 +13,7 @@ _ZIGZAG: Final = (np.arange(1 << 14) >> 1) ^ -(np.arange(1 << 14) & 1)
 def read_varints(data: Numbers, at: Numbers) -> tuple[Numbers, Numbers]:
     """The signed numbers that begin at these places, and the places after them.
 
-    What leads out of the data reads as nonsense.
+    Places outside of the data yield meaningless numbers.
     """
     first = data.take(at, mode="clip")
     after = at + 1
@@ -36,7 +36,7 @@ def read_varints(data: Numbers, at: Numbers) -> tuple[Numbers, Numbers]:
 def _read_long_varints(data: Numbers, at: Numbers) -> tuple[Numbers, Numbers]:
     """The same, of any length.
 
-    A number that has more bytes than 64 bits need leads out of the data.
+    After a number with more bytes than 64 bits need, the place is outside of the data.
     """
     raw = np.zeros(len(at), np.uint64)
     after = at.copy()
