@@ -1,8 +1,8 @@
 """The command line: `odradek serve`, and the other commands for any Kafka broker.
 
-Each command is a module that is imported when it is called, so that starting a broker never pays
-for a Kafka client.  Exit codes: 0 done, 1 failed (one sentence on stderr), 2 wrong usage, 3 timed
-out with fewer records than asked for.
+Each command is a module that is imported when it is called, so that starting a broker does not
+import a Kafka client.  Exit codes: 0 done, 1 failed (one sentence on stderr), 2 wrong usage, 3
+timed out with fewer records than requested.
 """
 
 import difflib
@@ -35,9 +35,9 @@ EPILOG: Final = "Commands with -b work against any Kafka broker, those with --da
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is called.
+    """A group that lists its commands by name and imports one when it is called.
 
-    `table` has a line of help for each; `prefix` is what the names of their modules begin with.
+    `table` has a line of help for each; `prefix` is the prefix of their modules' names.
     """
 
     def __init__(self, *, table: Mapping[str, str], prefix: str = "", **rest: Any) -> None:
@@ -46,11 +46,11 @@ class LazyGroup(click.Group):
         self.prefix = prefix
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the table."""
+        """The names of the commands, in the order of the table."""
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command in the module of the same name."""
+        """Import the command from the module of the same name."""
         if cmd_name not in self.table:
             return None
         name = cmd_name.replace("-", "_")
@@ -59,14 +59,14 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table of commands, without importing any."""
+        """Write the table of commands, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.table.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's, but an unknown name is answered with the nearest ones."""
+        """As click's, but suggests the nearest names for an unknown one."""
         if args[0] not in self.table and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], self.table)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""

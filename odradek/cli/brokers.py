@@ -1,9 +1,9 @@
-"""Ask a broker with our own messages, over kafka-python's connections.
+"""Sends our own messages to brokers, over kafka-python's connections.
 
 kafka-python's admin client lacks what the commands need: ConsumerGroupDescribe, the error of each
 config resource, the configs of all brokers together.  So its connections (bootstrap, TLS, SASL,
-choice of version) carry messages of `odradek.protocol` here.  This is the only place that touches
-what kafka-python keeps to itself, for which pyproject.toml takes the tested versions only.
+choice of version) carry messages of `odradek.protocol` here.  This is the only module that uses
+kafka-python's private parts, which is why pyproject.toml accepts the tested versions only.
 """
 
 import time
@@ -26,7 +26,7 @@ from .errors import CommandError
 Response = TypeVar("Response", bound=Message)
 NODE_ANY: Final = None
 READS: Final = frozenset({3, 10, 60})
-"""Metadata, FindCoordinator, DescribeCluster: whom they reach does not matter, nor how often."""
+"""Metadata, FindCoordinator, DescribeCluster: any broker can answer, and they can be repeated."""
 TRIES_MAX: Final = 4
 GROUP_KEY_TYPE: Final = 0
 API_VERSIONS_KEY: Final = 18
@@ -41,11 +41,11 @@ PASSING: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     )
 )
-"""What a coordinator answers while it starts, loads or moves."""
+"""Errors of a coordinator while it starts, loads or moves."""
 
 
 class BrokerLacks(CommandError):
-    """The broker does not serve this API, or not in a version that can say what is asked."""
+    """The broker does not serve this API, or not in a version that can carry the request."""
 
 
 class BrokerHungUp(CommandError):
@@ -53,7 +53,7 @@ class BrokerHungUp(CommandError):
 
 
 class BrokerNode(NamedTuple):
-    """Where a broker listens."""
+    """A broker and the address that it listens on."""
 
     node_id: int
     host: str
@@ -75,9 +75,9 @@ class Brokers:
         first: int | None = None,
         advertised: bool = True,
     ) -> Response:
-        """Send it to one broker, in the newest version both know, and wait for the answer.
+        """Send a request to one broker, in the newest common version, and wait for the response.
 
-        `first` is the oldest version that can carry what is asked; an API that is not `advertised`
+        `first` is the oldest version that can carry the request; an API that is not `advertised`
         is sent in our newest version.  Raises: BrokerLacks, BrokerHungUp, CommandError.
         """
         tries = TRIES_MAX if node_id is NODE_ANY and request.API_KEY in READS else 1
@@ -88,7 +88,7 @@ class Brokers:
                 carried.API_VERSION = carried.max_version
             try:
                 answer = self._send(carried, node_id)
-            except BrokerHungUp:  # it may be going down: the next try reaches another one
+            except BrokerHungUp:  # it may be going down: the next try may reach another one
                 if not tries:
                     raise
             else:
@@ -116,14 +116,14 @@ class Brokers:
             raise CommandError(f"{carried.name}: {sentence(error)}") from error
 
     def nodes(self) -> list[BrokerNode]:
-        """All brokers that are up, by id.  Raises: CommandError."""
+        """All live brokers, by id.  Raises: CommandError."""
         answer = self.ask(
             MetadataRequest(topics=[]), MetadataResponse, first=NO_TOPICS_METADATA_FIRST
         )
         return sorted(BrokerNode(b.node_id, b.host, b.port) for b in answer.brokers)
 
     def coordinator(self, group_id: str) -> BrokerNode:
-        """The broker that coordinates a group.  Raises: CommandError."""
+        """The coordinator of a group.  Raises: CommandError."""
         deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
         while True:
             code, message, node = self._find_coordinator(group_id)
@@ -143,9 +143,9 @@ class Brokers:
         first: int | None = None,
         advertised: bool = True,
     ) -> Response:
-        """Ask a group's coordinator; again, while it loads or moves.  Raises: as `ask`.
+        """Ask a group's coordinator, and retry while it loads or moves.  Raises: as `ask`.
 
-        The answer may still bear a code, which `code_of` reads from it.
+        The response may still have an error code, which `code_of` reads from it.
         """
         deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
         while True:
@@ -158,7 +158,7 @@ class Brokers:
             time.sleep(RETRY_S)
 
     def _find_coordinator(self, group_id: str) -> tuple[int, str | None, BrokerNode]:
-        # Both ways to name the key: the version that is chosen carries one of them.
+        # Names the key in both ways: the negotiated version carries one of them.
         request = FindCoordinatorRequest(
             key=group_id, key_type=GROUP_KEY_TYPE, coordinator_keys=[group_id]
         )
@@ -170,20 +170,20 @@ class Brokers:
 
 @contextmanager
 def brokers_of(cluster: Cluster) -> Iterator[Brokers]:
-    """The connected brokers of a cluster.  Raises: CommandError."""
+    """Connect to the brokers of a cluster.  Raises: CommandError."""
     with cluster.admin() as admin:
         yield Brokers(admin)
 
 
 def refusal(what: str, code: int, message: str | None = None) -> CommandError:
-    """What to raise when an answer bears a code."""
+    """The error to raise for a response with an error code."""
     return CommandError(f"{what}: {message or 'refused'} ({error_name(code)})")
 
 
 class _Carried:
-    """One of our messages in the shape in which kafka-python's connections take a request.
+    """One of our messages with the interface that kafka-python's connections expect of a request.
 
-    It is request, request header and response class in one, as they are asked only for these.
+    It is request, request header and response class in one: it has all that they use of these.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class _Carried:
             correlation_id=self.correlation_id,
             client_id=self._client_id,
         )
-        # Header version 2 keeps the two-byte length of the client id, so it is version 1 and tags.
+        # Header version 2 keeps the two-byte length of the client id: it is version 1 plus tags.
         out = start.encode(1)
         if self._flexible:
             out.append(0)
@@ -240,12 +240,12 @@ class _Carried:
     def parse_header(self, buffer: Any) -> ResponseHeader:
         """Read the response header from a file-like buffer."""
         start, _ = ResponseHeader.decode(buffer.read(4), 0)
-        if self._flexible and self.API_KEY != API_VERSIONS_KEY:  # whose header stays the oldest
+        if self._flexible and self.API_KEY != API_VERSIONS_KEY:  # its header stays version 0
             buffer.read(1)  # no tag is defined
         return start
 
     def decode(self, buffer: Any) -> Message:
-        """Read the rest of a file-like buffer."""
+        """Read the response body, the rest of a file-like buffer."""
         assert self.API_VERSION is not None
         try:
             return self._response_type.decode(buffer.read(), self.API_VERSION)[0]

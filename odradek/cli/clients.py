@@ -1,4 +1,4 @@
-"""kafka-python for the commands: options to reach a cluster, and its errors as one sentence."""
+"""kafka-python for the commands: options to connect, and its errors as one sentence."""
 
 import functools
 import logging
@@ -23,7 +23,7 @@ Client = Any
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where the commands connect to, and what the user wants to be said to kafka-python."""
+    """Where the commands connect to, and the user's options for kafka-python."""
 
     bootstrap_servers: str
     client_options: Mapping[str, str]
@@ -77,7 +77,7 @@ class Cluster:
 
 
 def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command -b, -X and -v; it gets them as one argument `cluster`."""
+    """Add -b, -X and -v to a command, which gets them as one argument `cluster`."""
 
     @click.option(
         "-b",
@@ -110,7 +110,7 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def sentence(error: BaseException) -> str:
-    """What went wrong, without the class noise that kafka-python puts in front."""
+    """The message of an error, without the class and code that kafka-python puts before it."""
     text = str(error)
     for noise in (f"[Error {getattr(error, 'errno', None)}] ", f"{type(error).__name__}: "):
         text = text.removeprefix(noise)
@@ -126,7 +126,7 @@ def error_name(code: int) -> str:
 
 
 def _abandon(client: Client) -> None:
-    """Close the client of a failed command without waiting for what it could not deliver."""
+    """Close the client of a failed command without waiting for undelivered records."""
     import kafka.errors
 
     if client._closed:
@@ -136,11 +136,11 @@ def _abandon(client: Client) -> None:
         return
     with suppress(kafka.errors.KafkaTimeoutError):
         client.close(timeout=0)
-    client._closed = True  # else its __del__ tries once more, and prints a traceback
+    client._closed = True  # otherwise its __del__ tries again, and prints a traceback
 
 
 def _typed(options: Mapping[str, str], defaults: Mapping[str, object]) -> dict[str, object]:
-    """The -X values in the types that kafka-python's defaults have."""
+    """The -X values, converted to the types of kafka-python's defaults."""
     return {name: _typed_value(name, value, defaults) for name, value in options.items()}
 
 
@@ -169,7 +169,7 @@ def _import_kafka() -> Any:
 
 
 def _set_up_log(verbose: bool) -> None:
-    """kafka-python warns of every retry; the commands say themselves what became of it."""
+    """Show kafka-python's log if `verbose`, else silence it: it warns of every retry."""
     if verbose:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     else:

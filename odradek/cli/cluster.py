@@ -1,4 +1,4 @@
-"""`odradek cluster`: what a cluster is made of, and what is wrong with it."""
+"""`odradek cluster`: the brokers and controller of a cluster, and its unhealthy partitions."""
 
 from collections import Counter
 from typing import Any, Final
@@ -24,7 +24,7 @@ KAFKA_BY_FETCH: Final = {
     17: "3.9 - 4.0",
     18: "4.1 - 4.3",
 }
-"""Which releases of Kafka have this as their newest Fetch: a broker does not say what it is."""
+"""Releases of Kafka by their newest version of Fetch: a broker does not tell its release."""
 
 
 @click.group()
@@ -50,13 +50,13 @@ def describe(cluster: Cluster, as_json: bool) -> None:
 
 
 def _speaks(brokers: Brokers, node_id: int) -> str | None:
-    """The releases of Kafka whose protocol a broker speaks; None also if it can't be asked."""
+    """The releases of Kafka whose protocol a broker speaks; None if unknown or unreachable."""
     request = ApiVersionsRequest(
         client_software_name="odradek", client_software_version=__version__
     )
     try:
         answer = brokers.ask(request, ApiVersionsResponse, node_id=node_id)
-    except BrokerHungUp:  # it has gone down since the others said that it is up
+    except BrokerHungUp:  # it has gone down since the metadata was read
         return None
     newest = {api.api_key: api.max_version for api in answer.api_keys}.get(FETCH, -1)
     return KAFKA_BY_FETCH.get(newest)

@@ -1,4 +1,4 @@
-"""What a cluster says of itself, for the commands that look at all of it: brokers, partitions."""
+"""Brokers and partitions of a cluster, for the commands that look at all of it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -38,7 +38,7 @@ class PartitionView(NamedTuple):
 
     @property
     def key(self) -> TopicPartition:
-        """Which partition."""
+        """The topic partition."""
         return self.topic, self.partition
 
 
@@ -56,7 +56,7 @@ class ClusterView(NamedTuple):
         return [BrokerRack(broker.node_id, broker.rack or None) for broker in self.brokers]
 
     def partitions(self) -> Iterator[PartitionView]:
-        """All partitions, in order."""
+        """All partitions, by topic and number."""
         for topic in sorted(self.topics, key=lambda topic: topic.name or ""):
             for p in sorted(topic.partitions, key=lambda p: p.partition_index):
                 yield PartitionView(
@@ -69,7 +69,7 @@ class ClusterView(NamedTuple):
 
 
 def view(brokers: Brokers, topics: Sequence[str] | None = None) -> ClusterView:
-    """Ask for some topics, or for all.  Raises: CommandError."""
+    """The cluster with some topics, or with all (None).  Raises: CommandError."""
     asked = None
     if topics is not None:
         asked = [MetadataRequestTopic(name=name) for name in dict.fromkeys(topics)]
@@ -85,7 +85,7 @@ def view(brokers: Brokers, topics: Sequence[str] | None = None) -> ClusterView:
 
 
 def controller_of(found: ClusterView) -> int:
-    """The broker that is the controller.  Raises: CommandError."""
+    """The id of the controller.  Raises: CommandError if there is none."""
     if found.controller_id not in {broker.node_id for broker in found.brokers}:
         raise CommandError("the cluster has no controller just now")
     return found.controller_id
@@ -94,7 +94,7 @@ def controller_of(found: ClusterView) -> int:
 def replica_sizes(
     brokers: Brokers, node_ids: Iterable[int]
 ) -> dict[int, dict[TopicPartition, int]]:
-    """Bytes of every replica on some brokers, by broker.  Raises: CommandError."""
+    """The size in bytes of every replica on some brokers, by broker.  Raises: CommandError."""
     sizes: dict[int, dict[TopicPartition, int]] = {}
     for node_id in node_ids:
         request = DescribeLogDirsRequest(topics=None)
@@ -112,7 +112,7 @@ def replica_sizes(
 
 
 def size_text(size_bytes: float) -> str:
-    """A number of bytes for people: 5.2 MiB."""
+    """A number of bytes in readable form: 5.2 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size_bytes < 1024:
             return f"{size_bytes:.0f} B" if unit == "B" else f"{size_bytes:.1f} {unit}"
@@ -136,7 +136,7 @@ def parse_numbers(ctx: click.Context, param: click.Parameter, text: str | None) 
 def parse_partitions(
     ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
 ) -> list[tuple[str, int | None]]:
-    """A click callback for a repeated TOPIC or TOPIC:PARTITION; None: all of its partitions."""
+    """A click callback for a repeated TOPIC or TOPIC:PARTITION; None means all partitions."""
     parsed: list[tuple[str, int | None]] = []
     for text in texts:
         topic, colon, number = text.partition(":")

@@ -1,4 +1,4 @@
-"""`odradek configs`: describe and alter settings of topics, brokers, groups and loggers."""
+"""`odradek configs`: describes and alters settings of topics, brokers, groups and loggers."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -49,17 +49,17 @@ TYPES: Final = (
     "PASSWORD",
 )
 TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32  # types of resources
-SOURCES_FIRST: Final = 1  # DescribeConfigs v0 does not say where a value comes from
+SOURCES_FIRST: Final = 1  # DescribeConfigs v0 has no sources of values
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 class Resource(NamedTuple):
-    """Whose settings they are."""
+    """A resource that has settings."""
 
     type: int
     name: str
     own_source: str
-    """The source, as in SOURCES, of what was set for this very resource."""
+    """The source, as in SOURCES, of settings made for this very resource."""
     node_id: int | None = None
     """The only broker that can answer; None: any."""
 
@@ -70,7 +70,7 @@ class Resource(NamedTuple):
 
 
 def resource_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command --topic, --broker, …: it gets the one that was chosen as `resource`."""
+    """Add --topic, --broker, … to a command, which gets the chosen one as `resource`."""
 
     @click.option("--topic", metavar="NAME", help="Settings of a topic.")
     @click.option("--broker", type=click.IntRange(0), metavar="ID", help="Settings of a broker.")

@@ -1,4 +1,4 @@
-"""`odradek consume`: the records of a topic on standard output, by partition, without a group."""
+"""`odradek consume`: prints the records of a topic, without a consumer group."""
 
 import os
 import signal
@@ -37,13 +37,13 @@ class Goal:
 
     @property
     def reached(self) -> bool:
-        """Whether all that was asked for is written."""
+        """Whether all requested records are written."""
         enough = self.count is not None and self.written >= self.count
         return enough or (self.ends is not None and not self.open_partitions)
 
     @property
     def endless(self) -> bool:
-        """Whether only the user or the clock ends it."""
+        """Whether only the user or the deadline ends it."""
         return self.count is None and self.ends is None
 
     def wait_ms(self) -> int:
@@ -133,7 +133,10 @@ def consume(
 
 
 def _run(consumer: Client, starts: Mapping[Any, int], goal: Goal, write: Writer) -> int:
-    """Assign, read until the goal is reached or out of reach, return the exit code."""
+    """Assign the partitions and read until the goal, the deadline or an interrupt.
+
+    Returns the exit code.
+    """
     consumer.assign(list(starts))
     for partition, offset in starts.items():
         consumer.seek(partition, offset)
@@ -150,13 +153,13 @@ def _run(consumer: Client, starts: Mapping[Any, int], goal: Goal, write: Writer)
                     return 0 if goal.endless else EXIT_TIMED_OUT
     except KeyboardInterrupt:
         return 0 if goal.endless else EXIT_INTERRUPTED
-    except BrokenPipeError:  # `consume | head`: who reads has seen enough
+    except BrokenPipeError:  # `consume | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 def _step(consumer: Client, goal: Goal, write: Writer, wait_ms: int) -> int:
-    """Write what one poll brings; return how many records."""
+    """Write the records of one poll; returns how many."""
     left = None if goal.count is None else goal.count - goal.written
     polled = consumer.poll(timeout_ms=wait_ms, max_records=left)
     out = sys.stdout.buffer
@@ -177,7 +180,10 @@ def _step(consumer: Client, goal: Goal, write: Writer, wait_ms: int) -> int:
 
 
 def _close_at_hidden_ends(consumer: Client, goal: Goal) -> None:
-    """Transaction markers, aborted and compacted records move the position but are never seen."""
+    """Close partitions whose last offsets are markers, or aborted or compacted records.
+
+    Those move the position, but poll never returns them.
+    """
     for partition in list(goal.open_partitions):
         position = consumer.position(partition)
         if goal.ends is not None and position is not None and position >= goal.ends[partition]:
@@ -220,7 +226,7 @@ def _plain_line(key_separator: str | None) -> Writer:
 
 @contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends a reading like Ctrl-C: what was read is written out."""
+    """Let SIGTERM end the reading like Ctrl-C: what was read is written out."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -1,4 +1,4 @@
-"""`odradek groups describe`: how far groups have read, and who reads."""
+"""`odradek groups describe`: committed offsets and lag of groups, and their members."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -52,12 +52,12 @@ def describe(
 
 
 def coordinator_document(node: BrokerNode) -> Document:
-    """A coordinator as JSON shows it."""
+    """A coordinator in the JSON output."""
     return {"id": node.node_id, "address": f"{node.host}:{node.port}"}
 
 
 def coordinator_text(coordinator: Document) -> str:
-    """A coordinator as a table shows it."""
+    """A coordinator in a table."""
     return f"{coordinator['address']} ({coordinator['id']})"
 
 
@@ -87,7 +87,7 @@ def _member(member: MemberView) -> Document:
 
 
 def _partitions(brokers: Brokers, group: GroupView) -> list[Document]:
-    """What is read, and what was committed; a partition may have several readers for a moment."""
+    """All partitions read or committed; a partition may have several readers for a moment."""
     committed = committed_offsets(brokers, group.group_id)
     readers = [(p, member) for member in group.members for p in member.partitions]
     wanted = {*committed, *(p for p, _ in readers)}
@@ -174,7 +174,7 @@ def _member_row(member: Document, moves: bool) -> list[object]:
 
 
 def _assignment_text(assignment: Mapping[str, Sequence[int]]) -> str:
-    """As in `orders:0,1 refunds:0`."""
+    """An assignment as text: `orders:0,1 refunds:0`."""
     return " ".join(f"{name}:{','.join(map(str, ps))}" for name, ps in assignment.items())
 
 

@@ -1,4 +1,4 @@
-"""`odradek elect-leaders`: give leadership back to preferred replicas, or to any that lives."""
+"""`odradek elect-leaders`: elects preferred replicas as leaders, or uncleanly any live one."""
 
 import click
 

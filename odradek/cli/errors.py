@@ -1,4 +1,4 @@
-"""What a command says when it cannot do its work."""
+"""The error that ends a command with one sentence."""
 
 import click
 
@@ -7,5 +7,5 @@ class CommandError(click.ClickException):
     """One sentence on stderr and exit code 1."""
 
     def format_message(self) -> str:
-        """The sentence, on one line whatever a library put into it."""
+        """The sentence on one line, even if a library put line breaks into it."""
         return " ".join(self.message.split())

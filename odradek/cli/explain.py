@@ -1,4 +1,4 @@
-"""`odradek groups explain`: what happened in a group and why."""
+"""`odradek groups explain`: what happened in a group and why, from its coordinator's journal."""
 
 import re
 from collections import Counter
@@ -81,13 +81,13 @@ def _journal(brokers: Brokers, name: str) -> DescribedGroupJournal:
 
 
 def rebalances_since(entries: Sequence[JournalEntry], since_ms: int) -> Counter[str]:
-    """The reasons of the rebalances from that time on, with how often each was one."""
+    """The reasons of the rebalances since a time, and how often each occurred."""
     names = "|".join(re.escape(name) for name in {e.member_id for e in entries} if name)
     member = re.compile(rf"(?<![\w-])(?:member )?(?:{names})(?![\w-])") if names else None
     counted: Counter[str] = Counter()
     for entry in entries:
         if entry.event == REBALANCE and entry.timestamp_ms >= since_ms:
-            # A reason is the same whoever the member is, and whatever the epoch.
+            # Reasons that differ only in member or epoch count as the same.
             reason = EPOCH.sub("", entry.reason)
             counted[member.sub("a member", reason) if member else reason] += 1
     return counted
@@ -105,7 +105,7 @@ def generation_of(entries: Sequence[JournalEntry]) -> int | None:
 def summary(
     group: GroupView, entries: Sequence[JournalEntry], minutes: int, counted: Counter[str]
 ) -> list[str]:
-    """In plain words: what the group is now, how often it rebalanced and what for."""
+    """Sentences that say how the group is now, how often it rebalanced, and why."""
     generation = generation_of(entries)
     at = "" if generation is None else f" in generation {generation}"
     if group.epoch is not None:

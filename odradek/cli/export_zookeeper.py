@@ -1,4 +1,4 @@
-"""`odradek export-zookeeper`: the way to Apache Kafka, which then starts on the directory."""
+"""`odradek export-zookeeper`: writes a broker's store to ZooKeeper, for Apache Kafka."""
 
 from collections.abc import Iterator
 
@@ -85,7 +85,7 @@ def _left_out_groups(broker: StoppedBroker) -> list[str]:
 
 
 def _consumer_groups(broker: StoppedBroker) -> set[str]:
-    """The groups of which the last word in the log is that they are consumer groups."""
+    """The groups that are consumer groups according to their last record in the log."""
     groups: set[str] = set()
     for path in broker.directories:
         for found in partition_directories(broker.files, path)[0]:
@@ -109,4 +109,4 @@ def _consumer_group_records(broker: StoppedBroker, directory: str) -> Iterator[t
                 if decoded is not None and isinstance(decoded.key, ConsumerGroupMetadataKey):
                     yield decoded.key.group_id, decoded.value is not None
         except MalformedMessage:
-            continue  # a group whose record cannot be read is none of Kafka's either
+            continue  # Kafka cannot read such a group either

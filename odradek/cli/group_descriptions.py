@@ -1,4 +1,4 @@
-"""A group as its coordinator describes it, whichever kind it is, and what it has committed."""
+"""A group of any kind as its coordinator describes it, and its committed offsets."""
 
 import struct
 from collections.abc import Iterable
@@ -21,9 +21,9 @@ from .group_offsets import Partition
 
 DEAD: Final = "Dead"
 EMPTY: Final = "Empty"
-CONSUMERS: Final = ("consumer", "")  # the second: offsets that were committed from outside
+CONSUMERS: Final = ("consumer", "")  # "": only offsets were committed, without members
 NOT_A_CONSUMER_GROUP: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
-ALL_OFFSETS_FIRST: Final = 2  # older OffsetFetch wants partitions by name
+ALL_OFFSETS_FIRST: Final = 2  # older versions cannot ask for all partitions
 NO_OFFSET: Final = -1
 
 
@@ -37,14 +37,14 @@ class MemberView:
     host: str
     partitions: list[Partition]
     epoch: int | None = None
-    """Of a member of a consumer group; a classic member has none."""
+    """The member epoch in a consumer group; None in a classic group."""
     target: list[Partition] | None = None
-    """What a member of a consumer group shall read; others are given all at once."""
+    """The target assignment in a consumer group; None in a classic group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """A group; one that is not there is Dead."""
+    """A group; one that does not exist is Dead."""
 
     group_id: str
     type: str
@@ -52,11 +52,11 @@ class GroupView:
     state: str
     protocol_type: str
     assignor: str
-    """What the members of a classic group have agreed on, else the coordinator's."""
+    """The protocol that a classic group's members agreed on, else the coordinator's assignor."""
     coordinator: BrokerNode
     members: list[MemberView]
     epoch: int | None = None
-    """Of a consumer group; a classic group does not tell its generation."""
+    """The group epoch of a consumer group; DescribeGroups has no generation of a classic one."""
 
 
 def describe_group(brokers: Brokers, group_id: str) -> GroupView:
@@ -68,7 +68,7 @@ def describe_group(brokers: Brokers, group_id: str) -> GroupView:
 
 
 def existing_group(brokers: Brokers, group_id: str) -> GroupView:
-    """As `describe_group`, but one that is not there is an error.  Raises: CommandError."""
+    """As `describe_group`, but a missing group is an error.  Raises: CommandError."""
     group = describe_group(brokers, group_id)
     if group.state == DEAD:
         raise refusal(group_id, ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
@@ -76,7 +76,7 @@ def existing_group(brokers: Brokers, group_id: str) -> GroupView:
 
 
 def committed_offsets(brokers: Brokers, group_id: str) -> dict[Partition, int]:
-    """All that the group has committed.  Raises: CommandError."""
+    """All committed offsets of a group.  Raises: CommandError."""
     request = OffsetFetchRequest(
         group_id=group_id,
         topics=None,
@@ -102,7 +102,7 @@ def _fetch_code(answer: OffsetFetchResponse) -> int:
 
 
 def _consumer_group(brokers: Brokers, group_id: str) -> GroupView | None:
-    """None: it is no consumer group.  Raises: CommandError, BrokerLacks."""
+    """Describe a consumer group; None: it is none.  Raises: CommandError, BrokerLacks."""
     answer = brokers.ask_coordinator(
         group_id,
         k69.ConsumerGroupDescribeRequest(group_ids=[group_id]),
@@ -173,8 +173,8 @@ def _classic_member(member: k15.DescribedGroupMember, reads_topics: bool) -> Mem
 
 
 def assigned(assignment: bytes) -> list[Partition]:
-    """The partitions in the bytes that a classic consumer was given.  Raises: CommandError."""
-    if not assignment:  # not given yet
+    """The partitions in the assignment of a classic consumer.  Raises: CommandError."""
+    if not assignment:  # not assigned yet
         return []
     try:
         (version,) = struct.unpack_from(">h", assignment)

@@ -38,15 +38,15 @@ class Known:
 
     start: int
     end: int
-    """The offset that the next record gets."""
+    """The end offset of the log."""
     committed: int | None
     at_time: int | None = None
-    """The first offset at or after the time sought; None: there is none."""
+    """The first offset at or after the requested time; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What shall become of one committed offset."""
+    """How one committed offset is moved."""
 
     partition: Partition
     committed: int | None
@@ -56,7 +56,7 @@ class Move:
 
 
 def plan(target: Target, known: Mapping[Partition, Known]) -> list[Move]:
-    """One move for each partition, in order, within what the logs hold."""
+    """One move for each partition, in order, to an offset within its log."""
     return [_move(target, partition, known[partition]) for partition in sorted(known)]
 
 
@@ -73,7 +73,7 @@ def _move(target: Target, partition: Partition, known: Known) -> Move:
 
 
 def _wanted(target: Target, known: Known) -> tuple[int, str]:
-    """The offset before it is fitted into the log, and a notice."""
+    """The offset before it is limited to the log, and a notice."""
     committed = known.committed
     if target.kind == "earliest":
         return known.start, ""
@@ -91,7 +91,7 @@ def _wanted(target: Target, known: Known) -> tuple[int, str]:
 
 
 def parse_duration(text: str) -> timedelta:
-    """ISO 8601 as in P2DT3H4M5.5S.  Raises: ValueError with a sentence."""
+    """Parse an ISO 8601 duration such as P2DT3H4M5.5S.  Raises: ValueError with a sentence."""
     found = DURATION.fullmatch(text.upper())
     if found is None:
         raise ValueError(f"{text!r} is not a duration like PT15M or P2DT12H")
@@ -102,7 +102,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_topic(text: str) -> tuple[str, list[int] | None]:
-    """`T`, or `T:0,3` for some partitions of it.  Raises: ValueError with a sentence."""
+    """Parse `T`, or `T:0,3` for some partitions of it.  Raises: ValueError with a sentence."""
     name, colon, listed = text.partition(":")
     wrong = ValueError(f"{text!r} is not like TOPIC or TOPIC:0,1")
     if not name or (colon and not re.fullmatch(r"\d+(,\d+)*", listed)):

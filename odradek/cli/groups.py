@@ -1,4 +1,4 @@
-"""`odradek groups`: list, describe, reset-offsets, delete, delete-offsets and explain."""
+"""`odradek groups`: the commands list, describe, reset-offsets, delete, delete-offsets, explain."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""`odradek import-directory`: topics made of partition directories, when all else is gone."""
+"""`odradek import-directory`: rebuilds a lost store from partition directories."""
 
 import secrets
 import struct
@@ -75,7 +75,7 @@ def import_directory(
 
 
 def _find(broker: StoppedBroker) -> list[FoundPartition]:
-    """Raises: StorageError."""
+    """The partitions in the broker's directories.  Raises: StorageError."""
     directories: list[PartitionDirectory] = []
     for path in broker.directories:
         found, others = partition_directories(broker.files, path)
@@ -90,7 +90,10 @@ def _find(broker: StoppedBroker) -> list[FoundPartition]:
 def _look_at(
     broker: StoppedBroker, directory: PartitionDirectory, advance: Callable[[int], None]
 ) -> FoundPartition:
-    """Snapshots forget producers that are silent for long, so every batch is looked at."""
+    """Survey the directory of one partition.
+
+    Producer snapshots drop producers that have long been silent, so every batch header is read.
+    """
     files, path = broker.files, directory.path
     leader_epoch, producer_id = last_leader_epoch(files, path), last_producer_id(files, path)
     for info in segment_files(files, path):

@@ -1,4 +1,4 @@
-"""`odradek import-zookeeper`: the way in from Apache Kafka, whose directory Odradek takes over."""
+"""`odradek import-zookeeper`: takes over an Apache Kafka broker's directory, from ZooKeeper."""
 
 import click
 
@@ -63,7 +63,7 @@ def import_zookeeper(
 def write_store(
     broker: StoppedBroker, nodes: dict[str, bytes], *, dry_run: bool, force: bool
 ) -> None:
-    """Give the store these nodes, and say so.  Raises: CoordinationError."""
+    """Write these nodes to the store, and report the changes.  Raises: CoordinationError."""
     with new_store_of(broker, dry_run=dry_run) as store:
         check_store(store.nodes, nodes, force=force)
         todo = changes(store.nodes, nodes)

@@ -1,4 +1,4 @@
-"""`odradek log`: look at a data directory without a broker, and mend it."""
+"""`odradek log`: reads, checks and repairs a data directory without a broker."""
 
 import click
 

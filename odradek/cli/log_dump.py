@@ -1,4 +1,4 @@
-"""`odradek log dump`: what the files hold, as JSON lines."""
+"""`odradek log dump`: the contents of log files, as JSON lines."""
 
 import json
 import os

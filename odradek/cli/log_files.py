@@ -1,4 +1,4 @@
-"""What the commands of `odradek log` share: exit codes, and who may touch the files."""
+"""What the commands of `odradek log` share: exit codes, and the lock of a data directory."""
 
 import os
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ COULD_NOT_RUN: Final = 2
 
 
 class CouldNotRun(CommandError):
-    """Nothing is known of the files: exit code 2."""
+    """The command could not run, so that nothing is known about the files: exit code 2."""
 
     exit_code = COULD_NOT_RUN
 
 
 @contextmanager
 def could_not_run() -> Iterator[None]:
-    """What the disk refuses ends the command in one sentence.  Raises: CouldNotRun."""
+    """End the command with one sentence for a StorageError.  Raises: CouldNotRun."""
     try:
         yield
     except StorageError as error:
@@ -33,12 +33,12 @@ def could_not_run() -> Iterator[None]:
 
 
 def absolute(path: str) -> str:
-    """A path whose parent can be looked into."""
+    """An absolute path, so that its parent directory is known."""
     return os.path.abspath(path)
 
 
 def require_logs(files: FileSystem, path: str) -> None:
-    """Refuse what is neither a data directory nor a partition.  Raises: CouldNotRun."""
+    """Refuse a path that is no data directory and no partition's.  Raises: CouldNotRun."""
     if not os.path.isdir(path):
         raise CouldNotRun(f"{path} is not a directory")
     if not is_data_directory(files, path):
@@ -52,7 +52,7 @@ def require_logs(files: FileSystem, path: str) -> None:
 
 @contextmanager
 def held_lock(files: FileSystem, path: str | None, advice: str) -> Iterator[None]:
-    """Keep brokers out meanwhile.  Raises: CouldNotRun (with `advice`), LogDirFailed."""
+    """Hold the lock that keeps brokers out.  Raises: CouldNotRun (with `advice`), LogDirFailed."""
     if path is None:
         yield
         return
@@ -67,7 +67,7 @@ def held_lock(files: FileSystem, path: str | None, advice: str) -> Iterator[None
 
 
 def lock_path(files: FileSystem, path: str) -> str | None:
-    """The lock of the data directory that `path` is or lies in; None: it lies in none."""
+    """The lock of the data directory that `path` is, or is in; None: there is none."""
     parent = os.path.dirname(path)
     for directory in (path, parent):
         if files.exists(f"{directory}/{META_PROPERTIES}") or files.exists(f"{directory}/{LOCK}"):

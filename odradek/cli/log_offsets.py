@@ -25,25 +25,25 @@ NO_OFFSET: Final = -1
 NO_LEADER: Final = -1
 CONSUMER_REPLICA_ID: Final = -1
 TIMESTAMPS_FIRST: Final = 1  # ListOffsets v0 finds segments, not records
-NO_AUTO_CREATION_FIRST: Final = 4  # before, Metadata makes the topics that it is asked for
+NO_AUTO_CREATION_FIRST: Final = 4  # before, Metadata creates the topics it names
 
 
 class FoundOffset(NamedTuple):
-    """An offset, or the code instead; None without a code: there is no record as late as that."""
+    """An offset, or an error code; None without a code: there is no record that late."""
 
     offset: int | None
     code: int = ErrorCode.NONE
 
 
 class TopicLeaders(NamedTuple):
-    """The leader of each partition by number, or the code instead of the topic."""
+    """The leader of each partition by number, and the topic's error code."""
 
     leaders: Mapping[int, int]
     code: int = ErrorCode.NONE
 
 
 def topic_leaders(brokers: Brokers, topics: Collection[str]) -> dict[str, TopicLeaders]:
-    """The leaders in each topic.  Raises: CommandError."""
+    """The leaders of each topic's partitions.  Raises: CommandError."""
     if not topics:
         return {}
     request = MetadataRequest(

@@ -1,4 +1,4 @@
-"""`odradek log repair`: remove damage from a data directory."""
+"""`odradek log repair`: removes damage from a data directory."""
 
 import json
 

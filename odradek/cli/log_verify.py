@@ -1,4 +1,4 @@
-"""`odradek log verify`: is a data directory sound?"""
+"""`odradek log verify`: checks whether a data directory is sound."""
 
 import json
 from collections.abc import Callable
@@ -74,25 +74,25 @@ def _print_summary(tally: "Tally", path: str, size_bytes: int, *, as_json: bool)
 
 
 class Tally:
-    """Counts findings and hands them on."""
+    """Counts findings and passes them to `show`."""
 
     def __init__(self, show: Callable[[Finding], None]) -> None:
         self.counts = dict.fromkeys(Grade, 0)
         self._show = show
 
     def note(self, finding: Finding) -> None:
-        """One more."""
+        """Count a finding and show it."""
         self.counts[finding.grade] += 1
         self._show(finding)
 
     @property
     def is_damaged(self) -> bool:
-        """Whether one of them is damage."""
+        """Whether any finding is damage."""
         return any(count for grade, count in self.counts.items() if grade.is_damage)
 
 
 def finding_printer(*, as_json: bool) -> Callable[[Finding], None]:
-    """Prints a finding on a line."""
+    """A function that prints a finding on a line."""
     if as_json:
         return lambda finding: click.echo(json.dumps(finding.to_json(), ensure_ascii=False))
     return lambda finding: click.echo(str(finding))

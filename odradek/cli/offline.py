@@ -1,4 +1,4 @@
-"""The files of a broker that is not running, for the commands that move it to and from Kafka."""
+"""The files of a stopped broker, for the commands that move it to and from Kafka."""
 
 import os
 import time
@@ -45,7 +45,7 @@ dry_run_option = click.option(
 
 
 class StoppedBroker(NamedTuple):
-    """The directories of a broker, locked; its embedded store lies in the first one."""
+    """The directories of a broker, locked; its embedded store is in the first one."""
 
     directories: tuple[str, ...]
     owner: MetaProperties
@@ -53,7 +53,7 @@ class StoppedBroker(NamedTuple):
 
     @property
     def store_path(self) -> str:
-        """Where the embedded store is, or would be."""
+        """The path of the embedded store, which need not exist."""
         return f"{self.directories[0]}/{STORE_FILE}"
 
     @property
@@ -64,9 +64,9 @@ class StoppedBroker(NamedTuple):
 
 @contextmanager
 def stopped_broker(directories: Sequence[str]) -> Iterator[StoppedBroker]:
-    """Keep brokers out of the directories for the duration.
+    """Lock the directories, so that no broker starts on them meanwhile.
 
-    Raises: CommandError, StorageError (in use, of a KRaft broker, not readable).
+    Raises: CommandError, StorageError (in use, of a KRaft broker, unreadable).
     """
     files = RealFileSystem()
     owners: dict[MetaProperties, str] = {}
@@ -101,7 +101,10 @@ def store_of(broker: StoppedBroker) -> Iterator[StoredTree]:
 
 @contextmanager
 def new_store_of(broker: StoppedBroker, *, dry_run: bool) -> Iterator[StoredTree]:
-    """The store of a broker, made if there is none; not in a dry run.  Raises: StoreError."""
+    """The store of a broker, created if missing: in a dry run, in a temporary directory.
+
+    Raises: StoreError.
+    """
     with ExitStack() as stack:
         path = broker.store_path
         if dry_run and not broker.files.exists(path):
@@ -110,12 +113,12 @@ def new_store_of(broker: StoppedBroker, *, dry_run: bool) -> Iterator[StoredTree
 
 
 def now_ms() -> int:
-    """For the timestamps of nodes."""
+    """The current time, for the timestamps of nodes."""
     return time.time_ns() // 1_000_000
 
 
 def show_changes(changes: Sequence[Change], where: str, *, dry_run: bool) -> None:
-    """In a dry run each change, else how many there were."""
+    """Print how many changes there are, and in a dry run also each of them."""
     counts = dict.fromkeys(DONE, 0)
     for change in changes:
         counts[type(change)] += 1
@@ -127,7 +130,7 @@ def show_changes(changes: Sequence[Change], where: str, *, dry_run: bool) -> Non
 
 
 def show_warnings(warnings: Sequence[str]) -> None:
-    """On stderr, a line each."""
+    """Print warnings to stderr, one per line."""
     for warning in warnings:
         click.echo(f"Warning: {warning}", err=True)
 

@@ -1,4 +1,4 @@
-"""Kinds of option that several commands have."""
+"""Options that several commands share."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`odradek pipeline`: jobs on PySpark, each in a module of its own, imported when it is called."""
+"""`odradek pipeline`: PySpark jobs, each in a module of its own that is imported when called."""
 
 import logging
 import os
@@ -12,7 +12,7 @@ from odradek.pipeline.errors import PipelineError, explained, reason
 from . import LazyGroup
 from .errors import CommandError
 
-# One line a job: `odradek pipeline NAME` is the function NAME of odradek/cli/pipeline_NAME.py.
+# One line per job: `odradek pipeline NAME` is the function NAME in odradek/cli/pipeline_NAME.py.
 JOBS: Final = {
     "archive": "Land topics in Parquet files, each record exactly once.",
     "compact": "Make few large files of an archive's small ones.",
@@ -39,13 +39,13 @@ class JobFailed(CommandError):
 
 
 class JobGroup(LazyGroup):
-    """The jobs; whatever they raise is one sentence.
+    """The group of jobs; every error becomes one sentence.
 
-    Exit code 1 is what audit and checkpoint found: no failure may end with it.
+    Exit code 1 reports findings of audit and checkpoint, so no failure may use it.
     """
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click's, with exit code 2 for what a job cannot do."""
+        """As click's, but a job that fails exits with code 2."""
         try:
             with explained():
                 return super().invoke(ctx)
@@ -55,7 +55,7 @@ class JobGroup(LazyGroup):
             raise JobFailed("the job was interrupted before it was done") from error
         except (click.ClickException, click.exceptions.Exit):
             raise
-        except BrokenPipeError:  # nobody reads what is printed
+        except BrokenPipeError:  # stdout was closed
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(JobFailed.exit_code)
         except Exception as error:

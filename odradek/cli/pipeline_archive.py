@@ -1,4 +1,4 @@
-"""`odradek pipeline archive`: topics into Parquet files."""
+"""`odradek pipeline archive`: archives topics in Parquet files."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""`odradek pipeline audit`: are broker, archive and copy the same?"""
+"""`odradek pipeline audit`: compares broker, archive and copy."""
 
 import json
 import os
@@ -146,7 +146,7 @@ def _check(job: AuditJob) -> None:
 
 
 def _make_room(name: str | None) -> None:
-    """Refuse before the work what could not be written after it; no report of before is left."""
+    """Check before the work that a report can be written, and remove an earlier one."""
     if name is None or name == "-":
         return
     path = Path(name)
@@ -165,7 +165,7 @@ def _make_room(name: str | None) -> None:
 
 def _show(report: Report, json_file: str | None, html_file: str | None) -> None:
     document = json.dumps(to_json(report), indent=2, ensure_ascii=False)
-    # Files first: perhaps nobody reads what is printed.
+    # Files first: stdout may be closed.
     if json_file and json_file != "-":
         _write(json_file, document + "\n")
     if html_file:
@@ -181,7 +181,7 @@ def _show(report: Report, json_file: str | None, html_file: str | None) -> None:
 
 
 def _write(name: str, text: str) -> None:
-    """Write a report whole or not at all; into what is there, which `_make_room` had to leave."""
+    """Write a report atomically, except into a file that `_make_room` could not remove."""
     path = Path(name)
     unfinished = path if os.path.lexists(path) else path.with_name(f".{path.name}.unfinished")
     try:

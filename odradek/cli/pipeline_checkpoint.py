@@ -1,4 +1,4 @@
-"""`odradek pipeline checkpoint`: a checkpoint's offsets against the log's."""
+"""`odradek pipeline checkpoint`: compares a checkpoint's offsets with the log's."""
 
 from dataclasses import asdict
 

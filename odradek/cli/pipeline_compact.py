@@ -1,4 +1,4 @@
-"""`odradek pipeline compact`: few large files of an archive's small ones."""
+"""`odradek pipeline compact`: merges an archive's small files into few large ones."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`odradek pipeline generate`: a realistic load for demos and benchmarks."""
+"""`odradek pipeline generate`: writes a realistic load for demos and benchmarks."""
 
 import time
 from collections.abc import Callable
@@ -96,7 +96,7 @@ def generate(
     shape = Shape(start_ms, events_per_second, late, duplicate, malformed)
     load = Load(topic, kind, seed, records, rate, shape, event_timestamps)
     check_topic(kafka, topic, partitions)
-    # Before signals are caught: a job that was ended here has written nothing and is not done.
+    # Before signals are caught: a job that is stopped here must fail, as it has written nothing.
     session = None if spark.master is None else start_spark("odradek generate", spark)
     with stop_signals() as stop, StatusLine() as line:
         meter = Meter(load, line)
@@ -109,7 +109,7 @@ def generate(
 
 
 class Meter:
-    """Shows how much of a load is written; called with each step."""
+    """Shows how much of a load is written; called with the size of each step."""
 
     def __init__(
         self, load: Load, line: StatusLine, clock: Callable[[], float] = time.monotonic
@@ -121,13 +121,13 @@ class Meter:
         self._began_s = self._shown_s = clock()
 
     def __call__(self, step: int) -> None:
-        """So many more are written."""
+        """Count more written records; redraw the line if that is due."""
         self._records += step
         if self._clock() - self._shown_s >= REDRAWN_EVERY_S:
             self.show()
 
     def show(self) -> None:
-        """As it is now."""
+        """Redraw the line."""
         self._shown_s = self._clock()
         elapsed_s = self._shown_s - self._began_s
         total, left = "", ""
@@ -142,7 +142,7 @@ class Meter:
 
 
 def summary(load: Load, written: Written) -> str:
-    """What was done, in a line."""
+    """The result in one line."""
     rate = written.records / written.elapsed_s if written.elapsed_s else 0
     text = (
         f"{written.records:,} {load.kind} in {written.elapsed_s:.1f} s ({rate:,.0f}/s)"

@@ -1,4 +1,4 @@
-"""`odradek pipeline mirror`: copy topics to another cluster."""
+"""`odradek pipeline mirror`: copies topics to another cluster."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Options that jobs share: which Spark, which brokers, which topics, and how a stream is run."""
+"""Options that jobs share: for Spark, brokers, topics and streams."""
 
 import functools
 import sys
@@ -30,7 +30,7 @@ fail_on_data_loss_option: Final = click.option(
 
 
 def command_config_option(of: str = "", name: str = "--command-config") -> Callable[[Job], Job]:
-    """A file of properties; `of` says of which cluster, if a job knows two."""
+    """An option for a properties file; `of` says for which cluster, if a job uses two."""
     return click.option(
         name,
         type=click.Path(exists=True, dir_okay=False),
@@ -40,7 +40,7 @@ def command_config_option(of: str = "", name: str = "--command-config") -> Calla
 
 
 def spark_options(job: Job) -> Job:
-    """Give a job --master, --conf, --jars as one argument `spark`, and the options of the log."""
+    """Add --master, --conf and --jars, passed to a job as one argument `spark`, and log options."""
 
     @click.option(
         "--master", metavar="URL", help="local[*] (the default), spark://…, yarn, k8s://…"
@@ -81,7 +81,7 @@ def spark_options(job: Job) -> Job:
 
 
 def kafka_options(job: Job) -> Job:
-    """Give a job --bootstrap-servers and --command-config as one argument `kafka`."""
+    """Add --bootstrap-servers and --command-config, passed to a job as one argument `kafka`."""
 
     @click.option(
         "-b",
@@ -102,7 +102,7 @@ def kafka_options(job: Job) -> Job:
 
 
 def topics_options(job: Job) -> Job:
-    """Give a job `topics` and `topics_pattern`, of which exactly one is there."""
+    """Add --topics and --topics-pattern to a job, of which exactly one must be given."""
 
     @click.option("--topics", metavar="T,U", help="The topics.")
     @click.option(
@@ -121,7 +121,7 @@ def topics_options(job: Job) -> Job:
 
 
 def streaming_options(job: Job) -> Job:
-    """Give a job `once` and `trigger`, of which at most one is there, and `query_name`."""
+    """Add --once and --trigger to a job, of which at most one may be given, and --query-name."""
 
     @once_option
     @click.option(
@@ -142,7 +142,7 @@ def streaming_options(job: Job) -> Job:
 
 
 def copy_options(job: Job) -> Job:
-    """Give a job that copies records `name`, `restart` and `compression`."""
+    """Add --name, --restart and --compression to a job that copies records."""
 
     @click.option(
         "--name", default="", metavar="NAME", help="Of this copy, if there are several of a topic."
@@ -163,7 +163,7 @@ def copy_options(job: Job) -> Job:
 def kafka_of(
     bootstrap_servers: str, command_config: str | None, option: str = "--bootstrap-servers"
 ) -> Kafka:
-    """A cluster as two options name it, `option` the first of them.  Raises: PipelineError."""
+    """The cluster that two options name; `option` is the first of them.  Raises: PipelineError."""
     properties = read_command_config(command_config) if command_config else {}
     return Kafka(bootstrap_servers, properties, option=option)
 

@@ -1,4 +1,4 @@
-"""`odradek pipeline replay`: bring an archive back into a topic."""
+"""`odradek pipeline replay`: writes an archived topic back to a topic."""
 
 import sys
 from typing import Final
@@ -23,7 +23,7 @@ from .pipeline_options import (
 )
 
 STOPPED: Final = 143
-"""As of a process that SIGTERM has ended: what comes behind `replay &&` needs the whole copy."""
+"""As for a process ended by SIGTERM: what follows `replay &&` needs the whole copy."""
 
 
 @click.command(

@@ -1,4 +1,4 @@
-"""`odradek pipeline rollup`: aggregate a topic in windows, as a YAML file says."""
+"""`odradek pipeline rollup`: aggregates topics in windows, as a YAML file specifies."""
 
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def _text_of(spec_file: Path) -> str:
 
 
 def _kafka_of(spec: Rollup, kafka: Kafka) -> Kafka:
-    """The cluster that the spec names, unless the command line does."""
+    """The cluster that the spec names, unless the command line names one."""
     source = click.get_current_context().get_parameter_source("bootstrap_servers")
     if spec.source.bootstrap_servers is None or source is ParameterSource.COMMANDLINE:
         return kafka

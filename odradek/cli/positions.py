@@ -1,4 +1,4 @@
-"""Where `consume` starts to read: `-o earliest|latest|N|-N|@TIME`."""
+"""Where `consume` starts reading: `-o earliest|latest|N|-N|@TIME`."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -19,14 +19,14 @@ AGO: Final = re.compile(r"-(\d+)([smhd])")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in every partition; `number` is an offset, a count or a time in milliseconds."""
+    """A position in every partition; `number` is an offset, a count or a time in milliseconds."""
 
     kind: Kind
     number: int = 0
 
 
 def parse_position(text: str, *, now: datetime) -> Position:
-    """Raises: ValueError with a sentence."""
+    """Parse the argument of -o.  Raises: ValueError with a sentence."""
     if text in NAMES:
         return Position(NAMES[text])
     if text.startswith("@"):
@@ -39,7 +39,7 @@ def parse_position(text: str, *, now: datetime) -> Position:
 
 
 def parse_time_ms(text: str, *, now: datetime) -> int:
-    """Milliseconds, an ISO date or time (UTC if it names no zone), or -15m, -3h, -2d.
+    """Parse milliseconds, an ISO date or time (UTC if it names no zone), or -15m, -3h, -2d.
 
     Raises: ValueError with a sentence.
     """
@@ -60,7 +60,7 @@ def parse_time_ms(text: str, *, now: datetime) -> int:
 def start_offsets(
     consumer: Any, partitions: Sequence[Any], position: Position, warn: Callable[[str], None]
 ) -> dict[Any, int]:
-    """The offset to start from in each partition, within what the partition holds."""
+    """The offset to start from in each partition, within the partition's log."""
     ends: dict[Any, int] = consumer.end_offsets(partitions)
     if position.kind == "latest":
         return ends

@@ -1,4 +1,4 @@
-"""`odradek produce`: records from lines of standard input, or one from the command line."""
+"""`odradek produce`: writes records from standard input, or one from the command line."""
 
 import sys
 from collections import deque
@@ -35,7 +35,7 @@ class LineFormat:
     headers: Headers
 
     def record(self, line: bytes) -> Outgoing:
-        """The record of a line without its end.  Raises: ValueError with a sentence."""
+        """The record in a line, given without its newline.  Raises: ValueError with a sentence."""
         if self.as_json:
             return record_from_json(line)
         key, value = self.key, line
@@ -134,7 +134,7 @@ def produce(
                 for record in records:
                     delivery.send(_placed(record, place))
                     advance(1)
-            except BadLine:  # what was read before it is not held back
+            except BadLine:  # records read before it are still delivered
                 delivery.finish()
                 raise
             delivery.finish()
@@ -157,9 +157,9 @@ def _producer_settings(acks: str, compression: str, timeout_s: float) -> dict[st
 
 
 class _Delivery:
-    """Sends, remembers what is not acknowledged yet, and holds the reader back.
+    """Sends records and limits the bytes that are not acknowledged yet.
 
-    kafka-python's own buffer has no bound: a file larger than memory would end up in it.
+    kafka-python's own buffer is unbounded: a file larger than memory would end up in it.
     """
 
     def __init__(self, producer: Client, topic: str, timeout_s: float) -> None:
@@ -170,7 +170,10 @@ class _Delivery:
         self._unacknowledged_bytes = 0
 
     def send(self, record: Outgoing) -> None:
-        """Raises: CommandError, also for a record sent before."""
+        """Send a record, and wait if too much is unacknowledged.
+
+        Raises: CommandError, also for a record sent before.
+        """
         try:
             future = self._producer.send(
                 self._topic,
@@ -191,7 +194,7 @@ class _Delivery:
             self._await_oldest()
 
     def finish(self) -> None:
-        """Return when all are acknowledged.  Raises: CommandError."""
+        """Return when all records are acknowledged.  Raises: CommandError."""
         self._producer.flush(timeout=self._timeout_s)
         while self._unacknowledged:
             self._await_oldest()
@@ -206,7 +209,7 @@ class _NullableHeaders(list[tuple[str, bytes | None]]):
     """Headers whose values may be null.
 
     kafka-python's encoder writes null values, but the sum of sizes that it reports to the sender
-    takes their len().  It skips that sum for headers that are false.
+    takes their len().  It skips that sum if the headers are falsy.
     """
 
     def __bool__(self) -> bool:
@@ -216,8 +219,8 @@ class _NullableHeaders(list[tuple[str, bytes | None]]):
 def _whole_record_serializer() -> object:
     """Let null keys with null values and null header values through.
 
-    KafkaProducer.send() refuses both before it calls the serializer, though Kafka has them. So the
-    value given to it is the whole record, and the serializer, which may change headers, unpacks it.
+    KafkaProducer.send() refuses both before it calls the serializer, though Kafka accepts them. So
+    its value is the whole record, which the serializer unpacks; it may also change headers.
     """
     from kafka.serializer import Serializer
 
@@ -248,7 +251,7 @@ def _parse_partition(text: str | None) -> int | str | None:
 
 
 def _placed(record: Outgoing, place: int | str | None) -> Outgoing:
-    """The record with the partition that the command line asks for."""
+    """The record with the partition that the command line specifies."""
     if place is None:
         return record
     return replace(record, partition=None if isinstance(place, str) else place)

@@ -10,7 +10,10 @@ Advance = Callable[[int], None]
 
 @contextmanager
 def progress(what: str, *, total: int | None, wanted: bool = True) -> Iterator[Advance]:
-    """Count up to `total` (None: unknown) while the block runs; call the result with each step."""
+    """Show progress up to `total` (None: unknown) during the block.
+
+    Call the result with the size of each step.
+    """
     if not wanted or not sys.stderr.isatty() or os.environ.get("CI"):
         yield _nothing
         return
@@ -28,4 +31,4 @@ def progress(what: str, *, total: int | None, wanted: bool = True) -> Iterator[A
 
 
 def _nothing(step: int) -> None:
-    """No terminal, no bar."""
+    """Advance no bar, as there is none."""

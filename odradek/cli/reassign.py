@@ -1,4 +1,4 @@
-"""`odradek reassign`: move replicas between brokers."""
+"""`odradek reassign`: moves replicas between brokers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -46,7 +46,7 @@ preserve_option = click.option(
 
 
 def parse_rate(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:
-    """A click callback for bytes a second: 50000000, 50M."""
+    """A click callback for bytes per second: 50000000, 50M."""
     if text is None:
         return None
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
@@ -148,7 +148,7 @@ def status(
 
 
 def _remove_throttles(brokers: Brokers, topics: Iterable[str], live: Sequence[int]) -> None:
-    """Raises: CommandError."""
+    """Remove the throttles of topics and brokers, and report each.  Raises: CommandError."""
     for what in take_throttles_away(brokers, sorted(topics), live):
         click.echo(f"removed the throttle of {what}", err=True)
 

@@ -1,4 +1,4 @@
-"""Reassignment plans as files: the JSON of Kafka's kafka-reassign-partitions."""
+"""Reassignment plans as files, in the JSON of Kafka's kafka-reassign-partitions."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from .errors import CommandError
 
 
 def plan_document(replicas: Mapping[TopicPartition, Sequence[int]]) -> dict[str, Any]:
-    """What such a file holds."""
+    """The document of a plan file."""
     return {
         "version": 1,
         "partitions": [
@@ -21,7 +21,7 @@ def plan_document(replicas: Mapping[TopicPartition, Sequence[int]]) -> dict[str,
 
 
 def read_plan(path: Path) -> dict[TopicPartition, tuple[int, ...]]:
-    """The new replicas of each partition.  Raises: CommandError."""
+    """Read a plan: the new replicas of each partition.  Raises: CommandError."""
     try:
         document = json.loads(path.read_bytes())
     except OSError as error:

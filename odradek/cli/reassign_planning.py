@@ -1,4 +1,4 @@
-"""`odradek reassign plan`: which replicas to move, and what that copies."""
+"""`odradek reassign plan`: which replicas to move, and how much data that copies."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `odradek reassign` asks of the controller."""
+"""The requests that `odradek reassign` sends to the controller."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -26,7 +26,7 @@ TIMEOUT_MS: Final = 60_000
 
 
 class Moving(NamedTuple):
-    """A partition whose replicas are being moved; the target's come first."""
+    """A partition whose replicas are being moved; the target replicas come first."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -39,7 +39,7 @@ class Moving(NamedTuple):
 
 
 def ongoing(brokers: Brokers, controller: int) -> dict[TopicPartition, Moving]:
-    """All that is being moved.  Raises: CommandError."""
+    """All ongoing reassignments.  Raises: CommandError."""
     request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=TIMEOUT_MS)
     answer = brokers.ask(request, ListPartitionReassignmentsResponse, node_id=controller)
     if answer.error_code:
@@ -60,7 +60,10 @@ def alter(
     wanted: Mapping[TopicPartition, Sequence[int] | None],
     done: str,
 ) -> None:
-    """Begin to move, or (None) cancel; say what was `done`.  Raises: CommandError."""
+    """Start reassignments, or cancel them (None), and report each.  Raises: CommandError.
+
+    `done` is what the report says, such as "cancelled".
+    """
     topics: dict[str, ReassignableTopic] = {}
     for (name, partition), replicas in wanted.items():
         topic = topics.setdefault(name, ReassignableTopic(name=name))

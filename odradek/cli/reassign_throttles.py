@@ -1,6 +1,6 @@
-"""Throttles for a reassignment, written where Kafka's own tool writes and removes them.
+"""Throttles for a reassignment, in the settings where Kafka's own tool keeps them.
 
-Topics say which replicas are throttled, brokers say at which rate.
+Topic settings say which replicas are throttled, broker settings at which rate.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,14 +36,14 @@ Replicas = Sequence[int]
 
 
 class Rates(NamedTuple):
-    """Bytes a second; None: as it is."""
+    """Bytes per second; None: leave the setting as it is."""
 
     between_brokers: int | None
     between_log_dirs: int | None
 
     @property
     def configs(self) -> dict[str, str]:
-        """What a broker is told."""
+        """The settings for a broker."""
         rates = {
             LEADER_RATE: self.between_brokers,
             FOLLOWER_RATE: self.between_brokers,
@@ -53,7 +53,7 @@ class Rates(NamedTuple):
 
 
 class Throttled(NamedTuple):
-    """What is throttled: `P:B` lists by topic, and the brokers."""
+    """What is throttled: lists of `PARTITION:BROKER` by topic, and the brokers."""
 
     leaders: dict[str, str]
     followers: dict[str, str]
@@ -61,7 +61,10 @@ class Throttled(NamedTuple):
 
 
 def throttled(moves: Mapping[TopicPartition, tuple[Replicas, Replicas]]) -> Throttled:
-    """What moves (from replicas, to replicas) need: who has a replica sends, who gets one takes."""
+    """What to throttle for moves (replicas before, replicas after).
+
+    Leaders are throttled on all brokers that have a replica, followers on those that get one.
+    """
     leaders: dict[str, set[str]] = {}
     followers: dict[str, set[str]] = {}
     brokers: set[int] = set()
@@ -78,7 +81,7 @@ def _joined(parts: Mapping[str, Iterable[str]]) -> dict[str, str]:
 
 
 def set_throttles(brokers: Brokers, asked: Throttled, rates: Rates) -> None:
-    """Throttle, if every broker lets itself be throttled.  Raises: CommandError."""
+    """Set the throttles, if every broker accepts its own.  Raises: CommandError."""
     configs = rates.configs
     limits = {b: [_resource(ResourceType.BROKER, str(b), configs)] for b in asked.brokers}
     for broker, limit in limits.items():
@@ -103,7 +106,7 @@ def set_throttles(brokers: Brokers, asked: Throttled, rates: Rates) -> None:
 def take_throttles_away(
     brokers: Brokers, topics: Sequence[str], broker_ids: Sequence[int]
 ) -> list[str]:
-    """Take throttles away where there are any; whose they were.  Raises: CommandError."""
+    """Remove existing throttles; returns what had any.  Raises: CommandError."""
     names = {topic: f"topic {topic}" for topic in topics}
     removed = _remove(brokers, ResourceType.TOPIC, names, (LEADER_REPLICAS, FOLLOWER_REPLICAS))
     for broker in broker_ids:

@@ -1,7 +1,7 @@
 """Records as JSON lines, the same in both directions.
 
-One record is one object in one line.  Bytes that are UTF-8 are a string, other bytes are
-`{"base64": "…"}`, null is null.  Headers are a list of [name, value], as names may repeat.
+One record is one object on one line.  Bytes that are UTF-8 are a string, other bytes are
+`{"base64": "…"}`, null is null.  Headers are a list of [name, value], because names may repeat.
 """
 
 import base64
@@ -23,7 +23,7 @@ Headers = list[tuple[str, bytes | None]]
 
 @dataclass(slots=True)
 class Outgoing:
-    """One record to be written; None as partition or time leaves the choice to the client."""
+    """One record to write; with None, the client chooses the partition or time."""
 
     key: bytes | None
     value: bytes | None
@@ -33,7 +33,7 @@ class Outgoing:
 
 
 def record_to_json(record: Any) -> str:
-    """One line, without its end, for a ConsumerRecord of kafka-python."""
+    """One line, without its newline, for a ConsumerRecord of kafka-python."""
     return _encode(
         {
             "topic": record.topic,
@@ -49,7 +49,7 @@ def record_to_json(record: Any) -> str:
 
 
 def record_from_json(line: bytes) -> Outgoing:
-    """The record of a line.  Raises: ValueError with a sentence."""
+    """The record in a line.  Raises: ValueError with a sentence."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:

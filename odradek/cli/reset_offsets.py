@@ -1,4 +1,4 @@
-"""`odradek groups reset-offsets`: move what a group has committed."""
+"""`odradek groups reset-offsets`: moves the committed offsets of a group."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -124,7 +124,7 @@ def reset_offsets(
         if not moves:
             raise CommandError(f"{name} has committed nothing")
         new = {move.partition: move.new for move in moves if move.new is not None}
-        # All or none: Kafka's own tool, too, moves nothing if it cannot plan everything.
+        # All or none: Kafka's own tool moves nothing either, if it cannot plan everything.
         executed = execute and len(new) == len(moves)
         codes = _commit(brokers, name, new) if executed else {}
     _show(name, moves, codes, executed, as_json)
@@ -143,7 +143,7 @@ def _target(
     to_offset: int | None,
     shift_by: int | None,
 ) -> tuple[Target, int | None]:
-    """The one scenario that was chosen, and the time that it wants to be looked up."""
+    """The chosen scenario, and the time that it looks up, if any."""
     chosen: list[tuple[Target, int | None]] = []
     if to_earliest:
         chosen.append((Target("earliest"), None))
@@ -162,7 +162,10 @@ def _target(
 
 
 def _refuse_active(brokers: Brokers, name: str) -> None:
-    """Who has members reads on from where they are; Dead is one that is not there yet."""
+    """Refuse a group with members, which would read on from where they are.
+
+    A Dead group is one that does not exist yet.
+    """
     state = describe_group(brokers, name).state
     if state not in (EMPTY, DEAD):
         raise CommandError(
@@ -173,7 +176,7 @@ def _refuse_active(brokers: Brokers, name: str) -> None:
 def _known(
     brokers: Brokers, name: str, topics: Topics | None, since_ms: int | None
 ) -> dict[Partition, Known]:
-    """What the cluster knows of the chosen partitions; None chooses those that are committed."""
+    """What the cluster knows of the chosen partitions; None chooses those with a commit."""
     committed = committed_offsets(brokers, name)
     names = {p.topic for p in committed} if topics is None else {topic for topic, _ in topics}
     leaders = topic_leaders(brokers, names)
@@ -206,7 +209,7 @@ def _known(
 
 
 def _commit(brokers: Brokers, name: str, moves: Mapping[Partition, int]) -> dict[Partition, int]:
-    """The code of each partition."""
+    """Commit offsets; returns the error code of each partition."""
     request = OffsetCommitRequest(
         group_id=name,
         topics=[
@@ -264,7 +267,7 @@ def _row(move: Move, codes: Mapping[Partition, int]) -> dict[str, Any]:
 
 
 def _raise_failed(moves: Sequence[Move], codes: Mapping[Partition, int]) -> None:
-    """Raises: CommandError, if some offset could not be moved."""
+    """Raises: CommandError if any offset could not be moved."""
     failed = [f"{move.partition}: {move.notice}" for move in moves if move.new is None]
     failed += [f"{partition}: {error_name(code)}" for partition, code in codes.items() if code]
     if failed:

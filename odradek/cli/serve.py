@@ -1,7 +1,7 @@
-"""`odradek serve`: run one broker until SIGTERM or SIGINT.
+"""`odradek serve`: runs one broker, or several, until SIGTERM or SIGINT.
 
-What this module imports is paid for at every start of a broker, so it imports no Kafka client and
-nothing for terminals.
+Everything that this module imports delays every start of a broker, so it imports no Kafka client
+and nothing for terminals.
 """
 
 import asyncio
@@ -142,7 +142,7 @@ async def _serve(
             return
         try:
             click.echo(_ready_line(running))
-            # What is there now stays: the collector need not look at it while requests wait.
+            # Existing objects are permanent: the collector need not scan them while requests wait.
             gc.collect()
             gc.freeze()
             reason = await _failure_before(stopping, running)
@@ -155,8 +155,9 @@ async def _serve(
 
 
 async def _has_started(running: "Broker | LocalCluster", stopping: asyncio.Event) -> bool:
-    """Start, unless it shall stop meanwhile: ZooKeeper and other brokers may have to be waited for.
+    """Start, unless asked to stop meanwhile; returns whether it has started.
 
+    Starting may wait for ZooKeeper and other brokers.
     Raises: StartupError, ConfigError, StorageError.
     """
     starting = asyncio.ensure_future(running.start())
@@ -189,7 +190,7 @@ def _ready_line(running: "Broker | LocalCluster") -> str:
 
 
 async def _failure_before(stopping: asyncio.Event, broker: "Broker | LocalCluster") -> str | None:
-    """Wait until it shall stop, or cannot go on: then return the reason."""
+    """Wait until asked to stop, or until the broker fails: then return the reason."""
     failed = asyncio.ensure_future(broker.failed())
     asked = asyncio.ensure_future(stopping.wait())
     await asyncio.wait((failed, asked), return_when=asyncio.FIRST_COMPLETED)
@@ -201,7 +202,7 @@ async def _failure_before(stopping: asyncio.Event, broker: "Broker | LocalCluste
 
 
 def _recovery_bar(total_bytes: int) -> AbstractContextManager[Callable[[int], None]]:
-    from .progress import progress  # not paid for by a start that has nothing to recover
+    from .progress import progress  # imported only if there is something to recover
 
     return progress("recovering logs (bytes)", total=total_bytes)
 

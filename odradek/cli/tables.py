@@ -1,4 +1,4 @@
-"""What a command shows: a table on a terminal, aligned columns when piped, or JSON."""
+"""The output of commands: a table on a terminal, aligned columns when piped, or JSON."""
 
 import json
 import sys
@@ -9,16 +9,16 @@ import click
 
 Row = Sequence[object]
 NOTHING: Final = "-"
-"""What stands in a cell for a value that is not there."""
+"""The text of a cell without a value."""
 
 
 def show_json(data: object) -> None:
-    """One JSON document."""
+    """Print one JSON document, indented on a terminal."""
     click.echo(json.dumps(data, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
-    """Through rich on a terminal, if it is installed; else plain columns without boxes."""
+    """Print a table: with rich on a terminal, if it is installed; else as aligned columns."""
     if sys.stdout.isatty() and _show_rich(columns, rows):
         return
     for line in aligned(columns, rows):
@@ -26,7 +26,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """Lines whose columns begin below each other; numbers end below each other."""
+    """Lines with aligned columns: text on the left, numbers on the right."""
     cells = [[str(cell) for cell in row] for row in (columns, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     right = [_is_of_numbers(rows, index) for index in range(len(columns))]
@@ -40,7 +40,7 @@ def aligned(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
 
 
 def _is_of_numbers(rows: Sequence[Row], index: int) -> bool:
-    """Whether a column holds numbers, and no other text than for those that are not there."""
+    """Whether a column holds numbers, and no text except for missing ones."""
     cells = [row[index] for row in rows]
     return any(isinstance(cell, int) for cell in cells) and all(
         isinstance(cell, int) or cell == NOTHING for cell in cells

@@ -15,7 +15,7 @@ Topic = Mapping[str, Any]
 
 
 def summary(topic: Topic) -> dict[str, object]:
-    """A topic in a list."""
+    """A topic, for a list."""
     partitions = topic["partitions"]
     return {
         "topic": topic["name"],
@@ -27,13 +27,13 @@ def summary(topic: Topic) -> dict[str, object]:
 
 
 def _topic_id(topic: Topic) -> str | None:
-    """The id as Kafka's own tools show it; None from a broker older than topic ids."""
+    """The id as Kafka's own tools show it; None if the broker is older than topic ids."""
     raw = UUID(str(topic["topic_id"])).bytes if topic.get("topic_id") else ZERO_UUID
     return None if raw == ZERO_UUID else uuid_text(raw)
 
 
 def document(admin: Client, topic: Topic, offsets: bool) -> dict[str, Any]:
-    """A topic with its partitions and settings; asks for these, and for offsets if wanted."""
+    """A topic with its partitions and settings; asks for settings, and for offsets if wanted."""
     partitions = [
         {
             "partition": p["partition_index"],
@@ -63,7 +63,7 @@ def _add_offsets(admin: Client, name: str, partitions: Sequence[dict[str, Any]])
 
 
 def _configs(admin: Client, name: str) -> dict[str, str]:
-    """The settings that differ from the cluster's."""
+    """The settings made on the topic itself."""
     from kafka.admin import ConfigResource
 
     answer = admin.describe_configs([ConfigResource("TOPIC", name)])

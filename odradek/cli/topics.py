@@ -1,4 +1,4 @@
-"""`odradek topics`: list, create, describe, delete and alter."""
+"""`odradek topics`: lists, creates, describes, deletes and alters topics."""
 
 from collections.abc import Iterable, Mapping
 
@@ -185,7 +185,7 @@ def _alter_configs(admin: Client, name: str, configs: Mapping[str, str]) -> None
 
 
 def _report(results: Iterable[Topic], done: str, forgiven: int | bool) -> None:
-    """Say on stderr what was done; raise for the first refusal that is not forgiven."""
+    """Print what was done to stderr; raises for the first error that is not `forgiven`."""
     results = list(results)
     for result in results:
         if result["error_code"] == 0:

@@ -1,4 +1,4 @@
-"""`odradek zookeeper`: look at the nodes of a cluster, in ZooKeeper or in an embedded store."""
+"""`odradek zookeeper`: shows the znodes of a cluster, in ZooKeeper or in an embedded store."""
 
 import asyncio
 import base64
@@ -26,7 +26,7 @@ LOCAL: Final = "127.0.0.1:2181"
 
 
 class Node(NamedTuple):
-    """What is shown of a node."""
+    """A znode as it is shown."""
 
     path: str
     version: int
@@ -101,7 +101,7 @@ async def _read_zookeeper(address: str, top: str) -> list[Node]:
 
 
 async def _look(session: Session, path: str) -> tuple[Node | None, list[str]]:
-    """A node and the paths of its children; None if it is not there, or went meanwhile."""
+    """A node and the paths of its children; None if it does not exist or was just deleted."""
     reads = await asyncio.gather(session.get(path), session.children(path), return_exceptions=True)
     for read in reads:
         if isinstance(read, BaseException) and not isinstance(read, NoNode):
@@ -131,7 +131,7 @@ def _read_store(data_dir: str, top: str) -> list[Node]:
 
 
 def _as_text(data: bytes) -> str:
-    """On one line, whatever it is."""
+    """The data on one line, with unprintable characters escaped."""
     text = data.decode(errors="backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
