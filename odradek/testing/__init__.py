@@ -3,7 +3,7 @@
     with Broker() as broker:
         producer = KafkaProducer(**broker.client_config("kafka-python"))
 
-The pytest fixtures `odradek` and `odradek_server` are made of this class.
+The pytest fixtures `odradek` and `odradek_server` use this class.
 """
 
 from .broker import Broker

@@ -1,4 +1,4 @@
-"""The few requests that the fixture needs, spoken without any Kafka client installed."""
+"""The few requests that the fixture needs, sent without any Kafka client installed."""
 
 import socket
 import struct
@@ -17,7 +17,7 @@ from odradek.protocol.schema import Message
 from .errors import BrokerFailed
 from .ready import Address
 
-# By id, so that a topic that comes back under its name is another one.
+# Versions with topic ids, so that a recreated topic counts as another one.
 METADATA_VERSION: Final = 12
 DELETE_TOPICS_VERSION: Final = 6
 CLIENT_ID: Final = b"odradek.testing"
@@ -31,7 +31,7 @@ Response = TypeVar("Response", bound=Message)
 
 
 def delete_all_topics(address: Address, *, timeout_s: float) -> None:
-    """Return when the broker knows no topic any more; it must be the controller.
+    """Delete all topics, and return when the broker knows none; it must be the controller.
 
     Raises: BrokerFailed.
     """
@@ -40,8 +40,8 @@ def delete_all_topics(address: Address, *, timeout_s: float) -> None:
         with _connect(address, timeout_s) as connection:
             asked: set[bytes] = set()
             while topics := _topics(connection):
-                # Each is asked for once, as a broker may answer before it is gone. One that comes
-                # up later was created meanwhile, by a client that a test left behind.
+                # Each is deleted once, because a broker may answer before the topic is gone. One
+                # that appears later was created meanwhile, by a client that a test left behind.
                 if fresh := sorted(topics.keys() - asked):
                     _delete(connection, fresh, timeout_s)
                     asked.update(fresh)
@@ -55,7 +55,7 @@ def delete_all_topics(address: Address, *, timeout_s: float) -> None:
 
 
 def read_metadata(address: Address, *, timeout_s: float) -> MetadataResponse:
-    """What a broker tells clients of the brokers and of all topics.  Raises: OSError."""
+    """A broker's metadata of the brokers and of all topics.  Raises: OSError."""
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
     with _connect(address, timeout_s) as connection:
         return _ask(connection, request, METADATA_VERSION, MetadataResponse)

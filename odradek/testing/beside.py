@@ -1,4 +1,4 @@
-"""Blocking calls of the fixture beside the event loop of a test."""
+"""Runs blocking calls of the fixture beside a test's event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,16 +8,16 @@ from concurrent.futures import Future
 async def beside_the_loop(
     call: Callable[[], None], *, undo: Callable[[], None] | None = None
 ) -> None:
-    """Run a blocking call in a thread; under another library than asyncio, right here.
+    """Run a blocking call in a thread; without an asyncio loop, in this one.
 
-    A cancelled wait does not stop the thread: `undo` then follows in it, once the call is through.
+    Cancelling the wait does not stop the thread: `undo` then runs in it after the call.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         call()
         return
-    through = Future[None]()  # of the call: the task that waits for it may be cancelled, too
+    through = Future[None]()  # set by the call itself: the task around it may be cancelled, too
 
     def call_through() -> None:
         try:

@@ -1,4 +1,4 @@
-"""`Broker`: an Odradek broker, or several of them, for as long as a test needs them."""
+"""`Broker`: an Odradek broker, or a cluster of them, for a test."""
 
 import signal
 import tempfile
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 START_TIMEOUT_S: Final = 15.0
 RESET_TIMEOUT_S: Final = 10.0
 ISR_TIMEOUT_S: Final = 60.0
-# A test has few members, and no time to wait for more of them.
+# A test has few members, and does not wait for more of them to join.
 QUICK_GROUPS: Final = {
     "group.consumer.assignment.interval.ms": "0",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
 }
-# Followers that wait, at a leader or after an error, do not ask for a topic that has come
-# meanwhile; and what nobody else can lead is handed over neither now nor in seconds.
+# A follower that waits, in a fetch or after an error, does not fetch a topic created meanwhile; and
+# retrying a controlled shutdown does not help partitions that no other broker can lead.
 QUICK_CLUSTER: Final = {
     "controlled.shutdown.retry.backoff.ms": "200",
     "replica.fetch.backoff.ms": "100",
@@ -59,9 +59,9 @@ class Broker:
 
     One broker runs in a child process, or with `in_process=True` on a thread of its own. Several
     (`brokers=3`) run together in one child process or thread and share a store, or, with
-    `zookeeper="host:port"`, in a process each; `zookeeper="auto"` starts a ZooKeeper for them.
-    Without `data_dir` their files are in a temporary directory and go when it is closed; a
-    directory that is given stays. `settings` are Kafka's: `{"num.partitions": 3}`.
+    `zookeeper="host:port"`, in one process each; `zookeeper="auto"` starts a ZooKeeper for them.
+    Without `data_dir`, their files are in a temporary directory that `close` removes; a given
+    directory is kept. `settings` are Kafka's: `{"num.partitions": 3}`.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class Broker:
     # -- starting and stopping
 
     def start(self, broker_id: int | None = None, *, in_sync: bool = True) -> None:
-        """Start all that do not run, and return once they serve; on the ports of the first start.
+        """Start all that do not run, on the ports of the first start; return once they serve.
 
-        Given a `broker_id`, start that one of several; return once it is in sync wherever it has a
-        replica, as later starts do for those that were down. Unless that is to be waited for
-        (`in_sync`), return once it serves. Raises: BrokerFailed.
+        Given a `broker_id`, start only that one of several. If others run, return once a started
+        broker is in sync wherever it has a replica, unless `in_sync` is false.
+        Raises: BrokerFailed.
         """
         if broker_id is not None:
             self._start_one(broker_id, in_sync=in_sync)
@@ -130,13 +130,13 @@ class Broker:
                 settings=self._settings,
             )
         except BrokerFailed:
-            if self._ready is None:  # a first start leaves nothing behind
+            if self._ready is None:  # a failed first start leaves nothing behind
                 self._clean_up()
             raise
         self._down.clear()
 
     def stop(self, broker_id: int | None = None) -> None:
-        """Stop all, or one of several, in good order; the files stay.  Raises: BrokerFailed."""
+        """Stop all brokers, or one, cleanly; the files are kept.  Raises: BrokerFailed."""
         if broker_id is not None:
             self._command(STOP, broker_id)
             self._down.add(broker_id)
@@ -144,11 +144,11 @@ class Broker:
             self._runner.stop()
 
     def kill(self, broker_id: int | None = None, *, expire: bool = False) -> None:
-        """End all, or one of several, as SIGKILL would; `start` brings them back.
+        """Kill all brokers, or one, as SIGKILL would; `start` starts them again.
 
         A broker that shares its process with others dies alone: its connections are reset, nothing
-        is flushed. Its session with the store ends when its time is up, or with `expire` at once;
-        the other brokers take it for alive until then.
+        is flushed. Its session with the store ends at its timeout, or at once with `expire`; until
+        then the other brokers consider it alive.
 
         Raises: RuntimeError for a broker that is alone in this process, BrokerFailed.
         """
@@ -159,15 +159,15 @@ class Broker:
             self._runner.kill()
 
     def pause(self, broker_id: int) -> None:
-        """Stop a broker's process where it is (SIGSTOP).  Raises: RuntimeError, BrokerFailed."""
+        """Suspend a broker's process (SIGSTOP).  Raises: RuntimeError, BrokerFailed."""
         self._signal(broker_id, signal.SIGSTOP)
 
     def resume(self, broker_id: int) -> None:
-        """Let it go on (SIGCONT).  Raises: RuntimeError, BrokerFailed."""
+        """Resume a broker's process (SIGCONT).  Raises: RuntimeError, BrokerFailed."""
         self._signal(broker_id, signal.SIGCONT)
 
     def restart(self) -> None:
-        """Stop it, if it runs, and start it again on the same port and files.
+        """Stop all brokers that run, and start them again with the same ports and files.
 
         Raises: BrokerFailed.
         """
@@ -175,14 +175,17 @@ class Broker:
         self.start()
 
     def close(self) -> None:
-        """Stop it and remove its files, unless their directory was given.  Raises: BrokerFailed."""
+        """Stop all brokers, and remove their files unless `data_dir` was given.
+
+        Raises: BrokerFailed.
+        """
         try:
             self.stop()
         finally:
             self._clean_up()
 
     def reset(self) -> None:
-        """Delete every topic, and start the broker if it does not run.  Raises: BrokerFailed."""
+        """Start what is down, and delete every topic.  Raises: BrokerFailed."""
         self.start()
         address = isr.controller(self._live_addresses(), timeout_s=RESET_TIMEOUT_S)
         delete_all_topics(address, timeout_s=RESET_TIMEOUT_S)
@@ -211,21 +214,21 @@ class Broker:
     ) -> None:
         await beside_the_loop(self.close)
 
-    # -- what a test wants to know
+    # -- state
 
     @property
     def running(self) -> bool:
-        """Whether it is there; it may have ended on its own."""
+        """Whether it is running; it may have ended on its own."""
         return self._runner is not None and self._runner.running
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port`, with a comma between those of several brokers."""
+        """`host:port`, separated by commas for several brokers."""
         return ",".join(f"{host}:{port}" for host, port in self._told.addresses.values())
 
     @property
     def broker_ids(self) -> list[int]:
-        """All brokers, running or not."""
+        """The ids of all brokers, running or not."""
         return list(self._told.addresses)
 
     def address(self, broker_id: int) -> Address:
@@ -233,7 +236,7 @@ class Broker:
         return self._told.addresses[broker_id]
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The broker that leads a partition; -1 if nobody does.  Raises: BrokerFailed."""
+        """The leader of a partition; -1 if there is none.  Raises: BrokerFailed."""
         return isr.leader(self._live_addresses(), topic, partition, timeout_s=RESET_TIMEOUT_S)
 
     @property
@@ -243,27 +246,27 @@ class Broker:
 
     @property
     def port(self) -> int:
-        """The port that the first broker listens on, the same over restarts."""
+        """The port that the first broker listens on, the same after restarts."""
         return next(iter(self._told.addresses.values()))[1]
 
     @property
     def broker_id(self) -> int:
-        """Kafka's broker.id, of the first broker."""
+        """The broker.id of the first broker."""
         return next(iter(self._told.addresses))
 
     @property
     def startup_ms(self) -> int:
-        """From the start of its process until it served, at the last start."""
+        """Milliseconds from the start of its process until it served, at the last start."""
         return self._told.startup_ms
 
     @property
     def pid(self) -> int | None:
-        """The child's process id; None in this process or if it does not run."""
+        """The child's process id; None if there is no single child, or if it does not run."""
         return None if self._runner is None else self._runner.pid
 
     @property
     def data_dir(self) -> Path:
-        """Where its files are.  Raises: RuntimeError before the start of a temporary one."""
+        """Where its files are.  Raises: RuntimeError if it is temporary and not yet created."""
         if self._given_data_dir is not None:
             return self._given_data_dir
         if self._scratch is None:
@@ -272,7 +275,7 @@ class Broker:
 
     @property
     def log(self) -> str:
-        """What the child logged; in this process it logs to `logging` as everybody else."""
+        """What the child logged; empty for a broker in this process, which uses `logging`."""
         return self._last_log if self._runner is None else self._runner.log
 
     @overload
@@ -283,12 +286,12 @@ class Broker:
     def client_config(self, client: Literal["spark"]) -> SparkConfig: ...
 
     def client_config(self, client: ClientName) -> ClientConfig:
-        """What to give to a client so that it reaches this broker, in that client's words.
+        """The configuration with which a client connects to this broker, under its own names.
 
         Keyword arguments for kafka-python and aiokafka, a dictionary for confluent-kafka,
         properties for Java, options for a Spark reader or writer.
 
-        Raises: ValueError for a client that is not known.
+        Raises: ValueError for an unknown client.
         """
         return client_config(client, self.bootstrap_servers)
 
@@ -355,5 +358,5 @@ class Broker:
 
 
 def _text(value: object) -> str:
-    """A setting as it would stand in server.properties."""
+    """The text of a setting, as in server.properties."""
     return str(value).lower() if isinstance(value, bool) else str(value)

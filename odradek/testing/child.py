@@ -1,8 +1,8 @@
-"""A broker in a child process, which is how a broker under test runs unless told otherwise.
+"""A broker in a child process, which is how a broker under test runs by default.
 
 The child's standard input is a pipe whose other end only this process holds: whatever ends this
-process, be it SIGKILL, closes the pipe, and `odradek serve --stop-with-stdin` stops. Unlike
-PR_SET_PDEATHSIG this does not depend on the thread that started the child.
+process, even SIGKILL, closes the pipe, and `odradek serve --stop-with-stdin` stops. Unlike
+PR_SET_PDEATHSIG, this does not depend on the thread that started the child.
 """
 
 import os
@@ -41,23 +41,26 @@ class ChildBroker:
 
     @property
     def running(self) -> bool:
-        """Whether the child is there."""
+        """Whether the child is running."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int | None:
-        """The child's process id, if it runs."""
+        """The child's process id; None if it does not run."""
         return self._process.pid if self._process is not None and self.running else None
 
     @property
     def log(self) -> str:
-        """What it wrote on stderr, over all its starts."""
+        """What the child wrote to stderr, in all its starts."""
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
 
     def start(
         self, *, ports: Sequence[int] = (), data_dir: Path, settings: Mapping[str, str]
     ) -> Ready:
-        """Return once it serves; on a free port if no `ports` are given.  Raises: BrokerFailed."""
+        """Start it, and return once it serves; `ports` empty: on a free one.
+
+        Raises: BrokerFailed.
+        """
         if self._process is not None:
             self._forget()  # one that ended on its own
         self._process = self._spawn(self._command(ports, data_dir, settings))
@@ -76,7 +79,7 @@ class ChildBroker:
         raise self.failure(reason)
 
     def stop(self) -> None:
-        """End it with SIGTERM.  Raises: BrokerFailed if that fails or it had ended on its own."""
+        """Stop it with SIGTERM.  Raises: BrokerFailed if that fails or it had ended on its own."""
         process = self._process
         if process is None:
             return
@@ -91,24 +94,24 @@ class ChildBroker:
             raise self.failure(f"ended with exit code {code}")
 
     def kill(self) -> None:
-        """End it with SIGKILL, as a crash would."""
+        """Kill it with SIGKILL, as in a crash."""
         if self._process is not None:
             self._process.kill()  # also if it is stopped by SIGSTOP
             self._process.wait()
             self._forget()
 
     def command(self, command: str, broker_id: int) -> None:
-        """Raises: RuntimeError always."""
+        """Refuse: this broker is the only one.  Raises: RuntimeError always."""
         raise RuntimeError(f"broker {broker_id} is the only one: {command} it without a number")
 
     def signal(self, number: int) -> None:
-        """Send it a signal, as SIGSTOP.  Raises: BrokerFailed if it does not run."""
+        """Send it a signal, such as SIGSTOP.  Raises: BrokerFailed if it does not run."""
         if self._process is None or not self.running:
             raise BrokerFailed("the broker does not run")
         self._process.send_signal(number)
 
     def failure(self, what: str) -> BrokerFailed:
-        """The error that says what the broker did, and the end of its log."""
+        """An error that says what the broker did, with the end of its log."""
         return BrokerFailed(f"the broker {what}\n{self._log_tail()}")
 
     def _ask_to_stop(self, process: "subprocess.Popen[bytes]") -> None:
@@ -139,7 +142,7 @@ class ChildBroker:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=environment,
-                bufsize=0,  # raw files have no locks, which a fork could find held
+                bufsize=0,  # raw files have no locks that a fork could find held
                 start_new_session=True,  # Ctrl-C ends the tests, which then stop the broker
             )
         assert process.stdin is not None
@@ -147,7 +150,7 @@ class ChildBroker:
         return process
 
     def _has_ended(self) -> bool:
-        """The end of stdout comes a moment before the end of the process."""
+        """Whether the process has ended: that takes a moment longer than the end of stdout."""
         assert self._process is not None
         try:
             self._process.wait(1.0)
@@ -180,7 +183,7 @@ _lifelines: "weakref.WeakSet[IO[bytes]]" = weakref.WeakSet()
 
 
 def _drop_lifelines() -> None:
-    """A forked child (multiprocessing) must not keep our brokers alive after us."""
+    """Close the pipes in a forked child (multiprocessing), or it would keep brokers alive."""
     for stream in list(_lifelines):
         if not stream.closed:
             stream.close()
@@ -191,7 +194,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def first_line(stream: IO[bytes], deadline_s: float) -> bytes:
-    """The first line, or what came of it until the stream's end or the deadline."""
+    """The first line, or the part of it that came before the stream's end or the deadline."""
     line = b""
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
@@ -199,7 +202,7 @@ def first_line(stream: IO[bytes], deadline_s: float) -> bytes:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0 or not selector.select(left_s):
                 break
-            part = os.read(stream.fileno(), 1)  # by the byte: nothing of later lines is swallowed
+            part = os.read(stream.fileno(), 1)  # by the byte: later lines are left in the pipe
             if not part:
                 break
             line += part

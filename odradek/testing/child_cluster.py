@@ -1,4 +1,4 @@
-"""Several brokers in one child process, which obeys what is written to its standard input."""
+"""Several brokers in one child process, which reads commands from its standard input."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ class ChildCluster(ChildBroker):
         self._brokers = brokers
 
     def command(self, command: str, broker_id: int) -> None:
-        """Have something done to one broker.  Raises: BrokerFailed."""
+        """Send a command for one broker, and wait for the answer.  Raises: BrokerFailed."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             raise BrokerFailed("the brokers do not run")

@@ -1,4 +1,4 @@
-"""What each client has to be told to reach a broker, in the words of that client."""
+"""The configuration with which each client connects to a broker, under its own names."""
 
 from typing import Literal, TypedDict, get_args
 
@@ -18,7 +18,7 @@ ClientConfig = PythonClientConfig | PropertiesConfig | SparkConfig
 
 
 def client_config(client: ClientName, bootstrap_servers: str) -> ClientConfig:
-    """Raises: ValueError for a client that is not known."""
+    """The configuration of a client.  Raises: ValueError for an unknown client."""
     match client:
         case "kafka-python" | "aiokafka":
             return {"bootstrap_servers": bootstrap_servers}

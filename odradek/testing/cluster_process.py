@@ -1,8 +1,8 @@
-"""The child process of a fixture with several brokers: a cluster that obeys its standard input.
+"""The child process of a fixture with several brokers, controlled through standard input.
 
-`python -m odradek.testing.cluster_process JSON`. It prints the ready line, then takes lines
-`COMMAND BROKER` and answers each with an empty line, or with what went wrong. When its input ends
-it stops the brokers and ends.
+`python -m odradek.testing.cluster_process JSON`. It prints the ready line, then reads lines
+`COMMAND BROKER` and answers each with an empty line, or with an error. When its input ends, it
+stops the brokers and exits.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ async def _run(given: Mapping[str, Any]) -> None:
 
 
 async def _obey_until_end(cluster: LocalCluster) -> None:
-    """Raises: StartupError if a broker fails by itself."""
+    """Execute commands until the input ends.  Raises: StartupError if a broker fails by itself."""
     lines = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(lines), sys.stdin

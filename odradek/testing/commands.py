@@ -1,4 +1,4 @@
-"""What a test may have done to single brokers of a cluster."""
+"""The commands for single brokers of a cluster under test."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,7 @@ EXPIRE: Final = "expire"
 
 
 async def obey(cluster: "LocalCluster", command: str, broker_id: int) -> None:
-    """Do it.  Raises: StartupError, StorageError, KeyError (there is no such broker now)."""
+    """Execute a command.  Raises: StartupError, StorageError, KeyError (no such broker now)."""
     if command == START:
         await cluster.start_broker(broker_id)
     elif command == STOP:

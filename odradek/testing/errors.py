@@ -1,4 +1,4 @@
-"""What can go wrong with a broker under test."""
+"""The error of a broker under test."""
 
 
 class BrokerFailed(Exception):

@@ -1,8 +1,8 @@
 """Brokers in this process, on an event loop and a thread of their own.
 
-They share nothing with the loop of a test, so tests without asyncio, with it, or with another
-library all can use them. They start faster than a child process. A broker that is alone cannot be
-killed; one of several can.
+They share nothing with a test's event loop, so tests without asyncio, with it, or with another
+library can all use them. They start faster than a child process. A single broker cannot be killed;
+one of several can.
 """
 
 import asyncio
@@ -46,13 +46,16 @@ class InProcessBroker:
 
     @property
     def running(self) -> bool:
-        """Whether its thread is there."""
+        """Whether its thread is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def start(
         self, *, ports: Sequence[int] = (), data_dir: Path, settings: Mapping[str, str]
     ) -> Ready:
-        """Return once it serves; on free ports if none are given.  Raises: BrokerFailed."""
+        """Start it, and return once it serves; `ports` empty: on free ones.
+
+        Raises: BrokerFailed.
+        """
         self._settled.clear()
         self._ports = ports
         self._ready = self._error = None
@@ -86,11 +89,11 @@ class InProcessBroker:
             raise BrokerFailed(f"the broker failed: {self._error}") from self._error
 
     def kill(self) -> None:
-        """Raises: RuntimeError always."""
+        """Refuse: a thread cannot be killed.  Raises: RuntimeError always."""
         raise RuntimeError("a broker in this process cannot be killed: use in_process=False")
 
     def command(self, command: str, broker_id: int) -> None:
-        """Have something done to one of several brokers.  Raises: BrokerFailed."""
+        """Execute a command for one of several brokers.  Raises: RuntimeError, BrokerFailed."""
         from odradek.broker.server import StartupError
         from odradek.storage.errors import StorageError
 

@@ -1,4 +1,4 @@
-"""What the brokers of a cluster tell of leaders and in-sync replicas."""
+"""Controller, leaders and in-sync replicas, according to the brokers of a cluster."""
 
 import time
 from collections.abc import Mapping
@@ -30,7 +30,10 @@ def controller(addresses: Mapping[int, Address], *, timeout_s: float) -> Address
 def leader(
     addresses: Mapping[int, Address], topic: str, partition: int, *, timeout_s: float
 ) -> int:
-    """Who leads a partition, -1 if nobody does.  Raises: BrokerFailed if it does not come up."""
+    """The leader of a partition, -1 if there is none.
+
+    Raises: BrokerFailed if the partition does not exist in time.
+    """
     deadline_s = time.monotonic() + timeout_s
     told = None
     while time.monotonic() < deadline_s:
@@ -48,9 +51,9 @@ def leader(
 def wait_until_in_sync(
     addresses: Mapping[int, Address], broker_id: int, *, timeout_s: float
 ) -> None:
-    """Return once all brokers show a broker in sync wherever it has a replica.
+    """Return once all brokers report a broker in sync wherever it has a replica.
 
-    Raises: BrokerFailed, naming the partitions that lack it.
+    Raises: BrokerFailed, naming the partitions where it is not.
     """
     deadline_s = time.monotonic() + timeout_s
     while missing := _missing(addresses, broker_id):
@@ -61,7 +64,7 @@ def wait_until_in_sync(
 
 
 def _missing(addresses: Mapping[int, Address], broker_id: int) -> list[str]:
-    """The partitions whose in-sync set lacks the broker, as any broker tells."""
+    """The partitions whose ISR lacks the broker according to any broker."""
     missing: dict[str, None] = {}
     for number, address in addresses.items():
         told = _ask(address)

@@ -1,7 +1,7 @@
-"""`python -m odradek.testing.lifeline COMMAND…`: run a command that must not outlive who wants it.
+"""`python -m odradek.testing.lifeline COMMAND…`: runs a command that must not outlive its parent.
 
-The command is ended when standard input ends, which it does at the latest with the process that
-holds its other end, however that dies.
+The command is terminated when standard input ends, at the latest when the process that holds the
+other end dies, however that happens.
 """
 
 import contextlib
@@ -14,14 +14,14 @@ END_TIMEOUT_S = 10.0
 
 
 def main() -> None:
-    """Run it; exit as it does."""
+    """Run the command, and exit with its code."""
     process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
     threading.Thread(target=_end_with_stdin, args=(process,), daemon=True).start()
     sys.exit(process.wait())
 
 
 def _end_with_stdin(process: "subprocess.Popen[bytes]") -> None:
-    while os.read(sys.stdin.fileno(), 4096):  # not buffered: a lock would be held at the end
+    while os.read(sys.stdin.fileno(), 4096):  # unbuffered: a lock would be held at exit
         pass
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):

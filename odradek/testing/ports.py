@@ -1,9 +1,9 @@
-"""Ports that stay a server's own, also while it is down.
+"""Ports that stay reserved for a server, even while it is down.
 
-A port that was free a moment ago may be anybody's by the time its server binds it: the system gives
-it to another server or to a client's connection. A socket that is bound to the port and does not
-listen keeps it from both, and on Linux a server that allows its address to be reused, as servers
-do, listens there nevertheless.
+A port that was free a moment ago may be taken by the time its server binds it: the system may give
+it to another server or to a client's connection. A socket that is bound to the port but does not
+listen prevents both. On Linux, a server that allows its address to be reused, as servers do, can
+still listen there.
 """
 
 import socket
@@ -17,13 +17,13 @@ SERVERS_MAY_LISTEN: Final = sys.platform.startswith("linux")
 
 
 class HeldPort:
-    """A free port that the system gives to nobody else until `close`, or until this is forgotten.
+    """A free port that is reserved until `close`, or until this object is collected.
 
-    On other systems than Linux it is only a port that was free a moment ago.
+    On systems other than Linux, it is only a port that was free a moment ago.
     """
 
     def __init__(self, host: str = HOST, port: int = 0) -> None:
-        """`port` 0 takes a free one.  Raises: OSError if somebody has the given one."""
+        """`port` 0 takes a free one.  Raises: OSError if the given one is taken."""
         with socket.socket() as held:
             if SERVERS_MAY_LISTEN:
                 held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -33,6 +33,6 @@ class HeldPort:
                 self._close = weakref.finalize(self, socket.close, held.detach())
 
     def close(self) -> None:
-        """Give it back."""
+        """Release the port."""
         if SERVERS_MAY_LISTEN:
             self._close()

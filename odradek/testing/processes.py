@@ -1,4 +1,4 @@
-"""A process for each broker, which find each other in ZooKeeper."""
+"""A cluster with a process for each broker, coordinated through ZooKeeper."""
 
 import signal
 from collections.abc import Mapping, Sequence
@@ -35,23 +35,26 @@ class ProcessCluster:
 
     @property
     def running(self) -> bool:
-        """Whether any of them is there."""
+        """Whether any of them is running."""
         return any(child.running for child in self._children.values())
 
     @property
     def pid(self) -> int | None:
-        """There is no single process."""
+        """None: there is no single process."""
         return None
 
     @property
     def log(self) -> str:
-        """What they wrote, one after the other."""
+        """The logs of all brokers, one after the other."""
         return "".join(child.log for child in self._children.values())
 
     def start(
         self, *, ports: Sequence[int] = (), data_dir: Path, settings: Mapping[str, str]
     ) -> Ready:
-        """Return once all serve; on free ports if none are given.  Raises: BrokerFailed."""
+        """Start them, and return once all serve; `ports` empty: on free ones.
+
+        Raises: BrokerFailed.
+        """
         first = int(settings.get("broker.id", 0))
         if self._own_zookeeper is not None:
             self._connect = self._own_zookeeper.start(timeout_s=self._start_timeout_s)
@@ -92,7 +95,7 @@ class ProcessCluster:
             raise failure
 
     def kill(self) -> None:
-        """End all brokers with SIGKILL."""
+        """Kill all brokers with SIGKILL."""
         for child in self._children.values():
             child.kill()
 

@@ -1,4 +1,4 @@
-"""What a broker, or a cluster of them, tells once it serves."""
+"""What a broker, or a cluster of them, reports once it serves."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """Who listens where, and how long it took from the start of the process."""
+    """The brokers' addresses, and how long the start took."""
 
     addresses: dict[int, Address]
     """By broker id, in order."""

@@ -1,7 +1,7 @@
-"""An Apache ZooKeeper for as long as a test needs it: Java and ZooKeeper's jars must be there.
+"""An Apache ZooKeeper for a test; needs Java and ZooKeeper's jars.
 
 The jars are those in the directory that the environment variable ODRADEK_ZOOKEEPER_JARS names (the
-`libs` of a Kafka up to 3.9 will do), or what Debian's package `zookeeper` installs.
+`libs` of a Kafka up to 3.9 will do), or those that Debian's package `zookeeper` installs.
 """
 
 import glob
@@ -32,7 +32,7 @@ STOP_TIMEOUT_S: Final = 20.0
 
 
 class ZooKeeper:
-    """One server on a free port of this machine; a later `start` keeps port and data."""
+    """One server on a free port of this machine; later starts keep port and data."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -50,7 +50,7 @@ class ZooKeeper:
         return self._held_port.port
 
     def start(self, *, timeout_s: float) -> str:
-        """Return its address once it serves.  Raises: BrokerFailed."""
+        """Start, and return the address once it serves.  Raises: BrokerFailed."""
         if self._process is not None:
             return self.address
         java = shutil.which("java")
@@ -85,7 +85,7 @@ class ZooKeeper:
         return self.address
 
     def stop(self) -> None:
-        """End it; its data stay."""
+        """Stop it; its data is kept."""
         process, self._process = self._process, None
         if process is not None:
             assert process.stdin is not None
