@@ -1,4 +1,4 @@
-"""The line that a process prints once its brokers serve; who started it waits for it."""
+"""The line that a process prints once its brokers serve; its parent waits for it."""
 
 import os
 import time
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def ready_line(brokers: "Sequence[Broker]", data_dir: str) -> str:
     """`odradek ready: PLAINTEXT://HOST:PORT[,…] broker=N data=DIR startup_ms=M`.
 
-    With several brokers it says `brokers=N,N+1,…`, in the order of the addresses.
+    With several brokers it has `brokers=N,N+1,…`, in the order of the addresses.
     """
     addresses = ",".join(f"PLAINTEXT://{_bracketed(b.host)}:{b.port}" for b in brokers)
     word = "broker" if len(brokers) == 1 else "brokers"
@@ -29,7 +29,7 @@ def _bracketed(host: str) -> str:
 
 
 def _process_age_ms() -> int:
-    """Since the start of this process, as the kernel knows it; elsewhere its CPU time."""
+    """Time since the kernel started this process; without /proc, its CPU time."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     except OSError:
