@@ -282,7 +282,12 @@ def test_a_segment_that_was_compacted_is_not_synced_any_more(tmp_path: Path) -> 
     replaced = log.segments[0]
     log.flushing.replaced([replaced])
     replaced.close()
-    flush(log)
+    plan = log.flush_plan()
+    assert plan is not None
+    assert replaced.file.path not in plan._paths
+    assert log.segments[1].file.path in plan._paths
+    plan.run()
+    log.flushed(plan)
     assert log.recovery_point == 100
     data_dir.abandon()
 
