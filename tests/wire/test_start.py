@@ -127,6 +127,7 @@ def test_a_signal_while_it_waits_to_start(tmp_path: Path) -> None:
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     ) as process:
         assert process.stderr is not None
+        assert b"broker starts" in process.stderr.readline()
         assert b"trying for" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=TIMEOUT_S / 3)
