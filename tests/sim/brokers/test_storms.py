@@ -20,7 +20,7 @@ from tests.seeds import seeds
 from .lives import Life, live_once
 from .storm import ENOUGH
 
-MANY: Final = 20
+MANY: Final = 8
 SOAK_SEEDS: Final = 5_000
 AT_ONCE: Final = 50
 
