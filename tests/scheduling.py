@@ -13,7 +13,8 @@ from xdist.scheduler import LoadGroupScheduling
 
 LONG_FIRST: Final = (
     *("tests/spark/", "tests/pipeline/", "tests/lab/", "tests/wire/", "tests/cluster/"),
-    *("tests/sim/brokers/", "tests/protocol/test_messages.py"),
+    "tests/sim/brokers/",
+    "tests/protocol/test_messages.py",
 )
 
 

@@ -36,10 +36,12 @@ REJOIN: Final = frozenset(
         ErrorCode.UNKNOWN_MEMBER_ID,
     }
 )
-ELSEWHERE: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-LATER: Final = frozenset(
-    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT, *ELSEWHERE}
+LATER: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR})
+LATER_IN_CLUSTER: Final = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT, *LATER}
 )
+"""An append may also find too few replicas, or wait too long for them."""
+ELSEWHERE: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 class Brokers(Protocol):
@@ -67,10 +69,12 @@ class Rejoin(Exception):
 class GroupHistory:
     """What members were told."""
 
-    def __init__(self, partitions: int, *, may_be_stale: bool = False) -> None:
-        """`may_be_stale`: a broker may answer that does not know yet that another coordinates."""
+    def __init__(self, partitions: int, *, in_cluster: bool = False) -> None:
+        """`in_cluster`: a broker may answer that does not know yet that another coordinates."""
         self.partitions = range(partitions)
-        self.may_be_stale = may_be_stale
+        self.may_be_stale = in_cluster
+        self.later = LATER_IN_CLUSTER if in_cluster else LATER
+        """What members may be told that is no fault, and asks them to come again."""
         self.owners: dict[tuple[int, int], str] = {}
         """Who was given a partition in a generation."""
         self.committed = dict.fromkeys(self.partitions, 0)
@@ -167,12 +171,12 @@ class Member:
         joined = await self._timed(client, request, JOIN)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = joined.member_id
-        _check(joined.error_code)
+        self._check(joined.error_code)
         self._member_id, self._generation_id = joined.member_id, joined.generation_id
         shares = self._shares([member.member_id for member in joined.members])
         request_sync = sync(GROUP, self._generation_id, self._member_id, shares)
         synced = await self._timed(client, request_sync, SYNC)
-        _check(synced.error_code)
+        self._check(synced.error_code)
         partitions = list(synced.assignment)
         owner = f"{self._name}.{self._life}"
         self._history.note_assignment(self._generation_id, owner, partitions)
@@ -211,11 +215,11 @@ class Member:
         """What is committed.  Raises: Rejoin."""
         known = dict(self._history.committed)
         answer = await client.ask(fetch_offsets(GROUP, TOPIC, *self._history.partitions), FETCH)
-        _check(answer.error_code)
+        self._check(answer.error_code)
         positions = {}
         for topic in answer.topics:
             for found in topic.partitions:
-                _check(found.error_code)
+                self._check(found.error_code)
                 offset = max(0, found.committed_offset)
                 self._history.note_committed(
                     found.partition_index, offset, known[found.partition_index]
@@ -234,7 +238,7 @@ class Member:
                         await self._positions(client)
                         return
                     except Rejoin as rejoin:  # leaders may still be rebalanced
-                        if rejoin.code not in LATER:
+                        if rejoin.code not in self._history.later:
                             raise
             await asyncio.sleep(RETRY_S)
         raise AssertionError("nobody coordinates the group")
@@ -243,7 +247,7 @@ class Member:
         request = HeartbeatRequest(
             group_id=GROUP, member_id=self._member_id, generation_id=self._generation_id
         )
-        _check((await client.ask(request, HEARTBEAT)).error_code)
+        self._check((await client.ask(request, HEARTBEAT)).error_code)
 
     async def _commit(self, client: Client, offsets: Mapping[int, int]) -> None:
         is_old = self._generation_id < max(self._history.generations)
@@ -257,16 +261,15 @@ class Member:
         answer = await client.ask(request, COMMIT)
         codes = {p.error_code for topic in answer.topics for p in topic.partitions}
         for code in codes:
-            _check(code)
+            self._check(code)
         assert not is_old, f"{self._name} has committed in generation {self._generation_id}"
         for partition, offset in offsets.items():
             self._history.note_committed(partition, offset, 0)
 
-
-def _check(code: int) -> None:
-    """Raises: Rejoin for what a client answers by joining again; anything else is a fault."""
-    if code == ErrorCode.NONE:
-        return
-    expected = REJOIN | LATER | {ErrorCode.MEMBER_ID_REQUIRED}
-    assert code in expected, ErrorCode(code).name
-    raise Rejoin(ErrorCode(code))
+    def _check(self, code: int) -> None:
+        """Raises: Rejoin for what a client answers by joining again; anything else is a fault."""
+        if code == ErrorCode.NONE:
+            return
+        expected = REJOIN | self._history.later | {ErrorCode.MEMBER_ID_REQUIRED}
+        assert code in expected, ErrorCode(code).name
+        raise Rejoin(ErrorCode(code))

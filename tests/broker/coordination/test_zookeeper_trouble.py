@@ -188,26 +188,17 @@ async def test_a_set_that_another_was_first_with(server: ZooKeeper) -> None:
 
 @asynchronous
 async def test_a_delete_whose_answer_is_lost(server: ZooKeeper) -> None:
+    """One of a version may have failed, and another client may have deleted the node."""
     async with scene(server) as at:
-        await at.session.create("/a")
 
         async def is_gone() -> bool:
             return await at.other.exists("/a") is None
 
+        await at.session.create("/a")
         assert await at.lose_answer(at.session.delete("/a"), is_gone) is None
         with pytest.raises(NoNode):
             await at.session.delete("/a")
-
-
-@asynchronous
-async def test_a_delete_of_one_version_whose_answer_is_lost(server: ZooKeeper) -> None:
-    """It may have failed, and another client may have deleted the node."""
-    async with scene(server) as at:
         await at.session.create("/a")
-
-        async def is_gone() -> bool:
-            return await at.other.exists("/a") is None
-
         with pytest.raises(CoordinationLost):
             await at.lose_answer(at.session.delete("/a", 0), is_gone)
 

@@ -24,6 +24,11 @@ from .storm import Storm
 PARTITIONS: Final = 2
 ACTIONS: Final = 12
 SETTLES_WITHIN_S: Final = 60
+COMPACTED: Final = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0",
+    "segment.ms": "300",
+}
 LOOK_S: Final = 0.1
 GROUP_SLACK_MS: Final = 10_000
 """Appends wait for followers, which may be held up, or for the controller."""
@@ -72,7 +77,7 @@ async def _live(loop: SimLoop, directory: Path) -> Life:
     cluster = SimCluster(loop, directory, loop.random.choice((3, 3, 4)), _settings(loop))
     await cluster.start()
     await _create_topics(cluster)
-    clients, group = Clients(cluster, PARTITIONS), GroupHistory(PARTITIONS, may_be_stale=True)
+    clients, group = Clients(cluster, PARTITIONS), GroupHistory(PARTITIONS, in_cluster=True)
     storm = Storm(cluster, PARTITIONS)
     at_work = [
         *(clients.write_once(f"once{n}") for n in range(2)),
@@ -109,15 +114,12 @@ async def _live(loop: SimLoop, directory: Path) -> Life:
 async def _create_topics(cluster: SimCluster) -> None:
     topics = [
         creatable(EVENTS, PARTITIONS, factor=3),
-        creatable(TABLE, 1, factor=3, configs={"cleanup.policy": "compact"} | CLEANED_OFTEN),
+        creatable(TABLE, 1, factor=3, configs=COMPACTED),
     ]
     client = await Client.connect(cluster.controller_port, HOST)
     answer = await client.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7)
     assert not any(topic.error_code for topic in answer.topics), answer
     await client.close()
-
-
-CLEANED_OFTEN: Final = {"min.cleanable.dirty.ratio": "0", "segment.ms": "300"}
 
 
 async def _until_none(look: Callable[[SimCluster], str | None], cluster: SimCluster) -> None:
