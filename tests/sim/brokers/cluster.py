@@ -156,9 +156,14 @@ class SimCluster:
         return self.ports[self.loop.random.choice(running or list(self.ports))]
 
     @property
+    def controllers(self) -> list[int]:
+        """Who acts as controller: one broker, none, or a deposed one that has not heard of it."""
+        return [each for each in self.brokers if self.node(each).controller.is_active]
+
+    @property
     def controller_port(self) -> int:
         """Where the controller takes clients, or anybody if there is none."""
-        active = [each for each in self.brokers if self.node(each).controller.is_active]
+        active = self.controllers
         return self.ports.get(active[0], self.port) if active else self.port
 
     @property

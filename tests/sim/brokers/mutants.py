@@ -1,14 +1,12 @@
 """Deliberate bugs in what only whole brokers have: each is a patch of production code.
 
 `MUTANTS` has them by name. Those of decisions and logs are in `tests/sim/cluster/mutants.py`, where
-a life costs a tenth.
+a life costs a fifteenth.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any, Final
-from unittest import mock
 
 from odradek.broker.cluster import writing
 from odradek.broker.cluster.watching import Watching
@@ -23,9 +21,9 @@ from odradek.broker.replication.isr_changes import IsrChanges
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.cleaner.offset_map import OffsetMap
 from odradek.storage.log.producer_state import ProducerState
+from tests.sim.mutating import Mutants, nothing, put
 
-Mutant = Callable[[], AbstractContextManager[object]]
-MUTANTS: Final[dict[str, Mutant]] = {}
+MUTANTS: Final = Mutants()
 
 UNSEEN: Final = frozenset(
     {
@@ -34,29 +32,7 @@ UNSEEN: Final = frozenset(
         "write_unfenced",
     }
 )
-"""Those that 150 lives have not shown: what is still to be simulated."""
-
-
-def _mutant(make: Callable[[ExitStack], None]) -> Callable[[ExitStack], None]:
-    @contextlib.contextmanager
-    def mutated() -> Iterator[None]:
-        with ExitStack() as patches:
-            make(patches)
-            yield
-
-    MUTANTS[make.__name__.strip("_")] = mutated
-    return make
-
-
-def _put(patches: ExitStack, owner: Any, name: str, new: Any) -> Any:
-    """Patch one attribute; return what it was."""
-    old = owner.__dict__[name]
-    patches.enter_context(mock.patch.object(owner, name, new))
-    return old
-
-
-def _nothing(*args: Any, **options: Any) -> None:
-    """Do nothing."""
+"""Those that 25 lives have not shown: what is still to be simulated."""
 
 
 async def _no_work(*args: Any, **options: Any) -> None:
@@ -66,71 +42,71 @@ async def _no_work(*args: Any, **options: Any) -> None:
 # Produce and Fetch.
 
 
-@_mutant
+@MUTANTS.add
 def _let_a_fetch_wait_out_its_time(patches: ExitStack) -> None:
     """A Fetch that waits does not hear of news."""
-    _put(patches, DelayedFetch, "_hear", _nothing)
+    put(patches, DelayedFetch, "_hear", nothing)
 
 
-@_mutant
+@MUTANTS.add
 def _answer_before_it_is_committed(patches: ExitStack) -> None:
     """acks=all is answered with the append."""
-    _put(patches, Appended, "may_be_answered", lambda self, *, acks_all: True)
-    _put(patches, Partition, "min_isr", property(lambda self: 1))
+    put(patches, Appended, "may_be_answered", lambda self, *, acks_all: True)
+    put(patches, Partition, "min_isr", property(lambda self: 1))
 
 
-@_mutant
+@MUTANTS.add
 def _forget_what_producers_have_sent(patches: ExitStack) -> None:
     """A batch that is sent again is appended again."""
-    _put(patches, ProducerState, "check", _nothing)
+    put(patches, ProducerState, "check", nothing)
 
 
 # Groups.
 
 
-@_mutant
+@MUTANTS.add
 def _begin_with_empty_groups(patches: ExitStack) -> None:
     """A coordinator does not read its log."""
-    _put(patches, CoordinatorLoader, "load", _no_work)
+    put(patches, CoordinatorLoader, "load", _no_work)
 
 
-@_mutant
+@MUTANTS.add
 def _coordinate_on_after_another_leads(patches: ExitStack) -> None:
     """Who loses a partition of `__consumer_offsets` keeps those who wait there waiting."""
-    _put(patches, LedPartition, "resign", _nothing)
+    put(patches, LedPartition, "resign", nothing)
 
 
-@_mutant
+@MUTANTS.add
 def _answer_commits_before_they_are_committed(patches: ExitStack) -> None:
     """An offset commit is acknowledged with the append."""
 
     def append(self: Any, records: Any, then: Any, appended: Any) -> None:
-        before(self, records, _nothing, appended)
+        before(self, records, nothing, appended)
         then(ErrorCode.NONE)
 
-    before = _put(patches, CoordinatorLog, "append", append)
+    before = put(patches, CoordinatorLog, "append", append)
 
 
 # In-sync sets, members, controllers.
 
 
-@_mutant
+@MUTANTS.add
 def _propose_an_in_sync_set_once(patches: ExitStack) -> None:
     """What a controller did not answer is not proposed again."""
-    _put(patches, IsrChanges, "_again", _nothing)
+    put(patches, IsrChanges, "_again", nothing)
 
 
-@_mutant
+@MUTANTS.add
 def _write_unfenced(patches: ExitStack) -> None:
     """A controller that has a successor writes on."""
 
     def without_fence(path: str, version: int) -> Check:
         return Check(path)
 
-    _put(patches, writing, "Check", without_fence)
+    put(patches, writing, "Check", without_fence)
 
 
-@_mutant
+@MUTANTS.add
 def _look_at_brokers_once(patches: ExitStack) -> None:
     """A controller watches only the first change of the registered brokers."""
     looked: list[Watching] = []
@@ -140,13 +116,13 @@ def _look_at_brokers_once(patches: ExitStack) -> None:
             looked.append(self)
             before(self, event)
 
-    before = _put(patches, Watching, "_on_broker_event", hear)
+    before = put(patches, Watching, "_on_broker_event", hear)
 
 
 # Compaction.
 
 
-@_mutant
+@MUTANTS.add
 def _compact_the_newest_away(patches: ExitStack) -> None:
     """Of each key the newest record goes."""
 
@@ -159,5 +135,5 @@ def _compact_the_newest_away(patches: ExitStack) -> None:
         newest = set(all_between(self, first_offset, last_offset))
         return [o for o in range(first_offset, last_offset + 1) if o not in newest]
 
-    before = _put(patches, OffsetMap, "superseded", superseded)
-    all_between = _put(patches, OffsetMap, "newest_between", newest_between)
+    before = put(patches, OffsetMap, "superseded", superseded)
+    all_between = put(patches, OffsetMap, "newest_between", newest_between)

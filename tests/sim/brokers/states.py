@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from odradek.broker.cluster.reading import StoredTopic, stored_state
 from odradek.broker.coordination.commit_queue import News
 from odradek.broker.coordination.embedded import EmbeddedStore
 from odradek.broker.coordination.interface import EventKind, WatchEvent
@@ -10,13 +11,13 @@ from odradek.broker.coordination.tree import Tree
 from odradek.broker.coordination.znodes import (
     BROKER_TOPICS,
     CONTROLLER_EPOCH,
-    PartitionStateNode,
     TopicAssignment,
     decode_controller_epoch,
+    partition_state_path,
     topic_path,
 )
 from odradek.broker.core.controller.context import TopicNode
-from odradek.broker.core.controller.effects import ReplicaAssignment, StoredState
+from odradek.broker.core.controller.effects import StoredState
 from odradek.broker.core.partition_state import PartitionState, TopicPartition
 from tests.sim.cluster.checks import Checks
 
@@ -29,7 +30,6 @@ class WatchedStore(EmbeddedStore):
     def __init__(self, path: str, before: "WatchedStore | None", **options: Any) -> None:
         super().__init__(path, **options)
         self._checks: Checks = Checks() if before is None else before._checks
-        self._states: dict[TopicPartition, StoredState] = {}
 
     @property
     def tree(self) -> Tree:
@@ -59,33 +59,14 @@ class WatchedStore(EmbeddedStore):
         return {topic: self._topic(topic) for topic in names}
 
     def _topic(self, topic: str) -> TopicNode:
-        assignment = TopicAssignment.decode(self._tree.get(topic_path(topic))[0])
-        return TopicNode(
-            assignment.topic_id,
-            {
-                partition: ReplicaAssignment(
-                    tuple(replicas),
-                    tuple(assignment.adding_replicas.get(partition, ())),
-                    tuple(assignment.removing_replicas.get(partition, ())),
-                )
-                for partition, replicas in assignment.partitions.items()
-            },
-        )
+        data, stat = self._tree.get(topic_path(topic))
+        node = TopicAssignment.decode(data)
+        assert node.topic_id is not None
+        return StoredTopic(topic, node, stat.version).as_node(node.topic_id)
 
     def _state(self, key: TopicPartition) -> StoredState | None:
-        path = f"{topic_path(key[0])}/partitions/{key[1]}/state"
-        if self._tree.exists(path) is None:
-            return None
-        data, stat = self._tree.get(path)
-        node = PartitionStateNode.decode(data)
-        return StoredState(
-            node.leader,
-            node.leader_epoch,
-            tuple(node.isr),
-            node.controller_epoch,
-            stat.version,
-            bool(node.leader_recovery_state),
-        )
+        path = partition_state_path(*key)
+        return None if self._tree.exists(path) is None else stored_state(*self._tree.get(path))
 
     def _watch_calls(self, events: Sequence[WatchEvent]) -> list[News]:
         for event in events:
@@ -95,7 +76,6 @@ class WatchedStore(EmbeddedStore):
         return super()._watch_calls(events)
 
     def _see(self, key: TopicPartition, kind: EventKind) -> None:
-        before = self._states.pop(key, None)
         now = self._state(key)
         if kind not in WRITTEN or now is None:
             return
@@ -113,9 +93,5 @@ class WatchedStore(EmbeddedStore):
             now.controller_epoch,
         )
         controller_epoch = decode_controller_epoch(self._tree.get(CONTROLLER_EPOCH)[0])
-        if kind is EventKind.CREATED:
-            before = None
-        elif before is None:
-            before = self._checks.latest(state)
+        before = None if kind is EventKind.CREATED else self._checks.latest(state)
         self._checks.state_written(node, state, before, now, controller_epoch, is_fenced=True)
-        self._states[key] = now

@@ -106,9 +106,7 @@ class Storm:
         return found
 
     async def _kill_controller(self) -> object:
-        running = self._cluster.brokers
-        found = [each for each in running if self._cluster.node(each).controller.is_active][:1]
-        for broker_id in found:
+        for broker_id in (found := self._cluster.controllers[:1]):
             self.happened["kill"] += 1
             await self._cluster.kill_broker(broker_id, expire=True)
         return found

@@ -4,9 +4,8 @@
 that 500 lives have not shown: what is still to be simulated.
 """
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Any, Final
 from unittest import mock
 
@@ -34,12 +33,12 @@ from odradek.storage.log import segment_scan
 from odradek.storage.log.leader_epochs import LeaderEpochs
 from odradek.storage.log.log import Log
 from odradek.storage.log.staging import Staged
+from tests.sim.mutating import Mutants, nothing, put
 
 from . import fetching
 from .store import ClusterStore
 
-Mutant = Callable[[], AbstractContextManager[object]]
-MUTANTS: Final[dict[str, Mutant]] = {}
+MUTANTS: Final = Mutants()
 
 
 UNSEEN: Final = frozenset(
@@ -52,32 +51,10 @@ UNSEEN: Final = frozenset(
 )
 
 
-def _mutant(make: Callable[[ExitStack], None]) -> Callable[[ExitStack], None]:
-    @contextlib.contextmanager
-    def mutated() -> Iterator[None]:
-        with ExitStack() as patches:
-            make(patches)
-            yield
-
-    MUTANTS[make.__name__.strip("_")] = mutated
-    return make
-
-
-def _put(patches: ExitStack, owner: Any, name: str, new: Any) -> Any:
-    """Patch one attribute; return what it was."""
-    old = owner.__dict__[name]
-    patches.enter_context(mock.patch.object(owner, name, new))
-    return old
-
-
-def _nothing(*args: Any, **options: Any) -> None:
-    """Do nothing."""
-
-
 # Followers.
 
 
-@_mutant
+@MUTANTS.add
 def _truncate_by_high_watermark(patches: ExitStack) -> None:
     """As before KIP-101: who begins to follow cuts all that is above its high watermark."""
 
@@ -87,26 +64,26 @@ def _truncate_by_high_watermark(patches: ExitStack) -> None:
         await self._cut([Cut(f, f.partition.log.high_watermark) for f in unready])
         await before(self, followings)
 
-    before = _put(patches, Repair, "prepare", prepare)
+    before = put(patches, Repair, "prepare", prepare)
 
 
-@_mutant
+@MUTANTS.add
 def _cut_where_the_leader_says(patches: ExitStack) -> None:
     """The end of an epoch at the leader, whatever this log has of that epoch."""
-    _put(patches, repair, "truncation_offset", lambda log, epoch, end_offset: end_offset)
+    put(patches, repair, "truncation_offset", lambda log, epoch, end_offset: end_offset)
 
 
-@_mutant
+@MUTANTS.add
 def _take_answers_of_earlier_leaders(patches: ExitStack) -> None:
     """What was asked for in an earlier leader epoch is appended all the same."""
 
     def follows(self: Fetcher, following: Following) -> bool:
         return self._local.replicas.partitions.get(following.key) is following.partition
 
-    _put(patches, Fetcher, "follows", follows)
+    put(patches, Fetcher, "follows", follows)
 
 
-@_mutant
+@MUTANTS.add
 def _ask_for_more_than_there_is(patches: ExitStack) -> None:
     """A fetch tells of one record more than the follower has."""
 
@@ -114,41 +91,41 @@ def _ask_for_more_than_there_is(patches: ExitStack) -> None:
         epoch, offset, *others = before(self, following)
         return epoch, offset + 1, *others
 
-    before = _put(patches, Fetcher, "_said", said)
+    before = put(patches, Fetcher, "_said", said)
 
 
-@_mutant
+@MUTANTS.add
 def _let_a_thread_write_on(patches: ExitStack) -> None:
     """What is written ahead of an append is written also if somebody else has come before it."""
-    _put(patches, Staged, "end", _nothing)
+    put(patches, Staged, "end", nothing)
 
 
-@_mutant
+@MUTANTS.add
 def _take_over_whatever_is_written(patches: ExitStack) -> None:
     """Any append takes what a thread has written for its own."""
-    _put(patches, Staged, "is_next", lambda self, data: next(self._written, None) is not None)
+    put(patches, Staged, "is_next", lambda self, data: next(self._written, None) is not None)
 
 
-@_mutant
+@MUTANTS.add
 def _forget_to_flush(patches: ExitStack) -> None:
     """Nothing waits for what is due to be made durable."""
-    _put(patches, Replica, "awaits_flush", property(lambda self: False))
+    put(patches, Replica, "awaits_flush", property(lambda self: False))
 
 
 # Leaders.
 
 
-@_mutant
+@MUTANTS.add
 def _count_out_who_is_about_to_leave(patches: ExitStack) -> None:
     """The high watermark passes a member whose leaving nobody has written yet."""
-    _put(patches, PendingShrink, "maximal", property(lambda self: self.proposed))
+    put(patches, PendingShrink, "maximal", property(lambda self: self.proposed))
 
 
-@_mutant
+@MUTANTS.add
 def _count_in_who_joins_too_late(patches: ExitStack) -> None:
     """The high watermark passes a member that may be in sync already."""
 
-    _put(patches, PendingExpand, "maximal", property(lambda self: self.isr))
+    put(patches, PendingExpand, "maximal", property(lambda self: self.isr))
 
     class Never:
         def __get__(self, follower: object, kind: object = None) -> bool:
@@ -157,22 +134,22 @@ def _count_in_who_joins_too_late(patches: ExitStack) -> None:
         def __set__(self, follower: object, value: bool) -> None:
             pass
 
-    _put(patches, Follower, "is_joining", Never())
+    put(patches, Follower, "is_joining", Never())
 
 
-@_mutant
+@MUTANTS.add
 def _skip_epochs_without_records(patches: ExitStack) -> None:
     """A leader that writes nothing leaves no trace of its epoch."""
-    _put(patches, Log, "assign_leader_epoch", _nothing)
+    put(patches, Log, "assign_leader_epoch", nothing)
 
 
-@_mutant
+@MUTANTS.add
 def _high_watermark_is_own_end(patches: ExitStack) -> None:
     """What the leader has counts as committed."""
-    _put(patches, Partition, "_replicated", lambda self, offset: offset)
+    put(patches, Partition, "_replicated", lambda self, offset: offset)
 
 
-@_mutant
+@MUTANTS.add
 def _serve_any_leader_epoch(patches: ExitStack) -> None:
     """Followers of an earlier or later leader epoch are answered."""
 
@@ -180,16 +157,16 @@ def _serve_any_leader_epoch(patches: ExitStack) -> None:
         if not self.is_leader:
             raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    _put(patches, Partition, "check_leader", check_leader)
+    put(patches, Partition, "check_leader", check_leader)
 
 
-@_mutant
+@MUTANTS.add
 def _do_not_look_where_logs_part(patches: ExitStack) -> None:
     """A follower is not told that it has other records."""
-    _put(patches, fetch_reads, "_diverging_epoch", lambda fetch, log: None)
+    put(patches, fetch_reads, "_diverging_epoch", lambda fetch, log: None)
 
 
-@_mutant
+@MUTANTS.add
 def _keep_followers_of_earlier_epochs(patches: ExitStack) -> None:
     """A leader believes that followers have what they had when it led before."""
     known: dict[Partition, dict[int, Follower]] = {}
@@ -201,11 +178,11 @@ def _keep_followers_of_earlier_epochs(patches: ExitStack) -> None:
             self.followers = known[self]
         before(self, state, now_ms, is_new_epoch=is_new_epoch)
 
-    before = _put(patches, Partition, "_take", take)
-    _put(patches, Follower, "reset", _nothing)
+    before = put(patches, Partition, "_take", take)
+    put(patches, Follower, "reset", nothing)
 
 
-@_mutant
+@MUTANTS.add
 def _join_before_the_epoch_start(patches: ExitStack) -> None:
     """A follower joins with all up to the high watermark, which a new leader does not know yet."""
 
@@ -215,10 +192,10 @@ def _join_before_the_epoch_start(patches: ExitStack) -> None:
         self.epoch_start_offset = epoch_start_offset
         return may
 
-    before = _put(patches, Partition, "_may_join", may_join)
+    before = put(patches, Partition, "_may_join", may_join)
 
 
-@_mutant
+@MUTANTS.add
 def _tell_the_high_watermark_once(patches: ExitStack) -> None:
     """As if who is told to cut its log took the high watermark as well."""
 
@@ -227,25 +204,25 @@ def _tell_the_high_watermark_once(patches: ExitStack) -> None:
         read.fetch.told_high_watermark = read.high_watermark
         return answered
 
-    before = _put(patches, fetching, "is_answered", is_answered)
+    before = put(patches, fetching, "is_answered", is_answered)
 
 
 # Answers to producers.
 
 
-@_mutant
+@MUTANTS.add
 def _answer_below_min_isr(patches: ExitStack) -> None:
     """acks=all is content with the leader."""
-    _put(patches, Partition, "min_isr", property(lambda self: 1))
+    put(patches, Partition, "min_isr", property(lambda self: 1))
 
 
-@_mutant
+@MUTANTS.add
 def _answer_before_it_is_committed(patches: ExitStack) -> None:
     """acks=all is answered with the append."""
-    _put(patches, delayed_produce.Appended, "may_be_answered", lambda self, *, acks_all: True)
+    put(patches, delayed_produce.Appended, "may_be_answered", lambda self, *, acks_all: True)
 
 
-@_mutant
+@MUTANTS.add
 def _answer_well_when_another_leads(patches: ExitStack) -> None:
     """Who loses the leadership tells waiting producers that all is well."""
 
@@ -256,23 +233,23 @@ def _answer_well_when_another_leads(patches: ExitStack) -> None:
             self.end()
             self._produce.settled(self)
 
-    before = _put(patches, Appended, "look", look)
+    before = put(patches, Appended, "look", look)
 
 
 # Controllers, and who listens to them.
 
 
-@_mutant
+@MUTANTS.add
 def _elect_out_of_sync(patches: ExitStack) -> None:
     """Any live replica may lead, whatever the topic's settings say."""
 
     def elect(state: PartitionState, online: Any, *, allow_unclean: bool) -> Any:
         return leader_if_offline(state, online, allow_unclean=True)
 
-    _put(patches, choices, "leader_if_offline", elect)
+    put(patches, choices, "leader_if_offline", elect)
 
 
-@_mutant
+@MUTANTS.add
 def _write_states_unfenced(patches: ExitStack) -> None:
     """A controller that has a successor writes on, whatever the version of a node.
 
@@ -284,26 +261,26 @@ def _write_states_unfenced(patches: ExitStack) -> None:
             self._put(state)
         return state.key in self.states
 
-    _put(patches, ClusterStore, "check_fence", _nothing)
+    put(patches, ClusterStore, "check_fence", nothing)
     patches.enter_context(mock.patch.object(ClusterStore, "_write", write))
 
 
-@_mutant
+@MUTANTS.add
 def _listen_to_earlier_controllers(patches: ExitStack) -> None:
     """A broker does what a controller says that has a successor."""
-    _put(patches, ControlRequests, "_check_controller_epoch", _nothing)
+    put(patches, ControlRequests, "_check_controller_epoch", nothing)
 
 
-@_mutant
+@MUTANTS.add
 def _listen_to_what_was_meant_for_an_earlier_life(patches: ExitStack) -> None:
     """A broker does what it was to do before it was restarted."""
-    _put(patches, ControlRequests, "_check_broker_epoch", _nothing)
+    put(patches, ControlRequests, "_check_broker_epoch", nothing)
 
 
 # Disks.
 
 
-@_mutant
+@MUTANTS.add
 def _recover_torn_batches(patches: ExitStack) -> None:
     """Recovery does not look at checksums."""
 
@@ -311,10 +288,10 @@ def _recover_torn_batches(patches: ExitStack) -> None:
         def __ne__(self, other: object) -> bool:
             return False
 
-    _put(patches, segment_scan, "iscsi", lambda data, *crc: Equal())
+    put(patches, segment_scan, "iscsi", lambda data, *crc: Equal())
 
 
-@_mutant
+@MUTANTS.add
 def _believe_the_checkpoint(patches: ExitStack) -> None:
     """The high watermark is what the checkpoint says, also beyond the log."""
     prior = Log.__dict__["high_watermark"]
@@ -322,22 +299,22 @@ def _believe_the_checkpoint(patches: ExitStack) -> None:
     def believe(self: Log, offset: int) -> None:
         self._high_watermark = max(self._high_watermark, offset)
 
-    _put(patches, Log, "high_watermark", property(prior.fget, believe))
+    put(patches, Log, "high_watermark", property(prior.fget, believe))
 
 
-@_mutant
+@MUTANTS.add
 def _keep_epochs_of_what_is_cut(patches: ExitStack) -> None:
     """A log that is cut keeps the epochs of what was there."""
-    _put(patches, LeaderEpochs, "truncate_end", _nothing)
+    put(patches, LeaderEpochs, "truncate_end", nothing)
 
 
-@_mutant
+@MUTANTS.add
 def _keep_gaps(patches: ExitStack) -> None:
     """A replica with records missing before others follows and leads with them."""
-    _put(patches, ReplicaLogs, "_without_gap", lambda self, kept, state: kept)
+    put(patches, ReplicaLogs, "_without_gap", lambda self, kept, state: kept)
 
 
-@_mutant
+@MUTANTS.add
 def _keep_the_checkpoint_after_a_loss(patches: ExitStack) -> None:
     """What lies below the old high watermark counts as committed after the next kill."""
 
@@ -345,4 +322,4 @@ def _keep_the_checkpoint_after_a_loss(patches: ExitStack) -> None:
         before(self)
         return False
 
-    before = _put(patches, DataDir, "_suspect_lossy", suspect)
+    before = put(patches, DataDir, "_suspect_lossy", suspect)
