@@ -9,9 +9,8 @@ from typing import Final
 
 FORMATS: Final = ("plain", "json")
 LEVELS: Final = ("debug", "info", "warning", "error")
-NUMBERS: Final = "dif"
 PLACEHOLDER: Final = r"%[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]"
-PAIR: Final = re.compile(rf" (\w+)=(?:({PLACEHOLDER})(?:%%)?|([^%=]+)$)|({PLACEHOLDER})|%%")
+PAIR: Final = rf" (\w+)=(?:({PLACEHOLDER})(?:%%)?|([^%=]+)$)|({PLACEHOLDER})|%%"
 """A name with a placeholder or, at the end, with a text; a placeholder without a name; a %."""
 Value = str | int | float
 _ESCAPED: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
@@ -56,7 +55,8 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps({**fields, **values, **fields}, ensure_ascii=False)
+        pairs = {name: value for name, value in values.items() if name not in fields}
+        return json.dumps({**fields, **pairs}, ensure_ascii=False)
 
 
 def parted(record: logging.LogRecord) -> tuple[str, dict[str, Value]]:
@@ -79,20 +79,20 @@ def parted(record: logging.LogRecord) -> tuple[str, dict[str, Value]]:
         return ""
 
     try:
-        message = PAIR.sub(take, record.msg)
+        message = re.sub(PAIR, take, record.msg)
     except (StopIteration, TypeError, ValueError):  # a wrong format: let logging say so
         return record.getMessage(), {}
     return message, values
 
 
 def _value(form: str, argument: object) -> Value:
+    """A number as a number, unless JSON has none like it."""
     text = str(form % (argument,))
-    if form[-1] not in NUMBERS:
-        return text
-    number = float(text)
-    if not math.isfinite(number):
-        return text
-    return int(number) if number.is_integer() and "." not in text else number
+    if form[-1] in "di":
+        return int(text)
+    if form[-1] == "f" and math.isfinite(number := float(text)):
+        return number
+    return text
 
 
 def _iso(seconds: float) -> str:

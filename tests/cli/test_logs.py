@@ -55,6 +55,12 @@ def test_json_is_one_line_whatever_the_message_holds() -> None:
             "log cleaned",
             {"ratio": 0.5, "used": 12.3},
         ),
+        (
+            "closed offset=%d size=%.0f",
+            (2**53 + 1, 3.0),
+            "closed",
+            {"offset": 2**53 + 1, "size": 3},
+        ),
         ("loaded ratio=%.2f", (float("inf"),), "loaded", {"ratio": "inf"}),
         ("records=%d -> %d", (8, 3), "records=8 -> 3", {}),
         ("100%% of %s", ("it",), "100% of it", {}),
