@@ -1,10 +1,5 @@
 """A minimal client of the simulator: one request at a time, as `protocol` declares them."""
 
-from odradek.protocol.messages.k00_produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from odradek.protocol.messages.k01_fetch import (
     FetchPartition,
     FetchRequest,
@@ -18,6 +13,7 @@ from odradek.protocol.records.batch import iter_batches
 from odradek.protocol.records.builder import build_batch
 from odradek.protocol.records.record import Record, iter_records
 from tests.support.connections import AsyncConnection
+from tests.support.messages import produce_request
 
 from .transport import SimTransport
 
@@ -54,7 +50,7 @@ class Client(AsyncConnection):
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=False)
         answer = await self.ask(request, CREATE_TOPICS_VERSION)
-        _check(answer.topics[0].error_code)
+        check(answer.topics[0].error_code)
 
     async def produce(self, topic: str, partition: int, values: list[bytes], *, acks: int) -> int:
         """Append one batch; return its base offset.  Raises: ErrorAnswer."""
@@ -62,25 +58,31 @@ class Client(AsyncConnection):
             Record(offset=number, timestamp=number, key=None, value=value, headers=[])
             for number, value in enumerate(values)
         ]
-        data = PartitionProduceData(index=partition, records=build_batch(records))
-        request = ProduceRequest(
-            transactional_id=None,
-            acks=acks,
-            timeout_ms=10_000,
-            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
-        )
+        return await self.append_batch(topic, partition, build_batch(records), acks=acks)
+
+    async def append_batch(
+        self, topic: str, partition: int, batch: bytearray, *, acks: int = -1
+    ) -> int:
+        """Append a batch as it is; return its base offset.  Raises: ErrorAnswer."""
+        request = produce_request(topic, {partition: batch}, acks=acks)
         answer = await self.ask(request, PRODUCE_VERSION)
         result = answer.responses[0].partition_responses[0]
-        _check(result.error_code)
+        check(result.error_code)
         base_offset: int = result.base_offset
         return base_offset
 
     async def fetch(
-        self, topic: str, partition: int, offset: int, *, wait_ms: int = 0
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        wait_ms: int = 0,
+        partition_max_bytes: int = RECORDS_BYTES_MAX,
     ) -> list[tuple[int, bytes]]:
         """Offsets and values of the batches that hold or follow `offset`.  Raises: ErrorAnswer."""
         wanted = FetchPartition(
-            partition=partition, fetch_offset=offset, partition_max_bytes=RECORDS_BYTES_MAX
+            partition=partition, fetch_offset=offset, partition_max_bytes=partition_max_bytes
         )
         request = FetchRequest(
             max_wait_ms=wait_ms,
@@ -89,17 +91,14 @@ class Client(AsyncConnection):
             topics=[FetchTopic(topic=topic, partitions=[wanted])],
         )
         answer = await self.ask(request, FETCH_VERSION)
-        _check(answer.error_code)
+        check(answer.error_code)
         result = answer.responses[0].partitions[0]
-        _check(result.error_code)
+        check(result.error_code)
         assert isinstance(result.records, memoryview | None)
-        return values_in(result.records)
+        return _values(memoryview(b"") if result.records is None else result.records)
 
 
-def values_in(records: memoryview | None) -> list[tuple[int, bytes]]:
-    """Offset and value of each record of a fetched partition."""
-    if records is None:
-        return []
+def _values(records: memoryview) -> list[tuple[int, bytes]]:
     return [
         (record.offset, bytes(record.value or b""))
         for position, header in iter_batches(records)
@@ -111,6 +110,7 @@ def values_in(records: memoryview | None) -> list[tuple[int, bytes]]:
     ]
 
 
-def _check(error_code: int) -> None:
+def check(error_code: int) -> None:
+    """Raises: ErrorAnswer, unless all is well."""
     if error_code:
         raise ErrorAnswer(error_code)

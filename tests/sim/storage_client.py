@@ -1,10 +1,5 @@
 """A client of the simulator that knows keys, and the requests that cut logs."""
 
-from odradek.protocol.messages.k00_produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from odradek.protocol.messages.k01_fetch import (
     FetchPartition,
     FetchRequest,
@@ -43,7 +38,7 @@ from odradek.protocol.records.batch import iter_batches
 from odradek.protocol.records.builder import build_batch
 from odradek.protocol.records.record import Record, iter_records
 
-from .client import RECORDS_BYTES_MAX, Client, ErrorAnswer
+from .client import RECORDS_BYTES_MAX, Client, check
 
 TIMEOUT_MS = 10_000
 TOPIC_RESOURCE = 2
@@ -67,13 +62,13 @@ class StorageClient(Client):
             configs=[CreatableTopicConfig(name=k, value=v) for k, v in configs.items()],
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=False)
-        _check((await self.ask(request, 7)).topics[0].error_code)
+        check((await self.ask(request, 7)).topics[0].error_code)
 
     async def remove_topic(self, name: str) -> None:
         """DeleteTopics."""
         topic = DeleteTopicState(name=name, topic_id=bytes(16))
         request = DeleteTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
-        _check((await self.ask(request, 6)).responses[0].error_code)
+        check((await self.ask(request, 6)).responses[0].error_code)
 
     async def append(self, topic: str, records: list[KeyValue], acks: int, wall_ms: int) -> int:
         """Produce one batch; return its base offset."""
@@ -83,18 +78,7 @@ class StorageClient(Client):
                 for number, (key, value) in enumerate(records)
             ]
         )
-        data = PartitionProduceData(index=0, records=batch)
-        request = ProduceRequest(
-            transactional_id=None,
-            acks=acks,
-            timeout_ms=TIMEOUT_MS,
-            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
-        )
-        answer = await self.ask(request, 11)
-        result = answer.responses[0].partition_responses[0]
-        _check(result.error_code)
-        base_offset: int = result.base_offset
-        return base_offset
+        return await self.append_batch(topic, 0, batch, acks=acks)
 
     async def read_from(
         self, topic: str, offset: int, *, wait_ms: int = 0
@@ -110,9 +94,9 @@ class StorageClient(Client):
             topics=[FetchTopic(topic=topic, partitions=[wanted])],
         )
         answer = await self.ask(request, 12)
-        _check(answer.error_code)
+        check(answer.error_code)
         result = answer.responses[0].partitions[0]
-        _check(result.error_code)
+        check(result.error_code)
         records = result.records or memoryview(b"")
         assert isinstance(records, memoryview)
         kept, next_offset = kept_in(records, offset)
@@ -127,7 +111,7 @@ class StorageClient(Client):
             replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])]
         )
         result = (await self.ask(request, 7)).topics[0].partitions[0]
-        _check(result.error_code)
+        check(result.error_code)
         found: int = result.offset
         return found
 
@@ -138,7 +122,7 @@ class StorageClient(Client):
             topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=TIMEOUT_MS
         )
         result = (await self.ask(request, 2)).topics[0].partitions[0]
-        _check(result.error_code)
+        check(result.error_code)
         low_watermark: int = result.low_watermark
         return low_watermark
 
@@ -147,7 +131,7 @@ class StorageClient(Client):
         wanted = AlterReplicaLogDirTopic(name=topic, partitions=[0])
         request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[wanted])])
         answer = await self.ask(request, 2)
-        _check(answer.results[0].partitions[0].error_code)
+        check(answer.results[0].partitions[0].error_code)
 
     async def configure(self, topic: str, name: str, value: str | None) -> None:
         """Set one setting of a topic, or take it away."""
@@ -157,7 +141,7 @@ class StorageClient(Client):
         )
         request = IncrementalAlterConfigsRequest(resources=[resource])
         answer = await self.ask(request, 1)
-        _check(answer.responses[0].error_code)
+        check(answer.responses[0].error_code)
 
 
 def kept_in(data: memoryview, offset: int) -> tuple[Kept, int]:
@@ -171,8 +155,3 @@ def kept_in(data: memoryview, offset: int) -> tuple[Kept, int]:
             value = None if record.value is None else bytes(record.value)
             kept[record.offset] = bytes(record.key or b""), value
     return kept, offset
-
-
-def _check(error_code: int) -> None:
-    if error_code:
-        raise ErrorAnswer(error_code)

@@ -10,16 +10,14 @@ from functools import partial
 from typing import Any, Final
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.k00_produce import PartitionProduceResponse
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
-from odradek.protocol.records import Record, build_batch
-from tests.sim.client import RECORDS_BYTES_MAX, ErrorAnswer, values_in
+from tests.sim.client import RECORDS_BYTES_MAX, ErrorAnswer, check
 from tests.sim.process import HOST
-from tests.sim.storage_client import StorageClient
+from tests.sim.storage_client import KeyValue, StorageClient
 from tests.sim.storage_world import KEYS, LATEST, Past
 from tests.sim.workload import History
-from tests.support.messages import fetch_request, produce_request
+from tests.support.messages import batch_of
 
 from .cluster import SimCluster
 
@@ -49,17 +47,6 @@ AGAIN: Final = frozenset(
 """What a client answers by looking for the leader again.  Any other code is a fault."""
 
 
-class Stale(Exception):
-    """Somebody else leads, or nobody does."""
-
-
-def check(code: int) -> None:
-    """Raises: Stale; AssertionError for what no client may be told."""
-    if code:
-        assert code in AGAIN, ErrorCode(code).name
-        raise Stale(ErrorCode(code).name)
-
-
 class Links:
     """The connections of one client, one a broker."""
 
@@ -73,7 +60,7 @@ class Links:
         return await self._to(self._cluster.port)
 
     async def leader(self, topic: str, partition: int) -> StorageClient:
-        """A connection to who leads a partition.  Raises: Stale, ConnectionError."""
+        """A connection to who leads a partition.  Raises: ErrorAnswer, ConnectionError."""
         key = topic, partition
         if key not in self._leaders:
             await self._ask(topic)
@@ -129,11 +116,18 @@ class Clients:
     async def _try(self, links: Links, step: Callable[[Links], Awaitable[object]]) -> bool:
         try:
             await step(links)
-        except (ConnectionError, TimeoutError, Stale):
-            await links.close()
-            await asyncio.sleep(self._random.uniform(0.02, 0.1))
-            return False
-        return True
+            return True
+        except ErrorAnswer as error:
+            assert error.args[0] in AGAIN, ErrorCode(error.args[0]).name
+        except (ConnectionError, TimeoutError):
+            pass
+        await links.close()
+        await asyncio.sleep(self._random.uniform(0.02, 0.1))
+        return False
+
+    async def _until_done(self, links: Links, step: Callable[[Links], Awaitable[object]]) -> None:
+        while not await self._try(links, step):
+            pass
 
     # Writing.
 
@@ -148,8 +142,8 @@ class Clients:
             count = self._random.randint(1, VALUES_PER_BATCH_MAX)
             values = [b"%s-%d" % (name.encode(), number + each) for each in range(count)]
             number += count
-            batch = build_batch(
-                [Record(i, self._cluster.clock.wall_ms(), None, v) for i, v in enumerate(values)],
+            batch = self._batch(
+                *values,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 base_sequence=sequences[partition],
@@ -165,8 +159,7 @@ class Clients:
             ) -> None:
                 self._acknowledged(partition, await self._produce(links, partition, batch), values)
 
-            while not await self._try(links, send):
-                pass
+            await self._until_done(links, send)
             await asyncio.sleep(self._random.choice(PAUSES_S))
         await links.close()
 
@@ -179,8 +172,7 @@ class Clients:
             check(answer.error_code)
             found.append((answer.producer_id, answer.producer_epoch))
 
-        while not await self._try(links, ask):
-            pass
+        await self._until_done(links, ask)
         return found[0]
 
     def _acknowledged(self, partition: int, base_offset: int, values: Sequence[bytes]) -> None:
@@ -190,15 +182,15 @@ class Clients:
                 f"{offset}: {known[offset]!r} {value!r}"
             )
 
+    def _batch(self, *values: bytes, **more: int) -> bytearray:
+        return batch_of(*values, timestamp=self._cluster.clock.wall_ms(), **more)
+
     async def _produce(
-        self, links: Links, partition: int, batch: bytearray, *, topic: str = EVENTS, acks: int = -1
+        self, links: Links, partition: int, batch: bytearray, *, acks: int = -1
     ) -> int:
-        """Return the base offset.  Raises: Stale, ConnectionError."""
-        client = await links.leader(topic, partition)
-        answer = await client.ask(produce_request(topic, {partition: batch}, acks=acks), 11)
-        result: PartitionProduceResponse = answer.responses[0].partition_responses[0]
-        check(result.error_code)
-        return result.base_offset
+        """Return the base offset.  Raises: ErrorAnswer, ConnectionError."""
+        client = await links.leader(EVENTS, partition)
+        return await client.append_batch(EVENTS, partition, batch, acks=acks)
 
     async def write(self, name: str) -> None:
         """A producer that repeats nothing; what it sends with acks=1 may be lost."""
@@ -212,7 +204,7 @@ class Clients:
             partition = self._random.choice(self.history.partitions)
             acks = self._random.choice((-1, 1))
             self.history.sent[partition].add(value)
-            batch = build_batch([Record(0, self._cluster.clock.wall_ms(), None, value)])
+            batch = self._batch(value)
             base_offset = await self._produce(links, partition, batch, acks=acks)
             if acks == -1:
                 self._acknowledged(partition, base_offset, [value])
@@ -226,16 +218,15 @@ class Clients:
         async def step(links: Links) -> None:
             nonlocal number
             await asyncio.sleep(self._random.choice(PAUSES_S))
-            records = []
+            records: list[KeyValue] = []
             for _ in range(self._random.randint(1, 6)):
                 number += 1
                 value = b"%s-%d%s" % (name.encode(), number, b"." * self._random.choice((0, 40)))
                 records.append((b"%d" % self._random.randrange(KEYS), value))
             self.past.sent.update(records)
-            batch = build_batch(
-                [Record(i, self._cluster.clock.wall_ms(), k, v) for i, (k, v) in enumerate(records)]
-            )
-            base_offset = await self._produce(links, 0, batch, topic=TABLE)
+            client = await links.leader(TABLE, 0)
+            wall_ms = self._cluster.clock.wall_ms()
+            base_offset = await client.append(TABLE, records, -1, wall_ms)
             for offset, record in enumerate(records, base_offset):
                 assert self.past.acknowledged.setdefault(offset, record) == record
 
@@ -264,18 +255,10 @@ class Clients:
         self, links: Links, partition: int, offset: int, wait_ms: int
     ) -> list[tuple[int, bytes]]:
         client = await links.leader(EVENTS, partition)
-        request = fetch_request(
-            EVENTS,
-            offset,
-            partition=partition,
-            wait_ms=wait_ms,
-            partition_max_bytes=self._random.choice((300, RECORDS_BYTES_MAX)),
+        bound = self._random.choice((300, RECORDS_BYTES_MAX))
+        return await client.fetch(
+            EVENTS, partition, offset, wait_ms=wait_ms, partition_max_bytes=bound
         )
-        answer = await client.ask(request, 12)
-        check(answer.error_code)
-        result = answer.responses[0].partitions[0]
-        check(result.error_code)
-        return values_in(result.records)
 
     async def follow_table(self) -> None:
         """A consumer of the compacted topic."""
@@ -284,10 +267,7 @@ class Clients:
         async def step(links: Links) -> None:
             nonlocal offset
             client = await links.leader(TABLE, 0)
-            try:
-                kept, next_offset, _ = await client.read_from(TABLE, offset, wait_ms=500)
-            except ErrorAnswer as error:
-                return check(error.args[0])
+            kept, next_offset, _ = await client.read_from(TABLE, offset, wait_ms=500)
             self.past.see(kept)
             offset = next_offset if self._random.random() < 0.9 else 0
 
@@ -306,8 +286,7 @@ class Clients:
                 while more := await self._fetch(links, partition, len(log), 0):
                     log += [(offset, value) for offset, value in more if offset >= len(log)]
 
-            while not await self._try(links, read_on):
-                pass  # leaders may still be rebalanced
+            await self._until_done(links, read_on)  # leaders may still be rebalanced
             self.history.check(partition, log)
             check_order(log)
             count += len(log)
@@ -327,8 +306,9 @@ class Clients:
         self._probes += 1
         value = b"probe-%d" % self._probes
         self.history.sent[partition].add(value)
-        batch = build_batch([Record(0, self._cluster.clock.wall_ms(), None, value)])
-        end = await self._end_of(links, partition)
+        batch = self._batch(value)
+        client = await links.leader(EVENTS, partition)
+        end = await client.offset_at(EVENTS, LATEST, partition=partition)
         waiting = asyncio.ensure_future(self._fetch(links, partition, end, 20_000))
         try:
             await asyncio.sleep(PROBE_PAUSE_S)
@@ -339,14 +319,6 @@ class Clients:
         finally:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-
-    async def _end_of(self, links: Links, partition: int) -> int:
-        client = await links.leader(EVENTS, partition)
-        try:
-            return await client.offset_at(EVENTS, LATEST, partition=partition)
-        except ErrorAnswer as error:
-            check(error.args[0])
-            raise
 
 
 def check_order(log: Sequence[tuple[int, bytes]]) -> None:
