@@ -126,9 +126,6 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-# setuptools warns of other projects' folders beside an editable package: nothing that is done here.
-$(VENV)/.runtime $(VENV)/.dev: export PYTHONWARNINGS := ignore
-
 $(VENV)/.runtime: pyproject.toml | $(VENV)/bin/pip
 	$(BIN)/python -m pip install --quiet -e .
 	touch $@

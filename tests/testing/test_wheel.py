@@ -1,8 +1,11 @@
-"""The built wheel, in a fresh environment, in a project that has rooms of the same names."""
+"""The built wheel and sdist, and the wheel in a project that has rooms of the same names."""
 
+import os
+import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).resolve().parents[2]
+ODRADEK = ROOT / "odradek"
 ROOMS = ("broker", "pipeline", "protocol", "storage")
 USER_TEST = """
 import broker, pipeline, protocol, storage  # the user's own
@@ -42,17 +46,32 @@ def test_rooms_are_still_the_users():
 
 
 def run(*command: str, cwd: Path) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+    """Run it with no module of this checkout in sight."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
+def modules(folder: Path) -> list[str]:
+    return [str(path.relative_to(folder.parent)) for path in folder.rglob("*.py")]
+
+
+def build(tree: Path, target: Path, *kinds: str) -> None:
+    """Build with what is installed here: nothing is downloaded."""
+    run(sys.executable, "-m", "build", "--no-isolation", "-o", str(target), *kinds, ".", cwd=tree)
+
+
+def files_of(tree: Path) -> list[str]:
+    return sorted(str(path.relative_to(tree)) for path in tree.rglob("*"))
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built with what is installed here: the build downloads nothing."""
-    target = tmp_path_factory.mktemp("wheel")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the sources, committed or not, in which no module was ever built."""
     tree = tmp_path_factory.mktemp("tree")
-    # A copy of the committed and uncommitted sources: setuptools leaves build/ and egg-info behind.
     files = run("git", "ls-files", "-co", "--exclude-standard", cwd=ROOT).split("\n")
     for name in filter(None, files):
         source, copy = ROOT / name, tree / name
@@ -62,22 +81,67 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 copy.symlink_to(source.readlink())
             else:
                 copy.write_bytes(source.read_bytes())
-    command = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(target))
-    run(*command, str(tree), cwd=tree)
-    (built,) = target.glob("*.whl")
-    return built
+    return tree
+
+
+@pytest.fixture(scope="module")
+def built(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel and the sdist, in a tree where a wheel was built before a module was deleted."""
+    target = tmp_path_factory.mktemp("dist")
+    deleted = tree / "storage" / "deleted.py"
+    deleted.write_text("")
+    build(tree, target, "--wheel")
+    (wheel,) = target.glob("*.whl")
+    assert "odradek/storage/deleted.py" in zipfile.ZipFile(wheel).namelist()
+    deleted.unlink()
+    before = files_of(tree)
+    build(tree, target, "--wheel", "--sdist")
+    assert files_of(tree) == before
+    return target
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    (wheel,) = built.glob("*.whl")
+    return wheel
+
+
+@pytest.mark.wire
+@pytest.mark.slow  # 8 s for this file's builds
+def test_wheel_ships_the_package_and_nothing_else(wheel: Path) -> None:
+    names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
+    assert {name.split("/")[0] for name in names} == {
+        "odradek",
+        "_odradek_pytest.py",
+        "pyspark_odradek.py",
+    }
+    shipped = [f"odradek/{path}" for room in ROOMS for path in modules(ROOT / room)]
+    own = [f"odradek/{path}" for folder in ("cli", "testing") for path in modules(ODRADEK / folder)]
+    tops = [f"odradek/{path.name}" for path in ODRADEK.glob("*.py")]
+    assert sorted(name for name in names if name.startswith("odradek/")) == sorted(
+        [*shipped, *own, *tops, "odradek/py.typed"]
+    )
 
 
 @pytest.mark.wire
 @pytest.mark.slow
-def test_wheel_ships_the_package_and_nothing_else(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert tops == {"odradek", "_odradek_pytest.py", "pyspark_odradek.py"}
-    for room in ROOMS:
-        assert f"odradek/{room}/__init__.py" in names
-    assert "odradek/pipeline/segments/source.py" in names
-    assert "odradek/py.typed" in names
+def test_sdist_holds_what_the_wheel_is_made_of(built: Path, wheel: Path, tmp_path: Path) -> None:
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    shipped = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    others = {".gitignore", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
+    assert names == shipped | others
+
+
+@pytest.mark.wire
+@pytest.mark.slow
+def test_the_page_of_an_index_has_no_relative_link(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    page = archive.read(name).decode().partition("\n\n")[2]
+    assert "docs/clusters.md" in page  # its name, in plain text
+    assert re.findall(r"\]\((?!https?:).*?\)", page) == []
 
 
 @pytest.mark.wire
