@@ -29,7 +29,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/$(CACHE)/pyc
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help needs run fmt check unit coverage test soak bench demo docs sim clean tools jars spark
+.PHONY: help needs run fmt check unit coverage test soak bench demo docs sim release clean tools jars spark
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -113,6 +113,9 @@ docs: $(VENV)/.dev ## regenerate docs/configuration.md
 	$(BIN)/python -m odradek.broker.settings.docs > docs/configuration.md.new
 	mv docs/configuration.md.new docs/configuration.md
 
+release: $(VENV)/.release ## build wheel and sdist and try them on each Python here; uploads nothing
+	$(BIN)/python -m tests.release
+
 clean: ## remove environments, caches and benchmark results; never the data directory
 	rm -rf $(VENV) $(SPARK_3_5) $(SPARK_4_0) $(CACHE) build dist *.egg-info benchmarks/results artifacts
 	rm -rf .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -132,6 +135,10 @@ $(VENV)/.runtime: pyproject.toml | $(VENV)/bin/pip
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	touch $@ $(VENV)/.runtime
+
+$(VENV)/.release: pyproject.toml | $(VENV)/bin/pip
+	$(BIN)/python -m pip install --quiet -e '.[release]'
 	touch $@ $(VENV)/.runtime
 
 # What tests of networks need only root can use.
