@@ -161,7 +161,7 @@ class LogFile:
         filled = 0
         try:
             while filled < len(view):
-                count = os.preadv(descriptor, [view[filled:]], position + filled)
+                count = _read_into(descriptor, view[filled:], position + filled)
                 if count == 0:
                     break
                 filled += count
@@ -250,3 +250,12 @@ class LogFile:
             self._files.forget(self)
             with contextlib.suppress(OSError):
                 os.close(descriptor)
+
+
+def _read_into(descriptor: int, view: memoryview, position: int) -> int:
+    """Read once, up to the size of the view; return the count.  Raises: OSError."""
+    if hasattr(os, "preadv"):  # macOS before 11 has none
+        return os.preadv(descriptor, [view], position)
+    data = os.pread(descriptor, len(view), position)
+    view[: len(data)] = data
+    return len(data)
