@@ -92,11 +92,13 @@ SOAK_examples := tests/test_examples.py
 SOAK_storms  := $(addprefix tests/,broker/replication/test_hostile_leaders.py cluster/test_kills.py \
 	$(addprefix wire/test_,kill.py kill_storage.py groups_kill.py compaction.py retention.py \
 	log_dirs.py rebalances.py directory_exchange.py))
+SOAK_image   := tests/docker
 SOAK_recorded := tests/wire/test_against_kafka.py tests/wire/test_groups_against_kafka.py \
 	tests/wire/test_compaction_against_kafka.py tests/wire/test_control_fences.py \
 	tests/wire/test_cluster_actions.py
 PARTS        := $(sort $(patsubst SOAK_%,%,$(filter SOAK_%,$(.VARIABLES))))
 $(if $(filter-out $(PARTS),$(PART)),$(error PART is one of: $(PARTS)))
+soak: TOOLS += $(if $(filter 0,$(shell id -u)),buildah debootstrap)
 soak: $(VENV)/.dev tools jars spark ## the large counts: one PART of them (README of tests), or all
 	@ODRADEK_REQUIRE=all MINUTES=$(MINUTES) RESTART=$(RESTART) \
 	MUTANTS_SEED=$(if $(filter file,$(origin SEED)),,$(SEED)) \
