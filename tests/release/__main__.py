@@ -52,7 +52,8 @@ def build(tree: Path, umask: int, *kinds: str) -> list[Path]:
     previous = os.umask(umask)
     try:
         tree.mkdir()
-        archive = subprocess.run(["git", "-C", ROOT, "archive", "HEAD"], capture_output=True)
+        git_archive = ["git", "-C", ROOT, "archive", "HEAD"]
+        archive = subprocess.run(git_archive, stdout=subprocess.PIPE, check=True)
         subprocess.run(["tar", "-x", "-C", tree], input=archive.stdout, check=True)
         time_s = output_of(["git", "-C", ROOT, "log", "-1", "--format=%ct"]).strip()
         environment = {**os.environ, "SOURCE_DATE_EPOCH": time_s}

@@ -64,6 +64,7 @@ def smoke(odradek: str, version: str, directory: Path) -> None:
     if version not in output_of([odradek, "--version"]):
         raise Failed(f"{odradek} --version does not say {version}")
     data_dir = str(directory / "data")
-    serve = (odradek, "serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir)
+    listen = ("--listen", "127.0.0.1:0", "--log-level", "warning")
+    serve = (odradek, "serve", *listen, "--data-dir", data_dir)
     with broker(serve) as (address, _):
         exchange([odradek], address)
