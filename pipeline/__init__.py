@@ -3,6 +3,10 @@
 Jobs talk to brokers over the wire only.  Nothing here imports pyspark before a job runs.
 """
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,7 +16,8 @@ if TYPE_CHECKING:
 def register(spark: "SparkSession") -> None:
     """Let a session read segment files: `spark.read.format("odradek")`.  PySpark 4.0 and later.
 
-    Not needed where `pyspark_odradek` is installed beside PySpark, which then finds it by itself.
+    Not needed where the Python that Spark's workers run (PYSPARK_PYTHON, else `python3`) has this
+    package: Spark then finds it by itself.
     Raises: PipelineError (PySpark is older).
     """
     from .errors import PipelineError
@@ -27,7 +32,30 @@ def register(spark: "SparkSession") -> None:
     from pyspark.errors import AnalysisException
 
     try:
-        spark.dataSource.register(SegmentSource)
+        with _python_of_workers(spark):
+            spark.dataSource.register(SegmentSource)
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # PySpark has found it by itself
             raise
+
+
+@contextmanager
+def _python_of_workers(spark: "SparkSession") -> Iterator[None]:
+    """Within the block, what is registered runs in this Python, if its workers are here.
+
+    Else they would run whatever `python3` is on the path, which is not this one where a virtual
+    environment is not activated. A cluster's machines may have no Python at this path.
+    """
+    context = getattr(spark, "_sc", None)  # a session of Spark Connect has none
+    if (
+        context is None
+        or str(context.master).partition("[")[0] != "local"
+        or "PYSPARK_PYTHON" in os.environ
+    ):
+        yield
+        return
+    named, context.pythonExec = context.pythonExec, sys.executable
+    try:
+        yield
+    finally:
+        context.pythonExec = named

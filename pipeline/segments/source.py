@@ -1,9 +1,14 @@
 """The classes that PySpark calls.  They are pickled to executors, which need this package, too."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 
 from odradek.storage.inspect.read_only import ReadOnlyFileSystem
 
@@ -53,6 +58,28 @@ class SegmentSource(DataSource):  # type: ignore[misc]
         if not hasattr(DataSourceReader, "pushFilters"):
             raise PipelineError("option pushFilters needs PySpark 4.1 or later")
         return FilteringSegmentReader(dict(self.options))
+
+    def streamReader(self, schema: object) -> "NoStream":
+        """What refuses to be streamed."""
+        return NoStream()
+
+
+class NoStream(DataSourceStreamReader):  # type: ignore[misc]
+    """Says, as soon as a query begins, that there is no stream.
+
+    `streamReader` cannot: PySpark 4.0 reports what it raises as an UnboundLocalError of its own.
+    """
+
+    def latestOffset(self) -> NoReturn:
+        """Refused: what Spark asks first.  Raises: PipelineError."""
+        raise PipelineError(
+            'format("odradek") cannot be streamed: read segment files by spark.read, or stream'
+            ' their topics from a broker by spark.readStream.format("kafka")'
+        )
+
+    def read(self, partition: InputPartition) -> NoReturn:
+        """Never called; without it there would be no object to ask."""
+        raise NotImplementedError
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]

@@ -49,6 +49,12 @@ def registered(spark: SparkSession, *, data_dir: str, options: Options) -> int:
     return int(segments(spark, data_dir, options).count())
 
 
+def streamed(spark: SparkSession, *, data_dir: str) -> None:
+    """Stream segment files, which is refused."""
+    frame = spark.readStream.format("odradek").option("topics", "plain").load(data_dir)
+    frame.writeStream.format("noop").start().awaitTermination()
+
+
 def rows(spark: SparkSession, *, data_dir: str, options: Options) -> list[dict[str, Any]]:
     """Some columns of all rows."""
     table = segments(spark, data_dir, options)

@@ -180,6 +180,11 @@ def test_a_killed_brokers_directory(
         filled.server.start()
 
 
+def test_there_is_no_stream(filled: Filled, warm_spark_4_0: WarmSpark) -> None:
+    with pytest.raises(JobFailed, match=r'format."odradek". cannot be streamed: read segment'):
+        warm_spark_4_0.run(f"{JOBS}.streamed", data_dir=filled.data_dir)
+
+
 def _state(directory: Path) -> dict[Path, tuple[int, int]]:
     state = {}
     for path in directory.rglob("*"):
