@@ -19,6 +19,7 @@ from .audit_compare import (
     PartitionResult,
     Place,
     Side,
+    State,
     What,
     compare,
     range_size,
@@ -182,9 +183,13 @@ def _archive(spark: SparkSession, state: ArchiveState, job: AuditJob, size: int)
     rows = source_rows(state.read(spark))
     with state.readable():
         found, _ = digests(rows, size)
-    differs = not job.allow_lag
     side = Side(
-        ARCHIVE, found, state.starts, state.ends, early_differs=differs, late_differs=differs
+        ARCHIVE,
+        found,
+        state.starts,
+        state.ends,
+        early_differs=not job.allow_lag,
+        late=_late(job),
     )
     return Bounded(side, lambda _: rows)
 
@@ -211,9 +216,13 @@ def _copy(
         starts,
         ends,
         early_differs=job.strict,
-        late_differs=not job.allow_lag,
+        late=_late(job),
     )
     return Bounded(side, lambda _: rows), unmarked
+
+
+def _late(job: AuditJob) -> State:
+    return State.EQUAL if job.allow_lag else State.BEHIND
 
 
 def _compare(left: Bounded, right: Bounded, size: int, *, types: bool) -> Comparison:

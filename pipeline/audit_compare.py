@@ -20,6 +20,20 @@ NEVER: Final = 2**63 - 1
 """An offset that no record has."""
 
 
+class State(StrEnum):
+    """How far two sides hold the same records; the worst comes last."""
+
+    EQUAL = "equal"
+    BEHIND = "behind"
+    """All that archive or copy lack is what they may yet get."""
+    DIFFERENT = "different"
+
+
+def worst(states: Iterable[State]) -> State:
+    """The state of a whole whose parts have these."""
+    return max(states, key=list(State).index, default=State.EQUAL)
+
+
 class Place(NamedTuple):
     """One range of offsets, from `start` on; all ranges of an audit have the same size."""
 
@@ -90,8 +104,8 @@ class Side:
     """Offsets from here on have not arrived yet."""
     early_differs: bool = False
     """Whether it is a difference if only the other side has records below `starts`."""
-    late_differs: bool = True
-    """The same for `ends`."""
+    late: State = State.DIFFERENT
+    """What it is if only the other side has records from `ends` on."""
 
 
 class What(StrEnum):
@@ -138,7 +152,7 @@ class RangeResult:
     left: Digest | None
     right: Digest | None
     findings: tuple[Finding, ...]
-    differs: bool
+    state: State
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +166,7 @@ class PartitionResult:
     absent_count: int
     """Offsets between the first and the last record that neither side has; no difference."""
     ranges: tuple[RangeResult, ...]
-    differs: bool
+    state: State
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +180,9 @@ class Comparison:
     """The first offsets at which something was found."""
 
     @property
-    def differs(self) -> bool:
-        """Whether any partition differs."""
-        return any(partition.differs for partition in self.partitions)
-
-    def findings(self) -> Iterator[tuple[Finding, bool]]:
-        """All findings, each with whether its range differs."""
-        for partition in self.partitions:
-            for part in partition.ranges:
-                for finding in part.findings:
-                    yield finding, part.differs
+    def state(self) -> State:
+        """The worst of all partitions."""
+        return worst(partition.state for partition in self.partitions)
 
 
 def range_size(spans: Iterable[int]) -> int:
@@ -277,7 +284,7 @@ def _range(
         left.digests.get(place),
         right.digests.get(place),
         tuple(sorted(found, key=lambda finding: (finding.what, finding.side))),
-        any(_is_difference(finding, left, right) for finding in found),
+        worst(_state(finding, left, right) for finding in found),
     )
 
 
@@ -298,15 +305,15 @@ def _moved(place: Place, left: Side, right: Side) -> bool:
     )
 
 
-def _is_difference(finding: Finding, left: Side, right: Side) -> bool:
+def _state(finding: Finding, left: Side, right: Side) -> State:
     side = left if finding.side == left.name else right
     match finding.what:
-        case What.REMOVED:
-            return side.early_differs
+        case What.REMOVED if not side.early_differs:
+            return State.EQUAL
         case What.LATE:
-            return side.late_differs
+            return side.late
         case _:
-            return True
+            return State.DIFFERENT
 
 
 def _partition(
@@ -325,7 +332,7 @@ def _partition(
         dict(counts),
         _absent(ours, theirs, counts, left.name),
         ranges,
-        any(part.differs for part in ranges),
+        worst(part.state for part in ranges),
     )
 
 

@@ -1,34 +1,39 @@
 """The report as one self-contained HTML page without scripts."""
 
 import datetime
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Final
 
-from .audit_compare import Comparison, RangeResult
+from .audit_compare import Comparison, RangeResult, State
 from .audit_plots import STATES, bars, range_map, shown, state
-from .audit_report import Report, differing, example_text, findings_text, table, verdict
+from .audit_report import Report, example_text, findings_text, table, unequal, verdict
 
 RANGES_MAX: Final = 200
+_MARKS: Final = {State.EQUAL: "✓", State.BEHIND: "…", State.DIFFERENT: "✕"}
+_KINDS: Final = {State.EQUAL: "good", State.BEHIND: "late", State.DIFFERENT: "bad"}
 
 _STYLE: Final = """
 :root { color-scheme: light dark;
   --ground: #fbfbf9; --card: #fff; --ink: #22252b; --quiet: #6a7079; --line: #e3e4e0;
-  --equal: #8fbfa9; --excused: #c9ccd1; --moved: #d9a821; --doubled: #8a63c9;
+  --equal: #8fbfa9; --excused: #c9ccd1; --behind: #8c9bb5;
+  --moved: #d9a821; --doubled: #8a63c9;
   --changed: #d96a1c; --missing: #c4314b; --side0: #3b6ea8; --side1: #86b3da;
-  --good: #1d7a4f; --bad: #b3243e; }
+  --good: #1d7a4f; --late: #4d6290; --bad: #b3243e; }
 @media (prefers-color-scheme: dark) { :root {
   --ground: #16181c; --card: #1e2126; --ink: #e6e7e9; --quiet: #9aa1ab; --line: #32363d;
-  --equal: #3f7a62; --excused: #565b64; --moved: #d3a62f; --doubled: #a585e0;
+  --equal: #3f7a62; --excused: #565b64; --behind: #7487a8;
+  --moved: #d3a62f; --doubled: #a585e0;
   --changed: #e5823b; --missing: #e5566e; --side0: #5b93d1; --side1: #2f5f92;
-  --good: #5fc796; --bad: #f07a8e; } }
+  --good: #5fc796; --late: #9db1d8; --bad: #f07a8e; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--ground); color: var(--ink);
   font: 15px/1.5 system-ui, sans-serif; }
 main { max-width: 920px; margin: 0 auto; padding: 2rem 1rem 4rem; }
 h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; }
 h3 { font-size: .95rem; margin: 1.5rem 0 .5rem; }
-.good { color: var(--good); } .bad { color: var(--bad); }
+.good { color: var(--good); } .late { color: var(--late); } .bad { color: var(--bad); }
 .quiet, dt { color: var(--quiet); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; margin: 1rem 0; }
 dd { margin: 0; } dd, li, h2 { overflow-wrap: anywhere; }
@@ -79,12 +84,12 @@ def _colours() -> Iterator[str]:
 
 def _head(report: Report) -> str:
     made = datetime.datetime.fromtimestamp(report.made_ms / 1000, datetime.UTC)
-    mark, kind = ("✕", "bad") if report.differs else ("✓", "good")
+    mark = _MARKS[report.state]
     sides = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(what)}</dd>" for name, what in report.names.items()
     )
     return (
-        f'<h1><span class="{kind}">{mark}</span> {escape(verdict(report))}</h1>'
+        f'<h1><span class="{_KINDS[report.state]}">{mark}</span> {escape(verdict(report))}</h1>'
         f"<dl>{sides}<dt>made</dt><dd>{made:%Y-%m-%d %H:%M:%S} UTC</dd>"
         f"<dt>ranges of</dt><dd>{report.range_size:,} offsets{', strict' * report.strict}</dd></dl>"
     )
@@ -108,13 +113,15 @@ def _comparison(comparison: Comparison) -> str:
 
 def _tiles(comparison: Comparison) -> str:
     ranges = [one for part in comparison.partitions for one in part.ranges]
-    different = sum(one.differs for one in ranges)
+    states = Counter(one.state for one in ranges)
     tiles = [
         (comparison.left, sum(part.left.count for part in comparison.partitions if part.left)),
         (comparison.right, sum(part.right.count for part in comparison.partitions if part.right)),
         ("absent in both", sum(part.absent_count for part in comparison.partitions)),
-        (f"of {len(ranges):,} ranges differ", different),
+        (f"of {len(ranges):,} ranges differ", states[State.DIFFERENT]),
     ]
+    if states[State.BEHIND]:
+        tiles.append((f"of {len(ranges):,} ranges are behind", states[State.BEHIND]))
     return (
         '<div class="tiles">'
         + "".join(
@@ -145,7 +152,7 @@ def _partitions(comparison: Comparison) -> str:
 
 
 def _ranges(comparison: Comparison) -> str:
-    ranges = list(differing(comparison))
+    ranges = list(unequal(comparison))
     if not ranges:
         return ""
     rows = [_range_row(one) for one in ranges[:RANGES_MAX]]
@@ -154,7 +161,7 @@ def _ranges(comparison: Comparison) -> str:
     columns = ["partition", "offsets", comparison.left, comparison.right, "what"]
     examples = ", ".join(map(example_text, comparison.examples))
     first = f'<p class="quiet">First: {escape(examples)}</p>' if examples else ""
-    return f"<h3>Ranges that differ</h3>{_table(columns, rows)}{rest}{first}"
+    return f"<h3>Ranges that are not equal</h3>{_table(columns, rows)}{rest}{first}"
 
 
 def _range_row(one: RangeResult) -> list[object]:
@@ -190,5 +197,5 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def _cell(cell: object) -> str:
     if isinstance(cell, int):
         return f'<td class="number">{cell:,}</td>'
-    kind = {"different": ' class="bad"', "equal": ' class="good"'}.get(str(cell), "")
+    kind = f' class="{_KINDS[cell]}"' if isinstance(cell, State) else ""
     return f"<td{kind}>{escape(str(cell))}</td>"

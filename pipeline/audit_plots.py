@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from .audit_compare import Comparison, PartitionResult, RangeResult, What
-from .audit_report import findings_text
+from .audit_compare import Comparison, Finding, PartitionResult, RangeResult, State, What
+from .audit_report import BROKER, findings_text
 
 PARTITIONS_MAX: Final = 60
 COLUMNS_MAX: Final = 160
@@ -29,6 +29,7 @@ TICKS: Final = 5
 STATES: Final = {
     "equal": "equal",
     "excused": "on one side only, no difference",
+    "behind": "not there yet",
     "moved": "changed places or order",
     "doubled": "doubled",
     "changed": "changed",
@@ -37,7 +38,7 @@ STATES: Final = {
 _STATE_OF: Final = {
     What.MISSING: "missing",
     What.REMOVED: "missing",
-    What.LATE: "missing",
+    What.LATE: "behind",
     What.DOUBLED: "doubled",
     What.CHANGED: "changed",
     What.MOVED: "moved",
@@ -65,8 +66,8 @@ class Frame:
 
 
 def shown(comparison: Comparison) -> list[PartitionResult]:
-    """The partitions that fit into a plot, in order; those that differ take precedence."""
-    parts = sorted(comparison.partitions, key=lambda part: not part.differs)[:PARTITIONS_MAX]
+    """The partitions that fit into a plot, in order; the worst take precedence."""
+    parts = sorted(comparison.partitions, key=_rank, reverse=True)[:PARTITIONS_MAX]
     return sorted(parts, key=lambda part: part.partition)
 
 
@@ -74,9 +75,19 @@ def state(part: RangeResult) -> str:
     """The state that a cell shows for a range."""
     if not part.findings:
         return "equal"
-    if not part.differs:
+    if part.state is State.EQUAL:
         return "excused"
-    return max((_STATE_OF[one.what] for one in part.findings), key=list(STATES).index)
+    return max((_state_of(one) for one in part.findings), key=list(STATES).index)
+
+
+def _state_of(finding: Finding) -> str:
+    if (finding.what, finding.side) == (What.LATE, BROKER):
+        return "missing"  # others have got ahead of the broker, which gets no more of them
+    return _STATE_OF[finding.what]
+
+
+def _rank(part: PartitionResult) -> int:
+    return list(State).index(part.state)
 
 
 def range_map(comparison: Comparison) -> str:

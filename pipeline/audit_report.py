@@ -1,5 +1,6 @@
 """The `Report` of an audit, as a table, as sentences and as JSON."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,8 +12,10 @@ from .audit_compare import (
     Finding,
     PartitionResult,
     RangeResult,
+    State,
     What,
     together,
+    worst,
 )
 
 BROKER: Final = "broker"
@@ -56,11 +59,11 @@ class Report:
     made_ms: int
 
     @property
-    def differs(self) -> bool:
-        """Whether any comparison or note is a difference."""
-        return any(one.differs for one in self.comparisons) or any(
-            note.differs for note in self.notes
-        )
+    def state(self) -> State:
+        """The worst of all comparisons; DIFFERENT if a note is a difference."""
+        if any(note.differs for note in self.notes):
+            return State.DIFFERENT
+        return worst(one.state for one in self.comparisons)
 
     @property
     def record_count(self) -> int:
@@ -87,15 +90,13 @@ def table(comparison: Comparison) -> tuple[list[str], list[list[object]]]:
         row: list[object] = [part.partition.topic, part.partition.partition]
         row += [_count(part.left), _count(part.right)]
         row += [part.counts.get(kind, 0) for kind in kinds]
-        rows.append(
-            [*row, part.absent_count, checksum(part), "different" if part.differs else "equal"]
-        )
+        rows.append([*row, part.absent_count, checksum(part), part.state])
     return columns, rows
 
 
 def checksum(part: PartitionResult) -> str:
-    """The first digits for the ranges without findings; of both sides if the partition differs."""
-    if not part.differs:
+    """The first digits for the ranges without findings; of both sides if they are not equal."""
+    if part.state is State.EQUAL:
         both = together(one.left for one in part.ranges if not one.findings)
         return _digits(both)
     return f"{_digits(part.left)} ≠ {_digits(part.right)}"
@@ -105,14 +106,14 @@ def _digits(digest: Digest | None) -> str:
     return str(digest.placed)[:8] if digest else "-"
 
 
-def differing(comparison: Comparison) -> Iterator[RangeResult]:
-    """The ranges that differ."""
+def unequal(comparison: Comparison) -> Iterator[RangeResult]:
+    """The ranges that differ or are behind."""
     for part in comparison.partitions:
-        yield from (one for one in part.ranges if one.differs)
+        yield from (one for one in part.ranges if one.state is not State.EQUAL)
 
 
 def sentences(report: Report) -> Iterator[str]:
-    """The text below the tables: ranges and offsets that differ, notes, the verdict."""
+    """The text below the tables: ranges and offsets that are not equal, notes, the verdict."""
     for comparison in report.comparisons:
         yield from _details(comparison)
     for note in report.notes:
@@ -121,18 +122,39 @@ def sentences(report: Report) -> Iterator[str]:
 
 
 def verdict(report: Report) -> str:
-    """The last line: equal or different, and how many records."""
+    """The last line: equal, behind or different, and how many records."""
     sides = " and ".join(report.names)
     partitions = max((len(one.partitions) for one in report.comparisons), default=0)
     size = f"{report.record_count:,} records in {partitions} partitions"
-    return f"{sides} are {'DIFFERENT' if report.differs else 'equal'}: {size}"
+    match report.state:
+        case State.EQUAL:
+            return f"{sides} are equal: {size}"
+        case State.BEHIND:
+            return f"{_behind(report)}, all others are equal: {size}"
+        case State.DIFFERENT:
+            return f"{sides} are DIFFERENT: {size}"
+
+
+def _behind(report: Report) -> str:
+    late: Counter[str] = Counter()
+    for comparison in report.comparisons:
+        if comparison.state is State.BEHIND:
+            for part in comparison.partitions:
+                for (what, side), count in part.counts.items():
+                    late[side] += count if what is What.LATE else 0
+    return ", ".join(
+        f"{side} is BEHIND: {count:,} records are not there yet"
+        for side, count in late.items()
+        if count
+    )
 
 
 def to_json(report: Report) -> dict[str, Any]:
     """The report as one document; checksums are hexadecimal, ends of ranges are exclusive."""
     return {
         "version": JSON_VERSION,
-        "equal": not report.differs,
+        "equal": report.state is State.EQUAL,
+        "state": report.state,
         "verdict": verdict(report),
         "made_ms": report.made_ms,
         "topics": list(report.topics),
@@ -155,7 +177,7 @@ def example_text(one: Example) -> str:
 
 
 def _details(comparison: Comparison) -> Iterator[str]:
-    ranges = list(differing(comparison))
+    ranges = list(unequal(comparison))
     for part in ranges[:RANGES_SHOWN]:
         first = min(finding.offset_first for finding in part.findings)
         last = max(finding.offset_last for finding in part.findings)
@@ -171,7 +193,8 @@ def _comparison_json(comparison: Comparison) -> dict[str, Any]:
     return {
         "left": comparison.left,
         "right": comparison.right,
-        "equal": not comparison.differs,
+        "equal": comparison.state is State.EQUAL,
+        "state": comparison.state,
         "partitions": [_partition_json(part) for part in comparison.partitions],
         "examples": [
             {
@@ -190,7 +213,8 @@ def _partition_json(part: PartitionResult) -> dict[str, Any]:
     return {
         "topic": part.partition.topic,
         "partition": part.partition.partition,
-        "equal": not part.differs,
+        "equal": part.state is State.EQUAL,
+        "state": part.state,
         "left": _digest_json(part.left),
         "right": _digest_json(part.right),
         "absent_in_both": part.absent_count,
@@ -206,7 +230,8 @@ def _range_json(part: RangeResult) -> dict[str, Any]:
     return {
         "start_offset": part.place.start,
         "end_offset": part.end,
-        "equal": not part.differs,
+        "equal": part.state is State.EQUAL,
+        "state": part.state,
         "left": _digest_json(part.left),
         "right": _digest_json(part.right),
         "findings": [

@@ -26,7 +26,7 @@ JOBS: Final = {
 EPILOG: Final = (
     "Jobs run on the pyspark that is installed (pip install 'odradek[spark]'), here or on the "
     "cluster that --master names. Exit codes: 0 done, 1 a comparison found differences or a "
-    "checkpoint has lost records, 2 the job could not run."
+    "side that is behind, or a checkpoint has lost records, 2 the job could not run."
 )
 
 logger = logging.getLogger(__name__)

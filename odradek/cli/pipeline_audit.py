@@ -10,6 +10,7 @@ import click
 
 from odradek.pipeline.audit import AuditJob, CopiedTopic
 from odradek.pipeline.audit import audit as run_audit
+from odradek.pipeline.audit_compare import State
 from odradek.pipeline.audit_page import page
 from odradek.pipeline.audit_report import Report, sentences, table, to_json
 from odradek.pipeline.errors import PipelineError
@@ -25,7 +26,7 @@ from .pipeline_options import (
 )
 from .tables import show_table
 
-DIFFERENT = 1
+NOT_EQUAL = 1
 
 
 @click.command()
@@ -88,7 +89,8 @@ def audit(
     offsets. Records of U are compared by the offsets that they came from. Offsets that neither
     side has are no gaps. What retention or compaction removed is no difference unless --strict.
 
-    Exit codes: 0 equal, 1 different, 2 could not run.
+    Exit codes: 0 equal, 1 different, or behind (all that archive or U lack is what they may yet
+    get; 0 with --allow-lag), 2 could not run.
     """
     for file in (json_file, html_file):
         _make_room(file)
@@ -113,7 +115,7 @@ def audit(
     session = start("odradek audit", spark)
     report = run_audit(session, job, now_ms=time.time_ns() // 1_000_000)
     _show(report, json_file, html_file)
-    sys.exit(DIFFERENT if report.differs else 0)
+    sys.exit(0 if report.state is State.EQUAL else NOT_EQUAL)
 
 
 def _copy(

@@ -14,6 +14,7 @@ from odradek.pipeline.audit_compare import (
     Finding,
     Place,
     Side,
+    State,
     What,
     compare,
     suspects,
@@ -38,7 +39,7 @@ class Model:
     starts: Mapping[int, int]
     ends: Mapping[int, int]
     early_differs: bool = False
-    late_differs: bool = True
+    late: State = State.DIFFERENT
 
     def side(self, size: int) -> Side:
         return Side(
@@ -47,7 +48,7 @@ class Model:
             {TopicPartition(TOPIC, key): value for key, value in self.starts.items()},
             {TopicPartition(TOPIC, key): value for key, value in self.ends.items()},
             self.early_differs,
-            self.late_differs,
+            self.late,
         )
 
     def at(self) -> dict[tuple[int, int], Counter[str]]:
@@ -97,25 +98,27 @@ def _by_offset(left: Model, right: Model, size: int) -> Iterator[Finding]:
             yield Finding(place, What.CHANGED, "", 1, offset, offset)
 
 
-def naively_different(left: Model, right: Model) -> bool:
+def naive_state(left: Model, right: Model) -> State:
     """The same question without ranges, digests and findings."""
     ours, theirs = left.at(), right.at()
+    state = State.EQUAL
     for partition, offset in ours.keys() | theirs.keys():
         mine, other = ours[partition, offset], theirs[partition, offset]
         if mine == other:
             continue
         absent = left if not mine else right if not other else None
         if absent is None or (mine + other).total() > 1:
-            return True
+            return State.DIFFERENT
         if offset < absent.starts.get(partition, 0):
-            if absent.early_differs:
-                return True
+            found = State.DIFFERENT if absent.early_differs else State.EQUAL
         elif offset >= absent.ends.get(partition, NEVER):
-            if absent.late_differs:
-                return True
+            found = absent.late
         else:
-            return True
-    return False
+            found = State.DIFFERENT
+        if found is State.DIFFERENT:
+            return found
+        state = found if found is State.BEHIND else state
+    return state
 
 
 def digests(records: Iterable[Record], size: int) -> dict[Place, Digest]:

@@ -14,13 +14,14 @@ from odradek.pipeline.audit_compare import (
     Finding,
     Place,
     Side,
+    State,
     What,
     compare,
     range_size,
     suspects,
 )
 from odradek.pipeline.offsets import TopicPartition
-from tests.pipeline.audit_model import TOPIC, Model, Record, audited, checksum, naively_different
+from tests.pipeline.audit_model import TOPIC, Model, Record, audited, checksum, naive_state
 
 SIZE = 4
 EDITS = st.sampled_from(["keep"] * 6 + ["drop", "double", "change", "swap", "type"])
@@ -74,7 +75,7 @@ def spoiled(draw: st.DrawFn) -> tuple[Model, Model]:
             starts=draw(bounds),
             ends=draw(bounds),
             early_differs=draw(st.booleans()),
-            late_differs=draw(st.booleans()),
+            late=draw(st.sampled_from(State)),
         ),
     )
 
@@ -83,7 +84,7 @@ def spoiled(draw: st.DrawFn) -> tuple[Model, Model]:
 @given(spoiled(), st.integers(1, 8))
 def test_it_says_what_a_naive_comparison_says(sides: tuple[Model, Model], size: int) -> None:
     comparison = audited(*sides, size)
-    assert comparison.differs == naively_different(*sides)
+    assert comparison.state == naive_state(*sides)
     for partition in comparison.partitions:
         held = [{r.offset for r in side.records if r.partition == partition.partition.partition}
                 for side in sides]  # fmt: skip
@@ -97,7 +98,7 @@ def test_it_says_what_a_naive_comparison_says(sides: tuple[Model, Model], size: 
 @given(spoiled())
 def test_size_of_ranges_makes_no_difference(sides: tuple[Model, Model]) -> None:
     fine, coarse = audited(*sides, 1), audited(*sides, 100)
-    assert fine.differs == coarse.differs
+    assert fine.state == coarse.state
     changed = (What.CHANGED, What.MOVED)
 
     def plain(comparison: Comparison) -> Counter[tuple[str, str]]:
@@ -122,9 +123,9 @@ def test_each_kind_of_damage_has_its_name(offset: int) -> None:
         (changed, {(What.CHANGED, ""): 1}),
     ):
         comparison = audited(left, model("archive", right), SIZE)
-        assert (comparison.differs, counts(comparison)) == (True, expected)
+        assert (comparison.state, counts(comparison)) == (State.DIFFERENT, expected)
         places = [one.place.start for part in comparison.partitions for one in part.ranges
-                  if one.differs]  # fmt: skip
+                  if one.state is State.DIFFERENT]  # fmt: skip
         assert places == [offset - offset % SIZE]
 
 
@@ -136,7 +137,7 @@ def test_two_records_at_each_others_offsets_have_moved() -> None:
     )
     comparison = audited(model("broker", whole()), model("archive", tuple(records)), SIZE)
     assert counts(comparison) == {(What.MOVED, ""): 2}
-    assert comparison.differs
+    assert comparison.state is State.DIFFERENT
 
 
 def test_what_retention_removed_differs_only_when_strict() -> None:
@@ -144,29 +145,38 @@ def test_what_retention_removed_differs_only_when_strict() -> None:
         broker = model("broker", whole()[5:], starts={0: 5}, ends={0: 12}, early_differs=strict)
         comparison = audited(broker, model("archive", whole(), early_differs=True), SIZE)
         assert counts(comparison) == {(What.REMOVED, "broker"): 5}
-        assert comparison.differs is strict
+        assert (comparison.state is State.DIFFERENT) is strict
 
 
 def test_a_record_lost_above_the_log_start_differs() -> None:
     broker = model("broker", (*whole()[5:7], *whole()[8:]), starts={0: 5}, ends={0: 12})
     comparison = audited(broker, model("archive", whole()), SIZE)
     assert counts(comparison)[What.MISSING, "broker"] == 1
-    assert comparison.differs
+    assert comparison.state is State.DIFFERENT
 
 
-def test_an_archive_that_is_behind_differs_unless_lag_is_allowed() -> None:
+def test_an_archive_that_only_lacks_the_end_is_behind_or_equal() -> None:
     broker = model("broker", whole(), ends={0: 12})
-    for late_differs in (True, False):
-        archive = model("archive", whole(9), ends={0: 9}, late_differs=late_differs)
+    for late in State:
+        archive = model("archive", whole(9), ends={0: 9}, late=late)
         comparison = audited(broker, archive, SIZE)
         assert counts(comparison) == {(What.LATE, "archive"): 3}
-        assert comparison.differs is late_differs
+        assert comparison.state is late
+
+
+def test_one_difference_is_enough_beside_what_is_behind() -> None:
+    kept = tuple(record for record in whole(9) if record.offset != 4)
+    archive = model("archive", kept, ends={0: 9}, late=State.BEHIND)
+    comparison = audited(model("broker", whole()), archive, SIZE)
+    assert comparison.state is State.DIFFERENT
+    states = [one.state for part in comparison.partitions for one in part.ranges]
+    assert states == [State.EQUAL, State.DIFFERENT, State.BEHIND]
 
 
 def test_offsets_that_nobody_has_are_no_gaps() -> None:
     records = whole()[:3] + whole()[7:]
     comparison = audited(model("broker", records), model("archive", records), SIZE)
-    assert (comparison.differs, counts(comparison)) == (False, {})
+    assert (comparison.state, counts(comparison)) == (State.EQUAL, {})
     assert comparison.partitions[0].absent_count == 4
 
 
@@ -179,7 +189,7 @@ def test_order_and_timestamp_types_differ_by_themselves() -> None:
     assert suspects(left, right, types=False) == set()
     comparison = compare(left, right, [], size=SIZE)
     assert counts(comparison) == {(What.DISORDERED, "copy"): 1}
-    assert comparison.differs
+    assert comparison.state is State.DIFFERENT
 
 
 def test_partitions_without_records_are_listed() -> None:
@@ -189,12 +199,14 @@ def test_partitions_without_records_are_listed() -> None:
         TopicPartition(TOPIC, 0),
         TopicPartition(TOPIC, 1),
     ]
-    assert not comparison.differs
+    assert comparison.state is State.EQUAL
 
 
 def test_doubled_records_do_not_cancel_out_of_checksums() -> None:
     three = (*whole(1), *whole(1), *whole(1))
-    assert audited(model("broker", whole(1)), model("archive", three), SIZE).differs
+    assert (
+        audited(model("broker", whole(1)), model("archive", three), SIZE).state is State.DIFFERENT
+    )
 
 
 @given(st.lists(st.integers(0, 2**63), max_size=4))
@@ -225,7 +237,7 @@ def test_records_from_before_the_archive_differ_unless_lag_is_allowed() -> None:
         archive = model("archive", whole()[5:], starts={0: 5}, early_differs=early_differs)
         comparison = audited(model("broker", whole()), archive, SIZE)
         assert counts(comparison) == {(What.REMOVED, "archive"): 5}
-        assert comparison.differs is early_differs
+        assert (comparison.state is State.DIFFERENT) is early_differs
 
 
 def test_another_timestamp_type_is_a_change_and_no_move() -> None:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from odradek.pipeline.audit_compare import State
 from odradek.pipeline.audit_page import page
 from odradek.pipeline.audit_plots import COLUMNS_MAX, PARTITIONS_MAX, range_map
 from odradek.pipeline.audit_report import Note, Report, sentences, table, to_json, verdict
@@ -23,7 +24,7 @@ def records(count: int = 20, partitions: int = 2) -> tuple[Record, ...]:
 
 def report(right: tuple[Record, ...], *notes: Note, size: int = 5) -> Report:
     broker = Model("broker", records(), {}, {0: 20, 1: 20})
-    archive = Model("archive", right, {}, {0: 18, 1: 20})
+    archive = Model("archive", right, {}, {0: 18, 1: 20}, late=State.BEHIND)
     comparison = audited(broker, archive, size)
     names = {"broker": "t at <here>:9092", "archive": "/data/archive"}
     return Report(("t",), names, size, False, (comparison,), notes, 1_700_000_000_000)
@@ -34,6 +35,12 @@ def different() -> Report:
     """Partition 0: offset 3 is lost, 7 is doubled, 18 and 19 are not there yet."""
     kept = [one for one in records() if one.partition or one.offset not in (3, 18, 19)]
     return report((*kept, Record(0, 7, "0 7")), Note("the disk is <full>", differs=True))
+
+
+@pytest.fixture
+def behind() -> Report:
+    """Partition 0: offsets 18 and 19 are not there yet."""
+    return report(tuple(one for one in records() if one.partition or one.offset < 18))
 
 
 @pytest.fixture
@@ -65,14 +72,31 @@ def test_sentences_name_the_offsets(different: Report) -> None:
     ]
 
 
+def test_what_is_not_there_yet_is_no_difference(behind: Report) -> None:
+    _, rows = table(behind.comparisons[0])
+    assert [row[-1] for row in rows] == ["behind", "equal"]
+    assert list(sentences(behind)) == [
+        "broker/archive t-0 offsets 18..19: 2 not in the archive yet",
+        "archive is BEHIND: 2 records are not there yet, all others are equal:"
+        " 40 records in 2 partitions",
+    ]
+    document = to_json(behind)
+    assert (document["equal"], document["state"]) == (False, "behind")
+    html = page(behind)
+    assert '<span class="late">…</span> archive is BEHIND' in html
+    assert "of 8 ranges are behind" in html
+    assert '<td class="late">behind</td>' in html and 'class="bad"' not in html
+
+
 def test_a_difference_in_a_note_is_one(equal: Report) -> None:
     assert verdict(equal) == "broker and archive are equal: 40 records in 2 partitions"
-    assert report(records(), Note("a file is lost", differs=True)).differs
+    assert report(records(), Note("a file is lost", differs=True)).state is State.DIFFERENT
 
 
 def test_the_json_says_all_of_it(different: Report) -> None:
     document = json.loads(json.dumps(to_json(different)))
     assert (document["version"], document["equal"]) == (1, False)
+    assert document["state"] == document["comparisons"][0]["state"] == "different"
     first, second = document["comparisons"][0]["partitions"]
     assert second["equal"] and second["left"] == second["right"]
     assert first["left"]["records"] == 20
@@ -83,6 +107,7 @@ def test_the_json_says_all_of_it(different: Report) -> None:
         {"what": "missing", "side": "archive", "count": 1},
     ]
     ranges = [(one["start_offset"], one["end_offset"], one["equal"]) for one in first["ranges"]]
+    assert [one["state"] for one in first["ranges"]][-2:] == ["equal", "behind"]
     assert ranges == [(0, 5, False), (5, 10, False), (10, 15, True), (15, 20, False)]
 
 
@@ -109,8 +134,10 @@ class Balanced(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_whole_and_needs_nothing_else(different: Report, equal: Report) -> None:
-    for one in (different, equal):
+def test_the_page_is_whole_and_needs_nothing_else(
+    different: Report, behind: Report, equal: Report
+) -> None:
+    for one in (different, behind, equal):
         html = page(one)
         parser = Balanced()
         parser.feed(html)
@@ -125,7 +152,7 @@ def test_the_page_is_whole_and_needs_nothing_else(different: Report, equal: Repo
 def test_the_map_has_a_cell_for_each_range(different: Report) -> None:
     svg = ElementTree.fromstring(range_map(different.comparisons[0]))
     cells = [cell.get("class") for cell in svg.iter("rect")]
-    assert cells == ["missing", "doubled", "equal", "missing"] + ["equal"] * 4
+    assert cells == ["missing", "doubled", "equal", "behind"] + ["equal"] * 4
     told = [title.text for title in svg.iter("title")]
     assert "offsets 0 to 4\n1 missing in the archive" in told
     assert "offsets 10 to 14\n5 records, equal" in told
