@@ -210,6 +210,19 @@ def sorts_of_a_batch(spark: SparkSession, *, directory: str) -> int:
     return len(re.findall(r"^\(\d+\) Sort", plan, re.MULTILINE))
 
 
+def staged(spark: SparkSession, *, directory: str, end: int, offsets: list[int]) -> str:
+    """What is said of a batch for the range 0..end whose files have these offsets."""
+    frame = spark.createDataFrame([(offset,) for offset in offsets], "offset bigint")
+    write_records(records(frame.repartition(2), "offset"), f"{directory}/staged", ("topic",))
+    try:
+        found = staged_files(
+            spark, Files(spark, directory), "staged", [OffsetRange("t", 0, 0, end)]
+        )
+    except PipelineError as error:
+        return str(error)
+    return f"{sum(file.records for file in found)} records"
+
+
 def records(numbers: DataFrame, column: str) -> DataFrame:
     """Records of one partition whose offsets and times are these numbers."""
     return numbers.selectExpr(

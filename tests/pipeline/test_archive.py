@@ -100,6 +100,22 @@ def test_a_batch_is_sorted_once(warm_spark: WarmSpark, tmp_path: Path) -> None:
     assert warm_spark.run(f"{JOBS}.sorts_of_a_batch", directory=str(tmp_path / "batch")) == 1
 
 
+@pytest.mark.parametrize(
+    ("offsets", "said"),
+    [
+        ([0, 1, 5, 63, 64, 199], "6 records"),  # with gaps, as transactions leave them
+        ([0, 1, 5, 5, 64, 199], "Spark wrote offsets of t-0 twice"),
+        ([1, 65, 129, 193, 65], "Spark wrote offsets of t-0 twice"),
+        ([0, 200], "Spark wrote offsets 0 to 200 of t-0, which were not asked for"),
+    ],
+)
+def test_what_spark_has_written_is_checked(
+    warm_spark: WarmSpark, tmp_path: Path, offsets: list[int], said: str
+) -> None:
+    arguments = {"directory": str(tmp_path), "end": 200, "offsets": offsets}
+    assert warm_spark.run(f"{JOBS}.staged", **arguments).startswith(said)
+
+
 def test_a_commit_is_on_the_disk_step_by_step(warm_spark: WarmSpark, tmp_path: Path) -> None:
     synced = warm_spark.run(f"{JOBS}.syncs_of_a_commit", directory=str(tmp_path / "archive"))
     wanted = [
