@@ -1,5 +1,6 @@
 """`odradek pipeline rollup`: aggregates topics in windows, as a YAML file specifies."""
 
+from importlib import resources
 from pathlib import Path
 
 import click
@@ -23,7 +24,15 @@ from .pipeline_options import fail_on_data_loss_option, kafka_options, once_opti
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     required=True,
     metavar="FILE",
-    help="What to read, to compute and to write; docs/rollup-example.yaml shows every key.",
+    help="What to read, to compute and to write; --example shows every key.",
+)
+@click.option(
+    "--example",
+    is_flag=True,
+    is_eager=True,  # else the spec would be asked for first
+    expose_value=False,
+    callback=lambda ctx, _, asked: _show_example(ctx) if asked else None,
+    help="Print a spec with every key, and run nothing.",
 )
 @once_option
 @fail_on_data_loss_option
@@ -46,6 +55,12 @@ def rollup(
         click.echo(f"{spec.name}: no records yet")
     else:
         click.echo(_summary(spec, noted))
+
+
+def _show_example(ctx: click.Context) -> None:
+    example = resources.files("odradek.pipeline").joinpath("rollup-example.yaml")
+    click.echo(example.read_text(encoding="utf-8"), nl=False)
+    ctx.exit()
 
 
 def _text_of(spec_file: Path) -> str:

@@ -29,7 +29,7 @@ from tests.wire.servers import OdradekServer
 SPARK: Final = RELEASES["4.0"]
 ORDER_COUNT: Final = 100_000
 RESULTS: Final = ROOT / "artifacts" / "demo"
-SPEC: Final = ROOT / "docs" / "rollup-example.yaml"
+SPEC: Final = ROOT / "pipeline" / "rollup-example.yaml"
 WIDTH: Final = 100
 SHOWN_CITIES: Final = 5
 

@@ -19,6 +19,7 @@ from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 
 ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "pipeline" / "rollup-example.yaml"
 NOWHERE = "127.0.0.1:1"
 
 
@@ -41,6 +42,11 @@ def test_each_job_has_help_and_takes_a_master(job: str) -> None:
     assert code == 0
     for option in ("--master", "--conf", "--jars"):
         assert option in said
+
+
+def test_the_example_of_a_rollup_is_printed_as_it_is() -> None:
+    result = CliRunner().invoke(main, ["pipeline", "rollup", "--example"])
+    assert (result.exit_code, result.output) == (0, EXAMPLE.read_text())
 
 
 def test_an_unknown_job_is_answered_with_a_near_one() -> None:
@@ -138,7 +144,7 @@ def test_nobody_at_the_address_is_one_sentence(
         ("audit", "-b", NOWHERE, "--topics", "t", "--archive", "a"),
         ("generate", "-b", NOWHERE, "--topic", "t", "--kind", "orders", "--records", "1"),
         ("mirror", "--from", NOWHERE, "--to", "h:1", "--topics", "t"),
-        ("rollup", "-b", NOWHERE, "--spec", "docs/rollup-example.yaml"),
+        ("rollup", "-b", NOWHERE, "--spec", "pipeline/rollup-example.yaml"),
     ],
     ids=lambda line: line[0],
 )

@@ -323,7 +323,7 @@ def test_the_example_in_docs_runs(server: Server, tmp_path: Path, warm_spark: Wa
     line = [sys.executable, "-m", "odradek", "pipeline", "generate", "--topic", "orders", *where]
     load = ["--partitions", "3", "--kind", "orders", "--records", "1000"]
     subprocess.run([*line, *load], env=environment(), check=True, capture_output=True, timeout=60)
-    example = (ROOT / "docs" / "rollup-example.yaml").read_text()
+    example = (ROOT / "pipeline" / "rollup-example.yaml").read_text()
     spec = tmp_path / "example.yaml"
     spec.write_text(example.replace("rollups/", f"{tmp_path}/"))
     done = warm_spark.command("rollup", "--spec", str(spec), "--once", *where)

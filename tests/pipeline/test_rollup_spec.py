@@ -9,7 +9,7 @@ from odradek.pipeline.rollup_reading import read_spec
 from odradek.pipeline.rollup_spec import Rollup, Window
 from tests.pipeline.demo import ORDER_COUNT
 
-EXAMPLE = Path(__file__).parents[2] / "docs" / "rollup-example.yaml"
+EXAMPLE = Path(__file__).parents[2] / "pipeline" / "rollup-example.yaml"
 SPEC = """\
 name: totals
 source: {topics: orders}

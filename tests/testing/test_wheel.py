@@ -119,7 +119,7 @@ def test_wheel_ships_the_package_and_nothing_else(wheel: Path) -> None:
     own = [f"odradek/{path}" for folder in ("cli", "testing") for path in modules(ODRADEK / folder)]
     tops = [f"odradek/{path.name}" for path in ODRADEK.glob("*.py")]
     assert sorted(name for name in names if name.startswith("odradek/")) == sorted(
-        [*shipped, *own, *tops, "odradek/py.typed"]
+        [*shipped, *own, *tops, "odradek/py.typed", "odradek/pipeline/rollup-example.yaml"]
     )
 
 
