@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from .archive_commits import ArchiveWriter, begin
+from .archive_commits import ArchiveWriter, begin, check_empty
 from .archive_files import compact
 from .archive_offsets import (
     asked_offsets,
@@ -27,9 +27,10 @@ from .archive_offsets import (
     wanted,
 )
 from .archive_writing import check_complete, only, staged_files, write_records
+from .before_spark import local_folder
 from .checkpoints import check_topics, deleted_topics, read_checkpoint
 from .errors import PipelineError
-from .files import Files
+from .files import Files, Folder
 from .kafka import Kafka
 from .kafka_source import reading_options, stream_options
 from .manifest import ABOUT, ROOM, About, ends, read_about, read_commits
@@ -95,13 +96,14 @@ def archive(job: ArchiveJob, options: SparkOptions, kafka: Kafka) -> Archived:
     check_job(job)
     topics = kafka.topics(job.topics, pattern=job.pattern)
     asked_offsets(job.starting_offsets, {topic: kafka.partitions(topic) for topic in topics})
+    folder = local_folder(job.to, options)
+    if folder is not None:
+        check_folder(folder, job, topics)
     spark = start(job.query_name, options.with_defaults(DEFAULTS))
     files = Files(spark, job.to)
     files.check_writable()
-    about = _about(files, job)
     # All checks come before the claim, which takes the archive from a job that may be running.
-    archived = ends(read_commits(files))
-    check_archived_topics({topic for topic, _ in archived}, topics, job.pattern, files.absolute())
+    about, archived = check_folder(files, job, topics)
     _check_cluster(job, files, kafka, topics, archived)
     checkpoint = Files(spark, job.checkpoint or files.absolute(CHECKPOINT))
     found = read_checkpoint(checkpoint)
@@ -158,7 +160,22 @@ def claim(files: Files) -> ArchiveWriter:
     return ArchiveWriter(files, uuid.uuid4().hex[:8], owner)
 
 
-def _about(files: Files, job: ArchiveJob) -> About:
+def check_folder(
+    files: Folder, job: ArchiveJob, topics: Collection[str]
+) -> tuple[About, dict[TopicPartition, int]]:
+    """The archive's description, or that of a new one, and the ends of what it holds.
+
+    Raises: PipelineError if it cannot take these topics, or the folder holds something else.
+    """
+    about = _about(files, job)
+    archived = ends(read_commits(files))
+    check_archived_topics({topic for topic, _ in archived}, topics, job.pattern, files.absolute())
+    if not files.exists(ABOUT):
+        check_empty(files)
+    return about, archived
+
+
+def _about(files: Folder, job: ArchiveJob) -> About:
     """The archive's description, or that of a new one.  Raises: PipelineError if options differ."""
     about = read_about(files)
     if about is None:

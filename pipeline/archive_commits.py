@@ -22,7 +22,7 @@ from typing import Final
 
 from .documents import encode
 from .errors import PipelineError
-from .files import TEMPORARY, Files
+from .files import TEMPORARY, Files, Folder
 from .manifest import (
     ABOUT,
     COMMITS,
@@ -86,6 +86,12 @@ class Intent:
 
 def begin(files: Files, about: About) -> None:
     """Create an archive in an empty folder.  Raises: PipelineError."""
+    check_empty(files)
+    files.write(ABOUT, encode(about.to_json()))
+
+
+def check_empty(files: Folder) -> None:
+    """Refuse a folder that holds something else than an archive.  Raises: PipelineError."""
     entries = [*files.folders(), *(status.path for status in files.list())]
     # A killed start leaves its temporary files, and it must be possible to repeat it.
     strangers = [e for e in entries if e != ROOM and not e.startswith(TEMPORARY)]
@@ -94,7 +100,6 @@ def begin(files: Files, about: About) -> None:
             f"{files.absolute()} is no archive and holds {strangers[0]}: give an empty folder, or "
             "one that does not exist"
         )
-    files.write(ABOUT, encode(about.to_json()))
 
 
 class ArchiveWriter:

@@ -8,10 +8,10 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from .errors import PipelineError
-from .files import FileStatus
+from .files import Folder
 from .kafka import Kafka
 from .offsets import Offsets, TopicPartition, offsets_of
 
@@ -20,21 +20,6 @@ State = Literal["ok", "gone", "beyond the end", "no such partition"]
 VERSION: Final = "v1"
 NOTHING: Final = "-"
 """Stands for a source without a known offset."""
-
-
-class Folder(Protocol):
-    """`Files` or `LocalFiles`."""
-
-    uri: str
-
-    def exists(self, path: str = "") -> bool:
-        """Whether a file or folder exists."""
-
-    def read(self, path: str) -> bytes:
-        """The contents of a file."""
-
-    def list(self, path: str = "", *, recursive: bool = False) -> list[FileStatus]:
-        """The files of a folder."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .errors import PipelineError
-from .files import Files
+from .files import Folder
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
@@ -15,7 +15,7 @@ def encode(document: Mapping[str, Any]) -> bytes:
 
 
 @contextmanager
-def document_of(files: Files, path: str, version: int) -> Iterator[Any]:
+def document_of(files: Folder, path: str, version: int) -> Iterator[Any]:
     """Read a document of a version; the block takes it apart.
 
     Raises: PipelineError, which names the file, also for a ValueError, KeyError or TypeError in the

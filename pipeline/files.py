@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from .errors import PipelineError, explainable, reason
 from .spark_types import SparkSession
@@ -26,6 +26,27 @@ class FileStatus:
     path: str
     """Relative to the root."""
     size_bytes: int
+
+
+class Folder(Protocol):
+    """A folder for reading: `Files`, or `LocalFiles`, which needs no Spark."""
+
+    uri: str
+
+    def exists(self, path: str = "") -> bool:
+        """Whether a file or folder exists."""
+
+    def read(self, path: str) -> bytes:
+        """The contents of a file."""
+
+    def absolute(self, path: str = "") -> str:
+        """The path to name in errors, or for Spark's readers."""
+
+    def folders(self, path: str = "") -> "list[str]":
+        """The subfolders of a folder."""
+
+    def list(self, path: str = "", *, recursive: bool = False) -> list[FileStatus]:
+        """The files of a folder."""
 
 
 class Files:

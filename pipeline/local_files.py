@@ -33,6 +33,15 @@ class LocalFiles:
         except OSError as error:
             raise PipelineError(f"cannot read {self._root / path}: {error.strerror}") from error
 
+    def absolute(self, path: str = "") -> str:
+        """The path of a file or folder."""
+        return str(self._root / path)
+
+    def folders(self, path: str = "") -> list[str]:
+        """The subfolders of a folder, sorted; none if it does not exist."""
+        found = (self._root / path).glob("*")
+        return sorted(str(one.relative_to(self._root)) for one in found if one.is_dir())
+
     def list(self, path: str = "", *, recursive: bool = False) -> list[FileStatus]:
         """The files in a folder, without subfolders, sorted; none if it does not exist."""
         found = (self._root / path).glob("**/*" if recursive else "*")

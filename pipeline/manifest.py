@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from .documents import document_of
 from .errors import PipelineError
-from .files import Files
+from .files import Files, Folder
 from .kafka import ISOLATION_LEVELS
 from .offsets import Span, Spans, TopicPartition
 from .small_tables import small_table
@@ -134,13 +134,7 @@ class Archive:
 
     def about(self) -> About:
         """Its unchanging properties.  Raises: PipelineError, also if there is no archive."""
-        about = read_about(self.files)
-        if about is None:
-            raise PipelineError(
-                f"{self.files.absolute()} is no archive: give the folder that odradek pipeline "
-                "archive wrote with --to"
-            )
-        return about
+        return about_of(self.files)
 
     def commits(self) -> list[Commit]:
         """All commits in order, without files that later commits removed.
@@ -204,7 +198,7 @@ def commit_path(number: int, suffix: str = SUFFIX) -> str:
     return f"{COMMITS}/{number:020d}{suffix}"
 
 
-def read_about(files: Files) -> About | None:
+def read_about(files: Folder) -> About | None:
     """The properties of an archive; None if this is no archive.  Raises: PipelineError."""
     if not files.exists(ABOUT):
         return None
@@ -212,7 +206,18 @@ def read_about(files: Files) -> About | None:
         return About.from_json(document)
 
 
-def read_commits(files: Files) -> list[Commit]:
+def about_of(files: Folder) -> About:
+    """The properties of an archive.  Raises: PipelineError, also if this is no archive."""
+    about = read_about(files)
+    if about is None:
+        raise PipelineError(
+            f"{files.absolute()} is no archive: give the folder that odradek pipeline archive wrote"
+            " with --to"
+        )
+    return about
+
+
+def read_commits(files: Folder) -> list[Commit]:
     """The commits from the newest snapshot on, in order, with live files only.
 
     Raises: PipelineError.
@@ -231,7 +236,7 @@ def read_commits(files: Files) -> list[Commit]:
     return live([*commits, *(read_commit(files, commit_path(number)) for number in later)])
 
 
-def read_commit(files: Files, path: str) -> Commit:
+def read_commit(files: Folder, path: str) -> Commit:
     """One commit.  Raises: PipelineError."""
     with document_of(files, path, VERSION) as document:
         return Commit.from_json(document)

@@ -56,8 +56,7 @@ def mirror(spark: SparkSession, source: Kafka, target: Kafka, job: Mirror) -> tu
     Returns how many records were written, and how many were skipped because they existed.
     Raises: PipelineError.
     """
-    check_name(job.name)
-    asked = {"job": "mirror", "from": _check_clusters(source, target, job)}
+    asked = {"job": "mirror", "from": check_mirror(source, target, job)}
     copy = Copy(spark, target, asked=asked, compression=job.compression)
     starts = {topic: _open(copy, source, target, topic, job) for topic in job.topics}
     counts = [0, 0]
@@ -149,8 +148,12 @@ def _options(source: Kafka, job: Mirror, starts: Mapping[str, Mapping[int, int]]
     )
 
 
-def _check_clusters(source: Kafka, target: Kafka, job: Mirror) -> str:
-    """The source's cluster id.  Raises: PipelineError if a copy would be copied again forever."""
+def check_mirror(source: Kafka, target: Kafka, job: Mirror) -> str:
+    """The source's cluster id; needs no Spark.
+
+    Raises: PipelineError, also if a copy would be copied again forever.
+    """
+    check_name(job.name)
     came_from = source.cluster_id()
     if came_from != target.cluster_id():
         return came_from

@@ -5,12 +5,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from .before_spark import check_archived, local_folder
 from .copy_progress import check_room
 from .copy_task import NO_TIME_MS
-from .errors import PipelineError
 from .files import Files
 from .kafka import Kafka
-from .manifest import Archive, read_records
+from .manifest import Archive, all_ranges, read_commits, read_records
 from .marks import check_name
 from .offsets import Spans
 from .placing import Route
@@ -24,6 +24,7 @@ from .replay_plan import (
     shares,
     spans_of,
 )
+from .session import SparkOptions
 from .spark_types import DataFrame, SparkSession
 from .status_line import StatusLine, time_left
 from .stop_signals import stop_signals
@@ -77,10 +78,8 @@ def replay(
     """
     check_name(job.name)
     archive = Archive(Files(spark, archive_uri))
+    check_archived(archive.files, job.topic)
     ranges = archive.ranges([job.topic])
-    if not ranges:
-        held = ", ".join(archive.topics()) or "nothing"
-        raise PipelineError(f"the archive {archive_uri} has no topic {job.topic}: it holds {held}")
     spans = spans_of(ranges, job.wanted)
     route = _open_target(archive, target, source, job, spans)
     check_room(route, {p: end for p, (_, end) in spans.items()})
@@ -106,6 +105,17 @@ def replay(
             warned = warned or _warn(target, job, done)
     copy.close()
     return done
+
+
+def check_replay(archive_uri: str, target: Kafka, job: Replay, options: SparkOptions) -> None:
+    """Refuse what can be known before Spark starts.  Raises: PipelineError."""
+    check_name(job.name)
+    folder = local_folder(archive_uri, options)
+    if folder is not None:
+        check_archived(folder, job.topic)
+        ranges = [asked for asked in all_ranges(read_commits(folder)) if asked.topic == job.topic]
+        spans_of(ranges, job.wanted)
+    target.exists(job.to_topic)
 
 
 def replay_status(job: Replay, done: Done, elapsed_s: float) -> str:

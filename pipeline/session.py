@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ from .settings import (
     user_settings,
     without_settings,
 )
+from .spark_output import held_back
 from .spark_types import SparkSession
 
 CONNECT_TIMEOUT_S: Final = 5
@@ -35,6 +36,8 @@ class SparkOptions:
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     jars: Sequence[str] = ()
+    verbose: bool = False
+    """Whether to show all that Spark writes while it starts."""
 
     def with_defaults(self, conf: Mapping[str, str]) -> "SparkOptions":
         """A copy with settings that a job needs: only --conf overrides them."""
@@ -56,6 +59,7 @@ def start(app: str, options: SparkOptions, *, needs_kafka: bool = True) -> Spark
         cores=os.cpu_count() or 1,
         memory_bytes=_memory_bytes(),
     )
+    launches = pyspark.SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ
     if pyspark.SparkContext._gateway is None:
         _check_before_launch(spark, settings["spark.master"])
     if settings["spark.master"].startswith("local"):
@@ -65,7 +69,8 @@ def start(app: str, options: SparkOptions, *, needs_kafka: bool = True) -> Spark
     builder = pyspark.sql.SparkSession.builder.appName(app)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with explained(), _submit_args_without(settings):
+    quiet = held_back() if launches and not options.verbose else nullcontext()
+    with explained(), _submit_args_without(settings), quiet:
         session = builder.getOrCreate()
     if "spark.log.level" in settings and "spark.log.level" not in options.conf:
         _quieten(session)

@@ -13,6 +13,7 @@ from odradek.pipeline.audit import audit as run_audit
 from odradek.pipeline.audit_compare import State
 from odradek.pipeline.audit_page import page
 from odradek.pipeline.audit_report import Report, sentences, table, to_json
+from odradek.pipeline.before_spark import check_archive
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.kafka import ISOLATION_LEVELS, Kafka
 from odradek.pipeline.session import SparkOptions, start
@@ -112,6 +113,8 @@ def audit(
     )
     _check(job)
     kafka.topics(job.topics)  # before Spark is started, which takes longer
+    if archive is not None:
+        check_archive(archive, spark)
     session = start("odradek audit", spark)
     report = run_audit(session, job, now_ms=time.time_ns() // 1_000_000)
     _show(report, json_file, html_file)

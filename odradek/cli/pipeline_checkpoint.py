@@ -4,9 +4,9 @@ from dataclasses import asdict
 
 import click
 
-from odradek.pipeline.checkpoints import Checkpoint, Folder, Position, positions, read_checkpoint
+from odradek.pipeline.checkpoints import Checkpoint, Position, positions, read_checkpoint
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.files import Files
+from odradek.pipeline.files import Files, Folder
 from odradek.pipeline.kafka import Kafka
 from odradek.pipeline.local_files import LocalFiles, local_path
 from odradek.pipeline.session import SparkOptions, start

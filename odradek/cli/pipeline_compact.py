@@ -5,6 +5,7 @@ import click
 from odradek.pipeline.archive import DEFAULTS, claim
 from odradek.pipeline.archive_files import TARGET_BYTES
 from odradek.pipeline.archive_files import compact as run_compact
+from odradek.pipeline.before_spark import check_archive
 from odradek.pipeline.files import Files
 from odradek.pipeline.manifest import Archive
 from odradek.pipeline.session import SparkOptions, start
@@ -28,6 +29,7 @@ def compact(spark: SparkOptions, folder: str, target_bytes: int) -> None:
     Takes the archive over from a job that writes to it: that one stops. Each folder changes whole
     or not at all; while one does, readers of plain Parquet may see its records twice.
     """
+    check_archive(folder, spark)  # before Spark is started, which takes longer
     session = start("odradek compact", spark.with_defaults(DEFAULTS), needs_kafka=False)
     files = Files(session, folder)
     about = Archive(files).about()

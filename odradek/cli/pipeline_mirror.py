@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from odradek.pipeline.kafka import ISOLATION_LEVELS
-from odradek.pipeline.mirror import STARTS, Mirror
+from odradek.pipeline.mirror import STARTS, Mirror, check_mirror
 from odradek.pipeline.mirror import mirror as run_mirror
 from odradek.pipeline.session import SparkOptions, start
 from odradek.pipeline.writing import careful
@@ -90,8 +90,9 @@ def mirror(
         restart=restart,
         compression=compression,
     )
-    session = start("odradek mirror", careful(spark))
     to = kafka_of(target, to_command_config, "--to")
+    check_mirror(origin, to, job)  # before Spark is started, which takes longer
+    session = start("odradek mirror", careful(spark))
     written, skipped = run_mirror(session, origin, to, job)
     line = f"{written} records written"
     click.echo(f"{line}, {skipped} were there already" if skipped else line)

@@ -40,7 +40,7 @@ def command_config_option(of: str = "", name: str = "--command-config") -> Calla
 
 
 def spark_options(job: Job) -> Job:
-    """Add --master, --conf and --jars, passed to a job as one argument `spark`, and log options."""
+    """Add options of Spark, passed to a job as one argument `spark`, and of the log."""
 
     @click.option(
         "--master", metavar="URL", help="local[*] (the default), spark://…, yarn, k8s://…"
@@ -58,6 +58,7 @@ def spark_options(job: Job) -> Job:
         default="",
         help="Spark's Kafka connector and what it needs, instead of a download; globs are fine.",
     )
+    @click.option("--verbose", is_flag=True, help="Show all that Spark and Ivy say at the start.")
     @click.option("--log-format", type=click.Choice(FORMATS), default="plain", show_default=True)
     @click.option(
         "--log-level",
@@ -69,13 +70,14 @@ def spark_options(job: Job) -> Job:
         master: str | None,
         conf: dict[str, str],
         jars: str,
+        verbose: bool,
         log_format: str,
         log_level: str | None,
         **rest: object,
     ) -> None:
         set_up_logging(log_format, log_level or ("warning" if sys.stderr.isatty() else "info"))
         paths = tuple(path for path in jars.split(",") if path)
-        job(spark=SparkOptions(master, conf, paths), **rest)
+        job(spark=SparkOptions(master, conf, paths, verbose), **rest)
 
     return with_spark
 

@@ -7,7 +7,7 @@ import click
 
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.kafka import Kafka
-from odradek.pipeline.replay import Done, Replay
+from odradek.pipeline.replay import Done, Replay, check_replay
 from odradek.pipeline.replay import replay as run_replay
 from odradek.pipeline.replay_plan import Wanted
 from odradek.pipeline.session import SparkOptions, start
@@ -101,6 +101,7 @@ def replay(
         compression=compression,
     )
     source = _source(source_bootstrap_servers, source_command_config)
+    check_replay(archive, kafka, job, spark)  # before Spark is started, which takes longer
     session = start("odradek replay", careful(spark))
     done = run_replay(session, archive, kafka, job, source=source)
     click.echo(_summary(done, job))

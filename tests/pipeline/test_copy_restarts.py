@@ -17,7 +17,7 @@ from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.files import Files
 from odradek.pipeline.kafka import Kafka, Unreachable
 from odradek.pipeline.manifest import Archive
-from odradek.pipeline.mirror import Mirror, _check_clusters
+from odradek.pipeline.mirror import Mirror, check_mirror
 from odradek.pipeline.placing import Route
 from odradek.pipeline.replay import Replay, _asked
 from odradek.pipeline.replay_plan import Wanted
@@ -432,9 +432,9 @@ class Cluster(Kafka):
 def test_a_mirror_in_one_cluster_makes_no_copies_of_copies() -> None:
     here, also_here, there = Cluster("one:1"), Cluster("one:2"), Cluster("two:1")
     twice = Mirror(["copy.t", "t"], prefix="copy.")
-    assert _check_clusters(here, there, twice) == "one"
-    assert _check_clusters(here, also_here, Mirror(["t"], prefix="copy.")) == "one"
+    assert check_mirror(here, there, twice) == "one"
+    assert check_mirror(here, also_here, Mirror(["t"], prefix="copy.")) == "one"
     with pytest.raises(PipelineError, match=r"copy\.t would be copied, too"):
-        _check_clusters(here, also_here, twice)
+        check_mirror(here, also_here, twice)
     with pytest.raises(PipelineError, match="cannot be copied into themselves"):
-        _check_clusters(here, also_here, Mirror(["t"]))
+        check_mirror(here, also_here, Mirror(["t"]))

@@ -11,10 +11,14 @@ from click.testing import CliRunner
 from odradek.cli import main
 from odradek.cli.pipeline import JOBS
 from odradek.pipeline.archive import Archived, ArchiveJob
+from odradek.pipeline.before_spark import local_folder
+from odradek.pipeline.documents import encode
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.kafka import Admin, Kafka
+from odradek.pipeline.manifest import ABOUT, About, Commit, OffsetRange, commit_path
 from odradek.pipeline.replay import Done
 from odradek.pipeline.running import check_trigger
+from odradek.pipeline.session import SparkOptions
 from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
 
@@ -90,6 +94,7 @@ def test_the_source_of_a_replay_has_properties_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Kafka | None] = []
+    monkeypatch.setattr("odradek.cli.pipeline_replay.check_replay", lambda *_: None)
     monkeypatch.setattr("odradek.cli.pipeline_replay.start", lambda *_: None)
 
     def replay(*_: object, source: Kafka | None, **__: object) -> Done:
@@ -115,6 +120,7 @@ def test_a_replay_that_was_stopped_is_not_done(
     stopped: bool, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = Done(written=7, stopped=stopped)
+    monkeypatch.setattr("odradek.cli.pipeline_replay.check_replay", lambda *_: None)
     monkeypatch.setattr("odradek.cli.pipeline_replay.start", lambda *_: None)
     monkeypatch.setattr("odradek.cli.pipeline_replay.run_replay", lambda *_, **__: done)
     ended, said = run("replay", "--archive", "a", "--topic", "t", "--to-topic", "u")
@@ -227,6 +233,87 @@ def test_a_topic_that_is_not_there_is_said_before_spark_starts(job: str, server:
     code, said = run(job, "--topics", "nowhere", *where[job])
     assert code == 2
     assert said.startswith(f"Error: there is no topic nowhere at {there}: check the name, or creat")
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever starts Spark fails; paths without a scheme are of this machine."""
+
+    def start(*_: object, **__: object) -> None:
+        raise AssertionError("Spark was started")
+
+    for job in ("pipeline_audit", "pipeline_compact", "pipeline_mirror", "pipeline_replay"):
+        monkeypatch.setattr(f"odradek.cli.{job}.start", start)
+    monkeypatch.setattr("odradek.pipeline.archive.start", start)
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR", "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.wire
+@pytest.mark.usefixtures("no_spark")
+def test_a_folder_that_will_not_do_is_said_before_spark_starts(
+    server: Server, new_topic: NewTopicName, tmp_path: Path
+) -> None:
+    topic, strange = new_topic("refused"), tmp_path / "strange"
+    strange.mkdir()
+    (strange / "notes.txt").touch()
+    there = ("-b", server.bootstrap_servers)
+    for uri in (str(strange), strange.as_uri()):
+        code, said = run("archive", *there, "--topics", topic, "--to", uri, "--once")
+        assert (code, "holds notes.txt: give an empty folder" in said) == (2, True), said
+        lines = [
+            ("audit", *there, "--topics", topic, "--archive", uri),
+            ("compact", "--archive", uri),
+            ("replay", *there, "--archive", uri, "--topic", topic, "--to-topic", "u"),
+        ]
+        for line in lines:
+            code, said = run(*line)
+            assert (code, "is no archive: give the folder" in said) == (2, True), said
+    assert [path.name for path in strange.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.wire
+@pytest.mark.usefixtures("no_spark")
+def test_what_an_archive_does_not_hold_is_said_before_spark_starts(
+    server: Server, new_topic: NewTopicName, tmp_path: Path
+) -> None:
+    topic = new_topic("not-in-it")
+    commit = Commit(0, (OffsetRange("held", 0, 0, 9),), ())
+    for path, document in ((ABOUT, About()), (commit_path(0), commit)):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(encode(document.to_json()))
+    there = ("-b", server.bootstrap_servers)
+    line = ("replay", *there, "--archive", str(tmp_path), "--to-topic", "u", "--topic")
+    assert "has no topic nothing: it holds held" in run(*line, "nothing")[1]
+    assert "offset" in run(*line, "held", "--starting-offsets", "7:0")[1]
+    _, said = run("archive", *there, "--topics", topic, "--to", str(tmp_path))
+    assert f"is an archive of held, and not of {topic} only" in said
+
+
+@pytest.mark.wire
+@pytest.mark.usefixtures("no_spark")
+def test_a_mirror_onto_itself_is_said_before_spark_starts(
+    server: Server, new_topic: NewTopicName
+) -> None:
+    here = server.bootstrap_servers
+    code, said = run("mirror", "--from", here, "--to", here, "--topics", new_topic("itself"))
+    assert (code, "--from and --to are one cluster" in said) == (2, True), said
+
+
+@pytest.mark.parametrize(
+    ("uri", "conf", "environ"),
+    [
+        ("hdfs://cold/orders", {}, {}),
+        ("orders", {}, {"HADOOP_CONF_DIR": "/etc/hadoop"}),
+        ("orders", {"spark.hadoop.fs.defaultFS": "hdfs://cold"}, {}),
+    ],
+)
+def test_a_folder_that_may_be_elsewhere_is_left_to_spark(
+    uri: str, conf: dict[str, str], environ: dict[str, str]
+) -> None:
+    assert local_folder(uri, SparkOptions(conf=conf), environ) is None
+    assert local_folder("file:/orders", SparkOptions(conf=conf), environ) is not None
 
 
 @pytest.mark.parametrize(("folder", "said"), [("", "no batch was planned"), ("x", "is no folder")])
