@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from .connector import UNRESOLVED, not_downloaded
 from .errors import PipelineError, explained
-from .installation import Installation, check_java, find_installation, needs_download
+from .installation import CONNECTOR, Installation, check_java, find_installation, needs_download
 from .settings import (
     DEFAULT_MASTER,
     check_master,
@@ -50,10 +51,11 @@ def start(app: str, options: SparkOptions, *, needs_kafka: bool = True) -> Spark
     --conf overrides the user's spark-defaults, which override the defaults set here for a laptop.
     """
     pyspark = _import_pyspark()
-    spark = find_installation(_spark_home(), pyspark.__version__)
+    spark = installed()
+    user = _user_settings(spark.home)
     settings = settings_for(
         spark,
-        _user_settings(spark.home),
+        user,
         options,
         needs_kafka=needs_kafka,
         cores=os.cpu_count() or 1,
@@ -70,12 +72,33 @@ def start(app: str, options: SparkOptions, *, needs_kafka: bool = True) -> Spark
     for name, value in settings.items():
         builder = builder.config(name, value)
     quiet = held_back() if launches and not options.verbose else nullcontext()
-    with explained(), _submit_args_without(settings), quiet:
-        session = builder.getOrCreate()
+    with explained(), _submit_args_without(settings), quiet as held:
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:
+            if held is not None and UNRESOLVED in held.text():
+                sentence = _not_downloaded(settings, user)
+                if sentence is not None:
+                    raise PipelineError(sentence) from error
+            raise
     if "spark.log.level" in settings and "spark.log.level" not in options.conf:
         _quieten(session)
     logger.info("spark started version=%s master=%s", spark.version, settings["spark.master"])
     return session
+
+
+def installed() -> Installation:
+    """The Spark that sessions run.  Raises: PipelineError."""
+    version = _import_pyspark().__version__
+    return find_installation(_spark_home(), version)
+
+
+def _not_downloaded(settings: Mapping[str, str], user: Mapping[str, str]) -> str | None:
+    """Why the connector that a session was to download cannot be had; None: that is not why."""
+    for package in listed(settings.get("spark.jars.packages")):
+        if f":{CONNECTOR}_" in package:
+            return not_downloaded(package, {**user, **settings})
+    return None
 
 
 def has_executors(spark: SparkSession) -> bool:

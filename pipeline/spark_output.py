@@ -6,24 +6,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from .errors import PipelineError
+
 _STDERR: Final = 2
 _READ_BYTES: Final = 1 << 16
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def held_back() -> Iterator["Held"]:
     """Launch a JVM in the block: what it writes there is shown only if the block fails.
 
+    A PipelineError says itself what matters; with another error it is shown.
     What it writes later, as long as it lives, goes to stderr as ever.
     """
     shown = os.dup(_STDERR)
     reading, writing = os.pipe()
-    relay = _Relay(reading, shown)
+    relay = Held(reading, shown)
     os.dup2(writing, _STDERR)
     os.close(writing)
     threading.Thread(target=relay.run, name="spark-stderr", daemon=True).start()
     try:
-        yield
+        yield relay
+    except PipelineError:  # says all that matters
+        raise
     except Exception:
         relay.show(what_was_held=True)
         raise
@@ -32,7 +37,7 @@ def held_back() -> Iterator[None]:
         relay.show(what_was_held=False)
 
 
-class _Relay:
+class Held:
     """Reads what is written to a pipe until every writer has closed it."""
 
     def __init__(self, reading: int, shown: int) -> None:
@@ -41,7 +46,13 @@ class _Relay:
         self._held: list[bytes] | None = []
         self._lock = threading.Lock()
 
+    def text(self) -> str:
+        """What was written so far."""
+        with self._lock:
+            return b"".join(self._held or ()).decode(errors="replace")
+
     def run(self) -> None:
+        """Read to the end, in a thread of its own."""
         while data := os.read(self._reading, _READ_BYTES):
             with self._lock:
                 if self._held is not None:

@@ -22,6 +22,7 @@ JOBS: Final = {
     "mirror": "Copy topics to another cluster.",
     "generate": "Write a realistic load to a topic.",
     "checkpoint": "Show a checkpoint's offsets against the log's.",
+    "connector": "Fetch Spark's Kafka connector, for use without a network.",
 }
 EPILOG: Final = (
     "Jobs run on the pyspark that is installed (pip install 'odradek[spark]'), here or on the "

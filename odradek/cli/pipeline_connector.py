@@ -1,0 +1,33 @@
+"""`odradek pipeline connector`: fetches Spark's Kafka connector for machines without a network."""
+
+from pathlib import Path
+
+import click
+
+from odradek.pipeline.connector import ivy_folder, kept, package_of
+from odradek.pipeline.session import SparkOptions, installed, start
+
+from .pipeline_options import spark_options
+
+
+@click.command(
+    epilog="What it prints is an option of every job, and of spark-submit; or put the setting into"
+    " conf/spark-defaults.conf."
+)
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--spark-version", metavar="VERSION", help="Of pip's pyspark  [default: the one installed]"
+)
+@spark_options
+def connector(*, folder: Path, spark_version: str | None, spark: SparkOptions) -> None:
+    """Fetch Spark's Kafka connector and what it needs into DIR.
+
+    Spark itself downloads it, as it does for a job, from where --conf says (spark.jars.ivySettings,
+    spark.jars.repositories). Prints the --conf by which a job needs no download.
+    """
+    package = package_of(installed(), spark_version)
+    with ivy_folder() as ivy:
+        wanted = {"spark.jars.packages": package, "spark.jars.ivy": ivy}
+        start("odradek connector", spark.with_defaults(wanted), needs_kafka=False).stop()
+        jars = kept(Path(ivy, "jars"), folder)
+    click.echo(f"--conf spark.jars={','.join(map(str, jars))}")
