@@ -1,4 +1,4 @@
-"""Odradek's pytest plugin: the fixtures `odradek` and `odradek_server`.
+"""The pytest plugin: the fixtures `odradek`, `odradek_server` and `odradek_spark`.
 
 pytest imports this module in every run where Odradek is installed. So it stands alone at the top
 level and imports nothing but pytest: the broker's code is loaded by the first test that wants it.
@@ -13,6 +13,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyspark.sql import SparkSession
+
     from odradek.testing import Broker
 
 
@@ -21,6 +23,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
         "odradek_settings",
         "Settings of the broker behind the Odradek fixtures, one name=value a line.",
+        type="linelist",
+        default=[],
+    )
+    parser.addini(
+        "odradek_spark_conf",
+        "Settings of the Spark session behind odradek_spark, one name=value a line.",
         type="linelist",
         default=[],
     )
@@ -36,14 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def odradek_settings(pytestconfig: pytest.Config) -> dict[str, object]:
     """The settings of the session's broker; override this fixture to compute them."""
-    settings: dict[str, object] = {}
     lines = [*pytestconfig.getini("odradek_settings"), *pytestconfig.getoption("--odradek-set")]
-    for line in lines:
-        name, separator, value = line.partition("=")
-        if not separator:
-            raise pytest.UsageError(f"odradek_settings: {line!r} is not name=value")
-        settings[name.strip()] = value.strip()
-    return settings
+    return dict(_pairs("odradek_settings", lines))
 
 
 @pytest.fixture(scope="session")
@@ -60,3 +62,32 @@ def odradek(odradek_server: Broker) -> Broker:
     """The session's broker without any topic, and running, whatever earlier tests did to it."""
     odradek_server.reset()
     return odradek_server
+
+
+@pytest.fixture(scope="session")
+def odradek_spark_conf(pytestconfig: pytest.Config) -> dict[str, str]:
+    """The settings of the session's Spark; override this fixture to compute them."""
+    return dict(_pairs("odradek_spark_conf", pytestconfig.getini("odradek_spark_conf")))
+
+
+@pytest.fixture(scope="session")
+def odradek_spark(odradek_spark_conf: dict[str, str]) -> Iterator[SparkSession]:
+    """A session of the installed PySpark that reads and writes Kafka; all tests share it."""
+    from odradek.pipeline.errors import PipelineError
+    from odradek.pipeline.session import SparkOptions, start
+
+    small = {"spark.master": "local[2]", "spark.ui.enabled": "false"}
+    try:
+        spark = start("odradek tests", SparkOptions(conf={**small, **odradek_spark_conf}))
+    except PipelineError as error:
+        pytest.fail(str(error), pytrace=False)
+    yield spark
+    spark.stop()
+
+
+def _pairs(option: str, lines: list[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        name, separator, value = line.partition("=")
+        if not separator:
+            raise pytest.UsageError(f"{option}: {line!r} is not name=value")
+        yield name.strip(), value.strip()
