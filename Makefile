@@ -161,12 +161,10 @@ jars: $(VENV)/.dev tools ## Apache Kafka's jars, into .cache/jars, and what its 
 spark: $(SPARK_3_5)/.made $(SPARK_4_0)/.made ## one environment per tested Spark, and its connector
 	$(SPARK_4_0)/bin/python -m tests.spark.prepare
 
-# Spark's own environments: two releases of pyspark cannot share one, and neither says how new the
-# libraries may be that it was made with. pip is not quiet: half a gigabyte is to come, and the
-# first `make demo` shows how it comes.
-# PySpark 3.5 imports distutils, which from Python 3.12 on only setuptools has.
-$(SPARK_3_5)/.made: SPARK := 'pyspark[sql]==3.5.7' 'pandas<3' 'pyarrow<21' 'numpy<2' setuptools
-$(SPARK_4_0)/.made: SPARK := 'pyspark[sql]==4.0.0' 'pandas<3' 'pyarrow<21'
+# Spark's own environments: two releases of pyspark cannot share one. The newer has the newest of all
+# that the extra `spark` allows, as a user gets it, the older has the oldest. pip is not quiet: half a
+# gigabyte is to come, and the first `make demo` shows how it comes.
+$(SPARK_3_5)/.made: SPARK := 'pyspark[sql]==3.5.7' 'pandas==2.3.*' 'pyarrow==20.*' 'numpy==1.26.*'
 $(SPARK_3_5)/.made $(SPARK_4_0)/.made: pyproject.toml
 	.ci/packages venv java
 	$(PYTHON) -m venv $(@D)

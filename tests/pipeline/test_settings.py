@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.version import Version
 
+from odradek.pipeline.connector import TESTED
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.installation import (
     Installation,
@@ -60,15 +60,13 @@ def test_the_connector_follows_spark_and_its_scala(spark: Installation, tmp_path
     assert old.package == "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7"
 
 
-def test_the_extra_takes_what_is_tested_and_nothing_newer() -> None:
+def test_the_bounds_of_the_extra_are_the_tested_releases() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = [Requirement(line) for line in project["optional-dependencies"]["spark"]]
     (pyspark,) = [one.specifier for one in asked if one.name == "pyspark"]
-    versions = [Version(spark.version) for spark in RELEASES.values()]
-    newest = max(versions)
-    assert all(version in pyspark for version in versions)
-    assert f"{newest.major}.{newest.minor}.99" in pyspark
-    assert f"{newest.major}.{newest.minor + 1}.0" not in pyspark
+    newest, oldest = (spark.version for spark in RELEASES.values())
+    assert {(one.operator, one.version) for one in pyspark} == {("<=", newest), (">=", oldest)}
+    assert (newest, oldest) == TESTED
 
 
 def test_another_spark_home_is_refused(tmp_path: Path) -> None:
