@@ -29,7 +29,7 @@ from .spark_types import DataFrame, SparkSession
 from .status_line import StatusLine, time_left
 from .stop_signals import stop_signals
 from .topic_settings import TopicSettings, ask_settings, read_settings
-from .writing import Copy, open_topic, retention_warning, totals
+from .writing import Copy, check_keeps_timestamps, open_topic, retention_warning, totals
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +115,8 @@ def check_replay(archive_uri: str, target: Kafka, job: Replay, options: SparkOpt
         check_archived(folder, job.topic)
         ranges = [asked for asked in all_ranges(read_commits(folder)) if asked.topic == job.topic]
         spans_of(ranges, job.wanted)
-    target.exists(job.to_topic)
+    if target.exists(job.to_topic):
+        check_keeps_timestamps(target, job.to_topic)
 
 
 def replay_status(job: Replay, done: Done, elapsed_s: float) -> str:

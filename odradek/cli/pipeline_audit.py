@@ -112,7 +112,10 @@ def audit(
         range_size=range_size,
     )
     _check(job)
-    kafka.topics(job.topics)  # before Spark is started, which takes longer
+    # Before Spark is started, which takes longer.
+    kafka.topics(job.topics)
+    if job.copy is not None:
+        job.copy.kafka.topics([job.copy.topic])
     if archive is not None:
         check_archive(archive, spark)
     session = start("odradek audit", spark)

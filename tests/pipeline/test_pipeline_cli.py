@@ -293,6 +293,22 @@ def test_what_an_archive_does_not_hold_is_said_before_spark_starts(
 
 @pytest.mark.wire
 @pytest.mark.usefixtures("no_spark")
+def test_a_topic_that_takes_no_copy_is_said_before_spark_starts(
+    server: Server, new_topic: NewTopicName
+) -> None:
+    topic = new_topic("copied")
+    target = new_topic("stamped", config={"message.timestamp.type": "LogAppendTime"})
+    there = server.bootstrap_servers
+    code, said = run("audit", "-b", there, "--topics", topic, "--against-topic", "nowhere")
+    assert (code, "there is no topic nowhere" in said) == (2, True), said
+    uri = "hdfs://cold/orders"  # only Spark could look there
+    line = ("replay", "-b", there, "--archive", uri, "--topic", topic, "--to-topic", target)
+    code, said = run(*line)
+    assert (code, "message.timestamp.type=CreateTime" in said) == (2, True), said
+
+
+@pytest.mark.wire
+@pytest.mark.usefixtures("no_spark")
 def test_a_mirror_onto_itself_is_said_before_spark_starts(
     server: Server, new_topic: NewTopicName
 ) -> None:
