@@ -1,9 +1,10 @@
-"""kafka-python for the commands: options to connect, and its errors as one sentence."""
+"""The cluster that a command talks to: options, properties, and kafka-python's admin client."""
 
 import functools
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,102 +12,177 @@ import click
 
 from odradek.protocol.errors import ErrorCode
 
+from .contexts import read_contexts
 from .errors import CommandError
-from .options import parse_pairs
+from .options import near, parse_pairs
+from .properties import canonical, kafka_python_options, read_properties, tls_context
+from .reach import check_reachable, parse_bootstrap_servers
 
-CONNECT_TIMEOUT_MS: Final = 5000
 CLIENT_ID: Final = "odradek-cli"
+DEFAULT_SERVERS: Final = "localhost:9092"
+SERVERS_VARIABLE: Final = "ODRADEK_BOOTSTRAP_SERVERS"
+# How long a broker may take for its first answer, under the name that Kafka gives to the time for
+# a connection.
+CONNECT_TIMEOUT: Final = "socket.connection.setup.timeout.ms"
+CONNECT_TIMEOUT_MS: Final = "5000"
 
 # kafka-python has no types of its own: its clients are `Any` here and in the commands.
 Client = Any
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where the commands connect to, and the user's options for kafka-python."""
+    """Where a command connects to, and how.
 
-    bootstrap_servers: str
-    client_options: Mapping[str, str]
+    `properties` are those of Kafka's clients (properties.py); a command refuses those that are
+    `insisted` on and that it can't use, and says of others at INFO that they have no effect.
+    """
+
+    properties: Mapping[str, str]
+    insisted: frozenset[str] = frozenset()
+    verbose: bool = False
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT,…"""
+        return self.properties["bootstrap.servers"]
+
+    @property
+    def connect_timeout_s(self) -> float:
+        """How long a broker may take for its first answer.  Raises: CommandError."""
+        text = self.properties.get(CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS)
+        if not text.isascii() or not text.isdigit():
+            raise CommandError(f"-X {CONNECT_TIMEOUT}: {text!r} is not like {CONNECT_TIMEOUT_MS}")
+        return int(text) / 1000
+
+    def check_reachable(self) -> None:
+        """Return once a broker has answered.  Raises: CommandError."""
+        servers = parse_bootstrap_servers(self.bootstrap_servers)
+        tls = tls_context(self.properties)
+        check_reachable(servers, tls=tls, timeout_s=self.connect_timeout_s)
 
     @contextmanager
     def admin(self) -> Iterator[Client]:
         """A connected KafkaAdminClient.  Raises: CommandError."""
-        with self._client("KafkaAdminClient", {}) as client:
-            yield client
-
-    @contextmanager
-    def consumer(self, **settings: object) -> Iterator[Client]:
-        """A connected KafkaConsumer without a group.  Raises: CommandError."""
-        settings = {"enable_auto_commit": False, "metrics_enabled": False, **settings}
-        with self._client("KafkaConsumer", settings) as client:
-            yield client
-
-    @contextmanager
-    def producer(self, **settings: object) -> Iterator[Client]:
-        """A connected KafkaProducer.  Raises: CommandError."""
-        with self._client("KafkaProducer", {"metrics_enabled": False, **settings}) as client:
-            yield client
-
-    @contextmanager
-    def _client(self, kind: str, settings: Mapping[str, object]) -> Iterator[Client]:
         kafka = _import_kafka()
-        factory = getattr(kafka, kind)
         options = {
-            "bootstrap_servers": self.bootstrap_servers.split(","),
-            "client_id": CLIENT_ID,
-            "bootstrap_timeout_ms": CONNECT_TIMEOUT_MS,
-            **settings,
-            **_typed(self.client_options, factory.DEFAULT_CONFIG),
+            CONNECT_TIMEOUT: CONNECT_TIMEOUT_MS,
+            "client.id": CLIENT_ID,
+            **self.properties,
         }
+        servers = options.pop("bootstrap.servers").split(",")
+        typed = self._typed(kafka_python_options(options), kafka.KafkaAdminClient.DEFAULT_CONFIG)
+        self.check_reachable()
         try:
-            client = factory(**options)
+            client = kafka.KafkaAdminClient(
+                bootstrap_servers=servers, ssl_context=tls_context(self.properties), **typed
+            )
         except kafka.errors.KafkaTimeoutError as error:
             raise CommandError(
                 f"no Kafka broker answered at {self.bootstrap_servers}"
-                f" within {CONNECT_TIMEOUT_MS // 1000} s"
+                f" within {self.connect_timeout_s:g} s"
             ) from error
         except (kafka.errors.KafkaError, ValueError, RuntimeError, OSError) as error:
             raise CommandError(f"cannot use {self.bootstrap_servers}: {sentence(error)}") from error
         try:
             yield client
-            client.close()
         except kafka.errors.KafkaError as error:
             raise CommandError(sentence(error)) from error
         finally:
-            _abandon(client)
+            client.close()
+
+    def _typed(
+        self, options: Mapping[str, str], defaults: Mapping[str, object]
+    ) -> dict[str, object]:
+        """Options in the types of kafka-python's defaults.  Raises: CommandError."""
+        insisted = kafka_python_options(dict.fromkeys(self.insisted, ""))
+        typed = {}
+        for name, value in options.items():
+            if name in defaults:
+                typed[name] = _typed_value(name, value, defaults[name])
+            elif name in insisted:
+                dotted = name.replace("_", ".")
+                known = [known.replace("_", ".") for known in defaults]
+                raise CommandError(
+                    f"-X {dotted}: no such property for this command{near(dotted, known)}"
+                )
+            else:
+                _log.info("%s has no effect on this command", name.replace("_", "."))
+        return typed
 
 
 def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add -b, -X and -v to a command, which gets them as one argument `cluster`."""
+    """Add the options that name a cluster to a command, which gets one argument `cluster`."""
 
     @click.option(
         "-b",
         "--bootstrap-server",
         "bootstrap_servers",
         metavar="HOST:PORT,…",
-        envvar="ODRADEK_BOOTSTRAP_SERVERS",
-        default="localhost:9092",
-        show_default=True,
-        show_envvar=True,
-        help="A broker of the cluster, or several.",
+        help=f"A broker of the cluster, or several.  [env: {SERVERS_VARIABLE}; default:"
+        f" the context's, else {DEFAULT_SERVERS}]",
+    )
+    @click.option("--context", metavar="NAME", help="A cluster named in a configuration file.")
+    @click.option(
+        "-F",
+        "--command-config",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False),
+        help="Properties of a Java client or of librdkafka.",
     )
     @click.option(
         "-X",
-        "client_options",
+        "properties",
         metavar="NAME=VALUE",
         multiple=True,
         callback=parse_pairs,
-        help="Any option of kafka-python, such as security_protocol=SSL; may be repeated.",
+        help="One of them, such as security.protocol=SSL; may be repeated.",
     )
-    @click.option("-v", "--verbose", is_flag=True, help="Show kafka-python's log on stderr.")
+    @click.option("-v", "--verbose", is_flag=True, help="Show the client library's log on stderr.")
     @functools.wraps(command)
     def with_cluster(
-        bootstrap_servers: str, client_options: dict[str, str], verbose: bool, **rest: object
+        bootstrap_servers: str | None,
+        context: str | None,
+        command_config: str | None,
+        properties: dict[str, str],
+        verbose: bool,
+        **rest: object,
     ) -> None:
         _set_up_log(verbose)
-        command(cluster=Cluster(bootstrap_servers, client_options), **rest)
+        cluster = chosen_cluster(bootstrap_servers, context, command_config, properties, verbose)
+        command(cluster=cluster, **rest)
 
     return with_cluster
+
+
+def chosen_cluster(
+    bootstrap_servers: str | None,
+    context: str | None,
+    command_config: str | None,
+    properties: Mapping[str, str],
+    verbose: bool = False,
+) -> Cluster:
+    """The cluster that options, environment and files name; the nearest to the user counts.
+
+    Raises: CommandError.
+    """
+    servers = {"bootstrap.servers": DEFAULT_SERVERS}
+    in_context = read_contexts().chosen(context or os.environ.get("ODRADEK_CONTEXT"))
+    in_environment = os.environ.get(SERVERS_VARIABLE)
+    in_file = {} if command_config is None else read_properties(command_config)
+    try:
+        given = canonical(properties)
+    except ValueError as error:
+        raise CommandError(f"-X {error}") from None
+    layers: dict[str, str] = {**servers, **in_context}
+    if in_environment and context is None:
+        layers["bootstrap.servers"] = in_environment
+    layers |= {**in_file, **given}
+    if bootstrap_servers is not None:
+        layers["bootstrap.servers"] = bootstrap_servers
+    return Cluster(layers, frozenset(given), verbose)
 
 
 def sentence(error: BaseException) -> str:
@@ -125,29 +201,7 @@ def error_name(code: int) -> str:
         return f"error {code}"
 
 
-def _abandon(client: Client) -> None:
-    """Close the client of a failed command without waiting for undelivered records."""
-    import kafka.errors
-
-    if client._closed:
-        return
-    if not isinstance(client, kafka.KafkaProducer):
-        client.close()
-        return
-    with suppress(kafka.errors.KafkaTimeoutError):
-        client.close(timeout=0)
-    client._closed = True  # otherwise its __del__ tries again, and prints a traceback
-
-
-def _typed(options: Mapping[str, str], defaults: Mapping[str, object]) -> dict[str, object]:
-    """The -X values, converted to the types of kafka-python's defaults."""
-    return {name: _typed_value(name, value, defaults) for name, value in options.items()}
-
-
-def _typed_value(name: str, value: str, defaults: Mapping[str, object]) -> object:
-    if name not in defaults:
-        raise CommandError(f"-X {name}: kafka-python has no such option here")
-    default = defaults[name]
+def _typed_value(name: str, value: str, default: object) -> object:
     try:
         if isinstance(default, bool):
             return {"true": True, "false": False}[value.lower()]
@@ -156,7 +210,8 @@ def _typed_value(name: str, value: str, defaults: Mapping[str, object]) -> objec
         if isinstance(default, float):
             return float(value)
     except (KeyError, ValueError):
-        raise CommandError(f"-X {name}: {value!r} is not like {default!r}") from None
+        dotted = name.replace("_", ".")
+        raise CommandError(f"-X {dotted}: {value!r} is not like {default!r}") from None
     return value
 
 
@@ -169,8 +224,9 @@ def _import_kafka() -> Any:
 
 
 def _set_up_log(verbose: bool) -> None:
-    """Show kafka-python's log if `verbose`, else silence it: it warns of every retry."""
+    """Show the client libraries' logs if `verbose`, else silence them: they warn of every retry."""
     if verbose:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     else:
-        logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
+        for library in ("kafka", "librdkafka"):
+            logging.getLogger(library).setLevel(logging.CRITICAL + 1)

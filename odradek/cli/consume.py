@@ -1,89 +1,107 @@
-"""`odradek consume`: prints the records of a topic, without a consumer group."""
+"""`odradek consume`: prints the records of topics, with or without a consumer group."""
 
 import os
+import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import click
 
-from .clients import Client, Cluster, cluster_options
+from .clients import CLIENT_ID, Cluster, cluster_options
+from .completion import complete_groups, complete_topics
 from .errors import CommandError
-from .positions import Position, parse_position, start_offsets
+from .formats import VERBS, Message, Writer, parse_format, plain_lines
+from .librdkafka import Consumer, Reports, make_consumer, offsets_at, topics_of
+from .options import near, parse_numbers, parse_pairs
+from .positions import Partition, Position, Range, find_offsets, parse_range
 from .progress import progress
+from .reading import Filter, Goal, Reading
 from .records import record_to_json
 
-POLL_MS: Final = 500
 EXIT_TIMED_OUT: Final = 3
 EXIT_INTERRUPTED: Final = 130
 
-Writer = Callable[[Any], bytes]
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which records of which topics are read."""
+
+    topics: tuple[str, ...]
+    partitions: frozenset[int]
+    range: Range
+    group: str | None
 
 
-@dataclass(slots=True)
-class Goal:
-    """When to stop: after `count` records, at the `ends` of the partitions, at `deadline_s`."""
-
-    count: int | None
-    ends: dict[Any, int] | None
-    deadline_s: float | None
-    written: int = 0
-    open_partitions: set[Any] = field(default_factory=set)
-
-    @property
-    def reached(self) -> bool:
-        """Whether all requested records are written."""
-        enough = self.count is not None and self.written >= self.count
-        return enough or (self.ends is not None and not self.open_partitions)
-
-    @property
-    def endless(self) -> bool:
-        """Whether only the user or the deadline ends it."""
-        return self.count is None and self.ends is None
-
-    def wait_ms(self) -> int:
-        """How long the next poll may take; 0 once the time is up."""
-        if self.deadline_s is None:
-            return POLL_MS
-        return min(POLL_MS, max(0, round((self.deadline_s - time.monotonic()) * 1000)))
-
-
-@click.command()
-@click.argument("topic")
+@click.command(
+    epilog="Example: odradek consume orders -o @-1h:end -f '%p %o %k=%s\\n'",
+)
+@click.argument("topics", metavar="TOPIC…", nargs=-1, required=True, shell_complete=complete_topics)
 @click.option(
     "-o",
     "--offset",
-    metavar="WHERE",
-    help="earliest, latest, an offset, -N (the last N of each partition) or @TIME (milliseconds,"
-    " ISO, or -3h). Default: latest; earliest with --until.",
+    "offsets",
+    metavar="START[:STOP]",
+    multiple=True,
+    help="earliest, latest, an offset, +N (after the start), -N (the last N of each partition) or"
+    " @TIME (milliseconds, ISO, or -3h); with a STOP up to there, exclusive: 5:9, -10:end,"
+    " @-3h:-1h, @2026-01-31:2h.  Default: latest; earliest with --until or a STOP alone.",
 )
 @click.option("--from-beginning", is_flag=True, help="The same as -o earliest.")
+@click.option("--until", type=click.Choice(["now"]), help="Stop at what there is at the start.")
+@click.option(
+    "--tail", type=click.IntRange(0), metavar="N", help="The last N of each partition: -o -N:end."
+)
 @click.option(
     "-p",
     "--partition",
     "partitions",
-    type=click.IntRange(0),
+    metavar="N[,N]",
     multiple=True,
-    help="Only this partition; may be repeated.",
+    callback=parse_numbers,
+    help="Only these partitions; may be repeated.",
+)
+@click.option(
+    "-g",
+    "--group",
+    metavar="ID",
+    shell_complete=complete_groups,
+    help="Read as a member of this group, from its offsets on, and commit what was printed.",
 )
 @click.option("-n", "--count", type=click.IntRange(0), help="Stop after so many records.")
-@click.option(
-    "--until", type=click.Choice(["now"]), help="Stop at what the partitions hold at the start."
-)
 @click.option(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="Stop after this time; exit code 3 if -n or --until was not reached.",
+    help="Stop after this time; exit code 3 if -n or a STOP was not reached.",
+)
+@click.option("--key", metavar="TEXT", help="Only records with this key.")
+@click.option("--grep", metavar="REGEX", help="Only records whose value matches somewhere.")
+@click.option(
+    "-H",
+    "--header",
+    "headers",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=parse_pairs,
+    help="Only records with this header; may be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with everything.")
 @click.option("-K", "--key-separator", metavar="TEXT", help="Print KEY, TEXT, VALUE.")
+@click.option(
+    "-f",
+    "--format",
+    "record_format",
+    metavar="FORMAT",
+    help=f"Print this for each record: {VERBS}.",
+)
 @click.option(
     "--isolation",
     type=click.Choice(["read_uncommitted", "read_committed"]),
@@ -94,141 +112,228 @@ class Goal:
 @cluster_options
 def consume(
     cluster: Cluster,
-    topic: str,
-    offset: str | None,
+    topics: tuple[str, ...],
+    offsets: tuple[str, ...],
     from_beginning: bool,
-    partitions: tuple[int, ...],
-    count: int | None,
     until: str | None,
+    tail: int | None,
+    partitions: tuple[int, ...],
+    group: str | None,
+    count: int | None,
     timeout_s: float | None,
+    key: str | None,
+    grep: str | None,
+    headers: dict[str, str],
     as_json: bool,
     key_separator: str | None,
+    record_format: str | None,
     isolation: str,
 ) -> None:
-    """Read records of TOPIC; values as they are, one a line, unless told otherwise.
+    """Read records of TOPICs; values as they are, one a line, unless told otherwise.
 
-    Standard output carries records only. Exit codes: 0 done, 1 failed, 3 timed out with fewer
-    records than -n or --until asked for.
+    A TOPIC that begins with ^ is a regular expression.  Standard output carries records only.
+    Exit codes: 0 done, 1 failed, 3 timed out with fewer records than -n or a STOP asked for.
     """
-    if from_beginning and offset is not None:
-        raise click.UsageError("--from-beginning is -o earliest: give one of them")
-    if as_json and key_separator is not None:
-        raise click.UsageError("--key-separator is for plain lines, not for --json")
-    position = _position(offset, "earliest" if from_beginning or until else "latest")
+    write = _writer(as_json, key_separator, record_format)
+    keep = _filter(key, grep, headers)
+    where = _range(offsets, from_beginning, until, tail)
+    if group is not None:
+        _check_group_options(where, partitions)
+    wanted = Wanted(topics, frozenset(partitions), where, group)
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
-    write = _json_line if as_json else _plain_line(key_separator)
-    with (
-        _sigterm_as_interrupt(),
-        cluster.consumer(
-            allow_auto_create_topics=False,
-            auto_offset_reset="earliest",
-            isolation_level=isolation,
-        ) as consumer,
-    ):
-        chosen = _choose(consumer, topic, partitions)
-        starts = start_offsets(consumer, chosen, position, lambda text: click.echo(text, err=True))
-        goal = Goal(count, consumer.end_offsets(chosen) if until else None, deadline_s)
-        code = _run(consumer, starts, goal, write)
+    reports = Reports()
+    consumer = make_consumer(
+        cluster,
+        reports,
+        own={
+            **({} if group is None else {"group.id": group}),
+            "isolation.level": isolation,
+            "enable.auto.commit": group is not None,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "allow.auto.create.topics": False,
+        },
+        defaults={"group.id": CLIENT_ID, "auto.offset.reset": _reset(wanted)},
+    )
+    try:
+        goal = Goal(count, deadline_s=deadline_s)
+        reading = Reading(
+            consumer, reports, goal, write, keep, sys.stdout.buffer, group is not None
+        )
+        total = _begin(reading, wanted)
+        code = _run(reading, total)
+    finally:
+        consumer.close()
     sys.exit(code)
 
 
-def _run(consumer: Client, starts: Mapping[Any, int], goal: Goal, write: Writer) -> int:
-    """Assign the partitions and read until the goal, the deadline or an interrupt.
+def _begin(reading: Reading, wanted: Wanted) -> int | None:
+    """Assign or subscribe; returns how many records are there to read, if that is known."""
+    goal, stops = reading.goal, wanted.range.stop is not None
+    partitions = _choose(reading.consumer, wanted)
+    if wanted.group is not None and not stops:
+        reading.subscribe(wanted.topics)
+        return goal.count
+    look_up = partial(offsets_at, reading.consumer, partitions)
+    offsets = find_offsets(look_up, wanted.range, _say)
+    if stops:
+        goal.stops = {p: at.stop or 0 for p, at in offsets.items()}
+    if wanted.group is not None:
+        reading.subscribe(wanted.topics)
+        return goal.count
+    reading.assign(offsets)
+    if goal.stops is None:
+        return goal.count
+    total = sum(max(0, stop - offsets[p].start) for p, stop in goal.stops.items())
+    return total if goal.count is None else min(total, goal.count)
 
-    Returns the exit code.
-    """
-    consumer.assign(list(starts))
-    for partition, offset in starts.items():
-        consumer.seek(partition, offset)
-    ends = goal.ends or {}
-    goal.open_partitions = {p for p, end in ends.items() if starts[p] < end}
-    consumer.pause(*(ends.keys() - goal.open_partitions))
-    total = goal.count if goal.ends is None else sum(max(0, ends[p] - starts[p]) for p in ends)
+
+def _run(reading: Reading, total: int | None) -> int:
+    """Read until the goal, the deadline or a signal.  Returns the exit code."""
+    goal = reading.goal
     try:
-        with progress("records", total=total, wanted=not sys.stdout.isatty()) as advance:
-            while not goal.reached:
-                wait_ms = goal.wait_ms()
-                advance(_step(consumer, goal, write, wait_ms))
-                if wait_ms == 0 and not goal.reached:
-                    return 0 if goal.endless else EXIT_TIMED_OUT
-    except KeyboardInterrupt:
-        return 0 if goal.endless else EXIT_INTERRUPTED
+        with (
+            progress("records", total=total, wanted=not sys.stdout.isatty()) as advance,
+            _signals_interrupt(goal),
+        ):
+            reading.run(advance)
     except BrokenPipeError:  # `consume | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+        return 0
+    if goal.reached or goal.endless:
+        return 0
+    return EXIT_INTERRUPTED if goal.interrupted else EXIT_TIMED_OUT
 
 
-def _step(consumer: Client, goal: Goal, write: Writer, wait_ms: int) -> int:
-    """Write the records of one poll; returns how many."""
-    left = None if goal.count is None else goal.count - goal.written
-    polled = consumer.poll(timeout_ms=wait_ms, max_records=left)
-    out = sys.stdout.buffer
-    written = 0
-    for partition, records in polled.items():
-        end = None if goal.ends is None else goal.ends[partition]
-        for record in records:
-            if end is None or record.offset < end:
-                out.write(write(record))
-                written += 1
-        if end is not None and records[-1].offset + 1 >= end:
-            _close_partition(consumer, goal, partition)
-    if not polled:
-        _close_at_hidden_ends(consumer, goal)
-    out.flush()
-    goal.written += written
-    return written
+def _choose(consumer: Consumer, wanted: Wanted) -> list[Partition]:
+    """The partitions of the topics that are asked for.  Raises: CommandError."""
+    present = topics_of(consumer)
+    chosen: list[Partition] = []
+    for topic in _expand(wanted.topics, present):
+        there = present[topic].partitions.keys()
+        if missing := wanted.partitions - there:
+            raise CommandError(f"{topic} has partitions 0 to {max(there)}, not {min(missing)}")
+        chosen += [(topic, number) for number in sorted(wanted.partitions or there)]
+    return chosen
 
 
-def _close_at_hidden_ends(consumer: Client, goal: Goal) -> None:
-    """Close partitions whose last offsets are markers, or aborted or compacted records.
-
-    Those move the position, but poll never returns them.
-    """
-    for partition in list(goal.open_partitions):
-        position = consumer.position(partition)
-        if goal.ends is not None and position is not None and position >= goal.ends[partition]:
-            _close_partition(consumer, goal, partition)
-
-
-def _close_partition(consumer: Client, goal: Goal, partition: Any) -> None:
-    goal.open_partitions.discard(partition)
-    consumer.pause(partition)
-
-
-def _choose(consumer: Client, topic: str, wanted: tuple[int, ...]) -> list[Any]:
-    from kafka import TopicPartition
-
-    present = consumer.partitions_for_topic(topic)
-    if not present:
-        raise CommandError(f"there is no topic {topic!r}")
-    if missing := set(wanted) - present:
-        raise CommandError(f"{topic} has partitions 0 to {max(present)}, not {min(missing)}")
-    return [TopicPartition(topic, number) for number in sorted(wanted or present)]
+def _expand(asked: Sequence[str], present: dict[str, Any]) -> list[str]:
+    names: list[str] = []
+    for name in asked:
+        if name.startswith("^"):
+            matching = [topic for topic in sorted(present) if _pattern(name).match(topic)]
+            names += [t for t in matching if name.startswith("^__") or not t.startswith("__")]
+        elif name in present:
+            names.append(name)
+        else:
+            raise CommandError(f"there is no topic {name!r}{near(name, present)}")
+    if not names:
+        raise CommandError(f"no topic matches {' '.join(asked)}")
+    return list(dict.fromkeys(names))
 
 
-def _position(text: str | None, default: str) -> Position:
+def _range(
+    offsets: tuple[str, ...], from_beginning: bool, until: str | None, tail: int | None
+) -> Range:
+    given = [*offsets, *(["earliest"] if from_beginning else [])]
+    if tail is not None:
+        given.append(f"-{tail}:end")
     try:
-        return parse_position(text or default, now=datetime.now(UTC))
+        found = parse_range(given, now=datetime.now(UTC), default="earliest" if until else "latest")
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--offset") from None
+    if until is None or tail is not None:
+        return found
+    if found.stop is not None:
+        raise click.UsageError("--until is a STOP, and --offset has another: give one of them")
+    return Range(found.start, Position("latest"))
 
 
-def _json_line(record: Any) -> bytes:
-    return record_to_json(record).encode() + b"\n"
+def _check_group_options(where: Range, partitions: tuple[int, ...]) -> None:
+    if partitions:
+        raise click.UsageError("-g: the group assigns the partitions, so -p cannot choose them")
+    if where.start.kind not in ("earliest", "latest") or (
+        where.stop is not None and where.stop.kind != "latest"
+    ):
+        raise click.UsageError(
+            "-g reads from the group's offsets on: -o earliest and -o latest say where to start"
+            " without any, and --until now stops; see `odradek groups reset-offsets`"
+        )
 
 
-def _plain_line(key_separator: str | None) -> Writer:
-    if key_separator is None:
-        return lambda record: (record.value or b"") + b"\n"
-    separator = key_separator.encode()
-    return lambda record: (record.key or b"") + separator + (record.value or b"") + b"\n"
+def _reset(wanted: Wanted) -> str:
+    """Where librdkafka goes on if a group has no offset, or one is not in the log any more."""
+    at_end = wanted.group is not None and wanted.range.start.kind == "latest"
+    return "latest" if at_end else "earliest"
+
+
+def _writer(as_json: bool, key_separator: str | None, record_format: str | None) -> Writer:
+    if as_json + (key_separator is not None) + (record_format is not None) > 1:
+        raise click.UsageError("--json, --key-separator and --format exclude each other")
+    if as_json:
+        return lambda message: record_to_json(message).encode() + b"\n"
+    if record_format is None:
+        return plain_lines(key_separator)
+    try:
+        return parse_format(record_format)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--format") from None
+
+
+def _filter(key: str | None, grep: str | None, headers: dict[str, str]) -> Filter | None:
+    """Whether a record is printed; None if all are."""
+    if key is None and grep is None and not headers:
+        return None
+    wanted_key = None if key is None else key.encode()
+    found = None if grep is None else _bytes_pattern(grep)
+    pairs = [(name, value.encode()) for name, value in headers.items()]
+
+    def keep(message: Message) -> bool:
+        if wanted_key is not None and message.key() != wanted_key:
+            return False
+        if found is not None and found.search(message.value() or b"") is None:
+            return False
+        there = message.headers() or ()
+        return all(pair in there for pair in pairs)
+
+    return keep
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise CommandError(f"{text!r} is no regular expression: {error}") from None
+
+
+def _bytes_pattern(text: str) -> re.Pattern[bytes]:
+    try:
+        return re.compile(text.encode())
+    except re.error as error:
+        raise click.BadParameter(f"no regular expression: {error}", param_hint="--grep") from None
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
 
 
 @contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM end the reading like Ctrl-C: what was read is written out."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _signals_interrupt(goal: Goal) -> Iterator[None]:
+    """Let SIGINT and SIGTERM end the reading once what was read is written and committed.
+
+    A second one ends it at once: the reader of our output may be stuck.
+    """
+
+    def interrupt(_number: int, _frame: object) -> None:
+        if goal.interrupted:
+            raise KeyboardInterrupt
+        goal.interrupted = True
+
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

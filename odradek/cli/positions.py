@@ -1,20 +1,30 @@
-"""Where `consume` starts reading: `-o earliest|latest|N|-N|@TIME`."""
+"""Where `consume` starts and stops in each partition: `-o START`, `-o START:STOP`.
+
+The grammar is rpk's, with kcat's words: `earliest`, `latest`, N, +N, -N, @TIME, and two of them
+with a colon between.
+"""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-Kind = Literal["earliest", "latest", "offset", "from-end", "timestamp"]
+Kind = Literal["earliest", "latest", "offset", "from-start", "from-end", "timestamp"]
+Partition = tuple[str, int]
 NAMES: Final[dict[str, Kind]] = {
     "earliest": "earliest",
     "beginning": "earliest",
+    "start": "earliest",
     "latest": "latest",
     "end": "latest",
+    "now": "latest",
 }
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-AGO: Final = re.compile(r"-(\d+)([smhd])")
+DURATION: Final = re.compile(r"(\d+)([smhd])")
+# What ListOffsets takes for a time.
+LATEST: Final = -1
+EARLIEST: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +35,36 @@ class Position:
     number: int = 0
 
 
-def parse_position(text: str, *, now: datetime) -> Position:
-    """Parse the argument of -o.  Raises: ValueError with a sentence."""
-    if text in NAMES:
-        return Position(NAMES[text])
-    if text.startswith("@"):
-        return Position("timestamp", parse_time_ms(text[1:], now=now))
-    if re.fullmatch(r"\d+", text):
-        return Position("offset", int(text))
-    if re.fullmatch(r"-\d+", text):
-        return Position("from-end", int(text[1:]))
-    raise ValueError(f"{text!r} is not earliest, latest, an offset, -N or @TIME")
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What to read of every partition; without a stop the reading goes on."""
+
+    start: Position
+    stop: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """What to read of one partition: from `start` on, below `stop` if there is one."""
+
+    start: int
+    stop: int | None
+
+
+def parse_range(texts: Sequence[str], *, now: datetime, default: Kind = "latest") -> Range:
+    """Parse the arguments of -o; there are two if they are kcat's `s@TIME` and `e@TIME`.
+
+    Without a start it is `default`, or the log's start where only the stop is given.
+    Raises: ValueError with a sentence.
+    """
+    start: Position | None = None
+    stop: Position | None = None
+    for text in texts:
+        from_here, up_to = _parse_one(text, now)
+        if (start and from_here) or (stop and up_to):
+            raise ValueError(f"{text!r} says once more where to read")
+        start, stop = from_here or start, up_to or stop
+    return Range(start or Position("earliest" if stop else default), stop)
 
 
 def parse_time_ms(text: str, *, now: datetime) -> int:
@@ -45,37 +74,110 @@ def parse_time_ms(text: str, *, now: datetime) -> int:
     """
     if re.fullmatch(r"\d{9,}", text):
         return int(text)
-    if ago := AGO.fullmatch(text):
-        when = now - timedelta(**{UNITS[ago[2]]: int(ago[1])})
-    else:
+    if text.startswith("-") and (ago := DURATION.fullmatch(text[1:])):
+        return _milliseconds(now - _duration(ago))
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not milliseconds, an ISO time or -3h") from None
+    return _milliseconds(when if when.tzinfo else when.replace(tzinfo=UTC))
+
+
+def find_offsets(
+    look_up: Callable[[int], Mapping[Partition, int]], wanted: Range, warn: Callable[[str], None]
+) -> dict[Partition, Offsets]:
+    """The offsets of a range in each partition, within the partition's log.
+
+    `look_up` gives the first offset from a time on, -1 where there is none; LATEST and EARLIEST are
+    times, too.
+    """
+    lows, highs = look_up(EARLIEST), look_up(LATEST)
+
+    def offsets(position: Position) -> Mapping[Partition, int]:
+        if position.kind != "timestamp":
+            return {p: _within(p, position, lows[p], highs[p], warn) for p in lows}
+        found = look_up(position.number)
+        return {p: highs[p] if found[p] < 0 else found[p] for p in lows}
+
+    starts = offsets(wanted.start)
+    stops = None if wanted.stop is None else offsets(wanted.stop)
+    return {p: Offsets(starts[p], None if stops is None else stops[p]) for p in lows}
+
+
+def _parse_one(text: str, now: datetime) -> tuple[Position | None, Position | None]:
+    if text[:2] in ("s@", "e@"):
+        position = Position("timestamp", parse_time_ms(text[2:], now=now))
+        return (position, None) if text[0] == "s" else (None, position)
+    if text.startswith("@"):
+        return _parse_times(text[1:], now)
+    start, colon, stop = text.partition(":")
+    first, last = _parse_offset(start), _parse_offset(stop)
+    if (start and first is None) or (stop and last is None) or text in ("", ":"):
+        raise ValueError(
+            f"{text!r} is not earliest, latest, an offset, +N, -N, @TIME or START:STOP"
+        )
+    return first or (Position("earliest") if colon else None), last
+
+
+def _parse_times(text: str, now: datetime) -> tuple[Position, Position | None]:
+    """One time, or two with a colon between; ISO times have colons, too."""
+    for start, stop in _splits(text):
         try:
-            when = datetime.fromisoformat(text)
+            first = Position("timestamp", parse_time_ms(start, now=now)) if start else None
+            last = _parse_end(stop, first, now) if stop else None
         except ValueError:
-            raise ValueError(f"{text!r} is not milliseconds, an ISO time or -3h") from None
-        if when.tzinfo is None:
-            when = when.replace(tzinfo=UTC)
+            continue
+        if first or last:
+            return first or Position("earliest"), last
+    raise ValueError(f"'@{text}' is not @TIME or @TIME:TIME with milliseconds, ISO times or -3h")
+
+
+def _splits(text: str) -> Iterator[tuple[str, str]]:
+    yield text, ""
+    for colon in re.finditer(":", text):
+        yield text[: colon.start()], text[colon.end() :]
+
+
+def _parse_end(text: str, start: Position | None, now: datetime) -> Position:
+    if text in NAMES:
+        return Position(NAMES[text])
+    if start and (length := DURATION.fullmatch(text)):
+        return Position("timestamp", start.number + _duration(length) // timedelta(milliseconds=1))
+    return Position("timestamp", parse_time_ms(text, now=now))
+
+
+def _parse_offset(text: str) -> Position | None:
+    if text in NAMES:
+        return Position(NAMES[text])
+    if not (number := re.fullmatch(r"([+-]?)(\d+)", text, re.ASCII)):
+        return None
+    kinds: dict[str, Kind] = {"": "offset", "+": "from-start", "-": "from-end"}
+    return Position(kinds[number[1]], int(number[2]))
+
+
+def _within(
+    partition: Partition, position: Position, low: int, high: int, warn: Callable[[str], None]
+) -> int:
+    match position.kind:
+        case "earliest":
+            return low
+        case "latest":
+            return high
+        case "from-start":
+            return min(low + position.number, high)
+        case "from-end":
+            return max(low, high - position.number)
+    if not low <= position.number <= high:
+        warn(
+            f"{partition[0]}-{partition[1]} holds offsets {low} to {high}: taking the nearest"
+            f" to {position.number}"
+        )
+    return min(max(position.number, low), high)
+
+
+def _duration(text: re.Match[str]) -> timedelta:
+    return timedelta(**{UNITS[text[2]]: int(text[1])})
+
+
+def _milliseconds(when: datetime) -> int:
     return round(when.timestamp() * 1000)
-
-
-def start_offsets(
-    consumer: Any, partitions: Sequence[Any], position: Position, warn: Callable[[str], None]
-) -> dict[Any, int]:
-    """The offset to start from in each partition, within the partition's log."""
-    ends: dict[Any, int] = consumer.end_offsets(partitions)
-    if position.kind == "latest":
-        return ends
-    starts: dict[Any, int] = consumer.beginning_offsets(partitions)
-    if position.kind == "earliest":
-        return starts
-    if position.kind == "from-end":
-        return {p: max(starts[p], ends[p] - position.number) for p in partitions}
-    if position.kind == "timestamp":
-        found = consumer.offsets_for_times(dict.fromkeys(partitions, position.number))
-        return {p: ends[p] if found[p] is None else found[p].offset for p in partitions}
-    for p in partitions:
-        if not starts[p] <= position.number <= ends[p]:
-            warn(
-                f"{p.topic}-{p.partition} holds offsets {starts[p]} to {ends[p]}:"
-                f" starting at the nearest"
-            )
-    return {p: min(max(position.number, starts[p]), ends[p]) for p in partitions}

@@ -1,24 +1,34 @@
 """`odradek produce`: writes records from standard input, or one from the command line."""
 
 import sys
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import IO, Any, Final
 
 import click
 
-from .clients import Client, Cluster, cluster_options, sentence
+from .clients import Cluster, cluster_options
+from .completion import complete_topics
 from .errors import CommandError
+from .formats import Message, Writer, parse_format
+from .librdkafka import KafkaError, Producer, Reports, make_producer, sentence
 from .options import parse_pairs
-from .progress import progress
+from .progress import Advance, progress
 from .records import Headers, Outgoing, record_from_json
 
-UNACKNOWLEDGED_BYTES_MAX: Final = 32 << 20
-RECORD_OVERHEAD_BYTES: Final = 512
-BATCH_BYTES: Final = 128 << 10
-REQUEST_BYTES_MAX: Final = 32 << 20
+UNACKNOWLEDGED_KIBIBYTES_MAX: Final = 32 << 10
+UNACKNOWLEDGED_RECORDS_MAX: Final = 100_000
+RECORD_BYTES_MAX: Final = 32 << 20
 LINGER_MS: Final = 5
+# How long the metadata of a topic that is created by writing to it may take to arrive.
+NEW_TOPIC_MS: Final = 5000
+POLL_S: Final = 0.1
+# Records that were acknowledged do not end a poll unless they are printed.
+FULL_QUEUE_POLL_S: Final = 0.005
+RECORDS_PER_POLL: Final = 1000
+# Of one record from the command line it is said where it is.
+ONE_RECORD: Final = "%t partition %p offset %o\\n"
+ONE_UNANSWERED: Final = "%t partition %p, offset unknown with acks=0\\n"
 
 
 class BadLine(CommandError):
@@ -46,8 +56,8 @@ class LineFormat:
         return Outgoing(key, value, self.headers)
 
 
-@click.command()
-@click.argument("topic")
+@click.command(epilog="Example: odradek produce orders -K : -z zstd < lines.txt")
+@click.argument("topic", shell_complete=complete_topics)
 @click.option("--json", "as_json", is_flag=True, help="Lines as `consume --json` prints them.")
 @click.option("-K", "--key-separator", metavar="TEXT", help="Each line is KEY, TEXT, VALUE.")
 @click.option("-k", "--key", metavar="TEXT", help="The key of every record.")
@@ -72,16 +82,12 @@ class LineFormat:
     "-z",
     "--compression",
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    default="none",
-    show_default=True,
-    help="How batches are compressed.",
+    help="How batches are compressed.  Default: none.",
 )
 @click.option(
     "--acks",
     type=click.Choice(["0", "1", "all"]),
-    default="all",
-    show_default=True,
-    help="all: idempotent, in order, none lost or doubled.",
+    help="all: idempotent, in order, none lost or doubled.  Default: all.",
 )
 @click.option(
     "--timeout",
@@ -91,6 +97,14 @@ class LineFormat:
     show_default=True,
     metavar="SECONDS",
     help="Give up on a record that is not acknowledged by then.",
+)
+@click.option(
+    "-f",
+    "--format",
+    "record_format",
+    metavar="FORMAT",
+    help="Print this for each acknowledged record, such as '%p %o\\\\n'; see `consume --help`."
+    "  Default: where the record of --value is.",
 )
 @cluster_options
 def produce(
@@ -102,9 +116,10 @@ def produce(
     headers: dict[str, str],
     value: str | None,
     partition: str | None,
-    compression: str,
-    acks: str,
+    compression: str | None,
+    acks: str | None,
     timeout_s: float,
+    record_format: str | None,
 ) -> None:
     """Write records to TOPIC, one for each line of standard input.
 
@@ -127,109 +142,134 @@ def produce(
         if value is None
         else iter([Outgoing(line_format.key, value.encode(), line_format.headers)])
     )
-    with cluster.producer(**_producer_settings(acks, compression, timeout_s)) as producer:
-        delivery = _Delivery(producer, topic, timeout_s)
-        with progress("records", total=None, wanted=not sys.stdin.isatty()) as advance:
-            try:
-                for record in records:
-                    delivery.send(_placed(record, place))
-                    advance(1)
-            except BadLine:  # records read before it are still delivered
-                delivery.finish()
-                raise
-            delivery.finish()
-
-
-def _producer_settings(acks: str, compression: str, timeout_s: float) -> dict[str, object]:
-    timeout_ms = int(timeout_s * 1000)
-    return {
-        "acks": "all" if acks == "all" else int(acks),
-        "enable_idempotence": acks == "all",
-        "compression_type": None if compression == "none" else compression,
-        "value_serializer": _whole_record_serializer(),
-        "batch_size": BATCH_BYTES,
-        "max_request_size": REQUEST_BYTES_MAX,
-        "linger_ms": LINGER_MS,
-        "max_block_ms": timeout_ms,
-        "delivery_timeout_ms": timeout_ms + LINGER_MS,
-        "request_timeout_ms": timeout_ms,
-    }
-
-
-class _Delivery:
-    """Sends records and limits the bytes that are not acknowledged yet.
-
-    kafka-python's own buffer is unbounded: a file larger than memory would end up in it.
-    """
-
-    def __init__(self, producer: Client, topic: str, timeout_s: float) -> None:
-        self._producer = producer
-        self._topic = topic
-        self._timeout_s = timeout_s
-        self._unacknowledged: deque[tuple[Any, int]] = deque()
-        self._unacknowledged_bytes = 0
-
-    def send(self, record: Outgoing) -> None:
-        """Send a record, and wait if too much is unacknowledged.
-
-        Raises: CommandError, also for a record sent before.
-        """
+    wanted_acks = acks or cluster.properties.get("acks", "all")
+    if record_format is None and value is not None:
+        record_format = ONE_UNANSWERED if wanted_acks == "0" else ONE_RECORD
+    answers = _Answers(topic, _report(record_format))
+    producer = make_producer(
+        cluster,
+        answers.reports,
+        own=_own_settings(acks, compression, timeout_s, answers),
+        defaults={
+            **DEFAULTS,
+            "enable.idempotence": wanted_acks in ("all", "-1"),
+        },
+    )
+    with progress("records", total=None, wanted=not sys.stdin.isatty()) as advance:
         try:
-            future = self._producer.send(
-                self._topic,
-                value=record,
-                headers=_NullableHeaders(),
-                key=record.key,
-                partition=record.partition,
-                timestamp_ms=record.timestamp_ms,
-            )
-        except (ValueError, TypeError, AssertionError) as error:
-            raise CommandError(sentence(error)) from error
-        size_bytes = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
-        self._unacknowledged.append((future, size_bytes))
-        self._unacknowledged_bytes += size_bytes
-        while self._unacknowledged and self._unacknowledged[0][0].is_done:
-            self._await_oldest()
-        while self._unacknowledged_bytes > UNACKNOWLEDGED_BYTES_MAX:
-            self._await_oldest()
-
-    def finish(self) -> None:
-        """Return when all records are acknowledged.  Raises: CommandError."""
-        self._producer.flush(timeout=self._timeout_s)
-        while self._unacknowledged:
-            self._await_oldest()
-
-    def _await_oldest(self) -> None:
-        future, size_bytes = self._unacknowledged.popleft()
-        self._unacknowledged_bytes -= size_bytes
-        future.get(timeout=self._timeout_s)
+            _send_all(producer, answers, (_placed(record, place) for record in records), advance)
+        except BadLine:  # records read before it are still delivered
+            _finish(producer, answers)
+            raise
+        _finish(producer, answers)
 
 
-class _NullableHeaders(list[tuple[str, bytes | None]]):
-    """Headers whose values may be null.
+DEFAULTS: Final = {
+    "acks": "all",
+    "partitioner": "murmur2_random",  # as Java's producer
+    "linger.ms": LINGER_MS,
+    "message.max.bytes": RECORD_BYTES_MAX,
+    "queue.buffering.max.kbytes": UNACKNOWLEDGED_KIBIBYTES_MAX,
+    "queue.buffering.max.messages": UNACKNOWLEDGED_RECORDS_MAX,
+    "topic.metadata.propagation.max.ms": NEW_TOPIC_MS,
+}
 
-    kafka-python's encoder writes null values, but the sum of sizes that it reports to the sender
-    takes their len().  It skips that sum if the headers are falsy.
-    """
 
-    def __bool__(self) -> bool:
-        return False
+class _Answers:
+    """What becomes of the records that were sent."""
+
+    def __init__(self, topic: str, report: Writer | None) -> None:
+        self.topic = topic
+        self.report = report
+        self.reports = Reports()
+        self._failure: str | None = None
+        self._acknowledged: list[Message] = []
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        """Take one answer.
+
+        librdkafka calls it from within poll and flush, which an exception in here would break.
+        """
+        if error is not None:
+            self._failure = self._failure or self.sentence(error)
+        elif self.report is not None:
+            self._acknowledged.append(message)
+
+    def check(self) -> None:
+        """Print what was acknowledged.  Raises: CommandError, if a record was not written."""
+        if self.report is not None and self._acknowledged:
+            sys.stdout.buffer.write(b"".join(map(self.report, self._acknowledged)))
+            sys.stdout.buffer.flush()
+            self._acknowledged.clear()
+        if self._failure is not None:
+            raise CommandError(self._failure)
+        self.reports.check()
+
+    def sentence(self, error: KafkaError) -> str:
+        """What an answer says."""
+        code = error.code()
+        if code in (error._UNKNOWN_TOPIC, error.UNKNOWN_TOPIC_OR_PART):
+            return f"there is no topic {self.topic!r}"
+        if code == error._UNKNOWN_PARTITION:
+            return f"{self.topic} has no such partition"
+        if code == error.TOPIC_EXCEPTION:
+            return f"{self.topic!r} is no name of a topic: letters, digits, '.', '_' and '-' are"
+        if code == error._MSG_TIMED_OUT:
+            return "a record was not acknowledged in time: see --timeout"
+        return sentence(error)
 
 
-def _whole_record_serializer() -> object:
-    """Let null keys with null values and null header values through.
+def _own_settings(
+    acks: str | None, compression: str | None, timeout_s: float, answers: _Answers
+) -> dict[str, object]:
+    settings: dict[str, object] = {
+        "delivery.report.only.error": answers.report is None,
+        "message.timeout.ms": int(timeout_s * 1000),
+        "on_delivery": answers.delivered,
+    }
+    if acks is not None:
+        settings["acks"] = acks
+    if compression is not None:
+        settings["compression.type"] = compression
+    return settings
 
-    KafkaProducer.send() refuses both before it calls the serializer, though Kafka accepts them. So
-    its value is the whole record, which the serializer unpacks; it may also change headers.
-    """
-    from kafka.serializer import Serializer
 
-    class WholeRecord(Serializer):  # type: ignore[misc]  # kafka-python is untyped
-        def serialize(self, topic: str, headers: Headers, data: Outgoing) -> bytes | None:
-            headers.extend(data.headers)
-            return data.value
+def _send_all(
+    producer: Producer, answers: _Answers, records: Iterator[Outgoing], advance: Advance
+) -> None:
+    """Send records, and wait whenever too much is unacknowledged.  Raises: CommandError."""
+    from confluent_kafka import KafkaException
 
-    return WholeRecord()
+    topic, produce = answers.topic, producer.produce
+    size_bytes = 0
+    for number, record in enumerate(records, 1):
+        fields: dict[str, Any] = {"headers": record.headers} if record.headers else {}
+        if record.partition is not None:
+            fields["partition"] = record.partition
+        if record.timestamp_ms is not None:
+            fields["timestamp"] = record.timestamp_ms
+        while True:
+            try:
+                produce(topic, record.value, record.key, **fields)
+                break
+            except BufferError:
+                producer.poll(FULL_QUEUE_POLL_S)
+                answers.check()
+            except KafkaException as error:
+                raise CommandError(answers.sentence(error.args[0])) from None
+        size_bytes += len(record.value or b"")
+        if number % RECORDS_PER_POLL == 0:
+            producer.poll(0)
+            answers.check()
+            advance(RECORDS_PER_POLL, size_bytes)
+            size_bytes = 0
+
+
+def _finish(producer: Producer, answers: _Answers) -> None:
+    """Return when all records are acknowledged.  Raises: CommandError."""
+    while producer.flush(POLL_S):
+        answers.check()
+    answers.check()
 
 
 def _records(lines: IO[bytes], line_format: LineFormat) -> Iterator[Outgoing]:
@@ -238,6 +278,17 @@ def _records(lines: IO[bytes], line_format: LineFormat) -> Iterator[Outgoing]:
             yield line_format.record(line.removesuffix(b"\n"))
         except ValueError as error:
             raise BadLine(f"line {number}: {error}") from None
+
+
+def _report(record_format: str | None) -> Writer | None:
+    """What is printed for an acknowledged record; None if nothing is."""
+    if record_format is None:
+        return None
+    try:
+        # librdkafka's answers do not carry headers.
+        return parse_format(record_format, without="h")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--format") from None
 
 
 def _parse_partition(text: str | None) -> int | str | None:

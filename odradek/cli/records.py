@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-TIMESTAMP_TYPES: Final = {0: "CreateTime", 1: "LogAppendTime"}
+# As confluent-kafka numbers them.
+TIMESTAMP_TYPES: Final = {1: "CreateTime", 2: "LogAppendTime"}
 READ_BACK: Final = {"key", "value", "headers", "partition", "timestamp"}
 NO_TIMESTAMP: Final = -1
 IGNORED: Final = {"topic", "offset", "timestamp_type"}
@@ -32,18 +33,19 @@ class Outgoing:
     timestamp_ms: int | None = None
 
 
-def record_to_json(record: Any) -> str:
-    """One line, without its newline, for a ConsumerRecord of kafka-python."""
+def record_to_json(message: Any) -> str:
+    """One line, without its newline, for a message of confluent-kafka."""
+    timestamp_type, timestamp_ms = message.timestamp()
     return _encode(
         {
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp": record.timestamp,
-            "timestamp_type": TIMESTAMP_TYPES.get(record.timestamp_type),
-            "key": _from_bytes(record.key),
-            "value": _from_bytes(record.value),
-            "headers": [[name, _from_bytes(value)] for name, value in record.headers],
+            "topic": message.topic(),
+            "partition": message.partition(),
+            "offset": message.offset(),
+            "timestamp": timestamp_ms,
+            "timestamp_type": TIMESTAMP_TYPES.get(timestamp_type),
+            "key": _from_bytes(message.key()),
+            "value": _from_bytes(message.value()),
+            "headers": [[name, _from_bytes(value)] for name, value in message.headers() or ()],
         }
     )
 
@@ -60,6 +62,8 @@ def record_from_json(line: bytes) -> Outgoing:
         raise ValueError(f"unknown field {min(unknown)!r}")
     if "value" not in fields:
         raise ValueError("has no field 'value' (null is a tombstone)")
+    if fields.get("timestamp") == 0:
+        raise ValueError("timestamp 0 cannot be written: librdkafka takes it for the present")
     return Outgoing(
         key=_to_bytes("key", fields.get("key")),
         value=_to_bytes("value", fields["value"]),

@@ -13,7 +13,7 @@ from tests.wire.servers import Server
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 # A broker that is there answers, also after the machine has stood still for five seconds: that is
 # how long the commands themselves wait for a first answer.
-PATIENTLY: Final = ("-X", "bootstrap_timeout_ms=30000")
+PATIENTLY: Final = ("-X", "socket.connection.setup.timeout.ms=30000")
 
 
 @pytest.fixture(scope="session")

@@ -1,72 +1,101 @@
 """The grammar of -o, and the offsets it means."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Final
 
 import pytest
 
-from odradek.cli.positions import Position, parse_position, start_offsets
+from odradek.cli.positions import (
+    EARLIEST,
+    LATEST,
+    Offsets,
+    Partition,
+    Position,
+    Range,
+    find_offsets,
+    parse_range,
+)
 
 NOW = datetime(2024, 3, 1, 12, tzinfo=UTC)
 NOW_MS = 1_709_294_400_000
+HOUR_MS: Final = 3_600_000
+BEGIN, END = Position("earliest"), Position("latest")
+
+
+def at(time_ms: int) -> Position:
+    return Position("timestamp", time_ms)
 
 
 @pytest.mark.parametrize(
-    ("text", "position"),
+    ("text", "wanted"),
     [
-        ("earliest", Position("earliest")),
-        ("beginning", Position("earliest")),
-        ("latest", Position("latest")),
-        ("end", Position("latest")),
-        ("0", Position("offset", 0)),
-        ("42", Position("offset", 42)),
-        ("-3", Position("from-end", 3)),
-        ("@1709294400000", Position("timestamp", NOW_MS)),
-        ("@2024-03-01", Position("timestamp", NOW_MS - 12 * 3_600_000)),
-        ("@2024-03-01T12:00", Position("timestamp", NOW_MS)),
-        ("@2024-03-01T13:00+01:00", Position("timestamp", NOW_MS)),
-        ("@2024-03-01T12:00:00.250Z", Position("timestamp", NOW_MS + 250)),
-        ("@-15m", Position("timestamp", NOW_MS - 900_000)),
-        ("@-2d", Position("timestamp", NOW_MS - 2 * 86_400_000)),
+        ("earliest", Range(BEGIN)),
+        ("beginning", Range(BEGIN)),
+        ("start", Range(BEGIN)),
+        ("latest", Range(END)),
+        ("end", Range(END)),
+        ("0", Range(Position("offset", 0))),
+        ("42", Range(Position("offset", 42))),
+        ("42:", Range(Position("offset", 42))),
+        ("+3", Range(Position("from-start", 3))),
+        ("-3", Range(Position("from-end", 3))),
+        (":end", Range(BEGIN, END)),
+        (":7", Range(BEGIN, Position("offset", 7))),
+        ("5:7", Range(Position("offset", 5), Position("offset", 7))),
+        ("-3:end", Range(Position("from-end", 3), END)),
+        ("@1709294400000", Range(at(NOW_MS))),
+        ("@2024-03-01", Range(at(NOW_MS - 12 * HOUR_MS))),
+        ("@2024-03-01T12:00", Range(at(NOW_MS))),
+        ("@2024-03-01T13:00+01:00", Range(at(NOW_MS))),
+        ("@2024-03-01T12:00:00.250Z", Range(at(NOW_MS + 250))),
+        ("@-15m", Range(at(NOW_MS - HOUR_MS // 4))),
+        ("@-2d", Range(at(NOW_MS - 48 * HOUR_MS))),
+        ("@-2h:", Range(at(NOW_MS - 2 * HOUR_MS))),
+        ("@-2h:-1h", Range(at(NOW_MS - 2 * HOUR_MS), at(NOW_MS - HOUR_MS))),
+        ("@-2h:end", Range(at(NOW_MS - 2 * HOUR_MS), END)),
+        ("@:-1h", Range(BEGIN, at(NOW_MS - HOUR_MS))),
+        ("@2024-03-01:2h", Range(at(NOW_MS - 12 * HOUR_MS), at(NOW_MS - 10 * HOUR_MS))),
+        ("@2024-03-01T11:30:2024-03-01T12:00", Range(at(NOW_MS - HOUR_MS // 2), at(NOW_MS))),
+        ("s@1709294400000", Range(at(NOW_MS))),
+        ("e@1709294400000", Range(BEGIN, at(NOW_MS))),
     ],
 )
-def test_grammar(text: str, position: Position) -> None:
-    assert parse_position(text, now=NOW) == position
+def test_grammar(text: str, wanted: Range) -> None:
+    assert parse_range([text], now=NOW) == wanted
 
 
-@pytest.mark.parametrize("text", ["", "x", "-", "1.5", "@", "@x", "@-3y", "@12:00", "+3", "-3d"])
+def test_kcats_two_times_are_one_range() -> None:
+    both = parse_range([f"s@{NOW_MS - 1}", f"e@{NOW_MS}"], now=NOW)
+    assert both == Range(at(NOW_MS - 1), at(NOW_MS))
+    with pytest.raises(ValueError, match="once more"):
+        parse_range(["5", "6"], now=NOW)
+
+
+def test_without_any_it_is_the_default() -> None:
+    assert parse_range([], now=NOW) == Range(END)
+    assert parse_range([], now=NOW, default="earliest") == Range(BEGIN)
+
+
+BAD = ["", ":", "x", "-", "1.5", "@", "@:", "@x", "@-3y", "@12:00", "-3d", "5:x", "1:2:3", "٣"]
+
+
+@pytest.mark.parametrize("text", BAD)
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not"):
-        parse_position(text, now=NOW)
+        parse_range([text], now=NOW)
 
 
-class Partition(NamedTuple):
-    topic: str
-    partition: int
+FULL, SHORT = ("t", 0), ("t", 1)
 
 
-class Found(NamedTuple):
-    offset: int
-
-
-FULL, SHORT = Partition("t", 0), Partition("t", 1)
-
-
-class FakeConsumer:
+def look_up(time_ms: int) -> Mapping[Partition, int]:
     """Offsets 10 to 20 in one partition, 0 to 3 in the other."""
-
-    def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        return {FULL: 10, SHORT: 0}
-
-    def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        return {FULL: 20, SHORT: 3}
-
-    def offsets_for_times(
-        self, timestamps: Mapping[Partition, int]
-    ) -> dict[Partition, Found | None]:
-        assert set(timestamps.values()) == {5}
-        return {FULL: Found(15), SHORT: None}
+    return {
+        EARLIEST: {FULL: 10, SHORT: 0},
+        LATEST: {FULL: 20, SHORT: 3},
+        5: {FULL: 15, SHORT: -1},
+    }[time_ms]
 
 
 @pytest.mark.parametrize(
@@ -74,6 +103,8 @@ class FakeConsumer:
     [
         (Position("earliest"), 10, 0, 0),
         (Position("latest"), 20, 3, 0),
+        (Position("from-start", 2), 12, 2, 0),
+        (Position("from-start", 50), 20, 3, 0),
         (Position("from-end", 5), 15, 0, 0),
         (Position("from-end", 50), 10, 0, 0),
         (Position("timestamp", 5), 15, 3, 0),
@@ -82,8 +113,13 @@ class FakeConsumer:
         (Position("offset", 99), 20, 3, 2),
     ],
 )
-def test_start_offsets(position: Position, full: int, short: int, warned: int) -> None:
+def test_offsets_of_a_position(position: Position, full: int, short: int, warned: int) -> None:
     warnings: list[str] = []
-    starts = start_offsets(FakeConsumer(), [FULL, SHORT], position, warnings.append)
-    assert starts == {FULL: full, SHORT: short}
+    found = find_offsets(look_up, Range(position), warnings.append)
+    assert found == {FULL: Offsets(full, None), SHORT: Offsets(short, None)}
     assert len(warnings) == warned
+
+
+def test_offsets_of_a_stop() -> None:
+    found = find_offsets(look_up, Range(Position("from-end", 5), at(5)), print)
+    assert found == {FULL: Offsets(15, 15), SHORT: Offsets(0, 3)}

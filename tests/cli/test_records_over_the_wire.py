@@ -75,6 +75,8 @@ def test_plain_lines_with_keys_and_headers(run: Run, topic: str) -> None:
 def test_one_value_from_the_command_line(run: Run, topic: str, acks: str) -> None:
     done = run("produce", topic, "--value", "x", "-k", "key", "-p", "1", "--acks", acks)
     assert (done.returncode, done.stderr) == (0, b"")
+    where = ", offset unknown with acks=0" if acks == "0" else " offset 0"
+    assert done.stdout.decode() == f"{topic} partition 1{where}\n"
     consumed = run("consume", topic, "-n", "1", "--from-beginning", "-p", "1", "--timeout", "20")
     assert (consumed.returncode, consumed.stdout) == (0, b"x\n")
 
@@ -155,11 +157,17 @@ def test_refusals_are_one_sentence_and_exit_code_1(run: Run, topic: str) -> None
     for arguments, stdin, complaint in [
         (("consume", "nowhere"), b"", "there is no topic 'nowhere'"),
         (("consume", topic, "-p", "9"), b"", f"{topic} has partitions 0 to 2, not 9"),
-        (("produce", topic, "-p", "9"), b"x", "partition 9"),
-        (("produce", "bad name"), b"x", "Topic name"),
+        (("produce", topic, "-p", "9"), b"x", f"{topic} has no such partition"),
+        (("produce", "bad name"), b"x", "'bad name' is no name of a topic"),
+        (("consume", topic[:-1]), b"", f"did you mean {topic}?"),
+        (("consume", "^nowhere"), b"", "no topic matches ^nowhere"),
+        (("consume", "^("), b"", "is no regular expression"),
         (("produce", topic, "--json"), b'{"value":"x"}\n{', "line 2: not JSON"),
-        (("produce", topic, "-X", "no_such=1"), b"x", "no such option"),
-        (("consume", topic, "-X", "fetch_max_bytes=x"), b"", "'x' is not like"),
+        (("produce", topic, "-X", "no.such=1"), b"x", "-X no.such: no such property"),
+        (("produce", topic, "-X", "acks=1", "--acks", "1"), b"x", "this command sets it itself"),
+        (("consume", topic, "-X", "fetch.max.bytes=x"), b"", 'configuration property "fetch.max.'),
+        (("topics", "list", "-X", "request.timeot.ms=1"), b"", "did you mean request.timeout.ms"),
+        (("topics", "list", "-X", "request_timeout_ms=x"), b"", "'x' is not like"),
     ]:
         done = run(*arguments, stdin=stdin)
         assert (done.returncode, done.stdout) == (1, b""), arguments
@@ -177,6 +185,18 @@ def test_refusals_are_one_sentence_and_exit_code_1(run: Run, topic: str) -> None
         ("produce", "t", "-K", ":", "-k", "x"),
         ("produce", "t", "-p", "x"),
         ("produce", "t", "-H", "x"),
+        ("produce", "t", "-f", "%h"),
+        ("consume", "t", "-o", "1", "-o", "2"),
+        ("consume", "t", "-o", "1:2", "--until", "now"),
+        ("consume", "t", "--json", "-f", "%s"),
+        ("consume", "t", "-f", "%q"),
+        ("consume", "t", "--grep", "("),
+        ("consume", "t", "-H", "x"),
+        ("consume", "t", "-p", "0,x"),
+        ("consume", "t", "-g", "g", "-p", "0"),
+        ("consume", "t", "-g", "g", "-o", "5"),
+        ("consume", "t", "-g", "g", "-o", ":5"),
+        ("consume",),
     ],
 )
 def test_wrong_usage_is_exit_code_2(run: Run, arguments: tuple[str, ...]) -> None:

@@ -1,0 +1,40 @@
+"""Completion in the shell: names of topics and groups, asked of the cluster."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+from .clients import CONNECT_TIMEOUT, Client, chosen_cluster
+from .errors import CommandError
+
+PATIENCE_MS: Final = "1000"
+
+
+def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of topics for click's `shell_complete`; Kafka's own only if they are begun."""
+    names = _ask(ctx, lambda admin: [str(topic["name"]) for topic in admin.describe_topics()])
+    shown = [n for n in names if not n.startswith("__") or incomplete.startswith("__")]
+    return [name for name in shown if name.startswith(incomplete)]
+
+
+def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Ids of groups for click's `shell_complete`."""
+    ids = _ask(ctx, lambda admin: [str(group["group_id"]) for group in admin.list_groups()])
+    return [group_id for group_id in ids if group_id.startswith(incomplete)]
+
+
+def _ask(ctx: click.Context, question: Callable[[Client], list[str]]) -> list[str]:
+    """The sorted answer of a broker; nothing if none answers soon, since the user is typing."""
+    given: dict[str, Any] = ctx.params
+    try:
+        cluster = chosen_cluster(
+            given.get("bootstrap_servers"),
+            given.get("context"),
+            given.get("command_config"),
+            {CONNECT_TIMEOUT: PATIENCE_MS, **(given.get("properties") or {})},
+        )
+        with cluster.admin() as admin:
+            return sorted(question(admin))
+    except CommandError:
+        return []

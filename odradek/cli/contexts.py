@@ -1,0 +1,108 @@
+"""Contexts: clusters that have a name, in the user's file or a project's.
+
+    context = "dev"                       # the one that holds without --context
+
+    [contexts.dev]
+    bootstrap.servers = "localhost:9092"
+
+    [contexts.production]
+    properties = "client.properties"      # relative to this file
+    bootstrap.servers = "kafka-1:9093,kafka-2:9093"
+
+The user's file is ~/.config/odradek/config.toml, or what $ODRADEK_CONFIG names.  A project's is
+odradek.toml in the working directory or above; its contexts go before the user's.
+"""
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from .errors import CommandError
+from .options import near
+from .properties import canonical, read_properties
+
+PROJECT_FILE: Final = "odradek.toml"
+_KEYS: Final = {"context", "contexts"}
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """The contexts of all files by name, and the name of the current one."""
+
+    current: str | None = None
+    by_name: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def chosen(self, name: str | None) -> Mapping[str, str]:
+        """The properties of a context: the current one's, or none, without a name.
+
+        Raises: CommandError.
+        """
+        name = name or self.current
+        if name is None:
+            return {}
+        if name not in self.by_name:
+            raise CommandError(f"there is no context {name!r}{near(name, self.by_name)}")
+        return self.by_name[name]
+
+
+def read_contexts() -> Contexts:
+    """Read the user's file and the project's.  Raises: CommandError."""
+    found = Contexts()
+    for path in _files():
+        read = _read(path)
+        found = Contexts(read.current or found.current, {**found.by_name, **read.by_name})
+    return found
+
+
+def _files() -> Iterator[Path]:
+    """The files that there are, the one that goes before the others last."""
+    if named := os.environ.get("ODRADEK_CONFIG"):
+        yield Path(named)
+    else:
+        home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+        user = Path(home) / "odradek" / "config.toml"
+        if user.is_file():
+            yield user
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / PROJECT_FILE).is_file():
+            yield folder / PROJECT_FILE
+            return
+
+
+def _read(path: Path) -> Contexts:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise CommandError(f"{path} can't be read: {error}") from None
+    if unknown := document.keys() - _KEYS:
+        raise CommandError(f"{path}: unknown key {min(unknown)!r}{near(min(unknown), _KEYS)}")
+    current, tables = document.get("context"), document.get("contexts", {})
+    if not isinstance(current, str | None):
+        raise CommandError(f"{path}: 'context' is not a name")
+    if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
+        raise CommandError(f"{path}: 'contexts' is not a table of tables")
+    return Contexts(current, {name: _properties(path, table) for name, table in tables.items()})
+
+
+def _properties(path: Path, table: Mapping[str, Any]) -> dict[str, str]:
+    given = dict(_flat(table))
+    named = given.pop("properties", None)
+    from_file = {} if named is None else read_properties(path.parent / named)
+    try:
+        return {**from_file, **canonical(given)}
+    except ValueError as error:
+        raise CommandError(f"{path}: {error}") from None
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """TOML takes a.b for a table in a table: back to dotted names."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            yield prefix + key, text

@@ -1,0 +1,160 @@
+"""librdkafka's consumer and producer: how they are made, and what they report as sentences."""
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from .clients import CLIENT_ID, CONNECT_TIMEOUT, Cluster
+from .errors import CommandError
+from .positions import Partition
+
+# confluent-kafka has no types for its C part: its objects are `Any`.
+Consumer = Any
+Producer = Any
+KafkaError = Any
+Message = Any
+
+ANSWER_TIMEOUT_S: Final = 10.0
+_UNKNOWN_PROPERTY: Final = re.compile(r'No such configuration property: "(.*)"')
+
+_log = logging.getLogger("librdkafka")
+
+
+class Reports:
+    """What librdkafka reports beside records: the brokers are away, or it can't go on.
+
+    librdkafka calls it from within poll, consume and flush.
+    """
+
+    def __init__(self) -> None:
+        self._away = False
+        self._final: str | None = None
+        self._reason = ""
+
+    def __call__(self, error: KafkaError) -> None:
+        """Take an error that librdkafka reports."""
+        code = error.code()
+        if error.fatal() or code in (error._AUTHENTICATION, error._SSL):
+            self._final = sentence(error)
+        elif code in (error._TRANSPORT, error._RESOLVE):
+            self._reason = f" ({sentence(error)})"
+        elif code == error._ALL_BROKERS_DOWN and not self._away:
+            self._away = True
+            click.echo(f"no broker answers{self._reason}: waiting for one", err=True)
+
+    def check(self) -> None:
+        """Raise CommandError if nothing more can come."""
+        if self._final is not None:
+            raise CommandError(self._final)
+
+    def arrived(self) -> None:
+        """Something came from a broker."""
+        if self._away:
+            self._away = False
+            click.echo("a broker answers again", err=True)
+
+
+def make_consumer(
+    cluster: Cluster, reports: Reports, *, own: Mapping[str, object], defaults: Mapping[str, object]
+) -> Consumer:
+    """A consumer, once a broker has answered.
+
+    The user's properties go before `defaults`; those that the command sets itself are `own`.
+    Raises: CommandError.
+    """
+    return _make("Consumer", cluster, reports, own, defaults)
+
+
+def make_producer(
+    cluster: Cluster, reports: Reports, *, own: Mapping[str, object], defaults: Mapping[str, object]
+) -> Producer:
+    """A producer, made as `make_consumer` makes consumers.  Raises: CommandError."""
+    return _make("Producer", cluster, reports, own, defaults)
+
+
+def topics_of(client: Any, topic: str | None = None) -> dict[str, Any]:
+    """Metadata of topics by name, or of one.  Raises: CommandError."""
+    from confluent_kafka import KafkaException
+
+    try:
+        metadata = client.list_topics(topic, timeout=ANSWER_TIMEOUT_S)
+    except KafkaException as error:
+        raise CommandError(sentence(error.args[0])) from None
+    topics: dict[str, Any] = metadata.topics
+    return topics
+
+
+def offsets_at(
+    consumer: Consumer, partitions: Sequence[Partition], time_ms: int
+) -> dict[Partition, int]:
+    """The first offset of each partition from a time on; -1 where there is none.
+
+    Raises: CommandError.
+    """
+    from confluent_kafka import KafkaException, TopicPartition
+
+    asked = [TopicPartition(topic, number, time_ms) for topic, number in partitions]
+    try:
+        found = consumer.offsets_for_times(asked, timeout=ANSWER_TIMEOUT_S)
+    except KafkaException as error:
+        raise CommandError(sentence(error.args[0])) from None
+    for answer in found:
+        if answer.error is not None:
+            where = f"{answer.topic}-{answer.partition}"
+            raise CommandError(f"{where} has no offsets: {sentence(answer.error)}")
+    return {(answer.topic, answer.partition): answer.offset for answer in found}
+
+
+def sentence(error: KafkaError) -> str:
+    """What librdkafka says of an error, without the part that says who found it."""
+    text: str = error.str() or error.name()
+    for who in ("Local: ", "Broker: "):
+        text = text.removeprefix(who)
+    return text
+
+
+def _make(
+    kind: str,
+    cluster: Cluster,
+    reports: Reports,
+    own: Mapping[str, object],
+    defaults: Mapping[str, object],
+) -> Any:
+    library = _import_library()
+    if taken := cluster.insisted & own.keys():
+        raise CommandError(f"-X {min(taken)}: this command sets it itself")
+    config: dict[str, object] = {
+        "client.id": CLIENT_ID,
+        **defaults,
+        **{name: value for name, value in cluster.properties.items() if name != CONNECT_TIMEOUT},
+        **own,
+        "error_cb": reports,
+        "logger": _log,
+    }
+    cluster.check_reachable()
+    while True:
+        try:
+            return getattr(library, kind)(config)
+        except library.KafkaException as error:
+            reason = sentence(error.args[0])
+        unknown = _UNKNOWN_PROPERTY.fullmatch(reason)
+        if unknown is None:
+            raise CommandError(reason)
+        name = unknown[1]
+        if name in cluster.insisted:
+            raise CommandError(f"-X {name}: no such property of librdkafka")
+        _log.info("%s has no effect on this command", name)
+        del config[name]
+
+
+def _import_library() -> Any:
+    try:
+        import confluent_kafka
+    except ImportError:
+        raise CommandError(
+            "this command needs confluent-kafka: pip install 'odradek[cli]'"
+        ) from None
+    return confluent_kafka

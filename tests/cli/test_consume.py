@@ -1,0 +1,109 @@
+"""What `odradek consume` chooses: topics, partitions, ranges, records; and groups."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.kafka.process import killed_at_the_end
+from tests.wire.servers import Server
+
+from .conftest import PATIENTLY, Run
+
+pytestmark = pytest.mark.wire
+
+
+def produce(run: Run, topic: str, *records: dict[str, object]) -> None:
+    stdin = "".join(json.dumps(record) + "\n" for record in records).encode()
+    done = run("produce", topic, "--json", stdin=stdin)
+    assert done.returncode == 0, done.stderr
+
+
+def lines(run: Run, *arguments: str) -> list[str]:
+    done = run("consume", *arguments)
+    assert (done.returncode, done.stderr) == (0, b""), done
+    return done.stdout.decode().splitlines()
+
+
+@pytest.fixture
+def numbers(run: Run, topic: str) -> str:
+    """A topic with 0 to 9 in partition 0 and 100 to 104 in partition 1."""
+    first: list[dict[str, object]] = [
+        {"value": str(n), "partition": 0, "key": "even" if n % 2 == 0 else None} for n in range(10)
+    ]
+    second: list[dict[str, object]] = [
+        {"value": str(n), "partition": 1, "headers": [["h", str(n)]]} for n in range(100, 105)
+    ]
+    produce(run, topic, *first, *second)
+    return topic
+
+
+def test_ranges_and_partitions(run: Run, numbers: str) -> None:
+    for arguments, expected in [
+        (["-o", "2:5", "-p", "0"], "2 3 4"),
+        (["-o", "+8:end", "-p", "0"], "8 9"),
+        (["-o", ":-8", "-p", "0"], "0 1"),
+        (["--tail", "2", "-p", "0"], "8 9"),
+        (["--tail", "1", "-p", "0,1"], "104 9"),
+        (["--tail", "1", "-p", "0", "-p", "1"], "104 9"),
+        (["-o", "@-1h:end", "-p", "1", "-n", "2"], "100 101"),
+        (["-o", "@:-1h"], ""),
+    ]:
+        assert " ".join(sorted(lines(run, numbers, *arguments))) == expected, arguments
+
+
+def test_filters_and_formats(run: Run, numbers: str) -> None:
+    assert lines(run, numbers, "--until", "now", "--key", "even") == ["0", "2", "4", "6", "8"]
+    assert lines(run, numbers, "--until", "now", "--grep", "^10[12]$") == ["101", "102"]
+    assert lines(run, numbers, "--until", "now", "-H", "h=103") == ["103"]
+    assert lines(run, numbers, "--key", "even", "-o", "earliest", "-n", "2") == ["0", "2"]
+    found = lines(run, numbers, "-o", "4:5", "-p", "0", "-f", "%t/%p/%o %k=%s %S\\n")
+    assert found == [f"{numbers}/0/4 even=4 1"]
+
+
+def test_several_topics_and_patterns(run: Run, numbers: str) -> None:
+    other = f"{numbers}-other"
+    assert run("topics", "create", other).returncode == 0
+    produce(run, other, {"value": "x", "partition": 0})
+    assert sorted(lines(run, numbers, other, "--until", "now", "-p", "0", "-n", "11"))[-1] == "x"
+    assert len(lines(run, f"^{numbers}", "--until", "now")) == 16
+    assert lines(run, f"^{numbers}-o", "--until", "now", "--json", "-n", "1")[0].startswith(
+        f'{{"topic":"{other}","partition":0,"offset":0'
+    )
+    run("topics", "delete", other)
+
+
+def test_a_group_goes_on_where_it_was(run: Run, numbers: str) -> None:
+    group = f"g-{numbers}"
+    first = lines(run, numbers, "-g", group, "-o", "earliest", "-n", "6", "--timeout", "30")
+    rest = lines(run, numbers, "-g", group, "-o", "earliest", "--until", "now", "--timeout", "30")
+    everything = [*map(str, range(10)), *map(str, range(100, 105))]
+    assert sorted(first + rest, key=int) == everything
+    assert lines(run, numbers, "-g", group, "--until", "now", "--timeout", "30") == []
+    described = json.loads(run("groups", "describe", group, "--json").stdout)
+    assert "'lag': 0" in str(described)
+
+
+def test_a_group_commits_what_was_printed_before_a_signal(
+    run: Run, numbers: str, cluster: Server
+) -> None:
+    group = f"g-{numbers}"
+    command = [sys.executable, "-m", "odradek", "consume", numbers, "-g", group, "-o", "earliest"]
+    with killed_at_the_end(
+        subprocess.Popen(
+            [*command, *PATIENTLY, "-b", cluster.bootstrap_servers], stdout=subprocess.PIPE
+        )
+    ) as member:
+        assert member.stdout is not None
+        seen = {member.stdout.readline() for _ in range(15)}
+        member.send_signal(signal.SIGTERM)
+        assert member.wait(20) == 0
+    assert len(seen) == 15
+    assert lines(run, numbers, "-g", group, "--until", "now", "--timeout", "30") == []
+
+
+def test_where_each_produced_record_is(run: Run, topic: str) -> None:
+    done = run("produce", topic, "-p", "2", "-f", "%p %o %s\\n", stdin=b"a\nb\n")
+    assert (done.returncode, done.stdout) == (0, b"2 0 a\n2 1 b\n")
