@@ -119,6 +119,7 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "-b",
         "--bootstrap-server",
+        "--bootstrap-servers",
         "bootstrap_servers",
         metavar="HOST:PORT,…",
         help=f"A broker of the cluster, or several.  [env: {SERVERS_VARIABLE}; default:"

@@ -11,6 +11,7 @@ from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVe
 from .brokers import BrokerHungUp, Brokers, brokers_of
 from .clients import Cluster, cluster_options
 from .cluster_view import NO_LEADER, ClusterView, PartitionView, view
+from .commands import group
 from .options import json_option
 from .tables import NOTHING, show_json, show_table
 
@@ -27,7 +28,7 @@ KAFKA_BY_FETCH: Final = {
 """Releases of Kafka by their newest version of Fetch: a broker does not tell its release."""
 
 
-@click.group()
+@group()
 def cluster() -> None:
     """Look at a whole Kafka cluster."""
 
@@ -42,27 +43,27 @@ def describe(cluster: Cluster, as_json: bool) -> None:
     """
     with brokers_of(cluster) as brokers:
         found = view(brokers)
-        document = _document(found, {b.node_id: _speaks(brokers, b.node_id) for b in found.brokers})
+        newest = {b.node_id: _newest_fetch(brokers, b.node_id) for b in found.brokers}
+        document = _document(found, newest)
     if as_json:
         show_json(document)
     else:
         _show(document)
 
 
-def _speaks(brokers: Brokers, node_id: int) -> str | None:
-    """The releases of Kafka whose protocol a broker speaks; None if unknown or unreachable."""
+def _newest_fetch(brokers: Brokers, node_id: int) -> int | None:
+    """The newest version of Fetch that a broker speaks; None if it does not answer."""
     request = ApiVersionsRequest(
         client_software_name="odradek", client_software_version=__version__
     )
     try:
         answer = brokers.ask(request, ApiVersionsResponse, node_id=node_id)
-    except BrokerHungUp:  # it has gone down since the metadata was read
+    except BrokerHungUp:  # it has gone down, and the cluster does not know yet
         return None
-    newest = {api.api_key: api.max_version for api in answer.api_keys}.get(FETCH, -1)
-    return KAFKA_BY_FETCH.get(newest)
+    return {api.api_key: api.max_version for api in answer.api_keys}.get(FETCH, -1)
 
 
-def _document(found: ClusterView, speaks: dict[int, str | None]) -> dict[str, Any]:
+def _document(found: ClusterView, newest: dict[int, int | None]) -> dict[str, Any]:
     partitions = list(found.partitions())
     leads = Counter(p.leader for p in partitions)
     prefers = Counter(p.replicas[0] for p in partitions if p.replicas)
@@ -79,7 +80,8 @@ def _document(found: ClusterView, speaks: dict[int, str | None]) -> dict[str, An
                 "leads": leads[broker.node_id],
                 "preferred_for": prefers[broker.node_id],
                 "replicas": holds[broker.node_id],
-                "speaks": speaks[broker.node_id],
+                "speaks": KAFKA_BY_FETCH.get(newest[broker.node_id] or 0),
+                "answers": newest[broker.node_id] is not None,
             }
             for broker in found.brokers
         ],
@@ -121,13 +123,16 @@ def _show(document: dict[str, Any]) -> None:
     if document["brokers_down"]:
         down = ", ".join(map(str, document["brokers_down"]))
         click.echo(f"down, but with replicas: {down}")
+    silent = [broker["broker"] for broker in document["brokers"] if not broker["answers"]]
+    for broker in silent:
+        click.echo(f"broker {broker} does not answer: what it leads and holds may be in trouble")
     for kind in ("offline", "under_replicated"):
-        _show_partitions(kind.replace("_", "-"), document[kind])
+        _show_partitions(kind.replace("_", "-"), document[kind], all_answer=not silent)
 
 
-def _show_partitions(kind: str, partitions: list[dict[str, Any]]) -> None:
+def _show_partitions(kind: str, partitions: list[dict[str, Any]], *, all_answer: bool) -> None:
     if not partitions:
-        click.echo(f"no {kind} partitions")
+        click.echo(f"no {kind} partitions{'' if all_answer else ' that the cluster knows of yet'}")
         return
     click.echo(f"\n{kind} partitions: {len(partitions)}")
     rows = [

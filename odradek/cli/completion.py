@@ -1,4 +1,4 @@
-"""Completion in the shell: names of topics and groups, asked of the cluster."""
+"""Completion in the shell: `odradek completion`, and names of topics and groups."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -6,9 +6,27 @@ from typing import Any, Final
 import click
 
 from .clients import CONNECT_TIMEOUT, Client, chosen_cluster
+from .commands import command
 from .errors import CommandError
 
 PATIENCE_MS: Final = "1000"
+PROGRAM: Final = "odradek"
+
+
+@command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes commands, options, topics and groups in a shell.
+
+    Topics and groups are those of the cluster that the line names so far, or that the context or
+    the environment names.
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None
+    root = click.get_current_context().find_root().command
+    click.echo(found(root, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE").source())
 
 
 def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -21,6 +21,7 @@ from odradek.protocol.messages.k44_incremental_alter_configs import (
 
 from .brokers import BrokerLacks, brokers_of, refusal
 from .clients import Cluster, cluster_options
+from .commands import group
 from .errors import CommandError
 from .options import json_option, parse_pairs
 from .tables import NOTHING, show_json, show_table
@@ -109,7 +110,7 @@ def resource_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_resource
 
 
-@click.group()
+@group()
 def configs() -> None:
     """Describe and change settings of topics, brokers and groups of any Kafka cluster."""
 
@@ -184,6 +185,7 @@ def _cell(document: dict[str, Any], column: str) -> object:
 @resource_options
 @click.option(
     "--set",
+    "--config",
     "to_set",
     metavar="NAME=VALUE",
     multiple=True,

@@ -15,11 +15,12 @@ from typing import Any, Final
 import click
 
 from .clients import CLIENT_ID, Cluster, cluster_options
+from .commands import command
 from .completion import complete_groups, complete_topics
-from .errors import CommandError
+from .errors import CommandError, no_such_topic
 from .formats import VERBS, Message, Writer, parse_format, plain_lines
 from .librdkafka import Consumer, Reports, make_consumer, offsets_at, topics_of
-from .options import near, parse_numbers, parse_pairs
+from .options import parse_numbers, parse_pairs
 from .positions import Partition, Position, Range, find_offsets, parse_range
 from .progress import progress
 from .reading import Filter, Goal, Reading
@@ -41,9 +42,7 @@ class Wanted:
     group: str | None
 
 
-@click.command(
-    epilog="Example: odradek consume orders -o @-1h:end -f '%p %o %k=%s\\n'",
-)
+@command()
 @click.argument("topics", metavar="TOPIC…", nargs=-1, required=True, shell_complete=complete_topics)
 @click.option(
     "-o",
@@ -232,7 +231,7 @@ def _expand(asked: Sequence[str], present: dict[str, Any]) -> list[str]:
         elif name in present:
             names.append(name)
         else:
-            raise CommandError(f"there is no topic {name!r}{near(name, present)}")
+            raise no_such_topic(name, present)
     if not names:
         raise CommandError(f"no topic matches {' '.join(asked)}")
     return list(dict.fromkeys(names))

@@ -7,6 +7,8 @@ import click
 
 from .brokers import BrokerNode, Brokers, brokers_of
 from .clients import Cluster, cluster_options
+from .commands import command
+from .completion import complete_groups
 from .errors import CommandError
 from .group_descriptions import DEAD, GroupView, MemberView, committed_offsets, describe_group
 from .group_offsets import Partition, by_topic
@@ -17,8 +19,8 @@ from .tables import NOTHING, show_json, show_table
 Document = dict[str, Any]
 
 
-@click.command("describe")
-@click.argument("names", metavar="GROUP…", nargs=-1, required=True)
+@command("describe")
+@click.argument("names", metavar="GROUP…", nargs=-1, required=True, shell_complete=complete_groups)
 @click.option("--members", is_flag=True, help="The members and what they read.")
 @click.option("--state", is_flag=True, help="Only state, assignor and coordinator.")
 @json_option

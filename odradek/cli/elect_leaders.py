@@ -12,6 +12,7 @@ from odradek.protocol.messages.k43_elect_leaders import (
 from .brokers import brokers_of, refusal
 from .clients import Cluster, cluster_options, error_name
 from .cluster_view import controller_of, parse_partitions, view
+from .commands import command
 from .errors import CommandError
 
 PREFERRED, UNCLEAN = 0, 1
@@ -19,7 +20,7 @@ UNCLEAN_FIRST = 1
 TIMEOUT_MS = 30_000
 
 
-@click.command("elect-leaders")
+@command("elect-leaders")
 @click.option(
     "--topic",
     "asked",

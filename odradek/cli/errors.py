@@ -1,6 +1,10 @@
 """The error that ends a command with one sentence."""
 
+from collections.abc import Iterable
+
 import click
+
+from .options import near
 
 
 class CommandError(click.ClickException):
@@ -9,3 +13,8 @@ class CommandError(click.ClickException):
     def format_message(self) -> str:
         """The sentence on one line, even if a library put line breaks into it."""
         return " ".join(self.message.split())
+
+
+def no_such_topic(name: str, present: Iterable[str]) -> CommandError:
+    """The error for a topic that is not there, with the nearest that is."""
+    return CommandError(f"there is no topic {name!r}{near(name, present)}")

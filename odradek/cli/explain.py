@@ -18,6 +18,8 @@ from odradek.protocol.messages.k20001_describe_group_journal import (
 
 from .brokers import BrokerHungUp, Brokers, brokers_of, refusal
 from .clients import Cluster, cluster_options
+from .commands import command
+from .completion import complete_groups
 from .errors import CommandError
 from .group_descriptions import GroupView, existing_group
 from .options import json_option
@@ -31,8 +33,8 @@ MINUTES: Final = 10
 MINUTE_MS: Final = 60_000
 
 
-@click.command("explain")
-@click.argument("name", metavar="GROUP")
+@command("explain")
+@click.argument("name", metavar="GROUP", shell_complete=complete_groups)
 @click.option(
     "--minutes",
     type=click.IntRange(1),

@@ -16,6 +16,7 @@ from odradek.protocol.records import iter_records
 from odradek.storage.directory.survey import batches, partition_directories
 from odradek.storage.errors import StorageError
 
+from .commands import command
 from .errors import CommandError
 from .offline import (
     StoppedBroker,
@@ -32,7 +33,7 @@ from .progress import progress
 RECORDS_BYTES_MAX = 1 << 28
 
 
-@click.command("export-zookeeper")
+@command("export-zookeeper")
 @data_dir_option
 @zookeeper_option
 @dry_run_option

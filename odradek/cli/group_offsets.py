@@ -11,6 +11,9 @@ DURATION: Final = re.compile(
     r"P(?=[\dT])(?:(?P<days>\d+)D)?"
     r"(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
+SHORT_DURATION: Final = re.compile(
+    r"(?=\d)(?:(?P<days>\d+)d)?(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+)s)?"
+)
 PARTITION_LAST: Final = (1 << 31) - 1
 
 
@@ -91,10 +94,13 @@ def _wanted(target: Target, known: Known) -> tuple[int, str]:
 
 
 def parse_duration(text: str) -> timedelta:
-    """Parse an ISO 8601 duration such as P2DT3H4M5.5S.  Raises: ValueError with a sentence."""
-    found = DURATION.fullmatch(text.upper())
+    """Parse 15m or 2d12h, or an ISO 8601 duration such as P2DT3H4M5.5S.
+
+    Raises: ValueError with a sentence.
+    """
+    found = DURATION.fullmatch(text.upper()) or SHORT_DURATION.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is not a duration like PT15M or P2DT12H")
+        raise ValueError(f"{text!r} is not a duration like 15m, 2d12h or P2DT12H")
     try:
         return timedelta(**{unit: float(n) for unit, n in found.groupdict().items() if n})
     except OverflowError:

@@ -17,6 +17,8 @@ from odradek.protocol.messages.k47_offset_delete import (
 
 from .brokers import BrokerNode, Brokers, brokers_of, refusal
 from .clients import Cluster, cluster_options, error_name
+from .commands import group
+from .completion import complete_groups
 from .describe_groups import Document, coordinator_document, coordinator_text, describe
 from .errors import CommandError
 from .explain import explain
@@ -40,7 +42,7 @@ STATES_FIRST: Final = 4  # ListGroups: KIP-518
 TYPES_FIRST: Final = 5  # KIP-848
 
 
-@click.group()
+@group()
 def groups() -> None:
     """List, describe, explain, reset and delete consumer groups of any Kafka cluster."""
 
@@ -115,7 +117,7 @@ def _row(document: Document) -> list[str]:
 
 
 @groups.command("delete")
-@click.argument("names", metavar="GROUP…", nargs=-1, required=True)
+@click.argument("names", metavar="GROUP…", nargs=-1, required=True, shell_complete=complete_groups)
 @click.option("--if-exists", is_flag=True, help="Do not mind a group that is not there.")
 @cluster_options
 def delete(cluster: Cluster, names: tuple[str, ...], if_exists: bool) -> None:
@@ -139,7 +141,7 @@ def delete(cluster: Cluster, names: tuple[str, ...], if_exists: bool) -> None:
 
 
 @groups.command("delete-offsets")
-@click.argument("name", metavar="GROUP")
+@click.argument("name", metavar="GROUP", shell_complete=complete_groups)
 @click.option(
     "--topic",
     "topics",

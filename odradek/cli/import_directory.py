@@ -24,6 +24,7 @@ from odradek.storage.directory.survey import (
 )
 from odradek.storage.errors import StorageError
 
+from .commands import command
 from .errors import CommandError
 from .import_zookeeper import write_store
 from .offline import (
@@ -40,7 +41,7 @@ RECORDS_BYTES_MAX: Final = 1 << 28
 VERSION_AND_PRODUCER_ID: Final = struct.Struct(">hq")
 
 
-@click.command("import-directory")
+@command("import-directory")
 @data_dir_option
 @dry_run_option
 @click.option(

@@ -8,6 +8,7 @@ from odradek.broker.coordination.transfer import changes, check_store, for_odrad
 from odradek.broker.coordination.zookeeper_tree import zookeeper_tree
 from odradek.storage.errors import StorageError
 
+from .commands import command
 from .errors import CommandError
 from .offline import (
     StoppedBroker,
@@ -22,7 +23,7 @@ from .offline import (
 )
 
 
-@click.command("import-zookeeper")
+@command("import-zookeeper")
 @zookeeper_option
 @data_dir_option
 @dry_run_option

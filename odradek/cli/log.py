@@ -1,13 +1,12 @@
 """`odradek log`: reads, checks and repairs a data directory without a broker."""
 
-import click
-
+from .commands import group
 from .log_dump import dump
 from .log_repair import repair
 from .log_verify import verify
 
 
-@click.group(epilog="Works on Apache Kafka's directories as well. No broker is needed.")
+@group(epilog="Works on Apache Kafka's directories as well. No broker is needed.")
 def log() -> None:
     """Read, check and repair the files of a data directory."""
 

@@ -10,10 +10,11 @@ from odradek.storage.inspect.batch_lines import DumpOptions
 from odradek.storage.inspect.lines import dump_path, is_known
 from odradek.storage.inspect.read_only import ReadOnlyFileSystem
 
+from .commands import command
 from .log_files import CouldNotRun, absolute, could_not_run
 
 
-@click.command()
+@command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--records", is_flag=True, help="Show the records of each batch behind it.")
 @click.option(

@@ -10,12 +10,13 @@ from odradek.storage.inspect.context import Context
 from odradek.storage.inspect.read_only import ReadOnlyFileSystem
 from odradek.storage.inspect.repair import Repair, Step
 
+from .commands import command
 from .log_files import DAMAGED, absolute, could_not_run, held_lock, lock_path, require_logs
 from .log_verify import Tally
 from .progress import progress
 
 
-@click.command()
+@command()
 @click.argument("directory", metavar="DIR")
 @click.option("--apply", is_flag=True, help="Do it; without, only say what would be done.")
 @click.option(

@@ -15,13 +15,14 @@ from odradek.storage.inspect.context import Context
 from odradek.storage.inspect.findings import Finding, Grade
 from odradek.storage.inspect.read_only import ReadOnlyFileSystem
 
+from .commands import command
 from .log_files import DAMAGED, absolute, could_not_run, held_lock, lock_path, require_logs
 from .progress import progress
 
 WHILE_RUNNING = "; check it nevertheless with --while-running"
 
 
-@click.command()
+@command()
 @click.argument("directory", metavar="DIR")
 @click.option("--deep", is_flag=True, help="Decode every record too, not only the batches.")
 @click.option(

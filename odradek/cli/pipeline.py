@@ -9,7 +9,7 @@ import click
 
 from odradek.pipeline.errors import PipelineError, explained, reason
 
-from . import LazyGroup
+from .commands import LazyGroup
 from .errors import CommandError
 
 # One line per job: `odradek pipeline NAME` is the function NAME in odradek/cli/pipeline_NAME.py.

@@ -8,6 +8,7 @@ from typing import IO, Any, Final
 import click
 
 from .clients import Cluster, cluster_options
+from .commands import command
 from .completion import complete_topics
 from .errors import CommandError
 from .formats import Message, Writer, parse_format
@@ -61,7 +62,7 @@ class LineFormat:
         return Outgoing(key, value, self.headers)
 
 
-@click.command(epilog="Example: odradek produce orders -K : -z zstd < lines.txt")
+@command()
 @click.argument("topic", shell_complete=complete_topics)
 @click.option("--json", "as_json", is_flag=True, help="Lines as `consume --json` prints them.")
 @click.option("-K", "--key-separator", metavar="TEXT", help="Each line is KEY, TEXT, VALUE.")

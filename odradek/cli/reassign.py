@@ -17,6 +17,7 @@ from .cluster_view import (
     size_text,
     view,
 )
+from .commands import group
 from .errors import CommandError
 from .options import json_option
 from .reassign_files import plan_document, read_plan
@@ -29,7 +30,7 @@ LISTS: Final = ("replicas", "adding", "removing")
 UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-@click.group()
+@group()
 def reassign() -> None:
     """Move replicas between the brokers of any Kafka cluster.
 

@@ -21,6 +21,7 @@ from .cluster_view import (
     size_text,
     view,
 )
+from .commands import command
 from .errors import CommandError
 from .options import json_option
 from .reassign_files import plan_document
@@ -45,7 +46,7 @@ def parse_replaced(
     return replaced
 
 
-@click.command("plan")
+@command("plan")
 @click.option(
     "--drain",
     "leaving",

@@ -16,6 +16,8 @@ from odradek.protocol.messages.k08_offset_commit import (
 
 from .brokers import Brokers, brokers_of, refusal
 from .clients import Cluster, cluster_options, error_name
+from .commands import command
+from .completion import complete_groups
 from .errors import CommandError
 from .group_descriptions import DEAD, EMPTY, committed_offsets, describe_group
 from .group_offsets import (
@@ -64,8 +66,8 @@ def parse_since(ctx: click.Context, param: click.Parameter, text: str | None) ->
     return min(max(since_ms, TIME_FIRST_MS), TIME_LAST_MS)
 
 
-@click.command("reset-offsets")
-@click.argument("name", metavar="GROUP")
+@command("reset-offsets")
+@click.argument("name", metavar="GROUP", shell_complete=complete_groups)
 @click.option(
     "--topic",
     "topics",
@@ -90,9 +92,9 @@ def parse_since(ctx: click.Context, param: click.Parameter, text: str | None) ->
 )
 @click.option(
     "--by-duration",
-    metavar="PT…",
+    metavar="DURATION",
     callback=parse_since,
-    help="To the first record since that long ago, as in PT15M or P2DT12H.",
+    help="To the first record since that long ago: 15m, 3h, 2d, or ISO as in P2DT12H.",
 )
 @click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
 @click.option(

@@ -22,6 +22,7 @@ from odradek.broker.server import Broker, StartupError
 from odradek.ready_line import ready_line
 from odradek.storage.errors import StorageError
 
+from .commands import command
 from .errors import CommandError
 from .logs import FORMATS, LEVELS, set_up_logging
 from .options import parse_pairs
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from odradek.broker.local_cluster import LocalCluster
 
 
-@click.command()
+@command()
 @click.option(
     "-c",
     "--config",
@@ -59,11 +60,12 @@ if TYPE_CHECKING:
 @click.option("--broker-id", type=click.IntRange(0), help="This broker's number: broker.id.")
 @click.option(
     "--set",
+    "--override",
     "overrides",
     metavar="NAME=VALUE",
     multiple=True,
     callback=parse_pairs,
-    help="Any other setting of Kafka's brokers; goes before FILE; may be repeated.",
+    help="Any other setting of Kafka's brokers; overrides FILE; may be repeated.",
 )
 @click.option(
     "--log-format",

@@ -7,22 +7,27 @@ import click
 from odradek.protocol.errors import ErrorCode
 
 from .clients import Client, Cluster, cluster_options, error_name
-from .errors import CommandError
+from .commands import group
+from .completion import complete_topics
+from .delete_records import delete_records
+from .errors import CommandError, no_such_topic
 from .options import json_option, parse_pairs
 from .tables import show_json, show_table
 from .topic_documents import Topic, document, show, summary
 from .topics_plan import plan
 
 
-@click.group()
+@group()
 def topics() -> None:
     """List, create, describe, change and delete topics of any Kafka cluster."""
 
 
 topics.add_command(plan)
+topics.add_command(delete_records)
 
 config_option = click.option(
     "--config",
+    "--set",
     "configs",
     metavar="NAME=VALUE",
     multiple=True,
@@ -113,7 +118,7 @@ def create(
 
 
 @topics.command("delete")
-@click.argument("names", metavar="TOPIC…", nargs=-1, required=True)
+@click.argument("names", metavar="TOPIC…", nargs=-1, required=True, shell_complete=complete_topics)
 @click.option("--if-exists", is_flag=True, help="Do not mind a topic that is not there.")
 @cluster_options
 def delete(cluster: Cluster, names: tuple[str, ...], if_exists: bool) -> None:
@@ -124,7 +129,7 @@ def delete(cluster: Cluster, names: tuple[str, ...], if_exists: bool) -> None:
 
 
 @topics.command("alter")
-@click.argument("name", metavar="TOPIC")
+@click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
 @click.option("-p", "--partitions", type=click.IntRange(1), help="The new, larger number.")
 @assignment_option
 @config_option
@@ -153,7 +158,7 @@ def alter(
 
 
 @topics.command("describe")
-@click.argument("names", metavar="[TOPIC…]", nargs=-1)
+@click.argument("names", metavar="[TOPIC…]", nargs=-1, shell_complete=complete_topics)
 @click.option("--offsets", is_flag=True, help="Also the first and the next offset.")
 @json_option
 @cluster_options
@@ -162,6 +167,7 @@ def describe(cluster: Cluster, names: tuple[str, ...], offsets: bool, as_json: b
     with cluster.admin() as admin:
         found = sorted(admin.describe_topics(list(names) or None), key=lambda t: str(t["name"]))
         shown = [topic for topic in found if names or not topic["is_internal"]]
+        _refuse_missing(admin, shown)
         _raise_first(shown)
         documents = [document(admin, topic, offsets) for topic in shown]
     if as_json:
@@ -191,6 +197,13 @@ def _report(results: Iterable[Topic], done: str, forgiven: int | bool) -> None:
         if result["error_code"] == 0:
             click.echo(f"{done} {result['name']}", err=True)
     _raise_first(result for result in results if result["error_code"] != forgiven)
+
+
+def _refuse_missing(admin: Client, described: Iterable[Topic]) -> None:
+    """Raise CommandError for a topic that is not there."""
+    for topic in described:
+        if topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise no_such_topic(topic["name"], (t["name"] for t in admin.describe_topics()))
 
 
 def _raise_first(results: Iterable[Topic]) -> None:

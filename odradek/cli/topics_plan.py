@@ -15,6 +15,7 @@ from odradek.protocol.errors import Refused
 from .brokers import brokers_of
 from .clients import Cluster, cluster_options
 from .cluster_view import parse_numbers, view
+from .commands import command
 from .errors import CommandError
 from .options import json_option
 from .tables import NOTHING, show_json, show_table
@@ -37,7 +38,7 @@ def parse_racks(
     return brokers
 
 
-@click.command("plan")
+@command("plan")
 @click.option("-p", "--partitions", type=click.IntRange(1), required=True, help="How many.")
 @click.option("-r", "--replication-factor", type=click.IntRange(1), required=True, help="Each.")
 @click.option(

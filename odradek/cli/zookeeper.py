@@ -14,6 +14,7 @@ from odradek.broker.coordination.plain_tree import is_below
 from odradek.broker.coordination.zookeeper import ZooKeeperStore
 from odradek.broker.server import STORE_FILE
 
+from .commands import group
 from .errors import CommandError
 from .options import json_option
 from .tables import show_json
@@ -34,7 +35,7 @@ class Node(NamedTuple):
     data: bytes
 
 
-@click.group(name="zookeeper")
+@group("zookeeper")
 def zookeeper() -> None:
     """Look at the nodes in ZooKeeper or in an embedded store."""
 

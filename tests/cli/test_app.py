@@ -38,8 +38,12 @@ def test_help_lists_every_command() -> None:
 @pytest.mark.parametrize(
     "command",
     [[name] for name in COMMANDS]
-    + [["topics", name] for name in ("list", "create", "delete", "alter", "describe")]
+    + [
+        ["topics", name]
+        for name in ("list", "create", "delete", "alter", "describe", "delete-records")
+    ]
     + [["groups", name] for name in ("list", "describe", "reset-offsets", "delete", "explain")]
+    + [["wait", name] for name in ("broker", "topic", "group", "lag")]
     + [["log", name] for name in ("dump", "verify", "repair")]
     + [["groups", "delete-offsets"], ["configs", "describe"], ["configs", "alter"]],
 )
