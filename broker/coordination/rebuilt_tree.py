@@ -173,7 +173,7 @@ def _lost(topics: list[str]) -> list[str]:
     ]
     if topics:
         sentences.append(
-            "settings of topics are lost; so that no record is, these keep everything "
+            "settings of topics are lost; to lose no record, these topics keep everything "
             "(cleanup.policy=delete, retention.ms=-1, retention.bytes=-1) until they are set: "
             + named(topics)
         )

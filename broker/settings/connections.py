@@ -121,7 +121,7 @@ class AnswerSettings:
         INT,
         100,
         "How often to look whether the event loop is held up; a stall of more than 50 ms is "
-        "logged. 0 is never. Short stalls are seen the surer, the smaller this is.",
+        "logged. 0 is never. The smaller it is, the shorter the stalls that are seen.",
         at_least=0,
     )
     fetch_max_bytes = Setting(
