@@ -197,7 +197,7 @@ class _Answers:
         librdkafka calls it from within poll and flush, which an exception in here would break.
         """
         if error is not None:
-            self._failure = self._failure or self.sentence(error)
+            self._failure = self._failure or self.sentence(error, message.partition())
         elif self.report is not None:
             self._acknowledged.append(message)
 
@@ -211,13 +211,13 @@ class _Answers:
             raise CommandError(self._failure)
         self.reports.check()
 
-    def sentence(self, error: KafkaError) -> str:
+    def sentence(self, error: KafkaError, partition: int) -> str:
         """What an answer says."""
         code = error.code()
         if code in (error._UNKNOWN_TOPIC, error.UNKNOWN_TOPIC_OR_PART):
             return f"there is no topic {self.topic!r}"
         if code == error._UNKNOWN_PARTITION:
-            return f"{self.topic} has no such partition"
+            return f"{self.topic} has no partition {partition}: -p any places records by key"
         if code == error.TOPIC_EXCEPTION:
             return f"{self.topic!r} is no name of a topic: letters, digits, '.', '_' and '-' are"
         if code == error._MSG_TIMED_OUT:
@@ -262,7 +262,9 @@ def _send_all(
                 producer.poll(FULL_QUEUE_POLL_S)
                 answers.check()
             except KafkaException as error:
-                raise CommandError(answers.sentence(error.args[0])) from None
+                raise CommandError(
+                    answers.sentence(error.args[0], fields.get("partition", -1))
+                ) from None
         size_bytes += len(record.value or b"")
         if number % RECORDS_PER_POLL == 0:
             producer.poll(0)

@@ -17,6 +17,7 @@ from odradek.broker.settings.properties import parse_properties
 
 from .errors import CommandError
 
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # kafka-python's names that differ by more than `_` for `.`.
 _FROM_KAFKA_PYTHON: Final = {
     "bootstrap_timeout_ms": "socket.connection.setup.timeout.ms",
@@ -79,7 +80,9 @@ def canonical(given: Mapping[str, str]) -> dict[str, str]:
     if named.get("ssl.endpoint.identification.algorithm") == "":  # Java's way to switch it off
         named["ssl.endpoint.identification.algorithm"] = "none"
     if "security.protocol" in named:
-        named["security.protocol"] = named["security.protocol"].upper()
+        named["security.protocol"] = protocol = named["security.protocol"].upper()
+        if protocol not in PROTOCOLS:
+            raise ValueError(f"security.protocol={protocol} is none of {', '.join(PROTOCOLS)}")
     return _without_java_stores(_without_jaas(named))
 
 

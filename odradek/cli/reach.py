@@ -39,9 +39,9 @@ def _parse_address(text: str) -> Address:
     scheme, _, rest = host.rpartition("://")
     host = (rest if scheme else host).removeprefix("[").removesuffix("]")
     if not separator or not host or not port.isascii() or not port.isdigit():
-        raise CommandError(f"-b {text!r} is not HOST:PORT")
+        raise CommandError(f"bootstrap server {text!r} is not HOST:PORT")
     if not 0 < int(port) < 65536:
-        raise CommandError(f"-b {text!r}: a port is between 1 and 65535")
+        raise CommandError(f"bootstrap server {text!r}: a port is between 1 and 65535")
     return host, int(port)
 
 

@@ -125,7 +125,11 @@ def delete(cluster: Cluster, names: tuple[str, ...], if_exists: bool) -> None:
     """Delete topics with all their records."""
     with cluster.admin() as admin:
         answer = admin.delete_topics(list(names), raise_errors=False)
-    _report(answer["topics"], "deleted", if_exists and ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not if_exists:
+            _report(answer["topics"], "deleted", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            _refuse_missing(admin, answer["topics"])
+            return
+    _report(answer["topics"], "deleted", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 @topics.command("alter")
@@ -152,7 +156,9 @@ def alter(
             if assignment is not None:
                 wanted = {"count": partitions, "assignments": assignment}
             answer = admin.create_partitions({name: wanted}, raise_errors=False)
-            _report([result.to_dict() for result in answer.results], "altered", False)
+            results = [result.to_dict() for result in answer.results]
+            _refuse_missing(admin, results)
+            _report(results, "altered", False)
         if configs:
             _alter_configs(admin, name, configs)
 

@@ -120,7 +120,7 @@ def wait_for_lag(cluster: Cluster, name: str, lag_max: int, timeout_s: float) ->
     def check(brokers: Brokers) -> str | None:
         committed = committed_offsets(brokers, name)
         if not committed:
-            return f"{name} has committed nothing"
+            return f"{name} has no committed offsets"
         leaders = topic_leaders(brokers, {p.topic for p in committed})
         ends = log_offsets(brokers, leaders, committed, LATEST)
         if unknown := [p for p in committed if ends[p].offset is None]:

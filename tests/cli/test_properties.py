@@ -58,9 +58,10 @@ def test_names(given: dict[str, str], expected: dict[str, str]) -> None:
         ({"ssl.truststore.location": "ca.jks"}, "ssl.truststore.type=JKS can be read by Java only"),
         ({"ssl.keystore.location": "me.jks"}, "ssl.keystore.type=JKS can be read by Java only"),
         ({"sasl.jaas.config": "org.example.Kerberos required;"}, "gives no username"),
+        ({"security.protocol": "TLS"}, "security.protocol=TLS is none of PLAINTEXT, SSL"),
     ],
 )
-def test_what_only_java_can_use_is_refused(given: dict[str, str], complaint: str) -> None:
+def test_what_no_client_here_can_use_is_refused(given: dict[str, str], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         canonical(given)
 

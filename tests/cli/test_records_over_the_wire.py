@@ -157,7 +157,7 @@ def test_refusals_are_one_sentence_and_exit_code_1(run: Run, topic: str) -> None
     for arguments, stdin, complaint in [
         (("consume", "nowhere"), b"", "there is no topic 'nowhere'"),
         (("consume", topic, "-p", "9"), b"", f"{topic} has partitions 0 to 2, not 9"),
-        (("produce", topic, "-p", "9"), b"x", f"{topic} has no such partition"),
+        (("produce", topic, "-p", "9"), b"x", f"{topic} has no partition 9"),
         (("produce", "bad name"), b"x", "'bad name' is no name of a topic"),
         (("consume", topic[:-1]), b"", f"did you mean {topic}?"),
         (("consume", "^nowhere"), b"", "no topic matches ^nowhere"),

@@ -133,7 +133,7 @@ def test_one_of_several_addresses_is_enough_and_all_are_told_of() -> None:
     "text", ["", "localhost", "localhost:", ":9092", "h:x", "h:٣", "h:0", "h:65536", "h:1,", "h:-1"]
 )
 def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(CommandError, match="-b"):
+    with pytest.raises(CommandError, match="bootstrap server"):
         parse_bootstrap_servers(text)
 
 

@@ -70,7 +70,7 @@ def test_a_lag_that_ends(run: Run, topic: str, cluster: Server) -> None:
         (["broker", "--count", "9"], "the cluster has 1 of 9 brokers"),
         (["topic", "nowhere"], "there is no topic 'nowhere'"),
         (["group", "nobody"], "nobody is Dead, with 0 of 1 members"),
-        (["lag", "nobody"], "nobody has committed nothing"),
+        (["lag", "nobody"], "nobody has no committed offsets"),
     ],
 )
 def test_what_does_not_come_is_named(run: Run, arguments: list[str], missing: str) -> None:
@@ -84,4 +84,7 @@ def test_no_broker_and_no_address() -> None:
     done = run_odradek("wait", "broker", "-b", address, "--timeout", "0.3")
     assert done.returncode == 3 and b"refuses the connection" in done.stderr
     done = run_odradek("wait", "broker", "-b", "nonsense")
-    assert (done.returncode, done.stderr) == (1, b"Error: -b 'nonsense' is not HOST:PORT\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        b"Error: bootstrap server 'nonsense' is not HOST:PORT\n",
+    )

@@ -1,0 +1,1 @@
+"""A session of commands as a user types them, with what they print."""
