@@ -57,7 +57,8 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "pipeline replay": ["--archive archive --topic orders --to-topic orders-again"],
     "pipeline mirror": ["--from a:9092 --to b:9092 --topics orders --once"],
     "pipeline audit": ["--topics orders --archive archive --html audit.html"],
-    "pipeline rollup": ["--spec rollup.yaml"],
+    "pipeline rollup": ["--example > rollup.yaml", "--spec rollup.yaml"],
+    "pipeline connector": ["jars"],
     "pipeline generate": ["--topic orders --records 10000 --seed 7"],
     "pipeline checkpoint": ["state"],
 }

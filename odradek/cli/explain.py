@@ -23,7 +23,7 @@ from .completion import complete_groups
 from .errors import CommandError
 from .group_descriptions import GroupView, existing_group
 from .options import json_option
-from .tables import NOTHING, show_json, show_table
+from .tables import NOTHING, count_of, show_json, show_table
 
 REBALANCE: Final = "rebalance"
 GENERATION_EVENTS: Final = ("generation", "assigned", "empty", "loaded")
@@ -112,11 +112,13 @@ def summary(
     at = "" if generation is None else f" in generation {generation}"
     if group.epoch is not None:
         at = f" at epoch {group.epoch}"
-    members = _count(len(group.members), "member")
+    members = count_of(len(group.members), "member")
     lines = [f"{group.group_id} is {group.state}{at}, with {members}."]
     if not entries:
         return [*lines, "Its journal is empty: nothing has happened since the broker started."]
-    lines.append(f"{_count(counted.total(), 'rebalance')} in the last {_count(minutes, 'minute')}.")
+    lines.append(
+        f"{count_of(counted.total(), 'rebalance')} in the last {count_of(minutes, 'minute')}."
+    )
     if counted:
         reason, times = counted.most_common(1)[0]
         if counted.total() > 1:
@@ -124,10 +126,6 @@ def summary(
         else:
             lines.append(f"The reason: {reason}")
     return lines
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _row(entry: JournalEntry) -> list[str]:

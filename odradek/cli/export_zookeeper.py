@@ -29,6 +29,7 @@ from .offline import (
     zookeeper_option,
 )
 from .progress import progress
+from .tables import count_of
 
 RECORDS_BYTES_MAX = 1 << 28
 
@@ -66,7 +67,7 @@ def export_zookeeper(
 
 def _show_next_steps(broker: StoppedBroker, zookeeper: str, topic_count: int) -> None:
     how = "a clean stop" if broker.stopped_cleanly else "a crash, so that Kafka will recover logs"
-    click.echo(f"cluster {broker.owner.cluster_id}: {topic_count} topics, after {how}")
+    click.echo(f"cluster {broker.owner.cluster_id}: {count_of(topic_count, 'topic')}, after {how}")
     click.echo("server.properties of Kafka needs:")
     click.echo(f"broker.id={broker.owner.broker_id}")
     click.echo(f"log.dirs={','.join(broker.directories)}")

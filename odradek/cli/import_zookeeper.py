@@ -21,6 +21,7 @@ from .offline import (
     stopped_broker,
     zookeeper_option,
 )
+from .tables import count_of
 
 
 @command("import-zookeeper")
@@ -72,6 +73,6 @@ def write_store(
             store.apply(todo, wall_ms=now_ms())
     show_changes(todo, broker.store_path, dry_run=dry_run)
     owner = broker.owner
-    click.echo(f"cluster {owner.cluster_id}: {len(topics_of(nodes))} topics")
+    click.echo(f"cluster {owner.cluster_id}: {count_of(len(topics_of(nodes)), 'topic')}")
     directories = ",".join(broker.directories)
     click.echo(f"next: odradek serve --broker-id {owner.broker_id} --data-dir {directories}")

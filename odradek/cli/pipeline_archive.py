@@ -11,6 +11,7 @@ from odradek.pipeline.archive_files import TARGET_BYTES
 from odradek.pipeline.kafka import ISOLATION_LEVELS, Kafka
 from odradek.pipeline.session import SparkOptions
 
+from .commands import command
 from .pipeline_options import (
     fail_on_data_loss_option,
     kafka_options,
@@ -18,11 +19,12 @@ from .pipeline_options import (
     streaming_options,
     topics_options,
 )
+from .tables import count_of
 
 MAX_OFFSETS: Final = 5_000_000
 
 
-@click.command()
+@command()
 @topics_options
 @click.option("--to", "target", metavar="DIR", required=True, help="A folder, or a URI of Hadoop.")
 @streaming_options
@@ -96,4 +98,5 @@ def archive(
         compact_to_bytes=TARGET_BYTES if compact else None,
     )
     done = run_archive(job, spark, kafka)
-    click.echo(f"{done.records} records archived in {done.commits} commits: {target}")
+    records, commits = count_of(done.records, "record"), count_of(done.commits, "commit")
+    click.echo(f"{records} archived in {commits}: {target}")

@@ -18,6 +18,7 @@ from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.kafka import ISOLATION_LEVELS, Kafka
 from odradek.pipeline.session import SparkOptions, start
 
+from .commands import command
 from .pipeline_options import (
     command_config_option,
     kafka_of,
@@ -30,7 +31,7 @@ from .tables import show_table
 NOT_EQUAL = 1
 
 
-@click.command()
+@command()
 @kafka_options
 @click.option("--topics", metavar="T,…", required=True, help="What was archived or copied.")
 @click.option("--archive", metavar="DIR", help="A folder that `pipeline archive` filled.")

@@ -12,6 +12,7 @@ from odradek.pipeline.local_files import LocalFiles, local_path
 from odradek.pipeline.session import SparkOptions, start
 from odradek.pipeline.times import iso
 
+from .commands import command
 from .options import json_option
 from .pipeline_options import kafka_options, spark_options
 from .tables import NOTHING, show_json, show_table
@@ -19,7 +20,7 @@ from .tables import NOTHING, show_json, show_table
 COLUMNS = ("TOPIC", "PARTITION", "LOG-START", "NEXT", "LOG-END", "LAG", "STATE")
 
 
-@click.command(
+@command(
     epilog="Exit code 1: records that the checkpoint has yet to read are gone, and its job would"
     " stop (failOnDataLoss)."
 )

@@ -10,10 +10,12 @@ from odradek.pipeline.files import Files
 from odradek.pipeline.manifest import Archive
 from odradek.pipeline.session import SparkOptions, start
 
+from .commands import command
 from .pipeline_options import spark_options
+from .tables import count_of
 
 
-@click.command()
+@command()
 @click.option("--archive", "folder", metavar="DIR", required=True, help="What archive wrote.")
 @click.option(
     "--target-bytes",
@@ -34,4 +36,4 @@ def compact(spark: SparkOptions, folder: str, target_bytes: int) -> None:
     files = Files(session, folder)
     about = Archive(files).about()
     done = run_compact(session, claim(files), about, target_bytes)
-    click.echo(f"{done.files_before} files became {done.files_after}: {folder}")
+    click.echo(f"{count_of(done.files_before, 'file')} became {done.files_after}: {folder}")

@@ -7,10 +7,11 @@ import click
 from odradek.pipeline.connector import ivy_folder, kept, package_of
 from odradek.pipeline.session import SparkOptions, installed, start
 
+from .commands import command
 from .pipeline_options import spark_options
 
 
-@click.command(
+@command(
     epilog="What it prints is an option of every job, and of spark-submit; or put the setting into"
     " conf/spark-defaults.conf."
 )

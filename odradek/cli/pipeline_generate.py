@@ -21,6 +21,7 @@ from odradek.pipeline.status_line import StatusLine, time_left
 from odradek.pipeline.stop_signals import stop_signals
 from odradek.pipeline.times import iso, parse_time
 
+from .commands import command
 from .pipeline_options import kafka_options, spark_options
 
 SHARE: Final = click.FloatRange(0, 1)
@@ -28,7 +29,7 @@ USUAL: Final = Shape()
 REDRAWN_EVERY_S: Final = 0.1
 
 
-@click.command()
+@command()
 @click.option("--topic", required=True, metavar="T", help="Where to write.")
 @click.option("--kind", type=click.Choice(list(KINDS)), default="orders", show_default=True)
 @click.option("--records", type=click.IntRange(1), metavar="N", help="Without it: until stopped.")

@@ -10,6 +10,7 @@ from odradek.pipeline.mirror import mirror as run_mirror
 from odradek.pipeline.session import SparkOptions, start
 from odradek.pipeline.writing import careful
 
+from .commands import command
 from .pipeline_options import (
     command_config_option,
     copy_options,
@@ -19,9 +20,10 @@ from .pipeline_options import (
     streaming_options,
     topics_options,
 )
+from .tables import count_of
 
 
-@click.command(
+@command(
     epilog="The same command goes on where an earlier run ended or was killed; its progress is kept"
     " at the target. Each record gets one more header, odradek.source, that names its source."
 )
@@ -94,5 +96,5 @@ def mirror(
     check_mirror(origin, to, job)  # before Spark is started, which takes longer
     session = start("odradek mirror", careful(spark))
     written, skipped = run_mirror(session, origin, to, job)
-    line = f"{written} records written"
+    line = f"{count_of(written, 'record')} written"
     click.echo(f"{line}, {skipped} were there already" if skipped else line)

@@ -88,6 +88,7 @@ def kafka_options(job: Job) -> Job:
     @click.option(
         "-b",
         "--bootstrap-servers",
+        "--bootstrap-server",
         metavar="HOST:PORT,…",
         envvar="ODRADEK_BOOTSTRAP_SERVERS",
         default="localhost:9092",

@@ -14,6 +14,7 @@ from odradek.pipeline.session import SparkOptions, start
 from odradek.pipeline.times import parse_time
 from odradek.pipeline.writing import careful
 
+from .commands import command
 from .pipeline_options import (
     command_config_option,
     copy_options,
@@ -21,12 +22,13 @@ from .pipeline_options import (
     kafka_options,
     spark_options,
 )
+from .tables import count_of
 
 STOPPED: Final = 143
 """As for a process ended by SIGTERM: what follows `replay &&` needs the whole copy."""
 
 
-@click.command(
+@command(
     epilog="The same command goes on where an earlier run ended or was killed, and writes no record"
     " twice. Each record gets one more header, odradek.source, that names its source. Exit code"
     " 143: a signal stopped it before its end."
@@ -122,7 +124,7 @@ def _time(text: str | None, option: str) -> int | None:
 
 
 def _summary(done: Done, job: Replay) -> str:
-    line = f"{done.written} records written to {job.to_topic}"
+    line = f"{count_of(done.written, 'record')} written to {job.to_topic}"
     if done.skipped:
         line += f", {done.skipped} were there already"
     if done.stopped:

@@ -14,10 +14,11 @@ from odradek.pipeline.rollup_reading import read_spec
 from odradek.pipeline.rollup_spec import Rollup
 from odradek.pipeline.session import SparkOptions
 
+from .commands import command
 from .pipeline_options import fail_on_data_loss_option, kafka_options, once_option, spark_options
 
 
-@click.command()
+@command()
 @click.option(
     "--spec",
     "spec_file",

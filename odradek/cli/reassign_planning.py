@@ -26,7 +26,7 @@ from .errors import CommandError
 from .options import json_option
 from .reassign_files import plan_document
 from .reassign_requests import ongoing
-from .tables import NOTHING, show_json, show_table
+from .tables import NOTHING, count_of, show_json, show_table
 
 Partitions = Mapping[TopicPartition, PartitionView]
 
@@ -181,4 +181,4 @@ def _show(brokers: Brokers, found: ClusterView, partitions: Partitions, made: Pl
     )
     total = sum(copied.size_bytes for copied in links.values())
     count = sum(copied.replica_count for copied in links.values())
-    click.echo(f"{count} replicas to copy, {size_text(total)}")
+    click.echo(f"{count_of(count, 'replica')} to copy, {size_text(total)}")

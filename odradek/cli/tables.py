@@ -12,6 +12,11 @@ NOTHING: Final = "-"
 """The text of a cell without a value."""
 
 
+def count_of(count: int, noun: str) -> str:
+    """A count with its noun: `1 commit`, `2 commits`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def show_json(data: object) -> None:
     """Print one JSON document, indented on a terminal."""
     click.echo(json.dumps(data, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))

@@ -8,11 +8,18 @@ import sys
 import pytest
 
 from tests.kafka.process import killed_at_the_end
+from tests.support.brokers import SharedServer
 from tests.wire.servers import Server
 
 from .conftest import PATIENTLY, Run
 
 pytestmark = pytest.mark.wire
+
+
+@pytest.fixture(scope="module")
+def cluster(shared_server: SharedServer) -> Server:
+    """A broker whose groups do not wait three seconds for more members."""
+    return shared_server({"group.initial.rebalance.delay.ms": "0"})
 
 
 def produce(run: Run, topic: str, *records: dict[str, object]) -> None:

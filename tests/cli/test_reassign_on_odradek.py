@@ -210,8 +210,17 @@ def test_a_killed_broker_shows(run: Run, brokers: Broker) -> None:
 
 
 def _down(run: Run) -> tuple[list[int], list[tuple[str, int]], list[tuple[str, list[int]]]]:
-    """Brokers that are down, partitions that are offline, in-sync replicas of the others."""
+    """Brokers that are down, partitions that are offline, in-sync replicas of the others.
+
+    Without those of __consumer_offsets, which is there since librdkafka asked for a coordinator.
+    """
     described = json.loads(run("cluster", "describe", "--json"))
-    offline = [(p["topic"], p["partition"]) for p in described["offline"]]
-    lacking = [(p["topic"], p["isr"]) for p in described["under_replicated"]]
-    return described["brokers_down"], offline, lacking
+    offline, lacking = (
+        [p for p in described[kind] if not p["topic"].startswith("__")]
+        for kind in ("offline", "under_replicated")
+    )
+    return (
+        described["brokers_down"],
+        [(p["topic"], p["partition"]) for p in offline],
+        [(p["topic"], p["isr"]) for p in lacking],
+    )

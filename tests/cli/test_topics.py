@@ -47,9 +47,10 @@ def test_refusals_are_one_sentence_and_exit_code_1(run: Run, topic: str) -> None
         (("create", "bad name"), "INVALID_TOPIC_EXCEPTION"),
         (("create", "lamp", "-r", "7"), "INVALID_REPLICATION_FACTOR"),
         (("create", "lamp", "--config", "no.such=1"), "INVALID_CONFIG"),
-        (("delete", "nowhere"), "UNKNOWN_TOPIC_OR_PARTITION"),
-        (("describe", "nowhere"), "UNKNOWN_TOPIC_OR_PARTITION"),
+        (("delete", "nowhere"), "there is no topic 'nowhere'"),
+        (("describe", "nowhere"), "there is no topic 'nowhere'"),
         (("alter", topic, "-p", "1"), "INVALID_PARTITIONS"),
+        (("alter", f"{topic}s", "-p", "1"), f"did you mean {topic}?"),
     ]:
         done = run("topics", *arguments)
         assert (done.returncode, done.stdout) == (1, b""), arguments

@@ -8,11 +8,18 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.process import free_port, killed_at_the_end
+from tests.support.brokers import SharedServer
 from tests.wire.servers import Server
 
 from .conftest import PATIENTLY, Run, run_odradek
 
 pytestmark = pytest.mark.wire
+
+
+@pytest.fixture(scope="module")
+def cluster(shared_server: SharedServer) -> Server:
+    """A broker whose groups do not wait three seconds for more members."""
+    return shared_server({"group.initial.rebalance.delay.ms": "0"})
 
 
 def background(cluster: Server, *arguments: str) -> "subprocess.Popen[bytes]":

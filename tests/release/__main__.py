@@ -52,7 +52,7 @@ def build(tree: Path, umask: int, *kinds: str) -> list[Path]:
     previous = os.umask(umask)
     try:
         tree.mkdir()
-        git_archive = ["git", "-C", ROOT, "archive", "HEAD"]
+        git_archive: list[str | Path] = ["git", "-C", ROOT, "archive", "HEAD"]
         archive = subprocess.run(git_archive, stdout=subprocess.PIPE, check=True)
         subprocess.run(["tar", "-x", "-C", tree], input=archive.stdout, check=True)
         time_s = output_of(["git", "-C", ROOT, "log", "-1", "--format=%ct"]).strip()

@@ -94,7 +94,7 @@ def _join_dynamic(group: "ClassicGroup", joining: Joining) -> None:
     else:
         group.roster.pending.add(member_id)
         group.deadlines.set(member_id, group.now_ms + joining.session_timeout_ms)
-        group.journal.note("id-given", f"asked to join again with this id{joining.reason}", member_id)
+        group.journal.note("id-given", f"must join with this id{joining.reason}", member_id)
         _refuse(group, joining, ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
 
