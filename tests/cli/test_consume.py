@@ -7,11 +7,12 @@ import sys
 
 import pytest
 
+from odradek.testing import Broker
 from tests.kafka.process import killed_at_the_end
 from tests.support.brokers import SharedServer
 from tests.wire.servers import Server
 
-from .conftest import PATIENTLY, Run
+from .conftest import PATIENTLY, Run, run_odradek
 
 pytestmark = pytest.mark.wire
 
@@ -114,3 +115,29 @@ def test_a_group_commits_what_was_printed_before_a_signal(
 def test_where_each_produced_record_is(run: Run, topic: str) -> None:
     done = run("produce", topic, "-p", "2", "-f", "%p %o %s\\n", stdin=b"a\nb\n")
     assert (done.returncode, done.stdout) == (0, b"2 0 a\n2 1 b\n")
+
+
+def test_a_broker_that_is_away_is_told_of() -> None:
+    with Broker() as broker:
+        done = run_odradek("produce", "t", "-b", broker.bootstrap_servers, stdin=b"before\n")
+        assert done.returncode == 0, done.stderr
+        command = [sys.executable, "-m", "odradek", "consume", "t", "-o", "earliest"]
+        with killed_at_the_end(
+            subprocess.Popen(
+                [*command, "-b", broker.bootstrap_servers],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        ) as tail:
+            assert tail.stdout is not None and tail.stderr is not None
+            assert tail.stdout.readline() == b"before\n"
+            broker.kill()
+            told = tail.stderr.readline().decode()
+            assert told.startswith("no broker answers") and told.endswith("waiting for one\n")
+            broker.start()
+            done = run_odradek("produce", "t", "-b", broker.bootstrap_servers, stdin=b"after\n")
+            assert done.returncode == 0, done.stderr
+            assert tail.stdout.readline() == b"after\n"
+            tail.send_signal(signal.SIGTERM)
+            assert tail.wait(20) == 0
+            assert tail.stderr.read() == b"a broker answers again\n"
