@@ -19,7 +19,8 @@ NOWHERE = "127.0.0.1:1"
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(pipeline, ["audit", "-b", NOWHERE, "--topics", "t", *arguments])
+    topics = () if "--topics" in arguments else ("--topics", "t")
+    return CliRunner().invoke(pipeline, ["audit", "-b", NOWHERE, *topics, *arguments])
 
 
 @pytest.mark.parametrize(
