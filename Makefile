@@ -112,9 +112,8 @@ bench: $(VENV)/.dev jars spark ## compare with Apache Kafka, in one run
 demo: $(SPARK_4_0)/.made ## a broker, a load, an archive, a rollup and an audit with plots
 	$(SPARK_4_0)/bin/python -m tests.pipeline.demo
 
-docs: $(VENV)/.dev ## regenerate docs/configuration.md
-	$(BIN)/python -m odradek.broker.settings.docs > docs/configuration.md.new
-	mv docs/configuration.md.new docs/configuration.md
+docs: $(VENV)/.dev ## regenerate the reference pages of settings, APIs and commands
+	$(BIN)/python -m tests.docs.reference
 
 release: $(VENV)/.release ## build wheel and sdist and try them on each Python here; uploads nothing
 	$(BIN)/python -m tests.release

@@ -3,6 +3,7 @@
 python -m odradek.broker.settings.docs > docs/configuration.md
 """
 
+import re
 import sys
 from collections.abc import Iterable
 from typing import Final
@@ -23,22 +24,23 @@ _INTRODUCTION: Final = """\
 
 <!-- Made by `python -m odradek.broker.settings.docs > docs/configuration.md`; do not edit. -->
 
-Settings have Kafka's names and, where nothing else is said, Kafka's defaults, so that a
-`server.properties` of Kafka in ZooKeeper mode can be read as it is. A setting comes from, each
-above the one before:
+Settings have Kafka's names. Their defaults are Kafka's unless the table names another one. A broker
+reads the `server.properties` of a Kafka broker in ZooKeeper mode unchanged.
 
-1. its default;
-2. a properties file, in Java's format: `odradek serve --config server.properties`;
-3. an environment variable: `ODRADEK_LOG_SEGMENT_BYTES` is `log.segment.bytes`, in capitals, with
-   `_` for `.`; where this could mean several things, it means the setting that exists. For the
-   settings that begin with `odradek.` the prefix is not doubled: `ODRADEK_FLUSH_BYTES` is
-   `odradek.flush.bytes`;
+A value comes from one of four places. Each overrides the ones above it:
+
+1. the default;
+2. a properties file in Java's format: `odradek serve --config server.properties`;
+3. an environment variable: `ODRADEK_LOG_SEGMENT_BYTES` sets `log.segment.bytes`. The name is in
+   capitals, with `_` for `.`. If a variable could name several settings, it names the one that
+   exists. For settings that begin with `odradek.` the prefix is not doubled: `ODRADEK_FLUSH_BYTES`
+   sets `odradek.flush.bytes`;
 4. the command line: `odradek serve --set log.segment.bytes=16777216`.
 
-A value that is not allowed stops the start with a sentence that names it. A name that nobody knows
-is ignored with a warning, as Kafka does. A setting of Kafka's that has no effect here is ignored
-with a warning if it differs from its default, and stops the start where going on would be dangerous
-(an authorizer, for example): nothing is taken and silently ignored.
+A value that is not allowed stops the start with a sentence that names the setting. An unknown name
+is ignored with a warning, as in Kafka. Some settings of Kafka have no effect here. If such a
+setting differs from its default, the broker warns. If ignoring it would be dangerous, as with an
+authorizer, the broker does not start.
 """
 
 _RUNNING: Final = """\
@@ -46,10 +48,10 @@ _RUNNING: Final = """\
 
 Some settings can be changed by admin clients (`odradek configs alter`, `kafka-configs`): those of
 topics, of groups, and the broker's settings that are marked *running* below, for one broker or for
-all. A change counts at once and survives a restart. What is set for one broker counts more than
-what is set for all, and that more than what the broker was started with; DescribeConfigs shows all
-of them. A setting of Kafka's without an effect here is taken only at its default or at the value
-that it has anyway; otherwise INVALID_CONFIG names it.
+all. A change takes effect at once and survives a restart. A value for one broker overrides the
+value for all brokers. That one overrides what the broker was started with. DescribeConfigs shows
+all of them. A setting of Kafka's without an effect here is accepted only at its default or at its
+present value. Any other value is refused: INVALID_CONFIG names the setting.
 
 The levels of loggers can be changed too, with Kafka's names of levels (FATAL, ERROR, WARN, INFO,
 DEBUG, TRACE) and Odradek's names of loggers, which are those of its modules
@@ -60,25 +62,27 @@ restart.
 _TOPICS: Final = """\
 ## Topics
 
-A topic has these settings of its own, given when it is created or changed later. Those that it does
-not set come from the broker's setting beside it (of several, the first that is set). *Stored*: when
-the topic is created any legal value is taken, kept and shown, but not applied yet, and a warning
-says so; later only the default is taken. *Default only*: other values are refused until they are
-built.
+A topic can have these settings of its own. Clients give them when they create the topic, or change
+them later. For a setting that the topic does not have, the broker's setting beside it is used: of
+several, the first that is set.
+
+*Stored*: CreateTopics accepts, keeps and shows any legal value. The value has no effect yet, and a
+warning says so. Later changes accept only the default. *Default only*: the broker refuses any other
+value.
 """
 
 _GROUPS_OF_THEIR_OWN: Final = """\
 ## Groups
 
-A group of the next-generation protocol (KIP-848) may have these settings of its own. The broker's
-setting of the same name with `group.` before it counts for the others, and those with
-`group.consumer.min.` and `group.consumer.max.` bound them.
+A group of the next-generation protocol (KIP-848) can have these settings of its own. For other
+groups the broker's setting of the same name with the prefix `group.` is used. The broker's settings
+with the prefixes `group.consumer.min.` and `group.consumer.max.` bound them.
 """
 
 _UNBUILT: Final = """\
 ## Known, without effect
 
-Tools that ask a broker for its configuration are shown these too, as Kafka shows them.
+DescribeConfigs shows these settings too, as Kafka does.
 """
 
 _GROUP_TITLES: Final = (
@@ -124,7 +128,7 @@ _LARGEST: Final = {
 
 def configuration_markdown() -> str:
     """The whole page as Markdown."""
-    parts = [_INTRODUCTION, _RUNNING]
+    parts = [_INTRODUCTION, _contents(), _RUNNING]
     for title, group in zip(_GROUP_TITLES, GROUPS, strict=True):
         parts += [f"## {title}\n", _table(declared_in(group).values())]
     parts += [_TOPICS, _topic_table(TOPIC_SETTINGS.values())]
@@ -132,6 +136,24 @@ def configuration_markdown() -> str:
     for title, settings in _UNBUILT_TITLES:
         parts += [f"### {title}\n", _table(settings)]
     return "\n".join(parts)
+
+
+def _contents() -> str:
+    unbuilt = [f"  {_entry(title)}" for title, _ in _UNBUILT_TITLES]
+    headings = (
+        "While the broker runs",
+        *_GROUP_TITLES,
+        "Topics",
+        "Groups",
+        "Known, without effect",
+    )
+    return "\n".join(["## Contents\n", *map(_entry, headings), *unbuilt]) + "\n"
+
+
+def _entry(title: str) -> str:
+    """A line of the contents, with the anchor that Markdown gives to the heading."""
+    anchor = re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+    return f"- [{title}](#{anchor})"
 
 
 def _table(settings: Iterable[Setting[Value]]) -> str:
