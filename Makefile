@@ -10,6 +10,7 @@ BIN         := $(VENV)/bin
 CACHE       := .cache
 SPARK_3_5   := .venv-spark-3.5
 SPARK_4_0   := .venv-spark-4.0
+SITE        := .venv-docs
 DATA_DIR    ?= data
 LISTEN      ?= 127.0.0.1:9092
 SEED        ?= 0..99
@@ -29,7 +30,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/$(CACHE)/pyc
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help needs run fmt check unit coverage test soak bench demo docs sim release clean tools jars spark
+.PHONY: help needs run fmt check unit coverage test soak bench demo docs site sim release clean tools jars spark
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -118,8 +119,12 @@ docs: $(VENV)/.dev ## regenerate the reference pages of settings, APIs and comma
 release: $(VENV)/.release ## build wheel and sdist and try them on each Python here; uploads nothing
 	$(BIN)/python -m tests.release
 
+site: $(SITE)/.made ## the documents as web pages: artifacts/site/index.html
+	$(SITE)/bin/sphinx-build -q -W --keep-going -c docs -d $(CACHE)/site . artifacts/site
+	@echo "artifacts/site/index.html"
+
 clean: ## remove environments, caches and benchmark results; never the data directory
-	rm -rf $(VENV) $(SPARK_3_5) $(SPARK_4_0) $(CACHE) build dist *.egg-info benchmarks/results artifacts
+	rm -rf $(VENV) $(SPARK_3_5) $(SPARK_4_0) $(SITE) $(CACHE) build dist *.egg-info benchmarks/results artifacts
 	rm -rf .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -142,6 +147,14 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
 $(VENV)/.release: pyproject.toml | $(VENV)/bin/pip
 	$(BIN)/python -m pip install --quiet -e '.[release]'
 	touch $@ $(VENV)/.runtime
+
+# Sphinx and its libraries stay out of the environment that the tests run in.
+$(SITE)/.made: pyproject.toml
+	.ci/packages venv
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade pip
+	$(@D)/bin/python -m pip install --quiet -e '.[docs]'
+	touch $@
 
 # What tests of networks need only root can use.
 TOOLS := java maven kcat chromium cc $(if $(filter 0,$(shell id -u)),ip nft)
