@@ -55,6 +55,7 @@ OURS: Final = [cells[0] for section, cells in quoted() if section != OF_KAFKA]
 CODES: Final = [cells for section, cells in quoted() if section == OF_KAFKA]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("message", OURS)
 def test_the_code_still_says_it(message: str) -> None:
     if message in texts_of_the_code():
