@@ -60,6 +60,8 @@ class Cluster:
     def check_reachable(self) -> None:
         """Return once a broker has answered.  Raises: CommandError."""
         servers = parse_bootstrap_servers(self.bootstrap_servers)
+        if "ssl.keystore.location" in self.properties:  # only librdkafka reads PKCS12
+            return
         tls = tls_context(self.properties)
         check_reachable(servers, tls=tls, timeout_s=self.connect_timeout_s)
 
@@ -67,18 +69,10 @@ class Cluster:
     def admin(self) -> Iterator[Client]:
         """A connected KafkaAdminClient.  Raises: CommandError."""
         kafka = _import_kafka()
-        options = {
-            CONNECT_TIMEOUT: CONNECT_TIMEOUT_MS,
-            "client.id": CLIENT_ID,
-            **self.properties,
-        }
-        servers = options.pop("bootstrap.servers").split(",")
-        typed = self._typed(kafka_python_options(options), kafka.KafkaAdminClient.DEFAULT_CONFIG)
+        options = self.admin_options()
         self.check_reachable()
         try:
-            client = kafka.KafkaAdminClient(
-                bootstrap_servers=servers, ssl_context=tls_context(self.properties), **typed
-            )
+            client = kafka.KafkaAdminClient(**options)
         except kafka.errors.KafkaTimeoutError as error:
             raise CommandError(
                 f"no Kafka broker answered at {self.bootstrap_servers}"
@@ -92,6 +86,21 @@ class Cluster:
             raise CommandError(sentence(error)) from error
         finally:
             client.close()
+
+    def admin_options(self) -> dict[str, object]:
+        """What KafkaAdminClient gets.  Raises: CommandError."""
+        options = {
+            CONNECT_TIMEOUT: CONNECT_TIMEOUT_MS,
+            "client.id": CLIENT_ID,
+            **self.properties,
+        }
+        servers = options.pop("bootstrap.servers").split(",")
+        defaults = _import_kafka().KafkaAdminClient.DEFAULT_CONFIG
+        return {
+            **self._typed(kafka_python_options(options), defaults),
+            "bootstrap_servers": servers,
+            "ssl_context": tls_context(self.properties),
+        }
 
     def _typed(
         self, options: Mapping[str, str], defaults: Mapping[str, object]
@@ -169,15 +178,18 @@ def chosen_cluster(
 
     Raises: CommandError.
     """
-    servers = {"bootstrap.servers": DEFAULT_SERVERS}
-    in_context = read_contexts().chosen(context or os.environ.get("ODRADEK_CONTEXT"))
     in_environment = os.environ.get(SERVERS_VARIABLE)
+    if context is None:
+        context = os.environ.get("ODRADEK_CONTEXT") or None
+    # The current context's passwords are not for servers that are named without it.
+    current = bootstrap_servers is None and not in_environment
+    in_context = read_contexts().chosen(context) if context is not None or current else {}
     in_file = {} if command_config is None else read_properties(command_config)
     try:
         given = canonical(properties)
     except ValueError as error:
         raise CommandError(f"-X {error}") from None
-    layers: dict[str, str] = {**servers, **in_context}
+    layers = {"bootstrap.servers": DEFAULT_SERVERS, **in_context}
     if in_environment and context is None:
         layers["bootstrap.servers"] = in_environment
     layers |= {**in_file, **given}

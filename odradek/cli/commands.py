@@ -17,6 +17,8 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click's, which lets the last of several values win silently."""
+        if ctx.resilient_parsing:  # for completion: the user is still typing
+            return super().parse_args(ctx, args)
         _, _, given = self.make_parser(ctx).parse_args(list(args))
         for parameter, count in Counter(given).items():
             if count > 1 and isinstance(parameter, click.Option) and _takes_one(parameter):

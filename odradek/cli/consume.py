@@ -2,11 +2,9 @@
 
 import os
 import re
-import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -19,17 +17,22 @@ from .commands import command
 from .completion import complete_groups, complete_topics
 from .errors import CommandError, no_such_topic
 from .formats import VERBS, Message, Writer, parse_format, plain_lines
-from .librdkafka import Consumer, Reports, make_consumer, offsets_at, topics_of
-from .options import parse_numbers, parse_pairs
+from .librdkafka import Reports, make_consumer, offsets_at, topics_of
+from .options import Seconds, parse_headers, parse_numbers
 from .positions import Partition, Position, Range, find_offsets, parse_range
 from .progress import progress
 from .reading import Filter, Goal, Reading
-from .records import record_to_json
+from .records import Headers, record_to_json
+from .signals import EXIT_INTERRUPTED, interruptible
 
 # Its queue once full, librdkafka fetches again only after this time: a second by default.
 REFILL_MS: Final = 10
 EXIT_TIMED_OUT: Final = 3
-EXIT_INTERRUPTED: Final = 130
+DEFAULTS: Final = {
+    "group.id": CLIENT_ID,
+    "isolation.level": "read_uncommitted",
+    "fetch.queue.backoff.ms": REFILL_MS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class Wanted:
     partitions: frozenset[int]
     range: Range
     group: str | None
+    says_where: bool
 
 
 @command()
@@ -79,7 +83,7 @@ class Wanted:
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0),
+    type=Seconds(),
     metavar="SECONDS",
     help="Stop after this time; exit code 3 if -n or a STOP was not reached.",
 )
@@ -91,8 +95,8 @@ class Wanted:
     "headers",
     metavar="NAME=VALUE",
     multiple=True,
-    callback=parse_pairs,
-    help="Only records with this header; may be repeated.",
+    callback=parse_headers,
+    help="Only records with this header; may be repeated, and all must be there.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with everything.")
 @click.option("-K", "--key-separator", metavar="TEXT", help="Print KEY, TEXT, VALUE.")
@@ -106,9 +110,7 @@ class Wanted:
 @click.option(
     "--isolation",
     type=click.Choice(["read_uncommitted", "read_committed"]),
-    default="read_uncommitted",
-    show_default=True,
-    help="Whether records of open and aborted transactions are shown.",
+    help="Whether records of open and aborted transactions are shown.  Default: read_uncommitted.",
 )
 @cluster_options
 def consume(
@@ -124,68 +126,80 @@ def consume(
     timeout_s: float | None,
     key: str | None,
     grep: str | None,
-    headers: dict[str, str],
+    headers: Headers,
     as_json: bool,
     key_separator: str | None,
     record_format: str | None,
-    isolation: str,
+    isolation: str | None,
 ) -> None:
     """Read records of TOPICs; values as they are, one a line, unless told otherwise.
 
     A TOPIC that begins with ^ is a regular expression.  Standard output carries records only.
-    Exit codes: 0 done, 1 failed, 3 timed out with fewer records than -n or a STOP asked for.
+    Exit codes: 0 done, 1 failed, 3 timed out with fewer records than -n or a STOP asked for, 130
+    interrupted before that.
     """
     write = _writer(as_json, key_separator, record_format)
     keep = _filter(key, grep, headers)
     where = _range(offsets, from_beginning, until, tail)
     if group is not None:
         _check_group_options(where, partitions)
-    wanted = Wanted(topics, frozenset(partitions), where, group)
+    wanted = Wanted(topics, frozenset(partitions), where, group, bool(offsets or from_beginning))
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
     reports = Reports()
-    consumer = make_consumer(
-        cluster,
-        reports,
-        own={
-            **({} if group is None else {"group.id": group}),
-            "isolation.level": isolation,
-            "enable.auto.commit": group is not None,
-            "enable.auto.offset.store": False,
-            "enable.partition.eof": True,
-            "allow.auto.create.topics": False,
-        },
-        defaults={
-            "group.id": CLIENT_ID,
-            "auto.offset.reset": _reset(wanted),
-            "fetch.queue.backoff.ms": REFILL_MS,
-        },
-    )
+    consumer = make_consumer(cluster, reports, own=_own(wanted, isolation), defaults=DEFAULTS)
     try:
-        goal = Goal(count, deadline_s=deadline_s)
-        reading = Reading(
-            consumer, reports, goal, write, keep, sys.stdout.buffer, group is not None
-        )
-        total = _begin(reading, wanted)
-        code = _run(reading, total)
+        with interruptible() as interruption:
+            reading = Reading(
+                consumer=consumer,
+                reports=reports,
+                goal=Goal(count, deadline_s=deadline_s),
+                write=write,
+                keep=keep,
+                out=sys.stdout.buffer,
+                commits=group is not None,
+                interruption=interruption,
+            )
+            total = _begin(reading, wanted)
+            code = _run(reading, total)
     finally:
         consumer.close()
     sys.exit(code)
 
 
+def _own(wanted: Wanted, isolation: str | None) -> dict[str, object]:
+    """The properties that the command line decides."""
+    own: dict[str, object] = {
+        "enable.auto.commit": wanted.group is not None,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "allow.auto.create.topics": False,
+    }
+    if isolation is not None:
+        own["isolation.level"] = isolation
+    if wanted.group is None:
+        own["auto.offset.reset"] = "earliest"  # for an offset that is not in the log any more
+        return own
+    own["group.id"] = wanted.group
+    if wanted.says_where:
+        own["auto.offset.reset"] = wanted.range.start.kind
+    return own
+
+
 def _begin(reading: Reading, wanted: Wanted) -> int | None:
     """Assign or subscribe; returns how many records are there to read, if that is known."""
     goal, stops = reading.goal, wanted.range.stop is not None
-    partitions = _choose(reading.consumer, wanted)
-    if wanted.group is not None and not stops:
-        reading.subscribe(wanted.topics)
+    present = topics_of(reading.consumer)
+    topics = _expand(wanted.topics, present)
+    look_up = partial(offsets_at, reading.consumer, _choose(topics, wanted.partitions, present))
+    if wanted.group is not None:
+        if stops:
+            found = find_offsets(look_up, wanted.range, _say)
+            goal.stops = {p: at.stop or 0 for p, at in found.items()}
+        reading.subscribe(topics)
         return goal.count
-    look_up = partial(offsets_at, reading.consumer, partitions)
     offsets = find_offsets(look_up, wanted.range, _say)
     if stops:
         goal.stops = {p: at.stop or 0 for p, at in offsets.items()}
-    if wanted.group is not None:
-        reading.subscribe(wanted.topics)
-        return goal.count
     reading.assign(offsets)
     if goal.stops is None:
         return goal.count
@@ -197,28 +211,26 @@ def _run(reading: Reading, total: int | None) -> int:
     """Read until the goal, the deadline or a signal.  Returns the exit code."""
     goal = reading.goal
     try:
-        with (
-            progress("records", total=total, wanted=not sys.stdout.isatty()) as advance,
-            _signals_interrupt(goal),
-        ):
+        with progress("records", total=total, wanted=not sys.stdout.isatty()) as advance:
             reading.run(advance)
     except BrokenPipeError:  # `consume | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if goal.reached or goal.endless:
         return 0
-    return EXIT_INTERRUPTED if goal.interrupted else EXIT_TIMED_OUT
+    return EXIT_INTERRUPTED if reading.interruption.seen else EXIT_TIMED_OUT
 
 
-def _choose(consumer: Consumer, wanted: Wanted) -> list[Partition]:
-    """The partitions of the topics that are asked for.  Raises: CommandError."""
-    present = topics_of(consumer)
+def _choose(
+    topics: Sequence[str], wanted: frozenset[int], present: dict[str, Any]
+) -> list[Partition]:
+    """The partitions that are asked for.  Raises: CommandError."""
     chosen: list[Partition] = []
-    for topic in _expand(wanted.topics, present):
+    for topic in topics:
         there = present[topic].partitions.keys()
-        if missing := wanted.partitions - there:
+        if missing := wanted - there:
             raise CommandError(f"{topic} has partitions 0 to {max(there)}, not {min(missing)}")
-        chosen += [(topic, number) for number in sorted(wanted.partitions or there)]
+        chosen += [(topic, number) for number in sorted(wanted or there)]
     return chosen
 
 
@@ -241,6 +253,8 @@ def _range(
     offsets: tuple[str, ...], from_beginning: bool, until: str | None, tail: int | None
 ) -> Range:
     given = [*offsets, *(["earliest"] if from_beginning else [])]
+    if tail is not None and given:
+        raise click.UsageError("--tail says where to start: not with --offset or --from-beginning")
     if tail is not None:
         given.append(f"-{tail}:end")
     try:
@@ -266,12 +280,6 @@ def _check_group_options(where: Range, partitions: tuple[int, ...]) -> None:
         )
 
 
-def _reset(wanted: Wanted) -> str:
-    """Where librdkafka goes on if a group has no offset, or one is not in the log any more."""
-    at_end = wanted.group is not None and wanted.range.start.kind == "latest"
-    return "latest" if at_end else "earliest"
-
-
 def _writer(as_json: bool, key_separator: str | None, record_format: str | None) -> Writer:
     if as_json + (key_separator is not None) + (record_format is not None) > 1:
         raise click.UsageError("--json, --key-separator and --format exclude each other")
@@ -285,13 +293,12 @@ def _writer(as_json: bool, key_separator: str | None, record_format: str | None)
         raise click.BadParameter(str(error), param_hint="--format") from None
 
 
-def _filter(key: str | None, grep: str | None, headers: dict[str, str]) -> Filter | None:
+def _filter(key: str | None, grep: str | None, headers: Headers) -> Filter | None:
     """Whether a record is printed; None if all are."""
     if key is None and grep is None and not headers:
         return None
     wanted_key = None if key is None else key.encode()
     found = None if grep is None else _bytes_pattern(grep)
-    pairs = [(name, value.encode()) for name, value in headers.items()]
 
     def keep(message: Message) -> bool:
         if wanted_key is not None and message.key() != wanted_key:
@@ -299,7 +306,7 @@ def _filter(key: str | None, grep: str | None, headers: dict[str, str]) -> Filte
         if found is not None and found.search(message.value() or b"") is None:
             return False
         there = message.headers() or ()
-        return all(pair in there for pair in pairs)
+        return all(pair in there for pair in headers)
 
     return keep
 
@@ -307,38 +314,16 @@ def _filter(key: str | None, grep: str | None, headers: dict[str, str]) -> Filte
 def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError) as error:
         raise CommandError(f"{text!r} is no regular expression: {error}") from None
 
 
 def _bytes_pattern(text: str) -> re.Pattern[bytes]:
     try:
         return re.compile(text.encode())
-    except re.error as error:
+    except (re.error, OverflowError) as error:
         raise click.BadParameter(f"no regular expression: {error}", param_hint="--grep") from None
 
 
 def _say(text: str) -> None:
     click.echo(text, err=True)
-
-
-@contextmanager
-def _signals_interrupt(goal: Goal) -> Iterator[None]:
-    """Let SIGINT and SIGTERM end the reading once what was read is written and committed.
-
-    A second one ends it at once: the reader of our output may be stuck.
-    """
-
-    def interrupt(_number: int, _frame: object) -> None:
-        if goal.interrupted:
-            raise KeyboardInterrupt
-        goal.interrupted = True
-
-    before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -29,23 +29,46 @@ _KEYS: Final = {"context", "contexts"}
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """One table of a file; what it refers to is read only if it is chosen."""
+
+    path: Path
+    table: Mapping[str, Any]
+
+    def properties(self) -> dict[str, str]:
+        """Its properties, and below them those of its file.  Raises: CommandError."""
+        given = dict(_flat({k: v for k, v in self.table.items() if k != "properties"}))
+        named = self.table.get("properties")
+        if wrong := [name for name, value in given.items() if not isinstance(value, str)]:
+            raise CommandError(f"{self.path}: {wrong[0]} is neither text nor a number")
+        if not isinstance(named, str | None):
+            raise CommandError(f"{self.path}: 'properties' is not the name of a file")
+        from_file = {} if named is None else read_properties(self.path.parent / named)
+        try:
+            return {**from_file, **canonical(given)}
+        except ValueError as error:
+            raise CommandError(f"{self.path}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
 class Contexts:
     """The contexts of all files by name, and the name of the current one."""
 
     current: str | None = None
-    by_name: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    by_name: Mapping[str, "Context"] = field(default_factory=dict)
 
     def chosen(self, name: str | None) -> Mapping[str, str]:
         """The properties of a context: the current one's, or none, without a name.
 
         Raises: CommandError.
         """
-        name = name or self.current
+        if name is None:
+            name = self.current
         if name is None:
             return {}
         if name not in self.by_name:
             raise CommandError(f"there is no context {name!r}{near(name, self.by_name)}")
-        return self.by_name[name]
+        return self.by_name[name].properties()
 
 
 def read_contexts() -> Contexts:
@@ -64,11 +87,14 @@ def _files() -> Iterator[Path]:
     else:
         home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
         user = Path(home) / "odradek" / "config.toml"
-        if user.is_file():
+        if os.path.isfile(user):
             yield user
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # it was deleted
+        return
     for folder in (here, *here.parents):
-        if (folder / PROJECT_FILE).is_file():
+        if os.path.isfile(folder / PROJECT_FILE):
             yield folder / PROJECT_FILE
             return
 
@@ -85,24 +111,20 @@ def _read(path: Path) -> Contexts:
         raise CommandError(f"{path}: 'context' is not a name")
     if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
         raise CommandError(f"{path}: 'contexts' is not a table of tables")
-    return Contexts(current, {name: _properties(path, table) for name, table in tables.items()})
+    return Contexts(current, {name: Context(path, table) for name, table in tables.items()})
 
 
-def _properties(path: Path, table: Mapping[str, Any]) -> dict[str, str]:
-    given = dict(_flat(table))
-    named = given.pop("properties", None)
-    from_file = {} if named is None else read_properties(path.parent / named)
-    try:
-        return {**from_file, **canonical(given)}
-    except ValueError as error:
-        raise CommandError(f"{path}: {error}") from None
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """TOML takes a.b for a table in a table: back to dotted names."""
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """TOML takes a.b for a table in a table: back to dotted names, and to text."""
     for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            yield prefix + key, text
+        match value:
+            case dict():
+                yield from _flat(value, f"{prefix}{key}.")
+            case bool():
+                yield prefix + key, str(value).lower()
+            case int() | float():
+                yield prefix + key, str(value)
+            case list() if all(isinstance(one, str) for one in value):
+                yield prefix + key, ",".join(value)
+            case _:
+                yield prefix + key, value

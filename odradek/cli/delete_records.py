@@ -34,8 +34,8 @@ TIMEOUT_MS: Final = 30_000
     "--before",
     metavar="WHERE",
     required=True,
-    help="The first record that stays: an offset, -N (keep the last N), @TIME (milliseconds, ISO,"
-    " or -7d), or end.",
+    help="The first record that stays: an offset, +N (delete N), -N (keep the last N), @TIME"
+    " (milliseconds, ISO, or -7d), or end.",
 )
 @click.option(
     "-p",
@@ -58,12 +58,7 @@ def delete_records(
     as_json: bool,
 ) -> None:
     """Delete the oldest records of a topic."""
-    try:
-        wanted = positions.parse_range([before], now=datetime.now(UTC))
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--before") from None
-    if wanted.stop is not None:
-        raise click.BadParameter("one place, not a range", param_hint="--before")
+    wanted = _parse_place(before)
     with brokers_of(cluster) as brokers:
         leaders = topic_leaders(brokers, [topic])[topic]
         if leaders.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -72,6 +67,7 @@ def delete_records(
             raise refusal(topic, leaders.code, "its records cannot be deleted")
         chosen = _chosen(topic, leaders, partitions)
         starts = _offsets(brokers, topic, leaders, chosen, positions.EARLIEST)
+        _refuse_beyond(wanted.start, _offsets(brokers, topic, leaders, chosen, positions.LATEST))
 
         def look_up(time_ms: int) -> Mapping[positions.Partition, int]:
             return _offsets(brokers, topic, leaders, chosen, time_ms)
@@ -99,6 +95,31 @@ def delete_records(
         show_table([c.replace("_", "-").upper() for c in columns], cells)
     if failed := [f"{topic}-{number}" for number in chosen if codes.get(number)]:
         raise CommandError(f"not deleted: {', '.join(failed)}")
+
+
+def _parse_place(text: str) -> positions.Range:
+    now = datetime.now(UTC)
+    try:
+        wanted = positions.parse_range([text], now=now)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--before") from None
+    if wanted.stop is not None or text.endswith(":"):
+        raise click.BadParameter("one place, not a range", param_hint="--before")
+    if wanted.start.kind == "timestamp" and wanted.start.number > now.timestamp() * 1000:
+        raise click.BadParameter(f"{text} is in the future", param_hint="--before")
+    return wanted
+
+
+def _refuse_beyond(place: positions.Position, ends: Mapping[positions.Partition, int]) -> None:
+    """Refuse an offset that a partition does not have, as Kafka does: OFFSET_OUT_OF_RANGE."""
+    if place.kind != "offset":
+        return
+    for (topic, number), end in ends.items():
+        if place.number > end:
+            raise CommandError(
+                f"{topic}-{number} ends at offset {end}, before {place.number}:"
+                " choose partitions with -p (OFFSET_OUT_OF_RANGE)"
+            )
 
 
 def _chosen(topic: str, leaders: TopicLeaders, wanted: tuple[int, ...]) -> list[int]:

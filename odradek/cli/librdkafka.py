@@ -37,7 +37,7 @@ class Reports:
     def __call__(self, error: KafkaError) -> None:
         """Take an error that librdkafka reports."""
         code = error.code()
-        if error.fatal() or code in (error._AUTHENTICATION, error._SSL):
+        if code in (error._AUTHENTICATION, error._SSL):
             self._final = sentence(error)
         elif code in (error._TRANSPORT, error._RESOLVE):
             self._reason = f" ({sentence(error)})"
@@ -112,7 +112,7 @@ def sentence(error: KafkaError) -> str:
     """What librdkafka says of an error, without the part that says who found it."""
     text: str = error.str() or error.name()
     for who in ("Local: ", "Broker: "):
-        text = text.removeprefix(who)
+        text = text.replace(who, "")
     return text
 
 
@@ -126,6 +126,8 @@ def _make(
     library = _import_library()
     if taken := cluster.insisted & own.keys():
         raise CommandError(f"-X {min(taken)}: this command sets it itself")
+    for name in cluster.properties.keys() & own.keys():
+        _log.info("%s has no effect: this command sets it itself", name)
     config: dict[str, object] = {
         "client.id": CLIENT_ID,
         **defaults,

@@ -1,9 +1,14 @@
 """Options that several commands share."""
 
 import difflib
+import math
 from collections.abc import Iterable
+from typing import Any, Final
 
 import click
+
+PARTITION_LAST: Final = (1 << 31) - 1
+SECONDS_MAX: Final = 2_000_000.0  # more milliseconds do not fit into 31 bits
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
@@ -17,8 +22,39 @@ def parse_pairs(
         name, separator, value = text.partition("=")
         if not separator or not name:
             raise click.BadParameter(f"{text!r} is not NAME=VALUE", ctx, param)
+        if name in pairs:
+            raise click.BadParameter(f"{name} is given twice", ctx, param)
         pairs[name] = value
     return pairs
+
+
+def parse_headers(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> list[tuple[str, bytes | None]]:
+    """A click callback for repeated NAME=VALUE whose names may repeat."""
+    headers: list[tuple[str, bytes | None]] = []
+    for text in values:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE", ctx, param)
+        headers.append((name, value.encode()))
+    return headers
+
+
+class Seconds(click.FloatRange):
+    """A time that a client library can wait."""
+
+    def __init__(self, least: float = 0.0) -> None:
+        super().__init__(least, SECONDS_MAX)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """As click's, which lets NaN through."""
+        seconds = float(super().convert(value, param, ctx))
+        if math.isnan(seconds):
+            self.fail(f"{value} is no time", param, ctx)
+        return seconds
 
 
 def parse_numbers(
@@ -29,6 +65,8 @@ def parse_numbers(
     for text in texts:
         if not text.isascii() or not text.isdigit():
             raise click.BadParameter(f"{text!r} is not a number from 0 on", ctx, param)
+        if int(text) > PARTITION_LAST:
+            raise click.BadParameter(f"{text} is too large", ctx, param)
     return tuple(int(text) for text in texts)
 
 

@@ -24,6 +24,7 @@ UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 DURATION: Final = re.compile(r"(\d+)([smhd])")
 # What ListOffsets takes for a time.
 LATEST: Final = -1
+TIME_LAST_MS: Final = 253_402_300_799_999
 EARLIEST: Final = -2
 
 
@@ -72,15 +73,15 @@ def parse_time_ms(text: str, *, now: datetime) -> int:
 
     Raises: ValueError with a sentence.
     """
-    if re.fullmatch(r"\d{9,}", text):
-        return int(text)
-    if text.startswith("-") and (ago := DURATION.fullmatch(text[1:])):
-        return _milliseconds(now - _duration(ago))
     try:
-        when = datetime.fromisoformat(text)
+        time_ms = _parse_time_ms(text, now)
+    except OverflowError:
+        time_ms = -1
     except ValueError:
         raise ValueError(f"{text!r} is not milliseconds, an ISO time or -3h") from None
-    return _milliseconds(when if when.tzinfo else when.replace(tzinfo=UTC))
+    if not 0 <= time_ms <= TIME_LAST_MS:
+        raise ValueError(f"{text!r} is not a time between 1970 and 9999")
+    return time_ms
 
 
 def find_offsets(
@@ -173,6 +174,15 @@ def _within(
             f" to {position.number}"
         )
     return min(max(position.number, low), high)
+
+
+def _parse_time_ms(text: str, now: datetime) -> int:
+    if re.fullmatch(r"\d{9,}", text):
+        return int(text)
+    if text.startswith("-") and (ago := DURATION.fullmatch(text[1:])):
+        return _milliseconds(now - _duration(ago))
+    when = datetime.fromisoformat(text)
+    return _milliseconds(when if when.tzinfo else when.replace(tzinfo=UTC))
 
 
 def _duration(text: re.Match[str]) -> timedelta:

@@ -29,6 +29,21 @@ _FROM_KAFKA_PYTHON: Final = {
     "ssl_password": "ssl.key.password",
     "ssl_crlfile": "ssl.crl.location",
 }
+# Other names that Java's clients or librdkafka have for a property.
+_ALIASES: Final = {
+    "compression.codec": "compression.type",
+    "delivery.timeout.ms": "message.timeout.ms",
+    "max.in.flight": "max.in.flight.requests.per.connection",
+    "metadata.broker.list": "bootstrap.servers",
+    "queue.buffering.max.ms": "linger.ms",
+    "request.required.acks": "acks",
+    "sasl.mechanisms": "sasl.mechanism",
+}
+_ASSIGNORS: Final = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
 _TO_KAFKA_PYTHON: Final = {
     **{there: here for here, there in _FROM_KAFKA_PYTHON.items() if not here.startswith("ssl_")},
     "socket.timeout.ms": "request_timeout_ms",
@@ -83,6 +98,11 @@ def canonical(given: Mapping[str, str]) -> dict[str, str]:
         named["security.protocol"] = protocol = named["security.protocol"].upper()
         if protocol not in PROTOCOLS:
             raise ValueError(f"security.protocol={protocol} is none of {', '.join(PROTOCOLS)}")
+    if named.get("auto.offset.reset") == "none":
+        named["auto.offset.reset"] = "error"
+    if assignors := named.get("partition.assignment.strategy"):
+        names = (name.strip().rpartition(".")[2] for name in assignors.split(","))
+        named["partition.assignment.strategy"] = ",".join(_ASSIGNORS.get(n, n) for n in names)
     return _without_java_stores(_without_jaas(named))
 
 
@@ -124,7 +144,8 @@ def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
 def _canonical_name(name: str) -> str:
     if name in _FROM_KAFKA_PYTHON:
         return _FROM_KAFKA_PYTHON[name]
-    return name if "." in name else name.replace("_", ".")
+    dotted = name if "." in name else name.replace("_", ".")
+    return _ALIASES.get(dotted, dotted)
 
 
 def _without_jaas(properties: dict[str, str]) -> dict[str, str]:

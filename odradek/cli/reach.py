@@ -36,8 +36,13 @@ def parse_bootstrap_servers(text: str) -> list[Address]:
 
 def _parse_address(text: str) -> Address:
     host, separator, port = text.rpartition(":")
-    scheme, _, rest = host.rpartition("://")
-    host = (rest if scheme else host).removeprefix("[").removesuffix("]")
+    if "://" in text:
+        raise CommandError(
+            f"bootstrap server {text!r}: give HOST:PORT alone, and -X security.protocol=…"
+        )
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise CommandError(f"bootstrap server {text!r}: an IPv6 address stands in brackets")
+    host = host.removeprefix("[").removesuffix("]")
     if not separator or not host or not port.isascii() or not port.isdigit():
         raise CommandError(f"bootstrap server {text!r} is not HOST:PORT")
     if not 0 < int(port) < 65536:
@@ -67,7 +72,7 @@ def _what_is_wrong(server: Address, tls: ssl.SSLContext | None, timeout_s: float
     nobody = f"no Kafka broker answered at {where} within {timeout_s:g} s"
     try:
         _ask(server, tls, timeout_s)
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):  # the latter for a label that is no label
         return f"the name {server[0]!r} does not resolve"
     except ConnectionRefusedError:
         return f"{where} refuses the connection: nothing listens there"

@@ -7,12 +7,15 @@ from typing import Any, BinaryIO, Final
 
 from .errors import CommandError
 from .formats import Writer
-from .librdkafka import Consumer, Message, Reports, sentence
-from .positions import Offsets, Partition
+from .librdkafka import Consumer, Message, Reports, offsets_at, sentence, topics_of
+from .positions import LATEST, Offsets, Partition
 from .progress import Advance
+from .signals import Interruption
 
 POLL_S: Final = 0.5
 MESSAGES_PER_POLL: Final = 5000
+# After so long without a record it is looked whether the rest can still come.
+QUIET_S: Final = 2.0
 
 Filter = Callable[[Message], bool]
 
@@ -27,8 +30,8 @@ class Goal:
     written: int = 0
     # Partitions that are read and have not come to their stop.
     open_partitions: set[Partition] = field(default_factory=set)
+    # False while a group's partitions are dealt anew.
     assigned: bool = False
-    interrupted: bool = False
 
     @property
     def reached(self) -> bool:
@@ -54,7 +57,8 @@ class Goal:
         self.open_partitions.update(partitions)
 
     def revoke(self, partitions: Sequence[Partition]) -> None:
-        """Leave partitions to another member of the group."""
+        """Leave partitions to other members of the group, or until they are assigned again."""
+        self.assigned = False
         self.open_partitions.difference_update(partitions)
 
 
@@ -69,6 +73,7 @@ class Reading:
     keep: Filter | None
     out: BinaryIO
     commits: bool
+    interruption: Interruption
 
     def assign(self, offsets: dict[Partition, Offsets]) -> None:
         """Read these partitions, without a group."""
@@ -95,14 +100,19 @@ class Reading:
         Raises: CommandError.
         """
         goal = self.goal
-        while not goal.reached and not goal.interrupted:
+        arrived_s = time.monotonic()
+        while not goal.reached and not self.interruption.seen:
             wait_s = goal.wait_s()
-            advance(*self._step(wait_s))
+            if self._step(wait_s, advance):
+                arrived_s = time.monotonic()
+            elif goal.stops is not None and time.monotonic() - arrived_s > QUIET_S:
+                self._check_stops()
+                arrived_s = time.monotonic()
             if wait_s == 0:
                 return
 
-    def _step(self, wait_s: float) -> tuple[int, int]:
-        """Write the records of one poll; returns how many, and their bytes."""
+    def _step(self, wait_s: float, advance: Advance) -> bool:
+        """Write the records of one poll; returns whether anything came."""
         # A batch of consume() alone would wait until it is full.
         first = self.consumer.poll(wait_s)
         messages = [] if first is None else [first, *self.consumer.consume(MESSAGES_PER_POLL, 0)]
@@ -111,9 +121,10 @@ class Reading:
         left = None if goal.count is None else goal.count - goal.written
         lines: list[bytes] = []
         passed: dict[Partition, int] = {}
+        failure: CommandError | None = None
         for message in messages:
             if message.error() is not None:
-                self._take_event(message)
+                failure = failure or self._take_event(message)
                 continue
             if stops is not None and not self._is_below_stop(message, stops):
                 continue
@@ -124,14 +135,16 @@ class Reading:
             if keep is None or keep(message):
                 lines.append(write(message))
         written = b"".join(lines)
-        self.out.write(written)
-        self.out.flush()
+        self._write(written)
         goal.written += len(lines)
         if messages:
             self.reports.arrived()
         if self.commits and passed:
             self._store(passed)
-        return len(lines), len(written)
+        advance(len(lines), len(written))
+        if failure is not None:
+            raise failure
+        return bool(messages)
 
     def _is_below_stop(self, message: Message, stops: dict[Partition, int]) -> bool:
         """Whether a record is wanted; the last one before the stop, and any beyond, close it."""
@@ -141,16 +154,45 @@ class Reading:
             self.goal.open_partitions.discard(where)
         return left > 0
 
-    def _take_event(self, message: Message) -> None:
+    def _take_event(self, message: Message) -> CommandError | None:
         """The end of a partition, at which its last records may be hidden; or an error."""
         error = message.error()
         if error.code() != error._PARTITION_EOF:
             if error.retriable() or error.code() == error._MAX_POLL_EXCEEDED:
-                return
-            raise CommandError(sentence(error))
+                return None
+            return CommandError(sentence(error))
         where = (message.topic(), message.partition())
         if self.goal.stops is not None and message.offset() >= self.goal.stops.get(where, 0):
             self.goal.open_partitions.discard(where)
+        return None
+
+    def _write(self, lines: bytes) -> None:
+        try:
+            self.out.write(lines)
+            self.out.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise CommandError(f"the records can't be written: {error.strerror}") from None
+
+    def _check_stops(self) -> None:
+        """See whether what is waited for can still come.
+
+        librdkafka tells nothing of a topic that was deleted.  Raises: CommandError.
+        """
+        assert self.goal.stops is not None
+        waited_for = sorted(self.goal.open_partitions)
+        present = topics_of(self.consumer)
+        for topic, _ in waited_for:
+            if topic not in present:
+                raise CommandError(f"{topic} was deleted meanwhile")
+        for where, end in offsets_at(self.consumer, waited_for, LATEST).items():
+            stop = self.goal.stops.get(where, 0)
+            if end < stop:
+                raise CommandError(
+                    f"{where[0]}-{where[1]} ends at offset {end} now, before {stop}:"
+                    " the topic was deleted or cut meanwhile"
+                )
 
     def _store(self, passed: dict[Partition, int]) -> None:
         """Let what was written be committed, in the background and when the consumer is closed."""

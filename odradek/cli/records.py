@@ -104,7 +104,8 @@ def _headers(value: object) -> Headers:
     for pair in pairs:
         match pair:
             case (str(name), content) | [str(name), content]:
-                _utf8("headers", name)
+                if b"\0" in _utf8("headers", name):
+                    raise ValueError("the name of a header holds NUL, at which librdkafka ends it")
                 headers.append((name, _to_bytes("headers", content)))
             case _:
                 raise ValueError("field 'headers' is not a list of [name, value]")

@@ -10,12 +10,12 @@ import click
 from odradek.protocol.errors import ErrorCode
 
 from .brokers import Brokers, brokers_of
-from .clients import Cluster, cluster_options
+from .clients import Cluster, cluster_options, error_name
 from .cluster_view import NO_LEADER
 from .commands import group
 from .completion import complete_groups, complete_topics
 from .errors import CommandError
-from .group_descriptions import committed_offsets, describe_group
+from .group_descriptions import DEAD, committed_offsets, describe_group
 from .log_offsets import LATEST, log_offsets, topic_leaders
 from .reach import parse_bootstrap_servers
 
@@ -73,6 +73,8 @@ def wait_for_topic(cluster: Cluster, names: tuple[str, ...], timeout_s: float) -
         for name in names:
             if found[name].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 return f"there is no topic {name!r}"
+            if found[name].code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
+                return f"{name}: {error_name(found[name].code)}"
             leaders = found[name].leaders
             if found[name].code or not leaders or NO_LEADER in leaders.values():
                 return f"{name} has partitions without a leader"
@@ -96,6 +98,8 @@ def wait_for_group(cluster: Cluster, name: str, members: int, timeout_s: float) 
         there = len(found.members)
         if found.state == "Stable" and there >= members:
             return None
+        if found.state == DEAD:
+            return f"there is no group {name!r}"
         return f"{name} is {found.state}, with {there} of {members} members"
 
     _wait(cluster, timeout_s, check)
@@ -133,7 +137,8 @@ def wait_for_lag(cluster: Cluster, name: str, lag_max: int, timeout_s: float) ->
 
 def _wait(cluster: Cluster, timeout_s: float, check: Check) -> None:
     """Return when nothing is missing; exit with code 3 when the time is up."""
-    parse_bootstrap_servers(cluster.bootstrap_servers)  # waiting does not mend a wrong -b
+    parse_bootstrap_servers(cluster.bootstrap_servers)  # waiting does not mend a wrong option
+    cluster.admin_options()
     deadline = time.monotonic() + timeout_s
     missing: str | None = None
     while True:

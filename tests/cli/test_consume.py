@@ -117,6 +117,50 @@ def test_where_each_produced_record_is(run: Run, topic: str) -> None:
     assert (done.returncode, done.stdout) == (0, b"2 0 a\n2 1 b\n")
 
 
+def test_a_pattern_means_the_same_in_a_group(run: Run, numbers: str) -> None:
+    pattern = f"^{numbers[:-1]}\\w$"  # \\w is Python's, and unknown to librdkafka
+    found = lines(
+        run, pattern, "-g", f"g-{numbers}", "-o", "earliest", "-n", "15", "--timeout", "30"
+    )
+    assert len(found) == 15
+
+
+def test_a_topic_that_is_deleted_ends_the_waiting_for_its_rest(
+    run: Run, topic: str, cluster: Server
+) -> None:
+    # More than what librdkafka and a pipe hold.
+    big = b"%s\n" % (b"x" * 1000)
+    assert run("produce", topic, "-p", "0", stdin=big * 150_000).returncode == 0
+    command = [sys.executable, "-m", "odradek", "consume", topic, "--until", "now", "-p", "0"]
+    with killed_at_the_end(
+        subprocess.Popen(
+            [*command, *PATIENTLY, "-b", cluster.bootstrap_servers],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+    ) as reader:
+        assert reader.stdout is not None and reader.stderr is not None
+        assert reader.stdout.readline() == big
+        assert run("topics", "delete", topic).returncode == 0
+        count = sum(1 for _ in reader.stdout)
+        assert count < 149_999
+        assert reader.wait(30) == 1
+        assert reader.stderr.read().decode().splitlines()[-1].endswith("was deleted meanwhile")
+
+
+def test_a_full_disk_is_one_sentence(run: Run, numbers: str, cluster: Server) -> None:
+    command = [sys.executable, "-m", "odradek", "consume", numbers, "--until", "now"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*command, *PATIENTLY, "-b", cluster.bootstrap_servers],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"Error: the records can't be written: No space left on device\n"
+
+
 def test_a_broker_that_is_away_is_told_of() -> None:
     with Broker() as broker:
         done = run_odradek("produce", "t", "-b", broker.bootstrap_servers, stdin=b"before\n")

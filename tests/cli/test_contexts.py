@@ -48,10 +48,10 @@ def test_what_is_nearer_to_the_user_counts(home: Path, monkeypatch: pytest.Monke
     assert servers() == "dev:9092"
     (home / "work" / "odradek.toml").write_text(PROJECT)
     assert servers() == "project:9092"
-    monkeypatch.setenv("ODRADEK_CONTEXT", "production")
-    assert servers() == "production:9093"
     monkeypatch.setenv("ODRADEK_BOOTSTRAP_SERVERS", "variable:1")
     assert servers() == "variable:1"
+    monkeypatch.setenv("ODRADEK_CONTEXT", "production")
+    assert servers() == "production:9093"
     assert servers(context="dev") == "project:9092"
     assert servers(bootstrap_servers="x:2") == "x:2"
     assert servers("b:3", "dev", bootstrap_servers="x:2") == "b:3"
@@ -59,12 +59,43 @@ def test_what_is_nearer_to_the_user_counts(home: Path, monkeypatch: pytest.Monke
 
 def test_properties_of_a_context() -> None:
     found = read_contexts()
-    assert found.by_name["production"] == {
+    assert found.chosen("production") == {
         "bootstrap.servers": "production:9093",
         "security.protocol": "SSL",
         "client.id": "me",
     }
     assert found.chosen(None)["enable.ssl.certificate.verification"] == "false"
+
+
+def test_passwords_of_the_current_context_are_for_its_servers_only() -> None:
+    assert "enable.ssl.certificate.verification" in chosen_cluster(None, None, None, {}).properties
+    assert chosen_cluster("other:1", None, None, {}).properties == {"bootstrap.servers": "other:1"}
+    both = chosen_cluster("other:1", "dev", None, {}).properties
+    assert both["enable.ssl.certificate.verification"] == "false"
+
+
+def test_what_is_wrong_in_one_context_does_not_concern_another(home: Path) -> None:
+    (home / "config" / "odradek" / "production.properties").unlink()
+    assert servers() == "dev:9092"
+    with pytest.raises(CommandError, match=r"production.properties can't be read"):
+        servers(context="production")
+
+
+def test_servers_as_a_list(home: Path) -> None:
+    text = '[contexts.dev]\nbootstrap.servers = ["a:1", "b:2"]\n'
+    (home / "work" / "odradek.toml").write_text(text)
+    assert servers() == "a:1,b:2"
+
+
+def test_a_working_directory_that_was_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert servers() == "dev:9092"
+    monkeypatch.chdir("/")
 
 
 def test_without_any_file_it_is_this_machine(home: Path) -> None:
@@ -75,6 +106,8 @@ def test_without_any_file_it_is_this_machine(home: Path) -> None:
 def test_what_is_wrong_with_a_file_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CommandError, match="no context 'prodction': did you mean production"):
         servers(context="prodction")
+    with pytest.raises(CommandError, match="no context ''"):
+        servers(context="")
     file = home / "other.toml"
     monkeypatch.setenv("ODRADEK_CONFIG", str(file))
     with pytest.raises(CommandError, match="can't be read"):
@@ -85,7 +118,9 @@ def test_what_is_wrong_with_a_file_is_said(home: Path, monkeypatch: pytest.Monke
         ("contexts = 1", "not a table of tables"),
         ("[contexts", "can't be read"),
         ('[contexts.x]\nsasl.jaas.config = "x"', "gives no username"),
+        ("[contexts.x]\nproperties = 5", "'properties' is not the name of a file"),
+        ("[contexts.x]\nclient.id = [1]", "client.id is neither text nor a number"),
     ]:
         file.write_text(text)
         with pytest.raises(CommandError, match=complaint):
-            servers()
+            servers(context="x")

@@ -47,6 +47,9 @@ def test_refusals(run: Run, numbers: str) -> None:
         ([numbers, "--before", "1", "-p", "7"], 1, "has partitions 0 to 2, not 7"),
         (["nowhere", "--before", "1"], 1, "there is no topic 'nowhere'"),
         ([numbers, "--before", "1:2"], 2, "one place, not a range"),
+        ([numbers, "--before", "5:"], 2, "one place, not a range"),
+        ([numbers, "--before", "@2099-01-01"], 2, "@2099-01-01 is in the future"),
+        ([numbers, "--before", "11", "-p", "0"], 1, "-0 ends at offset 10, before 11"),
         ([numbers, "--before", "x"], 2, "is not earliest"),
         ([numbers], 2, "--before"),
     ]:

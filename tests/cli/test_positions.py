@@ -77,7 +77,25 @@ def test_without_any_it_is_the_default() -> None:
     assert parse_range([], now=NOW, default="earliest") == Range(BEGIN)
 
 
-BAD = ["", ":", "x", "-", "1.5", "@", "@:", "@x", "@-3y", "@12:00", "-3d", "5:x", "1:2:3", "٣"]
+BAD = [
+    "@-99999999999d",
+    "@1969-12-31",
+    "@99999999999999999999",
+    "",
+    ":",
+    "x",
+    "-",
+    "1.5",
+    "@",
+    "@:",
+    "@x",
+    "@-3y",
+    "@12:00",
+    "-3d",
+    "5:x",
+    "1:2:3",
+    "٣",
+]
 
 
 @pytest.mark.parametrize("text", BAD)

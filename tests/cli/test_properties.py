@@ -16,6 +16,13 @@ from odradek.cli.properties import canonical, kafka_python_options, read_propert
         ({"security_protocol": "sasl_ssl"}, {"security.protocol": "SASL_SSL"}),
         ({"sasl_plain_username": "u"}, {"sasl.username": "u"}),
         ({"ssl_cafile": "ca.pem"}, {"ssl.ca.location": "ca.pem"}),
+        ({"delivery.timeout.ms": "1"}, {"message.timeout.ms": "1"}),
+        ({"request.required.acks": "0"}, {"acks": "0"}),
+        ({"auto.offset.reset": "none"}, {"auto.offset.reset": "error"}),
+        (
+            {"partition.assignment.strategy": "org.apache.RangeAssignor, roundrobin"},
+            {"partition.assignment.strategy": "range,roundrobin"},
+        ),
         ({"ssl_check_hostname": "false"}, {"ssl.endpoint.identification.algorithm": "none"}),
         (
             {"ssl.endpoint.identification.algorithm": ""},

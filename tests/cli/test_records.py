@@ -36,7 +36,10 @@ def line_of(
 @given(
     key=nullable_bytes,
     value=nullable_bytes,
-    headers=st.lists(st.tuples(st.text(max_size=10), nullable_bytes), max_size=4),
+    headers=st.lists(
+        st.tuples(st.text(max_size=10).filter(lambda name: "\0" not in name), nullable_bytes),
+        max_size=4,
+    ),
     partition=st.integers(0, 2**31 - 1),
     timestamp=st.integers(-1, 2**63 - 1).filter(bool),
 )
@@ -87,6 +90,7 @@ def test_only_the_value_is_needed() -> None:
         (b'{"value": "x", "headers": 1}', "not a list of [name, value]"),
         (b'{"value": "x", "headers": [["a"]]}', "not a list of [name, value]"),
         (b'{"value": "x", "headers": [["\\ud800", ""]]}', "not Unicode text"),
+        (b'{"value": "x", "headers": [["a\\u0000b", ""]]}', "holds NUL"),
         (b'{"value": "x", "partition": "1"}', "'partition' is not a whole number"),
         (b'{"value": "x", "partition": true}', "'partition' is not a whole number"),
         (b'{"value": "x", "partition": -1}', "'partition' is out of range"),

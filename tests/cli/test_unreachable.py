@@ -130,7 +130,11 @@ def test_one_of_several_addresses_is_enough_and_all_are_told_of() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "localhost", "localhost:", ":9092", "h:x", "h:٣", "h:0", "h:65536", "h:1,", "h:-1"]
+    "text",
+    [
+        *("", "localhost", "localhost:", ":9092", "h:x", "h:٣", "h:0", "h:65536", "h:1,", "h:-1"),
+        *("http://h:1", "SSL://h:1", "::1:9092"),
+    ],
 )
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(CommandError, match="bootstrap server"):
@@ -138,8 +142,9 @@ def test_what_is_no_address(text: str) -> None:
 
 
 def test_addresses() -> None:
-    found = parse_bootstrap_servers("one:1, PLAINTEXT://two:2,[::1]:9092")
+    found = parse_bootstrap_servers("one:1, two:2,[::1]:9092")
     assert found == [("one", 1), ("two", 2), ("::1", 9092)]
+    assert reason(".:1") == "the name '.' does not resolve"
 
 
 @pytest.mark.wire
