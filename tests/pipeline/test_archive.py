@@ -78,7 +78,7 @@ def test_each_record_once_over_runs_lost_checkpoints_and_compaction(
     checkpoint = tmp_path / "archive" / "_odradek" / "checkpoint"
     checkpoint.rename(tmp_path / "lost")
     fill(server.bootstrap_servers, topic, 500, first=10_000)
-    assert archiving.archive(topic).startswith("500 records archived in 1 commits")
+    assert archiving.archive(topic).startswith("500 records archived in 1 commit")
 
     before = archiving.files()
     compact = ("compact", "--archive", str(archiving.directory))
@@ -184,7 +184,7 @@ def test_topics_by_pattern_in_folders_as_asked(
     lost = warm_spark.command(*line)
     assert (lost.code, f"{one} was deleted from the cluster" in lost.stderr) == (2, True), lost
     done = warm_spark.command(*line, "--no-fail-on-data-loss")
-    assert done.stdout.startswith("3 records archived in 1 commits"), done
+    assert done.stdout.startswith("3 records archived in 1 commit"), done
 
 
 def test_a_topic_that_comes_while_its_pattern_is_archived(

@@ -116,7 +116,7 @@ def test_offsets_that_are_gone_and_checkpoints_of_others(
     said = jobs.refused("rollup")
     assert f"2 offsets of {jobs.topic}-0 from 2 on were removed (retention) before the job" in said
     assert "--no-fail-on-data-loss" in said
-    assert jobs.done("mirror", "--no-fail-on-data-loss") == "1 records written\n"
+    assert jobs.done("mirror", "--no-fail-on-data-loss") == "1 record written\n"
     assert Stored(jobs.servers, f"copy.{jobs.topic}").count == 3
 
     jobs.write_spec(topic=new_topic("other"))
@@ -137,7 +137,7 @@ def test_a_checkpoint_that_a_power_cut_has_damaged(jobs: Jobs) -> None:
     said = jobs.refused("archive")
     assert "a file of Spark's checkpoint is damaged, as by a power cut" in said
     checkpoint.rename(jobs.folder / "damaged")
-    assert jobs.done("archive").startswith("1 records archived in 1 commits")
+    assert jobs.done("archive").startswith("1 record archived in 1 commit")
 
 
 def test_targets_and_files_that_do_not_fit(jobs: Jobs, new_topic: NewTopicName) -> None:
@@ -184,6 +184,6 @@ def test_times_that_spark_cannot_hold(jobs: Jobs) -> None:
     assert not list(jobs.folder.glob("rolled/date=*"))
     jobs.delete_before(1)
     said = jobs.done("archive", "--no-fail-on-data-loss")
-    assert said.startswith("1 records archived in 1 commits")
+    assert said.startswith("1 record archived in 1 commit")
     jobs.produce(b"c", times_ms=[-NANOSECONDS])
     assert "a record's timestamp is more than Spark can hold" in jobs.refused("audit")

@@ -23,10 +23,12 @@ from tests.wire.servers import OdradekServer, Server, serve_command
 TIMEOUT_S = 60.0
 
 
-def refused(data_dir: Path, *arguments: str, settings: Mapping[str, str] | None = None) -> str:
+def refused(
+    data_dir: Path, *, listen: str = "127.0.0.1:0", settings: Mapping[str, str] | None = None
+) -> str:
     """What `odradek serve` says when it does not start."""
     done = subprocess.run(
-        [*serve_command(data_dir, settings), *arguments],
+        serve_command(data_dir, settings, listen=listen),
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -42,7 +44,7 @@ def refused(data_dir: Path, *arguments: str, settings: Mapping[str, str] | None 
 def test_port_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        sentence = refused(tmp_path / "data", "--listen", f"127.0.0.1:{port}")
+        sentence = refused(tmp_path / "data", listen=f"127.0.0.1:{port}")
     assert str(port) in sentence
 
 
@@ -96,7 +98,7 @@ def test_data_directory_of_another_cluster(tmp_path: Path) -> None:
 
 def test_settings_that_cannot_be(tmp_path: Path) -> None:
     assert "num.partitions" in refused(tmp_path, settings={"num.partitions": "none"})
-    assert "advertised.listeners" in refused(tmp_path, "--listen", "0.0.0.0:0")
+    assert "advertised.listeners" in refused(tmp_path, listen="0.0.0.0:0")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
