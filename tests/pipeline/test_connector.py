@@ -40,6 +40,7 @@ def publish(repository: Path, artifact: tuple[str, str, str], needs: str = "") -
         jar.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n")
 
 
+@pytest.mark.soak  # 15 s for a Spark of its own
 @pytest.mark.spark
 @pytest.mark.timeout(240)
 def test_it_is_fetched_without_what_spark_has(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def run(project: Path, *conf: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.soak  # 30 s for a Spark of its own
 def test_a_session_is_shared_by_a_run(tmp_path: Path) -> None:
     spark = present("4.0")
     jars = ",".join(map(str, spark.connector_jars()))

@@ -24,11 +24,14 @@ TIMEOUT_S = 60.0
 
 
 def refused(
-    data_dir: Path, *, listen: str = "127.0.0.1:0", settings: Mapping[str, str] | None = None
+    data_dir: Path,
+    *arguments: str,
+    listen: str = "127.0.0.1:0",
+    settings: Mapping[str, str] | None = None,
 ) -> str:
     """What `odradek serve` says when it does not start."""
     done = subprocess.run(
-        serve_command(data_dir, settings, listen=listen),
+        [*serve_command(data_dir, settings, listen=listen), *arguments],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
