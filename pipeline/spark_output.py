@@ -10,6 +10,9 @@ from .errors import PipelineError
 
 _STDERR: Final = 2
 _READ_BYTES: Final = 1 << 16
+# Written behind what the start has written, so that none of it is taken for what comes later.
+_END_OF_START: Final = b"\0end of start\0"
+_PATIENCE_S: Final = 5.0
 
 
 @contextmanager
@@ -23,18 +26,19 @@ def held_back() -> Iterator["Held"]:
     reading, writing = os.pipe()
     relay = Held(reading, shown)
     os.dup2(writing, _STDERR)
-    os.close(writing)
     threading.Thread(target=relay.run, name="spark-stderr", daemon=True).start()
     try:
         yield relay
     except PipelineError:  # says all that matters
         raise
     except Exception:
-        relay.show(what_was_held=True)
+        relay.end(writing)
+        relay.show()
         raise
     finally:
+        relay.end(writing)
         os.dup2(shown, _STDERR)
-        relay.show(what_was_held=False)
+        os.close(writing)
 
 
 class Held:
@@ -43,29 +47,33 @@ class Held:
     def __init__(self, reading: int, shown: int) -> None:
         self._reading = reading
         self._shown = shown
-        self._held: list[bytes] | None = []
-        self._lock = threading.Lock()
+        self._held = b""
+        self._ended = threading.Event()
 
     def text(self) -> str:
         """What was written so far."""
-        with self._lock:
-            return b"".join(self._held or ()).decode(errors="replace")
+        return self._held.decode(errors="replace")
 
     def run(self) -> None:
         """Read to the end, in a thread of its own."""
         while data := os.read(self._reading, _READ_BYTES):
-            with self._lock:
-                if self._held is not None:
-                    self._held.append(data)
-                else:
-                    self._write(data)
+            if self._ended.is_set():
+                self._write(data)
+                continue
+            self._held, end, later = (self._held + data).partition(_END_OF_START)
+            if end:
+                self._ended.set()
+                self._write(later)
 
-    def show(self, *, what_was_held: bool) -> None:
-        """From here on show what comes, and perhaps what has come."""
-        with self._lock:
-            if what_was_held and self._held:
-                self._write(b"".join(self._held))
-            self._held = None
+    def end(self, writing: int) -> None:
+        """Return when all that was written so far is held; from here on show what comes."""
+        if not self._ended.is_set():
+            os.write(writing, _END_OF_START)
+            self._ended.wait(_PATIENCE_S)
+
+    def show(self) -> None:
+        """Show what was held."""
+        self._write(self._held)
 
     def _write(self, data: bytes) -> None:
         with suppress(OSError):  # nobody reads stderr any more
