@@ -180,7 +180,7 @@ def _own(wanted: Wanted, isolation: str | None) -> dict[str, object]:
         own["auto.offset.reset"] = "earliest"  # for an offset that is not in the log any more
         return own
     own["group.id"] = wanted.group
-    if wanted.says_where:
+    if wanted.says_where or wanted.range.stop is not None:
         own["auto.offset.reset"] = wanted.range.start.kind
     return own
 

@@ -182,6 +182,8 @@ class Reading:
         """
         assert self.goal.stops is not None
         waited_for = sorted(self.goal.open_partitions)
+        if not waited_for:  # the group has not assigned any yet
+            return
         present = topics_of(self.consumer)
         for topic, _ in waited_for:
             if topic not in present:

@@ -117,6 +117,16 @@ def test_where_each_produced_record_is(run: Run, topic: str) -> None:
     assert (done.returncode, done.stdout) == (0, b"2 0 a\n2 1 b\n")
 
 
+def test_a_group_that_takes_its_time_to_form() -> None:
+    # Longer than it is waited for records before it is looked whether they can come.
+    with Broker(settings={"group.initial.rebalance.delay.ms": 2500}) as broker:
+        servers = ("-b", broker.bootstrap_servers)
+        assert run_odradek("produce", "t", *servers, stdin=b"1\n2\n").returncode == 0
+        group = ("-g", "slow", "--until", "now")  # from the earliest on, as without a group
+        done = run_odradek("consume", "t", *group, *servers)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"1\n2\n", b"")
+
+
 def test_a_pattern_means_the_same_in_a_group(run: Run, numbers: str) -> None:
     pattern = f"^{numbers[:-1]}\\w$"  # \\w is Python's, and unknown to librdkafka
     found = lines(
