@@ -11,7 +11,7 @@ _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 # The key ends at the first =, : or blank that is not escaped.
 _ENTRY: Final = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
 _JAAS_OPTION: Final = re.compile(r"(\w+)\s*=\s*(?:\"((?:\\.|[^\"\\])*)\"|([^\s;\"]+))")
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Spark refuses these only once a job has begun, and names options that nobody gave.
 _OF_SPARK: Final = (
     *("auto.offset.reset", "enable.auto.commit", "interceptor.classes"),
@@ -89,9 +89,9 @@ def check_ssl_files(properties: Mapping[str, str]) -> None:
 def _protocol(properties: Mapping[str, str]) -> str:
     """In upper case: Kafka's clients take any case, but kafka-python would connect unprotected."""
     protocol = properties.get("security.protocol", "")
-    if protocol and protocol.upper() not in _PROTOCOLS:
+    if protocol and protocol.upper() not in PROTOCOLS:
         raise PipelineError(
-            f"security.protocol={protocol} is none: use one of {', '.join(_PROTOCOLS)}"
+            f"security.protocol={protocol} is none: use one of {', '.join(PROTOCOLS)}"
         )
     return protocol.upper()
 
@@ -110,7 +110,7 @@ def _sasl_settings(properties: Mapping[str, str]) -> dict[str, object]:
             "sasl.kerberos.service.name", "kafka"
         )
         return settings
-    options = _jaas_options(properties.get("sasl.jaas.config", ""))
+    options = jaas_options(properties.get("sasl.jaas.config", ""))
     if not {"username", "password"} <= options.keys():
         raise PipelineError(
             'sasl.jaas.config must give username="…" and password="…" of the login module'
@@ -147,7 +147,8 @@ def _ssl_settings(properties: Mapping[str, str]) -> dict[str, object]:
     return settings
 
 
-def _jaas_options(config: str) -> dict[str, str]:
+def jaas_options(config: str) -> dict[str, str]:
+    """The options of the login module in a value of sasl.jaas.config."""
     return {
         name: re.sub(r"\\(.)", r"\1", quoted) or bare
         for name, quoted, bare in _JAAS_OPTION.findall(config)

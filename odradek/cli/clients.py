@@ -42,7 +42,6 @@ class Cluster:
 
     properties: Mapping[str, str]
     insisted: frozenset[str] = frozenset()
-    verbose: bool = False
 
     @property
     def bootstrap_servers(self) -> str:
@@ -161,7 +160,7 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
         **rest: object,
     ) -> None:
         _set_up_log(verbose)
-        cluster = chosen_cluster(bootstrap_servers, context, command_config, properties, verbose)
+        cluster = chosen_cluster(bootstrap_servers, context, command_config, properties)
         command(cluster=cluster, **rest)
 
     return with_cluster
@@ -172,7 +171,6 @@ def chosen_cluster(
     context: str | None,
     command_config: str | None,
     properties: Mapping[str, str],
-    verbose: bool = False,
 ) -> Cluster:
     """The cluster that options, environment and files name; the nearest to the user counts.
 
@@ -195,7 +193,7 @@ def chosen_cluster(
     layers |= {**in_file, **given}
     if bootstrap_servers is not None:
         layers["bootstrap.servers"] = bootstrap_servers
-    return Cluster(layers, frozenset(given), verbose)
+    return Cluster(layers, frozenset(given))
 
 
 def sentence(error: BaseException) -> str:

@@ -1,6 +1,5 @@
 """What all commands have: examples in their help, and options that are given once."""
 
-import difflib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -10,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from .examples import EXAMPLES
+from .options import nearest
 
 
 class Command(click.Command):
@@ -42,8 +42,8 @@ class Group(click.Group):
         """As click's, with a suggestion."""
         names = self.list_commands(ctx)
         if args[0] not in names and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], names)
-            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            close = nearest(args[0], names)
+            hint = f" Did you mean {close}?" if close else ""
             raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -1,6 +1,5 @@
 """`odradek consume`: prints the records of topics, with or without a consumer group."""
 
-import os
 import re
 import sys
 import time
@@ -18,12 +17,13 @@ from .completion import complete_groups, complete_topics
 from .errors import CommandError, no_such_topic
 from .formats import VERBS, Message, Writer, parse_format, plain_lines
 from .librdkafka import Reports, make_consumer, offsets_at, topics_of
-from .options import Seconds, parse_headers, parse_numbers
-from .positions import Partition, Position, Range, find_offsets, parse_range
+from .options import Seconds, parse_headers, partitions_option
+from .positions import Partition, Position, Range, choose_partitions, find_offsets, parse_range
 from .progress import progress
 from .reading import Filter, Goal, Reading
 from .records import Headers, record_to_json
 from .signals import EXIT_INTERRUPTED, interruptible
+from .tables import discard_stdout
 
 # Its queue once full, librdkafka fetches again only after this time: a second by default.
 REFILL_MS: Final = 10
@@ -63,15 +63,7 @@ class Wanted:
 @click.option(
     "--tail", type=click.IntRange(0), metavar="N", help="The last N of each partition: -o -N:end."
 )
-@click.option(
-    "-p",
-    "--partition",
-    "partitions",
-    metavar="N[,N]",
-    multiple=True,
-    callback=parse_numbers,
-    help="Only these partitions; may be repeated.",
-)
+@partitions_option
 @click.option(
     "-g",
     "--group",
@@ -148,7 +140,7 @@ def consume(
     reports = Reports()
     consumer = make_consumer(cluster, reports, own=_own(wanted, isolation), defaults=DEFAULTS)
     try:
-        with interruptible() as interruption:
+        with interruptible() as stop:
             reading = Reading(
                 consumer=consumer,
                 reports=reports,
@@ -157,7 +149,7 @@ def consume(
                 keep=keep,
                 out=sys.stdout.buffer,
                 commits=group is not None,
-                interruption=interruption,
+                stop=stop,
             )
             total = _begin(reading, wanted)
             code = _run(reading, total)
@@ -214,31 +206,30 @@ def _run(reading: Reading, total: int | None) -> int:
         with progress("records", total=total, wanted=not sys.stdout.isatty()) as advance:
             reading.run(advance)
     except BrokenPipeError:  # `consume | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_stdout()
         return 0
     if goal.reached or goal.endless:
         return 0
-    return EXIT_INTERRUPTED if reading.interruption.seen else EXIT_TIMED_OUT
+    return EXIT_INTERRUPTED if reading.stop.is_set() else EXIT_TIMED_OUT
 
 
 def _choose(
     topics: Sequence[str], wanted: frozenset[int], present: dict[str, Any]
 ) -> list[Partition]:
     """The partitions that are asked for.  Raises: CommandError."""
-    chosen: list[Partition] = []
-    for topic in topics:
-        there = present[topic].partitions.keys()
-        if missing := wanted - there:
-            raise CommandError(f"{topic} has partitions 0 to {max(there)}, not {min(missing)}")
-        chosen += [(topic, number) for number in sorted(wanted or there)]
-    return chosen
+    return [
+        (topic, number)
+        for topic in topics
+        for number in choose_partitions(topic, present[topic].partitions, wanted)
+    ]
 
 
 def _expand(asked: Sequence[str], present: dict[str, Any]) -> list[str]:
     names: list[str] = []
     for name in asked:
         if name.startswith("^"):
-            matching = [topic for topic in sorted(present) if _pattern(name).match(topic)]
+            pattern = _pattern(name)
+            matching = [topic for topic in sorted(present) if pattern.match(topic)]
             names += [t for t in matching if name.startswith("^__") or not t.startswith("__")]
         elif name in present:
             names.append(name)

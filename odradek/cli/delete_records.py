@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Final
 
 import click
@@ -22,8 +23,8 @@ from .completion import complete_topics
 from .errors import CommandError
 from .group_offsets import Partition
 from .log_offsets import NO_LEADER, TopicLeaders, log_offsets, topic_leaders
-from .options import json_option, parse_numbers
-from .tables import NOTHING, show_json, show_table
+from .options import json_option, partitions_option
+from .tables import show_json, show_rows
 
 TIMEOUT_MS: Final = 30_000
 
@@ -37,15 +38,7 @@ TIMEOUT_MS: Final = 30_000
     help="The first record that stays: an offset, +N (delete N), -N (keep the last N), @TIME"
     " (milliseconds, ISO, or -7d), or end.",
 )
-@click.option(
-    "-p",
-    "--partition",
-    "partitions",
-    metavar="N[,N]",
-    multiple=True,
-    callback=parse_numbers,
-    help="Only these partitions; may be repeated.",
-)
+@partitions_option
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted.")
 @json_option
 @cluster_options
@@ -66,12 +59,13 @@ def delete_records(
         if leaders.code:
             raise refusal(topic, leaders.code, "its records cannot be deleted")
         chosen = _chosen(topic, leaders, partitions)
-        starts = _offsets(brokers, topic, leaders, chosen, positions.EARLIEST)
-        _refuse_beyond(wanted.start, _offsets(brokers, topic, leaders, chosen, positions.LATEST))
 
+        @cache  # the ends are looked up here and in find_offsets
         def look_up(time_ms: int) -> Mapping[positions.Partition, int]:
             return _offsets(brokers, topic, leaders, chosen, time_ms)
 
+        starts = look_up(positions.EARLIEST)
+        _refuse_beyond(wanted.start, look_up(positions.LATEST))
         found = positions.find_offsets(look_up, wanted, lambda text: click.echo(text, err=True))
         to = {number: at.start for (_, number), at in found.items()}
         codes = {} if dry_run else _delete(brokers, topic, leaders, to)
@@ -91,8 +85,7 @@ def delete_records(
         columns = ["topic", "partition", "start", "new_start", "error"]
         if not any(codes.values()):
             columns.pop()
-        cells = [[NOTHING if row[c] is None else row[c] for c in columns] for row in rows]
-        show_table([c.replace("_", "-").upper() for c in columns], cells)
+        show_rows(columns, rows)
     if failed := [f"{topic}-{number}" for number in chosen if codes.get(number)]:
         raise CommandError(f"not deleted: {', '.join(failed)}")
 
@@ -123,11 +116,8 @@ def _refuse_beyond(place: positions.Position, ends: Mapping[positions.Partition,
 
 
 def _chosen(topic: str, leaders: TopicLeaders, wanted: tuple[int, ...]) -> list[int]:
-    present = leaders.leaders
-    if missing := set(wanted) - present.keys():
-        raise CommandError(f"{topic} has partitions 0 to {max(present)}, not {min(missing)}")
-    chosen = sorted(set(wanted) or present)
-    if leaderless := [number for number in chosen if present[number] == NO_LEADER]:
+    chosen = positions.choose_partitions(topic, leaders.leaders, wanted)
+    if leaderless := [number for number in chosen if leaders.leaders[number] == NO_LEADER]:
         raise CommandError(f"{topic}-{leaderless[0]} has no leader")
     return chosen
 

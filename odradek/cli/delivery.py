@@ -1,6 +1,5 @@
 """Records on their way to a topic, and what becomes of them."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -11,7 +10,7 @@ from .formats import Message, Writer
 from .librdkafka import KafkaError, Producer, Reports, sentence, topics_of
 from .progress import Advance
 from .records import Outgoing
-from .tables import count_of
+from .tables import count_of, discard_stdout
 
 POLL_S: Final = 0.1
 SETTLE_S: Final = 5.0
@@ -151,7 +150,7 @@ class Delivery:
             sys.stdout.buffer.flush()
         except BrokenPipeError:  # the reader has seen enough; the records are still delivered
             self.report = None
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_stdout()
 
     def _no_partition(self, partition: int) -> str:
         return f"{self._topic} has no partition {partition} (-p any places records by key)"

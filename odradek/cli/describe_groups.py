@@ -12,9 +12,10 @@ from .completion import complete_groups
 from .errors import CommandError
 from .group_descriptions import DEAD, GroupView, MemberView, committed_offsets, describe_group
 from .group_offsets import Partition, by_topic
-from .log_offsets import LATEST, log_offsets, topic_leaders
+from .log_offsets import log_offsets, topic_leaders
 from .options import json_option
-from .tables import NOTHING, show_json, show_table
+from .positions import LATEST
+from .tables import NOTHING, show_json, show_rows, show_table
 
 Document = dict[str, Any]
 
@@ -182,8 +183,7 @@ def _assignment_text(assignment: Mapping[str, Sequence[int]]) -> str:
 
 def _show_rows(rows: Sequence[Document]) -> None:
     if rows:
-        columns = [name.replace("_", "-").upper() for name in rows[0]]
-        show_table(columns, [[_or_nothing(cell) for cell in row.values()] for row in rows])
+        show_rows(list(rows[0]), rows)
 
 
 def _or_nothing(cell: object) -> object:

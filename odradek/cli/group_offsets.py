@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal, NamedTuple
 
+from .options import PARTITION_LAST
+
 Kind = Literal["earliest", "latest", "current", "offset", "shift", "time"]
 DURATION: Final = re.compile(
     r"P(?=[\dT])(?:(?P<days>\d+)D)?"
@@ -14,7 +16,6 @@ DURATION: Final = re.compile(
 SHORT_DURATION: Final = re.compile(
     r"(?=\d)(?:(?P<days>\d+)d)?(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+)s)?"
 )
-PARTITION_LAST: Final = (1 << 31) - 1
 
 
 class Partition(NamedTuple):

@@ -5,15 +5,13 @@ import select
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from .signals import Interruption
+from odradek.pipeline.stop_signals import Stop
 
 CHUNK_BYTES: Final = 1 << 20
 IDLE_S: Final = 0.1
 
 
-def lines_of(
-    file: BinaryIO, interruption: Interruption, *, line_bytes_max: int
-) -> Iterator[bytes | None]:
+def lines_of(file: BinaryIO, stop: Stop, *, line_bytes_max: int) -> Iterator[bytes | None]:
     """Lines without their newlines, and None wherever the next one may take time to come.
 
     It ends with the file, with a signal, or with the first part of a line that is too long.
@@ -25,7 +23,7 @@ def lines_of(
         return
     begun: list[bytes] = []  # the parts of a line whose end has not come
     begun_bytes = 0
-    while not interruption.seen and begun_bytes <= line_bytes_max:
+    while not stop.is_set() and begun_bytes <= line_bytes_max:
         if select.select([descriptor], [], [], IDLE_S)[0]:
             chunk = os.read(descriptor, CHUNK_BYTES)
             if not chunk:
@@ -38,5 +36,5 @@ def lines_of(
                 yield from others[:-1]
                 begun, begun_bytes = [others[-1]], len(others[-1])
         yield None
-    if begun_bytes and not interruption.seen:
+    if begun_bytes and not stop.is_set():
         yield b"".join(begun)

@@ -15,7 +15,6 @@ from .positions import Partition
 Consumer = Any
 Producer = Any
 KafkaError = Any
-Message = Any
 
 ANSWER_TIMEOUT_S: Final = 10.0
 _UNKNOWN_PROPERTY: Final = re.compile(r'No such configuration property: "(.*)"')

@@ -19,8 +19,6 @@ from odradek.protocol.messages.k03_metadata import (
 from .brokers import Brokers
 from .group_offsets import Partition, by_topic
 
-LATEST: Final = -1
-EARLIEST: Final = -2
 NO_OFFSET: Final = -1
 NO_LEADER: Final = -1
 CONSUMER_REPLICA_ID: Final = -1

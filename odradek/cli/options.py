@@ -2,7 +2,7 @@
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import click
@@ -17,11 +17,8 @@ def parse_pairs(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
     """A click callback for repeated NAME=VALUE."""
-    pairs = {}
-    for text in values:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise click.BadParameter(f"{text!r} is not NAME=VALUE", ctx, param)
+    pairs: dict[str, str] = {}
+    for name, value in _split(ctx, param, values):
         if name in pairs:
             raise click.BadParameter(f"{name} is given twice", ctx, param)
         pairs[name] = value
@@ -32,13 +29,7 @@ def parse_headers(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> list[tuple[str, bytes | None]]:
     """A click callback for repeated NAME=VALUE whose names may repeat."""
-    headers: list[tuple[str, bytes | None]] = []
-    for text in values:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise click.BadParameter(f"{text!r} is not NAME=VALUE", ctx, param)
-        headers.append((name, value.encode()))
-    return headers
+    return [(name, value.encode()) for name, value in _split(ctx, param, values)]
 
 
 class Seconds(click.FloatRange):
@@ -70,7 +61,33 @@ def parse_numbers(
     return tuple(int(text) for text in texts)
 
 
+partitions_option = click.option(
+    "-p",
+    "--partition",
+    "partitions",
+    metavar="N[,N]",
+    multiple=True,
+    callback=parse_numbers,
+    help="Only these partitions; may be repeated.",
+)
+
+
 def near(name: str, known: Iterable[str]) -> str:
     """`: did you mean …?` with the nearest of the known names; empty if none is near."""
-    close = difflib.get_close_matches(name, list(known))
-    return f": did you mean {' or '.join(close)}?" if close else ""
+    close = nearest(name, known)
+    return f": did you mean {close}?" if close else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The nearest of the known names, as in `this or that`; empty if none is near."""
+    return " or ".join(difflib.get_close_matches(name, list(known)))
+
+
+def _split(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> Iterator[tuple[str, str]]:
+    for text in values:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE", ctx, param)
+        yield name, value

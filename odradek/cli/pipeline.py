@@ -1,8 +1,6 @@
 """`odradek pipeline`: PySpark jobs, each in a module of its own that is imported when called."""
 
 import logging
-import os
-import sys
 from typing import Any, Final
 
 import click
@@ -11,6 +9,7 @@ from odradek.pipeline.errors import PipelineError, explained, reason
 
 from .commands import LazyGroup
 from .errors import CommandError
+from .tables import discard_stdout
 
 # One line per job: `odradek pipeline NAME` is the function NAME in odradek/cli/pipeline_NAME.py.
 JOBS: Final = {
@@ -57,7 +56,7 @@ class JobGroup(LazyGroup):
         except (click.ClickException, click.exceptions.Exit):
             raise
         except BrokenPipeError:  # stdout was closed
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_stdout()
             ctx.exit(JobFailed.exit_code)
         except Exception as error:
             logger.debug("job failed", exc_info=error)

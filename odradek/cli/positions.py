@@ -5,10 +5,12 @@ with a colon between.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
+
+from .errors import CommandError
 
 Kind = Literal["earliest", "latest", "offset", "from-start", "from-end", "timestamp"]
 Partition = tuple[str, int]
@@ -22,9 +24,9 @@ NAMES: Final[dict[str, Kind]] = {
 }
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 DURATION: Final = re.compile(r"(\d+)([smhd])")
+TIME_LAST_MS: Final = 253_402_300_799_999
 # What ListOffsets takes for a time.
 LATEST: Final = -1
-TIME_LAST_MS: Final = 253_402_300_799_999
 EARLIEST: Final = -2
 
 
@@ -82,6 +84,13 @@ def parse_time_ms(text: str, *, now: datetime) -> int:
     if not 0 <= time_ms <= TIME_LAST_MS:
         raise ValueError(f"{text!r} is not a time between 1970 and 9999")
     return time_ms
+
+
+def choose_partitions(topic: str, present: Collection[int], wanted: Collection[int]) -> list[int]:
+    """The wanted partitions of a topic, or all.  Raises: CommandError."""
+    if missing := set(wanted) - set(present):
+        raise CommandError(f"{topic} has partitions 0 to {max(present)}, not {min(missing)}")
+    return sorted(set(wanted) or present)
 
 
 def find_offsets(

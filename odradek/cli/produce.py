@@ -174,11 +174,11 @@ def produce(
     )
     with (
         progress("records", total=None, wanted=not sys.stdin.isatty()) as advance,
-        interruptible() as interruption,
+        interruptible() as stop,
     ):
         lines: Iterable[bytes | None] = [(value or "").encode()]
         if value is None:
-            lines = lines_of(sys.stdin.buffer, interruption, line_bytes_max=RECORD_BYTES_MAX)
+            lines = lines_of(sys.stdin.buffer, stop, line_bytes_max=RECORD_BYTES_MAX)
         records = _records(lines, line_format)
         try:
             delivery.send(_placed(records, place), advance)
@@ -186,7 +186,7 @@ def produce(
             delivery.finish()
             raise
         delivery.finish()
-        if interruption.seen:
+        if stop.is_set():
             sys.exit(EXIT_INTERRUPTED)
 
 

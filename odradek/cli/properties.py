@@ -5,7 +5,6 @@ All are kept under librdkafka's names, which are Kafka's where both have a prope
 Sources: Kafka's documentation of client configurations, librdkafka's CONFIGURATION.md.
 """
 
-import re
 import ssl
 import tempfile
 from collections.abc import Mapping
@@ -14,10 +13,10 @@ from typing import Final
 
 from odradek.broker.settings.declaration import ConfigError
 from odradek.broker.settings.properties import parse_properties
+from odradek.pipeline.properties import PROTOCOLS, jaas_options
 
 from .errors import CommandError
 
-PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # kafka-python's names that differ by more than `_` for `.`.
 _FROM_KAFKA_PYTHON: Final = {
     "bootstrap_timeout_ms": "socket.connection.setup.timeout.ms",
@@ -71,7 +70,6 @@ _OF_JAVA_STORES: Final = {
     ("keystore", "certificate.chain"): ("ssl.certificate.pem",),
     ("keystore", "key"): ("ssl.key.pem",),
 }
-_JAAS_OPTION: Final = re.compile(r"(\w+)\s*=\s*(?:\"((?:\\.|[^\"\\])*)\"|([^\s;\"]+))")
 
 
 def read_properties(path: str | Path) -> dict[str, str]:
@@ -153,10 +151,7 @@ def _without_jaas(properties: dict[str, str]) -> dict[str, str]:
     config = properties.pop("sasl.jaas.config", None)
     if config is None:
         return properties
-    options = {
-        name: re.sub(r"\\(.)", r"\1", quoted) or bare
-        for name, quoted, bare in _JAAS_OPTION.findall(config)
-    }
+    options = jaas_options(config)
     if not {"username", "password"} <= options.keys():
         raise ValueError('sasl.jaas.config gives no username="…" and password="…"')
     found = {"sasl.username": options["username"], "sasl.password": options["password"]}

@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
 
+from odradek.pipeline.stop_signals import Stop
+
 from .errors import CommandError
-from .formats import Writer
-from .librdkafka import Consumer, Message, Reports, offsets_at, sentence, topics_of
+from .formats import Message, Writer
+from .librdkafka import Consumer, Reports, offsets_at, sentence, topics_of
 from .positions import LATEST, Offsets, Partition
 from .progress import Advance
-from .signals import Interruption
 
 POLL_S: Final = 0.5
 MESSAGES_PER_POLL: Final = 5000
@@ -73,7 +74,7 @@ class Reading:
     keep: Filter | None
     out: BinaryIO
     commits: bool
-    interruption: Interruption
+    stop: Stop
 
     def assign(self, offsets: dict[Partition, Offsets]) -> None:
         """Read these partitions, without a group."""
@@ -101,7 +102,7 @@ class Reading:
         """
         goal = self.goal
         arrived_s = time.monotonic()
-        while not goal.reached and not self.interruption.seen:
+        while not goal.reached and not self.stop.is_set():
             wait_s = goal.wait_s()
             if self._step(wait_s, advance):
                 arrived_s = time.monotonic()

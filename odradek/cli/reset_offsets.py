@@ -30,10 +30,10 @@ from .group_offsets import (
     parse_topic,
     plan,
 )
-from .log_offsets import EARLIEST, LATEST, log_offsets, topic_leaders
+from .log_offsets import log_offsets, topic_leaders
 from .options import json_option
-from .positions import parse_time_ms
-from .tables import NOTHING, show_json, show_table
+from .positions import EARLIEST, LATEST, parse_time_ms
+from .tables import show_json, show_rows
 
 TIME_FIRST_MS: Final = 0  # negative timestamps mean other things to ListOffsets
 TIME_LAST_MS: Final = (1 << 63) - 1
@@ -252,8 +252,7 @@ def _show(
     columns = ["topic", "partition", "committed", "new"]
     if any(row["notice"] for row in rows):
         columns.append("notice")
-    cells = [[NOTHING if row[c] is None else row[c] for c in columns] for row in rows]
-    show_table([column.upper() for column in columns], cells)
+    show_rows(columns, rows)
 
 
 def _row(move: Move, codes: Mapping[Partition, int]) -> dict[str, Any]:

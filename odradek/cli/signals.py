@@ -3,34 +3,19 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
+
+from odradek.pipeline.stop_signals import Stop, stop_signals
 
 EXIT_INTERRUPTED: Final = 130
 
 
-@dataclass(slots=True)
-class Interruption:
-    """Whether a signal came."""
-
-    seen: bool = False
-
-
 @contextmanager
-def interruptible() -> Iterator[Interruption]:
+def interruptible() -> Iterator[Stop]:
     """Note the first signal; a second one raises KeyboardInterrupt, as something may be stuck."""
-    interruption = Interruption()
-
-    def interrupt(_number: int, _frame: object) -> None:
-        if interruption.seen:
-            raise KeyboardInterrupt
-        interruption.seen = True
-
-    before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        yield interruption
+        with stop_signals() as stop:
+            yield stop
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGTERM, before)

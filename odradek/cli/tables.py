@@ -1,8 +1,9 @@
 """The output of commands: a table on a terminal, aligned columns when piped, or JSON."""
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
@@ -17,6 +18,11 @@ def count_of(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def discard_stdout() -> None:
+    """Let what is still printed go nowhere, after its reader has closed the pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def show_json(data: object) -> None:
     """Print one JSON document, indented on a terminal."""
     click.echo(json.dumps(data, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
@@ -28,6 +34,12 @@ def show_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
         return
     for line in aligned(columns, rows):
         click.echo(line)
+
+
+def show_rows(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
+    """Print documents as a table of some of their fields."""
+    cells = [[NOTHING if row[name] is None else row[name] for name in columns] for row in rows]
+    show_table([name.replace("_", "-").upper() for name in columns], cells)
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:

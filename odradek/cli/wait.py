@@ -16,7 +16,8 @@ from .commands import group
 from .completion import complete_groups, complete_topics
 from .errors import CommandError
 from .group_descriptions import DEAD, committed_offsets, describe_group
-from .log_offsets import LATEST, log_offsets, topic_leaders
+from .log_offsets import log_offsets, topic_leaders
+from .positions import LATEST
 from .reach import parse_bootstrap_servers
 
 EXIT_TIMED_OUT: Final = 3

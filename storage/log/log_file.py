@@ -252,10 +252,16 @@ class LogFile:
                 os.close(descriptor)
 
 
-def _read_into(descriptor: int, view: memoryview, position: int) -> int:
+def _read_vector(descriptor: int, view: memoryview, position: int) -> int:
     """Read once, up to the size of the view; return the count.  Raises: OSError."""
-    if hasattr(os, "preadv"):  # macOS before 11 has none
-        return os.preadv(descriptor, [view], position)
+    return os.preadv(descriptor, [view], position)
+
+
+def _read_and_copy(descriptor: int, view: memoryview, position: int) -> int:
+    """The same where there is no preadv: on macOS before 11."""
     data = os.pread(descriptor, len(view), position)
     view[: len(data)] = data
     return len(data)
+
+
+_read_into: Final = _read_vector if hasattr(os, "preadv") else _read_and_copy
