@@ -28,6 +28,12 @@ def run_odradek(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProc
     return subprocess.run(command, input=stdin, capture_output=True, timeout=60)
 
 
+def started(servers: str, *arguments: str, stdin: int | None = None) -> "subprocess.Popen[bytes]":
+    """A command that runs while the test goes on; its output is piped."""
+    command = [sys.executable, "-m", "odradek", *arguments, *PATIENTLY, "-b", servers]
+    return subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
 @pytest.fixture
 def run(cluster: Server) -> Run:
     """Run a command against the cluster."""

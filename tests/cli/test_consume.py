@@ -12,7 +12,7 @@ from tests.kafka.process import killed_at_the_end
 from tests.support.brokers import SharedServer
 from tests.wire.servers import Server
 
-from .conftest import PATIENTLY, Run, run_odradek
+from .conftest import PATIENTLY, Run, run_odradek, started
 
 pytestmark = pytest.mark.wire
 
@@ -98,12 +98,8 @@ def test_a_group_commits_what_was_printed_before_a_signal(
     run: Run, numbers: str, cluster: Server
 ) -> None:
     group = f"g-{numbers}"
-    command = [sys.executable, "-m", "odradek", "consume", numbers, "-g", group, "-o", "earliest"]
-    with killed_at_the_end(
-        subprocess.Popen(
-            [*command, *PATIENTLY, "-b", cluster.bootstrap_servers], stdout=subprocess.PIPE
-        )
-    ) as member:
+    arguments = ("consume", numbers, "-g", group, "-o", "earliest")
+    with killed_at_the_end(started(cluster.bootstrap_servers, *arguments)) as member:
         assert member.stdout is not None
         seen = {member.stdout.readline() for _ in range(15)}
         member.send_signal(signal.SIGTERM)
@@ -141,14 +137,8 @@ def test_a_topic_that_is_deleted_ends_the_waiting_for_its_rest(
     # More than what librdkafka and a pipe hold.
     big = b"%s\n" % (b"x" * 1000)
     assert run("produce", topic, "-p", "0", stdin=big * 100_000).returncode == 0
-    command = [sys.executable, "-m", "odradek", "consume", topic, "--until", "now", "-p", "0"]
-    with killed_at_the_end(
-        subprocess.Popen(
-            [*command, *PATIENTLY, "-b", cluster.bootstrap_servers],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-    ) as reader:
+    arguments = ("consume", topic, "--until", "now", "-p", "0")
+    with killed_at_the_end(started(cluster.bootstrap_servers, *arguments)) as reader:
         assert reader.stdout is not None and reader.stderr is not None
         assert reader.stdout.readline() == big
         assert run("topics", "delete", topic).returncode == 0
@@ -175,14 +165,8 @@ def test_a_broker_that_is_away_is_told_of() -> None:
     with Broker() as broker:
         done = run_odradek("produce", "t", "-b", broker.bootstrap_servers, stdin=b"before\n")
         assert done.returncode == 0, done.stderr
-        command = [sys.executable, "-m", "odradek", "consume", "t", "-o", "earliest"]
-        with killed_at_the_end(
-            subprocess.Popen(
-                [*command, "-b", broker.bootstrap_servers],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-        ) as tail:
+        arguments = ("consume", "t", "-o", "earliest")
+        with killed_at_the_end(started(broker.bootstrap_servers, *arguments)) as tail:
             assert tail.stdout is not None and tail.stderr is not None
             assert tail.stdout.readline() == b"before\n"
             broker.kill()

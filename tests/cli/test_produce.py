@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import sys
 
 import pytest
 
@@ -11,19 +10,13 @@ from odradek.testing import Broker
 from tests.kafka.process import killed_at_the_end
 from tests.wire.servers import Server
 
-from .conftest import PATIENTLY, Run, run_odradek
+from .conftest import Run, run_odradek, started
 
 pytestmark = pytest.mark.wire
 
 
 def producing(servers: str, *arguments: str) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "odradek", "produce", *arguments, *PATIENTLY, "-b", servers]
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    return started(servers, "produce", *arguments, stdin=subprocess.PIPE)
 
 
 def written(run: Run, topic: str) -> list[str]:

@@ -3,14 +3,13 @@
 import json
 import signal
 import subprocess
-import sys
 
 import pytest
 
 from tests.kafka.process import killed_at_the_end
 from tests.wire.servers import Server
 
-from .conftest import PATIENTLY, Run
+from .conftest import Run, started
 
 pytestmark = pytest.mark.wire
 
@@ -129,11 +128,8 @@ def test_until_now_of_an_empty_topic_ends_at_once(run: Run, topic: str) -> None:
 
 def test_sigterm_ends_a_tail_cleanly(run: Run, topic: str, cluster: Server) -> None:
     run("produce", topic, "--value", "seen", "-p", "0")
-    command = [sys.executable, "-m", "odradek", "consume", topic, "--from-beginning"]
-    command += [*PATIENTLY, "-b", cluster.bootstrap_servers]
-    with killed_at_the_end(
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    ) as tail:
+    arguments = ("consume", topic, "--from-beginning")
+    with killed_at_the_end(started(cluster.bootstrap_servers, *arguments)) as tail:
         assert tail.stdout is not None and tail.stderr is not None
         assert tail.stdout.readline() == b"seen\n"
         tail.send_signal(signal.SIGTERM)
@@ -143,11 +139,8 @@ def test_sigterm_ends_a_tail_cleanly(run: Run, topic: str, cluster: Server) -> N
 
 def test_a_reader_that_closes_its_end_is_no_error(run: Run, topic: str, cluster: Server) -> None:
     run("produce", topic, stdin=b"some line\n" * 20_000)
-    command = [sys.executable, "-m", "odradek", "consume", topic, "--from-beginning"]
-    command += [*PATIENTLY, "-b", cluster.bootstrap_servers]
-    with killed_at_the_end(
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    ) as consume:
+    arguments = ("consume", topic, "--from-beginning")
+    with killed_at_the_end(started(cluster.bootstrap_servers, *arguments)) as consume:
         assert consume.stdout is not None and consume.stderr is not None
         consume.stdout.readline()
         consume.stdout.close()

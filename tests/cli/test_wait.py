@@ -11,7 +11,7 @@ from tests.kafka.process import free_port, killed_at_the_end
 from tests.support.brokers import SharedServer
 from tests.wire.servers import Server
 
-from .conftest import PATIENTLY, Run, run_odradek
+from .conftest import Run, run_odradek, started
 
 pytestmark = pytest.mark.wire
 
@@ -20,13 +20,6 @@ pytestmark = pytest.mark.wire
 def cluster(shared_server: SharedServer) -> Server:
     """A broker whose groups do not wait three seconds for more members."""
     return shared_server({"group.initial.rebalance.delay.ms": "0"})
-
-
-def background(cluster: Server, *arguments: str) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "odradek", *arguments, *PATIENTLY]
-    return subprocess.Popen(
-        [*command, "-b", cluster.bootstrap_servers], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
 
 
 def test_what_is_there_already(run: Run, topic: str) -> None:
@@ -49,12 +42,12 @@ def test_a_broker_that_starts_meanwhile(tmp_path: Path) -> None:
 def test_a_topic_and_a_group_that_come_meanwhile(run: Run, cluster: Server) -> None:
     name, group = "comes-meanwhile", "comes-too"
     with (
-        killed_at_the_end(background(cluster, "wait", "topic", name)) as for_topic,
-        killed_at_the_end(background(cluster, "wait", "group", group)) as for_group,
+        killed_at_the_end(started(cluster.bootstrap_servers, "wait", "topic", name)) as for_topic,
+        killed_at_the_end(started(cluster.bootstrap_servers, "wait", "group", group)) as for_group,
     ):
         assert run("topics", "create", name).returncode == 0
         assert for_topic.wait(60) == 0
-        with killed_at_the_end(background(cluster, "consume", name, "-g", group)):
+        with killed_at_the_end(started(cluster.bootstrap_servers, "consume", name, "-g", group)):
             assert for_group.wait(60) == 0
     run("topics", "delete", name)
 
