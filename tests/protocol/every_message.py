@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from odradek.protocol import consumer_protocol, group_records, messages
+from odradek.protocol import consumer_protocol, group_records, messages, transaction_records
 from odradek.protocol.framing import RequestHeader, ResponseHeader
 from odradek.protocol.schema import MISSING, ArrayOf, Field, FieldType, Message, Struct
 
@@ -22,8 +22,12 @@ UNKNOWN_TAG_FIRST = 1000
 
 
 def message_classes() -> list[type[Message]]:
-    """Every message on the wire, the two headers, and what is kept in `__consumer_offsets`."""
-    kept = [*_declared_in(consumer_protocol), *_declared_below(group_records)]
+    """Every message on the wire, the two headers, and what is kept in internal topics."""
+    kept = [
+        *_declared_in(consumer_protocol),
+        *_declared_below(group_records),
+        *_declared_in(transaction_records),
+    ]
     return [RequestHeader, ResponseHeader, *requests_and_responses(), *kept]
 
 

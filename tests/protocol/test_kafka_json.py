@@ -19,6 +19,7 @@ pytestmark = pytest.mark.java
 WIRE = ("3.9.2", "clients")
 CONSUMER_GROUPS = ("4.3.1", "clients")  # the first complete ones
 GROUP_RECORDS = ("4.3.1", "group-coordinator")
+TRANSACTION_RECORDS = ("4.3.1", "transaction-coordinator")
 OWN_KEY_FIRST = 20_000  # Odradek's own APIs, which Kafka does not know
 
 
@@ -26,6 +27,8 @@ def authority(cls: type[Message]) -> tuple[str, str]:
     """The version and the jar whose JSON counts."""
     if cls.__module__.startswith("odradek.protocol.group_records"):
         return GROUP_RECORDS
+    if cls.__module__ == "odradek.protocol.transaction_records":
+        return TRANSACTION_RECORDS
     return CONSUMER_GROUPS if cls.API_KEY in (68, 69) else WIRE
 
 
@@ -80,7 +83,8 @@ def assert_same_fields(
     for field, expected in zip(ours, theirs, strict=True):
         place = f"{where}.{field.name}"
         assert is_named(field.type, where.partition(".")[0], expected["type"]), place
-        assert field.versions == Versions.parse(expected["versions"]), place
+        versions = expected.get("versions") or expected["taggedVersions"]
+        assert field.versions == Versions.parse(versions), place
         assert field.nullable == Versions.parse(expected.get("nullableVersions", "none")), place
         assert field.tag == expected.get("tag"), place
         assert field.tagged == Versions.parse(expected.get("taggedVersions", "none")), place
