@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
-from ..core.effects import AppendRecords, Caller, Effect, Reply
+from ..core.effects import Answer, AppendRecords, Caller, Effect, OwnEffect, Reply
 from ..core.moment import Moment
 from ..runtime import Clock, Offload
 from .alarms import Alarms
@@ -67,13 +67,26 @@ class Loaded(NamedTuple):
 class LedPartition(Generic[MachineT, RecordT]):
     """A machine, its log and its alarms."""
 
-    def __init__(self, machine: MachineT, its_log: CoordinatorLog[RecordT], clock: Clock) -> None:
+    def __init__(
+        self,
+        machine: MachineT,
+        its_log: CoordinatorLog[RecordT],
+        clock: Clock,
+        perform: Callable[[Any], None] | None = None,
+    ) -> None:
+        """`perform` carries out the effects that only the machine's coordinator knows."""
         self.machine = machine
+        self._perform = perform
         self.is_loading = True
         self._log = its_log
         self._clock = clock
         self._alarms: Alarms[str] = Alarms(clock, self._on_alarm)
         self._is_over = False
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch in which this broker leads the partition."""
+        return self._log.partition.state.leader_epoch
 
     def moment(self) -> Moment:
         """The current time."""
@@ -92,11 +105,15 @@ class LedPartition(Generic[MachineT, RecordT]):
         for effect in effects:
             if isinstance(effect, AppendRecords):
                 self._append(key, effect)
-            else:
+            elif isinstance(effect, Answer):
                 reply = effect.reply
                 assert isinstance(reply, asyncio.Future)
                 if not reply.done():  # otherwise the client has disconnected
                     reply.set_result(effect.response)
+            else:
+                assert isinstance(effect, OwnEffect)
+                assert self._perform is not None
+                self._perform(effect)
         if key is not None:
             self.machine.settled(key)
             self._set_alarm(key)

@@ -7,6 +7,7 @@ callbacks are told so.
 
 import asyncio
 import logging
+import math
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ class _Waiting(NamedTuple):
     """An append that the high watermark has not passed yet."""
 
     offset_end: int
-    deadline_ms: int
+    deadline_ms: float
     then: Then
 
 
@@ -43,9 +44,10 @@ class CoordinatorLog(Generic[RecordT]):
         codec: RecordCodec[RecordT],
         clock: Clock,
         *,
-        commit_timeout_ms: int,
+        commit_timeout_ms: int | None,
         note_failure: Callable[[StorageError], None],
     ) -> None:
+        """`commit_timeout_ms`: None waits as long as this broker leads."""
         self.partition = partition
         self.codec = codec
         self._clock = clock
@@ -84,7 +86,8 @@ class CoordinatorLog(Generic[RecordT]):
         if self.partition.log.high_watermark >= offset_end and not self._waiting:
             then(ErrorCode.NONE)
             return
-        deadline_ms = self._clock.now_ms() + self._commit_timeout_ms
+        timeout_ms = self._commit_timeout_ms
+        deadline_ms = math.inf if timeout_ms is None else self._clock.now_ms() + timeout_ms
         self._waiting.append(_Waiting(offset_end, deadline_ms, then))
         self.partition.waiters.add(self._on_progress)
         self._set_timer()
@@ -133,8 +136,9 @@ class CoordinatorLog(Generic[RecordT]):
             self._stop_waiting()
 
     def _set_timer(self) -> None:
-        if self._timer is None and self._waiting:
-            wait_ms = self._waiting[0].deadline_ms - self._clock.now_ms()
+        deadline_ms = self._waiting[0].deadline_ms if self._waiting else math.inf
+        if self._timer is None and deadline_ms < math.inf:
+            wait_ms = deadline_ms - self._clock.now_ms()
             self._timer = asyncio.get_running_loop().call_later(
                 max(0, wait_ms) / 1000, self._on_timer
             )

@@ -1,46 +1,40 @@
 """The coordinator of the groups whose partitions of `__consumer_offsets` this broker leads.
 
-This module knows which partition, and so which broker, a group belongs to, and the shards that this
-broker leads. The code of a shard, and all that it needs, is imported when there is one to lead.
+The code of a shard, and all that it needs, is imported when there is one to lead.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.schema import Message
-from odradek.storage.errors import LogDirFailed
 
 from ..coordination.interface import Session
+from ..coordinators.internal_topic import InternalTopic, TopicPlan
 from ..core.effects import Caller
 from ..core.groups.group import TopicImage
 from ..core.groups.member_ids import MemberIds
 from ..core.partition import Partition
 from ..core.topic_names import GROUP_OFFSETS_TOPIC
-from ..member.metadata import BrokerInfo, MetadataCache
+from ..member.metadata import MetadataCache
 from ..net.call import Call
 from ..tasks import TaskSupervisor
-from .partitions import GroupPartitions
 
 if TYPE_CHECKING:
     from odradek.protocol.group_records import GroupRecord
 
     from ..administration.dynamic_configs import DynamicConfigs
     from ..administration.topics import Topics
+    from ..config import Config
     from ..coordinators.led_partition import Decide, LedPartition
+    from ..coordinators.led_partitions import LedPartitions
     from ..core.groups.settings import GroupSettings
     from ..core.groups.shard import Shard
     from ..local_broker import LocalBroker
 
     LedShard = LedPartition[Shard, GroupRecord]
-
-logger = logging.getLogger(__name__)
-
-CREATE_TIMEOUT_MS: Final = 10_000
-SHORTAGE_SILENCE_MS: Final = 60_000
-RETRY_S: Final = 1.0
+    LedShards = LedPartitions[Shard, GroupRecord]
 
 T = TypeVar("T")
 
@@ -75,6 +69,19 @@ class MetadataTopics:
         return list(self._metadata.topics)
 
 
+def topic_plan(config: "Config") -> TopicPlan:
+    """With what `__consumer_offsets` is created."""
+    return TopicPlan(
+        partitions=config.offsets_topic_num_partitions,
+        replication_factor=config.offsets_topic_replication_factor,
+        configs={
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        },
+    )
+
+
 class GroupCoordinator:
     """All groups of this broker."""
 
@@ -86,66 +93,13 @@ class GroupCoordinator:
         session: Session,
         tasks: TaskSupervisor,
     ) -> None:
+        self.topic = InternalTopic(GROUP_OFFSETS_TOPIC, topic_plan, local, topics, session)
         self._local = local
-        self._administration = topics
         self._configs = configs
         self._tasks = tasks
         self._topics = MetadataTopics(local.metadata)
         self._member_ids = MemberIds(local.runtime.random.randbytes)
-        self._led: dict[int, LedShard] = {}
-        self._shortage_silent_until_ms = 0
-        self._partitions = GroupPartitions(local.metadata, session)
-        self._counting: asyncio.Task[None] | None = None
-
-    # Finding a group.
-
-    async def coordinator_of(self, group_id: str) -> BrokerInfo:
-        """The broker that leads the group's partition; creates the topic if it does not exist.
-
-        Raises: Refused (COORDINATOR_NOT_AVAILABLE).
-        """
-        metadata = self._local.metadata
-        if GROUP_OFFSETS_TOPIC not in metadata.topics:
-            self._partitions.forget()
-            try:
-                await self.create_topic(timeout_ms=CREATE_TIMEOUT_MS)
-            except Refused as refused:
-                self._say_shortage(refused)
-                raise Refused(
-                    ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUP_OFFSETS_TOPIC}: {refused.message}"
-                ) from None
-        if (number := self._partitions.of(group_id)) is None:
-            await self._partitions.learn()
-            number = self._partitions.of(group_id)
-            assert number is not None
-        state = metadata.partition(GROUP_OFFSETS_TOPIC, number)
-        broker = metadata.brokers.get(-1 if state is None else state.leader)
-        if broker is None:
-            raise Refused(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUP_OFFSETS_TOPIC} has no leader"
-            )
-        return broker
-
-    async def create_topic(self, *, timeout_ms: int) -> None:
-        """Create the topic of the groups, unless it exists.  Raises: Refused."""
-        config = self._local.config
-        await self._administration.create_if_absent(
-            GROUP_OFFSETS_TOPIC,
-            partitions=config.offsets_topic_num_partitions,
-            replication_factor=config.offsets_topic_replication_factor,
-            configs={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(config.offsets_topic_segment_bytes),
-            },
-            timeout_ms=timeout_ms,
-        )
-
-    def _say_shortage(self, refused: Refused) -> None:
-        now_ms = self._local.clock.now_ms()
-        if now_ms >= self._shortage_silent_until_ms:
-            self._shortage_silent_until_ms = now_ms + SHORTAGE_SILENCE_MS
-            logger.error("no groups topic=%s reason=%s", GROUP_OFFSETS_TOPIC, refused.message)
+        self._shards: LedShards | None = None
 
     # Requests.
 
@@ -175,16 +129,9 @@ class GroupCoordinator:
         return self._led_of(group_id).machine
 
     def _led_of(self, group_id: str) -> "LedShard":
-        number = self._partitions.of(group_id)
-        if number is None and self._led:  # it may be one of these
-            self._begin_to_count()
-            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        led = None if number is None else self._led.get(number)
-        if led is None:
+        if self._shards is None:
             raise Refused(ErrorCode.NOT_COORDINATOR)
-        if led.is_loading:
-            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return led
+        return self._shards.of(group_id)
 
     def shards(self) -> Iterator["Shard"]:
         """All loaded shards."""
@@ -193,14 +140,15 @@ class GroupCoordinator:
     @property
     def is_loading(self) -> bool:
         """Whether some groups are not loaded yet."""
-        return any(led.is_loading for led in self._led.values())
+        return self._shards is not None and self._shards.is_loading
 
-    def _loaded(self) -> list["LedShard"]:
-        return [led for led in self._led.values() if not led.is_loading]
+    def _loaded(self) -> "Sequence[LedShard]":
+        return () if self._shards is None else self._shards.loaded()
 
     def has_room(self, size_bytes: int) -> bool:
         """Whether there is room for a new member whose description has this size."""
-        kept_bytes = sum([led.machine.metadata_bytes for led in self._led.values()])
+        shards = () if self._shards is None else self._shards.all()
+        kept_bytes = sum([led.machine.metadata_bytes for led in shards])
         return kept_bytes + size_bytes <= self._local.config.odradek_group_metadata_bytes_max
 
     def exists(self, topic: str, partition: int) -> bool:
@@ -211,62 +159,33 @@ class GroupCoordinator:
 
     def lead(self, partition: Partition) -> None:
         """This broker has become the leader of a partition of `__consumer_offsets`."""
-        from ..coordinators.led_partition import LedPartition
-        from ..coordinators.log import CoordinatorLog
+        if self._shards is None:
+            self._shards = self._make_shards()
+        self._shards.lead(partition)
+
+    def _make_shards(self) -> "LedShards":
+        from ..coordinators.led_partitions import LedPartitions, LogSettings
         from ..core.groups.shard import Shard
         from .records import GROUP_RECORDS
 
-        number = partition.log.partition
-        if number in self._led or not partition.is_leader:
-            return
-        local = self._local
-        shard = Shard(
-            number, settings=self._settings, topics=self._topics, member_ids=self._member_ids
-        )
-        group_log = CoordinatorLog(
-            partition,
-            GROUP_RECORDS,
-            local.clock,
-            commit_timeout_ms=local.config.offsets_commit_timeout_ms,
-            note_failure=local.replicas.note_failure,
-        )
-        led = self._led[number] = LedPartition(shard, group_log, local.clock)
-        self._tasks.spawn(self._load(led), f"load {GROUP_OFFSETS_TOPIC}-{number}")
+        config = self._local.config
 
-    def _begin_to_count(self) -> asyncio.Task[None]:
-        """Find the number of partitions, once for all waiting tasks."""
-        if self._counting is None or self._counting.done():
-            self._counting = self._tasks.spawn(self._count(), f"count {GROUP_OFFSETS_TOPIC}")
-        return self._counting
-
-    async def _count(self) -> None:
-        while self._led:
-            try:
-                await self._partitions.learn()
-                return
-            except Refused as refused:
-                self._say_shortage(refused)
-                await asyncio.sleep(RETRY_S)
-
-    async def _load(self, led: "LedShard") -> None:
-        local = self._local
-        await asyncio.wait([self._begin_to_count()])
-        try:
-            loaded = await led.load(
-                local.runtime.offload,
-                buffer_bytes=local.config.offsets_load_buffer_size,
-                decompressed_bytes_max=local.config.odradek_decompressed_batch_bytes_max,
+        def make(number: int) -> Shard:
+            return Shard(
+                number, settings=self._settings, topics=self._topics, member_ids=self._member_ids
             )
-        except LogDirFailed as error:
-            local.replicas.take_offline(error)
-            return
-        if loaded is not None and (loaded.record_count or loaded.skipped_count):
-            logger.info(
-                "groups loaded partition=%d groups=%d records=%d skipped=%d ms=%d",
-                led.machine.partition,
-                len(led.machine.groups),
-                *loaded,
-            )
+
+        def log_settings() -> LogSettings:
+            return LogSettings(config.offsets_load_buffer_size, config.offsets_commit_timeout_ms)
+
+        return LedPartitions(
+            self.topic,
+            self._local,
+            self._tasks,
+            codec=GROUP_RECORDS,
+            make=make,
+            log_settings=log_settings,
+        )
 
     def _settings(self, group_id: str) -> "GroupSettings":
         from .settings import group_settings
@@ -276,17 +195,15 @@ class GroupCoordinator:
 
     def resign_partitions(self, partitions: Collection[int]) -> None:
         """Partitions of `__consumer_offsets` are led by other brokers, or went offline here."""
-        for partition in partitions:
-            led = self._led.pop(partition, None)
-            if led is not None:
-                led.resign()
+        if self._shards is not None:
+            self._shards.resign(partitions)
 
     # Housekeeping.
 
     def forget_topic(self, topic: str) -> None:
         """Remove the offsets of a deleted topic."""
         if topic == GROUP_OFFSETS_TOPIC:
-            self._partitions.forget()
+            self.topic.forget()
         for led in self._loaded():
             led.run(None, led.machine.forget_topic(topic))
 
@@ -303,6 +220,5 @@ class GroupCoordinator:
 
     def close(self) -> None:
         """Stop all alarms and any loading."""
-        led_before, self._led = self._led, {}
-        for led in led_before.values():
-            led.close()
+        if self._shards is not None:
+            self._shards.close()

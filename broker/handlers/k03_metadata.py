@@ -24,7 +24,12 @@ from odradek.protocol.primitives import ZERO_UUID
 
 from ..core.authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_ASKED_FOR
 from ..core.partition_state import NO_LEADER, PartitionState
-from ..core.topic_names import GROUP_OFFSETS_TOPIC, is_internal, is_topic_name
+from ..core.topic_names import (
+    GROUP_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    is_internal,
+    is_topic_name,
+)
 from ..member.metadata import TopicInfo
 from ..net.call import Call
 from ..node import Node
@@ -82,7 +87,9 @@ async def _create(node: Node, topic: str) -> ErrorCode:
     """Create a topic; return the code that tells clients to retry, or why it failed."""
     try:
         if topic == GROUP_OFFSETS_TOPIC:
-            await node.groups.create_topic(timeout_ms=0)
+            await node.groups.topic.create(timeout_ms=0)
+        elif topic == TRANSACTION_STATE_TOPIC:
+            await node.transactions.topic.create(timeout_ms=0)
         else:
             await node.topics.create_if_absent(topic, timeout_ms=0)
     except Refused as refused:

@@ -1,7 +1,7 @@
-"""FindCoordinator 0-6: the broker that coordinates a group.
+"""FindCoordinator 0-6: the broker that coordinates a group, or a transactional id.
 
-The first request creates `__consumer_offsets`, and is answered once it exists. Transactions and
-share groups are not supported yet: INVALID_REQUEST.
+The first request creates the topic of the coordinator, and is answered once it exists. Share groups
+are not supported: INVALID_REQUEST.
 """
 
 import asyncio
@@ -14,11 +14,13 @@ from odradek.protocol.messages.k10_find_coordinator import (
     FindCoordinatorResponse,
 )
 
+from ..coordinators.internal_topic import InternalTopic
 from ..net.call import Call
 from ..node import Node
 
 BATCHED_VERSION_FIRST: Final = 4
 GROUP: Final = 0
+TRANSACTION: Final = 1
 TURN_KEYS_MAX: Final = 500  # found before other tasks get their turn
 
 
@@ -46,9 +48,7 @@ async def handle(
 
 async def _find(key: str, key_type: int, call: Call, node: Node) -> Coordinator:
     try:
-        if key_type != GROUP:
-            raise Refused(ErrorCode.INVALID_REQUEST, "only groups have a coordinator here so far")
-        broker = await node.groups.coordinator_of(key)
+        broker = await _topic(key_type, node).coordinator_of(key)
         address = broker.endpoints.get(call.client.listener_name)
         if address is None:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "it has no such listener")
@@ -62,3 +62,12 @@ async def _find(key: str, key_type: int, call: Call, node: Node) -> Coordinator:
             error_message=refused.message,
         )
     return Coordinator(key=key, node_id=broker.broker_id, host=address.host, port=address.port)
+
+
+def _topic(key_type: int, node: Node) -> InternalTopic:
+    """The topic of the keys of a type.  Raises: Refused."""
+    if key_type == GROUP:
+        return node.groups.topic
+    if key_type == TRANSACTION:
+        return node.transactions.topic
+    raise Refused(ErrorCode.INVALID_REQUEST, "only groups and transactions have a coordinator here")

@@ -44,7 +44,7 @@ async def take_control(broker: RunningBroker) -> Told:
     The store knows of no topics; the broker believes that group offsets have one partition.
     """
     told, groups = Told(), broker.node.groups
-    groups._partitions._count, groups._partitions._counted_id = 1, TOPIC_ID
+    groups.topic._count, groups.topic._counted_id = 1, TOPIC_ID
     broker.node.control._replicator = told  # type: ignore[assignment]
     await update(broker)
     return told

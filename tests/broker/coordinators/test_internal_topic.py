@@ -59,8 +59,7 @@ async def test_partitions_that_never_had_a_leader_count(broker: RunningBroker) -
             assert code == ErrorCode.NOT_COORDINATOR
         else:
             assert (found.error_code, code) == (0, 0)
-            shard = broker.node.groups._led[number].machine
-            assert group_id in shard.groups
+            assert group_id in broker.node.groups.shard_of(group_id).groups
 
 
 @on_broker({"offsets.topic.num.partitions": "3"}, both=False)
@@ -75,7 +74,9 @@ async def test_another_topic_of_the_name_is_counted_anew(broker: RunningBroker) 
             await client.ask(FindCoordinatorRequest(key=group_id), 3)
             await until(lambda: not broker.node.groups.is_loading)
             await client.ask(commit(group_id, "orders", {0: 7}), 8)
-            assert group_id in broker.node.groups._led[partition_of(group_id, count)].machine.groups
+            shard = broker.node.groups.shard_of(group_id)
+            assert shard.partition == partition_of(group_id, count)
+            assert group_id in shard.groups
 
 
 @on_broker({"offsets.topic.num.partitions": "3"}, both=False)

@@ -50,7 +50,7 @@ async def joined(client: Client, group_id: str = "g") -> tuple[str, int]:
 
 def ring(broker: RunningBroker) -> None:
     """Look at the group now: its timer knows nothing of a clock that was moved."""
-    led = broker.node.groups._led[0]
+    led = broker.node.groups._led_of("g")
     led.run("g", led.machine.on_time("g", led.moment()))
 
 
@@ -251,8 +251,8 @@ async def test_members_have_only_so_much_to_say(broker: RunningBroker) -> None:
     assert entered.error_code == 0
     assert (await client.ask(join("late", topics=["x" * 20]), 3)).error_code == full
     await client.ask(consumer_heartbeat("new", "m", -1), 1)
-    led = broker.node.groups._led[0]
-    assert led.machine.metadata_bytes == led.machine.groups["g"].metadata_bytes > 0
+    shard = broker.node.groups.shard_of("g")
+    assert shard.metadata_bytes == shard.groups["g"].metadata_bytes > 0
     assert (await client.ask(join("late", topics=["x" * 20]), 3)).error_code == 0
 
 

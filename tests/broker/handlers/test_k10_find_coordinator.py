@@ -1,7 +1,6 @@
 import pytest
 
 from odradek.broker.core.groups.partitioner import partition_of
-from odradek.broker.groups.partitions import GroupPartitions
 from odradek.broker.member.metadata import TopicInfo
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import MetadataRequest
@@ -43,10 +42,12 @@ async def test_groups_are_not_found_by_a_part_of_the_partitions(broker: RunningB
     ((name, whole),) = cache.topics.items()
     cache.topics[name] = part = TopicInfo(name, whole.topic_id)
     part.put(whole.partitions[0])
-    partitions = GroupPartitions(cache, broker.session)
-    assert partitions.of("g") is None
-    await partitions.learn()
-    assert partitions.of("g") == partition_of("g", 3) != 0
+    offsets = broker.node.groups.topic
+    offsets.forget()
+    offsets._metadata = cache
+    assert offsets.partition_of("g") is None
+    await offsets.count()
+    assert offsets.partition_of("g") == partition_of("g", 3) != 0
 
 
 @on_broker({"offsets.topic.replication.factor": "3"}, both=False)
@@ -57,9 +58,9 @@ async def test_too_few_brokers_for_the_topic(broker: RunningBroker) -> None:
     assert answer.error_message
 
 
-@pytest.mark.parametrize("key_type", [1, 2, -1])
+@pytest.mark.parametrize("key_type", [2, -1])
 @on_broker(both=False)
-async def test_only_groups_have_one(broker: RunningBroker, key_type: int) -> None:
+async def test_share_groups_have_none(broker: RunningBroker, key_type: int) -> None:
     client = await broker.client()
     for version in (1, 3):
         answer = await client.ask(FindCoordinatorRequest(key="g", key_type=key_type), version)
