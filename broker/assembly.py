@@ -5,6 +5,8 @@ brokers. The controller and its client send requests to this broker's own handle
 whole `Node`. They get a function for that, and call it only once the node exists.
 """
 
+from collections.abc import Awaitable
+
 from odradek.protocol.schema import Message
 
 from .administration.client_quotas import ClientQuotas
@@ -14,7 +16,7 @@ from .cluster.controller import ClusterController
 from .cluster.links import BrokerLinks
 from .coordination.current import CurrentSession
 from .coordinators.registry import Coordinators
-from .core.topic_names import GROUP_OFFSETS_TOPIC
+from .core.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from .groups.coordinator import GroupCoordinator
 from .local_broker import LocalBroker
 from .member.control import ControlRequests
@@ -24,9 +26,10 @@ from .node import Node
 from .partitions.gauges import replica_gauges
 from .peers.addresses import Peers
 from .peers.controller_client import ControllerClient
-from .peers.own import ask_self
+from .peers.own import ask_self, call_self
 from .replication.replicator import Replicator
 from .tasks import TaskSupervisor
+from .transactions.coordinator import TransactionCoordinator
 
 
 def assemble(
@@ -37,6 +40,9 @@ def assemble(
 
     async def ask_node(request: Message, version: int) -> Message:
         return await ask_self(node, request, version)
+
+    def call_node(request: Message, version: int) -> Message | Awaitable[Message]:
+        return call_self(node, request, version)
 
     peers = Peers(config, metadata)
     client = ControllerClient(
@@ -51,7 +57,10 @@ def assemble(
     topics = Topics(local, controller, session)
     dynamic_configs = DynamicConfigs(local, controller, session)
     groups = GroupCoordinator(local, topics, dynamic_configs, session, tasks)
-    coordinators = Coordinators({GROUP_OFFSETS_TOPIC: groups})
+    transactions = TransactionCoordinator(local, topics, session, tasks, peers, call_node)
+    coordinators = Coordinators(
+        {GROUP_OFFSETS_TOPIC: groups, TRANSACTION_STATE_TOPIC: transactions}
+    )
     replicator = Replicator(local, tasks, peers, client)
     producer_ids = ProducerIds(
         allocator(
@@ -67,6 +76,7 @@ def assemble(
         dynamic_configs=dynamic_configs,
         client_quotas=ClientQuotas(session),
         groups=groups,
+        transactions=transactions,
         producer_ids=producer_ids,
         control=ControlRequests(local, replicator, coordinators, session, tasks.finish),
         controller=controller,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .member.control import ControlRequests
     from .member.producer_ids import ProducerIds
     from .replication.replicator import Replicator
+    from .transactions.coordinator import TransactionCoordinator
 
 
 class Node:
@@ -33,6 +34,7 @@ class Node:
         dynamic_configs: "DynamicConfigs",
         client_quotas: "ClientQuotas",
         groups: "GroupCoordinator",
+        transactions: "TransactionCoordinator",
         producer_ids: "ProducerIds",
         control: "ControlRequests",
         controller: "ClusterController",
@@ -55,6 +57,7 @@ class Node:
         self.dynamic_configs = dynamic_configs
         self.client_quotas = client_quotas
         self.groups = groups
+        self.transactions = transactions
         self.producer_ids = producer_ids
         self.control = control
         self.controller = controller

@@ -292,6 +292,7 @@ class Broker:
         node, self._member = assemble(local, session, tasks)
         self._stack.callback(node.loggers.reset_all)
         self._stack.callback(node.groups.close)
+        self._stack.callback(node.transactions.close)
         for data_dir in log_dirs.online:
             for plan in data_dir.deleted_plans():
                 replicas.deletions.add(plan, config.log_segment_delete_delay_ms)

@@ -38,7 +38,13 @@ class AppendRecords(NamedTuple):
     appended: Callable[[], None] | None = None
 
 
-Effect = Answer | AppendRecords
+class OwnEffect:
+    """The base of effects that only one coordinator knows, and carries out itself."""
+
+    __slots__ = ()
+
+
+Effect = Answer | AppendRecords | OwnEffect
 
 
 class Caller(NamedTuple):

@@ -40,7 +40,7 @@ _ZSTD_VERSION_FIRST: Final = 7  # of Produce
 _LENGTH_POSITION: Final = 8
 _MAGIC_POSITION: Final = 16
 _OLDEST_LENGTH_MIN: Final = 14  # of a message in the formats before batches
-_NOT_FOR_CLIENTS: Final = TRANSACTIONAL | CONTROL
+_TO_CHECK: Final = TRANSACTIONAL | CONTROL
 
 
 class RefusedRecords(Refused):
@@ -123,7 +123,7 @@ def check_batch(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"the batch has {size_bytes} bytes, a segment {config.segment_bytes}",
         )
-    if header.attributes & _NOT_FOR_CLIENTS or header.producer_id >= 0:
+    if header.attributes & _TO_CHECK or header.producer_id >= 0:
         _check_producer(header)
     try:
         timestamps = validate_records(
@@ -165,8 +165,8 @@ def _refuse_append_time(record_count: int) -> None:
 def _check_producer(header: BatchHeader) -> None:
     if header.is_control:
         raise Refused(ErrorCode.INVALID_RECORD, "clients may not write control records")
-    if header.is_transactional:
-        raise Refused(ErrorCode.INVALID_RECORD, "transactions are not served")
+    if header.is_transactional and header.producer_id < 0:
+        raise Refused(ErrorCode.INVALID_RECORD, "a transactional batch needs a producer id")
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise Refused(
             ErrorCode.INVALID_RECORD,

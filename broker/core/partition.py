@@ -15,7 +15,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Self
 
 from odradek.protocol.errors import ErrorCode, Refused
-from odradek.protocol.records import BatchHeader
+from odradek.protocol.records import BatchHeader, Marker, control_batch, read_header
 from odradek.storage.log.log import Log
 
 from ..settings.topic_config import TopicConfig
@@ -159,6 +159,21 @@ class Partition(Replica):
         if self.end_waiters:
             self.end_waiters.wake()
         return base_offset
+
+    def append_marker(
+        self, marker: Marker, producer_id: int, producer_epoch: int, *, wall_ms: int
+    ) -> int:
+        """Append the end of a producer's transaction; return the offset after it."""
+        batch = memoryview(
+            control_batch(
+                marker.type,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                coordinator_epoch=marker.coordinator_epoch,
+                timestamp=wall_ms,
+            )
+        )
+        return self.append(batch, read_header(batch), wall_ms=wall_ms) + 1
 
     @property
     def min_isr(self) -> int:

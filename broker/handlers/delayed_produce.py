@@ -16,17 +16,26 @@ Other producers are not disconnected: batches that they send again are in the lo
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.k00_produce import PartitionProduceResponse, ProduceResponse
+from odradek.protocol.schema import Message
 
 from ..net.eager_future import EagerFuture, SettledAnswers
 
 if TYPE_CHECKING:
     from ..core.partition import Partition
 
-Lost = Callable[["Partition", PartitionProduceResponse], None]
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+class Result(Protocol):
+    """What is answered for one partition."""
+
+    error_code: int
+
+
+Lost = Callable[["Partition", Any], None]
 
 LATE_S: Final = 0.02
 """How late an answer about a new leader may be: long enough for a controller's request about some
@@ -49,7 +58,7 @@ class Appended:
         self,
         partition: "Partition",
         offset_end: int,
-        result: PartitionProduceResponse,
+        result: Result,
         *,
         is_idempotent: bool,
     ) -> None:
@@ -66,7 +75,7 @@ class Appended:
             return log.high_watermark >= self._offset_end
         return log.recovery_point >= self._flush_due
 
-    def begin(self, produce: "DelayedProduce") -> None:
+    def begin(self, produce: "DelayedProduce[Any]") -> None:
         """Check again whenever the partition has news."""
         self._produce = produce
         self.partition.waiters.add(self.look)
@@ -91,12 +100,12 @@ class Appended:
         self.partition.waiters.discard(self.look)
 
 
-class DelayedProduce(EagerFuture[ProduceResponse]):
-    """The future answer to one Produce.  Cancel it to stop waiting."""
+class DelayedProduce(EagerFuture[ResponseT], Generic[ResponseT]):
+    """The future answer to one Produce or WriteTxnMarkers.  Cancel it to stop waiting."""
 
     def __init__(
         self,
-        response: ProduceResponse,
+        response: ResponseT,
         pending: Sequence[Appended],
         settled: SettledAnswers,
         *,

@@ -4,13 +4,16 @@ Each partition gets its own result; a refused one does not prevent the others fr
 Idempotent batches are checked against the producer's last ones. If nothing has to wait for a flush
 or for followers, the answer is immediate; otherwise it is delayed (delayed_produce.py).
 
+Transactional batches need a transactional id in the request, and all must be of one producer.
+
 Versions 0-2 carry older formats, which are not supported: every partition is answered
-UNSUPPORTED_FOR_MESSAGE_FORMAT. Transactional batches are refused as INVALID_RECORD.
+UNSUPPORTED_FOR_MESSAGE_FORMAT.
 """
 
+import contextlib
 from collections.abc import Awaitable
 
-from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
 from odradek.protocol.messages.k00_produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -21,7 +24,7 @@ from odradek.protocol.messages.k00_produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from odradek.protocol.records import BatchHeader
+from odradek.protocol.records import TRANSACTIONAL, BatchHeader, read_header
 from odradek.storage.errors import StorageError
 
 from ..core.incoming_batch import RefusedRecords, check_batch, read_only_batch
@@ -52,7 +55,6 @@ def handle(
     """Append; with acks=0 nothing is answered, and a failure closes the connection."""
     response = ProduceResponse(responses=[])
     appended: list[Appended] = []
-    acks_all = request.acks == -1
     refused = _refusal_of_all(request, call.version)
     for topic in request.topic_data:
         results = []
@@ -60,7 +62,7 @@ def handle(
             if refused is not None:
                 results.append(_refused(data.index, refused))
                 continue
-            result = _append(node, call, topic.name, data, appended, acks_all)
+            result = _append(node, call, request, topic.name, data, appended)
             results.append(result)
             if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 _name_leader(response, topic.name, result, call, node)
@@ -111,16 +113,31 @@ def _refusal_of_all(request: ProduceRequest, version: int) -> Refused | None:
         return Refused(ErrorCode.INVALID_REQUIRED_ACKS)
     if version < RECORDS_V2_VERSION_FIRST:
         return Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+    if request.transactional_id is not None and len(_transactional_producers(request)) > 1:
+        return Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     return None
+
+
+def _transactional_producers(request: ProduceRequest) -> set[int]:
+    """The producer ids of the transactional batches; what is no batch is refused later."""
+    found = set()
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            with contextlib.suppress(MalformedMessage):
+                assert data.records is None or isinstance(data.records, memoryview)
+                header = read_header(data.records or b"")
+                if header.is_transactional:
+                    found.add(header.producer_id)
+    return found
 
 
 def _append(
     node: Node,
     call: Call,
+    request: ProduceRequest,
     topic: str,
     data: PartitionProduceData,
     appended: list[Appended],
-    acks_all: bool,
 ) -> PartitionProduceResponse:
     partition = node.replicas.partitions.get((topic, data.index))
     if partition is None:
@@ -131,12 +148,14 @@ def _append(
         header = read_only_batch(batch, call.version)
         if topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is the brokers' own")
+        if header.attributes & TRANSACTIONAL and request.transactional_id is None:
+            raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     except Refused as refused:
         return _refused(data.index, refused)
     assert batch is not None
     try:
         partition.check_leader()
-        if acks_all:
+        if request.acks == -1:
             partition.check_enough_replicas()
         return _append_to_leader(node, partition, batch, header, appended)
     except RefusedRecords as refused:

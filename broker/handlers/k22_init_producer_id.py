@@ -1,8 +1,11 @@
-"""InitProducerId 0-5: a producer id for an idempotent producer.
+"""InitProducerId 0-5: a producer id, or the next epoch of a transactional id.
 
-A transactional id is refused as INVALID_REQUEST: transactions are not supported yet.
+A producer that has a transactional id gets the id's producer id with the next epoch, which fences
+its older producers. If one of them left a transaction open, it is aborted first, and the answer is
+CONCURRENT_TRANSACTIONS until that is done.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -11,23 +14,62 @@ from odradek.protocol.messages.k22_init_producer_id import (
     InitProducerIdResponse,
 )
 
+from ..core.transactions.requests import InitProducer
+from ..core.transactions.transaction import NONE, Producer
 from ..net.call import Call
 from ..node import Node
+from .transaction_codes import fencing_code
 
-NONE: Final = -1
+NOBODY: Final = Producer(NONE, NONE)
+FENCED_VERSION_FIRST: Final = 4
 
 
 async def handle(request: InitProducerIdRequest, call: Call, node: Node) -> InitProducerIdResponse:
-    """Assign the next producer id, with epoch 0."""
-    half = (request.producer_id == NONE) is not (request.producer_epoch == NONE)
-    if request.transactional_id is not None or half:
+    """Check the request, then let the transactional id's shard decide."""
+
+    def respond(code: ErrorCode, producer: Producer = NOBODY) -> InitProducerIdResponse:
         return InitProducerIdResponse(
-            error_code=ErrorCode.INVALID_REQUEST, producer_id=NONE, producer_epoch=NONE
+            error_code=fencing_code(code, call.version, FENCED_VERSION_FIRST),
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
         )
+
+    transactional_id = request.transactional_id
+    claimed = Producer(request.producer_id, request.producer_epoch)
+    if (claimed.producer_id == NONE) is not (claimed.producer_epoch == NONE):
+        return respond(ErrorCode.INVALID_REQUEST)
     try:
-        producer_id = await node.producer_ids.next_id()
+        if transactional_id is None:
+            return respond(ErrorCode.NONE, Producer(await node.producer_ids.next_id(), 0))
+        return await _init(request, transactional_id, claimed, call, node, respond)
     except Refused as refused:
-        return InitProducerIdResponse(
-            error_code=refused.code, producer_id=NONE, producer_epoch=NONE
-        )
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+        return respond(refused.code)
+
+
+async def _init(
+    request: InitProducerIdRequest,
+    transactional_id: str,
+    claimed: Producer,
+    call: Call,
+    node: Node,
+    respond: Callable[..., InitProducerIdResponse],
+) -> InitProducerIdResponse:
+    """Raises: Refused."""
+    from ..core.transactions.shard import TransactionShard
+
+    if not transactional_id:
+        raise Refused(ErrorCode.INVALID_REQUEST)
+    if not 0 < request.transaction_timeout_ms <= node.config.transaction_max_timeout_ms:
+        raise Refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    known = None if claimed == NOBODY else claimed
+    shard = node.transactions.shard_of(transactional_id)
+    new_id = None
+    if shard.needs_producer_id(transactional_id, known):
+        new_id = await node.producer_ids.next_id()
+    asked = InitProducer(transactional_id, request.transaction_timeout_ms, known, new_id, respond)
+    answer = node.transactions.ask(
+        TransactionShard.init_producer, transactional_id, asked, call, respond
+    )
+    found = await answer if isinstance(answer, Awaitable) else answer
+    assert isinstance(found, InitProducerIdResponse)
+    return found

@@ -1,7 +1,7 @@
 """Requests from this broker to itself, by direct calls of the handlers."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.protocol.schema import Message
 
@@ -28,10 +28,15 @@ class OwnProcess:
         """Do nothing: the software is this broker's own."""
 
 
-async def ask_self(node: "Node", request: Message, version: int) -> Message:
-    """Call this broker's handler and return its answer."""
+def call_self(node: "Node", request: Message, version: int) -> Message | Awaitable[Message]:
+    """Call this broker's handler; its answer, if it is known at once."""
     client = OwnProcess(node.config.broker_listeners.of_controller)
     call = Call(version, str(node.broker_id), client)
-    answer: Any = APIS[request.API_KEY].handle(request, call, node)
-    found: Message = await answer if isinstance(answer, Awaitable) else answer
-    return found
+    answer: Message | Awaitable[Message] = APIS[request.API_KEY].handle(request, call, node)
+    return answer
+
+
+async def ask_self(node: "Node", request: Message, version: int) -> Message:
+    """Call this broker's handler and return its answer."""
+    answer = call_self(node, request, version)
+    return await answer if isinstance(answer, Awaitable) else answer

@@ -27,6 +27,7 @@ class InterBrokerVersions(NamedTuple):
     """For a request with any topic that has no id.  Negotiated: at most this."""
     allocate_producer_ids: int
     """Negotiated."""
+    write_txn_markers: int
 
 
 _3_9: Final = InterBrokerVersions(
@@ -40,6 +41,7 @@ _3_9: Final = InterBrokerVersions(
     alter_partition=3,
     alter_partition_by_name=1,
     allocate_producer_ids=0,
+    write_txn_markers=1,
 )
 
 BY_PROTOCOL_VERSION: Final = {"3.9": _3_9, "3.9-IV0": _3_9}

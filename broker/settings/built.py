@@ -12,6 +12,7 @@ from .interbroker import InterBrokerSettings
 from .log import LogSettings, TopicDefaultSettings
 from .replication import ReplicationSettings
 from .throttles import ThrottleSettings
+from .transactions import TransactionSettings
 from .upkeep import CleanerSettings, FlushSettings, RetentionSettings
 from .zookeeper import ZooKeeperSettings
 
@@ -77,6 +78,7 @@ class BrokerSettings(
     FlushSettings,
     AnswerSettings,
     GroupSettings,
+    TransactionSettings,
     InterBrokerSettings,
     ControllerSettings,
     ReplicationSettings,

@@ -94,6 +94,7 @@ _GROUP_TITLES: Final = (
     "Durability, recovery and scrubbing",
     "Answers",
     "Groups and their offsets",
+    "Transactions",
     "Brokers among each other",
     "Elections",
     "Replication",
@@ -105,7 +106,7 @@ _GROUP_TITLES: Final = (
 _UNBUILT_TITLES: Final = (
     ("Not built yet: logs", LOG),
     ("Not built yet: replication and cluster", REPLICATION),
-    ("Not built yet: transactions and parts of groups", COORDINATORS),
+    ("Not built yet: parts of groups and transactions", COORDINATORS),
     ("Not built yet: policies and quotas", LIMITS),
     ("Not built yet: ZooKeeper", ZOOKEEPER),
     ("Not built yet: authorization and secrets", AUTHORIZATION),

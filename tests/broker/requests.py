@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from odradek.broker.handlers.k24_add_partitions_to_txn import BROKERS_VERSION_FIRST
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from odradek.protocol.messages.k05_stop_replica import StopReplicaRequest
@@ -69,6 +70,8 @@ from odradek.protocol.messages.k61_describe_producers import (
 from odradek.protocol.messages.k61_describe_producers import (
     TopicRequest as ProducersTopic,
 )
+from odradek.protocol.messages.k65_describe_transactions import DescribeTransactionsRequest
+from odradek.protocol.messages.k66_list_transactions import ListTransactionsRequest
 from odradek.protocol.messages.k67_allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.protocol.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.k75_describe_topic_partitions import (
@@ -99,6 +102,13 @@ from .group_requests import (
     join,
     leave,
     sync,
+)
+from .transaction_requests import (
+    add_offsets,
+    add_partitions,
+    ask_of_partitions,
+    end,
+    write_markers,
 )
 
 TOPIC: Final = "orders"
@@ -228,6 +238,14 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
         transactional_id=None, transaction_timeout_ms=60_000
     ),
     23: lambda version, topic_id: offset_for_leader_epoch(TOPIC, 0),
+    24: lambda version, topic_id: (
+        ask_of_partitions("absent", (1, 0), TOPIC, 0)
+        if version >= BROKERS_VERSION_FIRST
+        else add_partitions("absent", (1, 0), TOPIC, 0)
+    ),
+    25: lambda version, topic_id: add_offsets("absent", (1, 0), "group"),
+    26: lambda version, topic_id: end("absent", (1, 0)),
+    27: lambda version, topic_id: write_markers((1_000_000, 0), TOPIC, 0),
     32: lambda version, topic_id: describe_configs(2, TOPIC),
     33: lambda version, topic_id: alter_configs(2, TOPIC, {"segment.bytes": f"{version + 2000}"}),
     34: lambda version, topic_id: alter_log_dirs("/absent", (TOPIC, 0)),
@@ -250,6 +268,8 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     61: lambda version, topic_id: DescribeProducersRequest(
         topics=[ProducersTopic(name=TOPIC, partition_indexes=[0])]
     ),
+    65: lambda version, topic_id: DescribeTransactionsRequest(transactional_ids=["absent"]),
+    66: lambda version, topic_id: ListTransactionsRequest(),
     68: lambda version, topic_id: consumer_heartbeat(f"new-{version}", f"member-{version}"),
     69: lambda version, topic_id: ConsumerGroupDescribeRequest(group_ids=["new-0"]),
     75: lambda version, topic_id: DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)]),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.handlers import APIS, Api
+from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.schema import MISSING, ArrayOf, Field, FieldType, Message, Struct
 from tests.support.client import Client
 from tests.support.connections import HungUp
@@ -122,7 +123,7 @@ async def say(client: Client, requests: Requests, api: Api, version: int) -> boo
 async def test_any_request(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
     client = await broker.peer()
     ids = [(await client.create_topic(name, 2)).topic_id for name in ("t", "u")]
-    await client.ask(SENSIBLE[10](4, ids[0]), 4)  # so that there is a coordinator
+    await find_coordinators(client)
     caplog.set_level(logging.ERROR)
     for api in [api for api in APIS.values() if api.key not in CONTROL]:
         for version in range(api.first, api.last + 1):
@@ -159,7 +160,7 @@ async def test_any_bytes(broker: RunningBroker, caplog: pytest.LogCaptureFixture
     """A good request in which some bytes are changed."""
     client = await broker.peer()
     topic = await client.create_topic(TOPIC)
-    await client.ask(SENSIBLE[10](4, topic.topic_id), 4)  # so that there is a coordinator
+    await find_coordinators(client)
     random = Random(SEED)
     caplog.set_level(logging.ERROR)
     last = request_bytes(APIS[18].request(), 0, correlation_id=LAST_ID)
@@ -177,6 +178,12 @@ async def test_any_bytes(broker: RunningBroker, caplog: pytest.LogCaptureFixture
                         await end_of(client)
             bugs = [record.getMessage() for record in caplog.records if record.exc_info]
             assert not bugs, (api.name, version, caplog.text)
+
+
+async def find_coordinators(client: Client) -> None:
+    """Have the topics of the coordinators created."""
+    for key_type in (0, 1):
+        await client.ask(FindCoordinatorRequest(coordinator_keys=["any"], key_type=key_type), 4)
 
 
 async def end_of(client: Client) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from odradek.broker.handlers import APIS, Api
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
+from tests.support.awaiting import until
 from tests.support.client import Client
 
 from .requests import SENSIBLE, TOPIC
@@ -32,6 +34,11 @@ EXPECTED: dict[str, Callable[[int], int]] = {
     "SyncGroup": lambda version: ErrorCode.UNKNOWN_MEMBER_ID,
     "DeleteGroups": lambda version: ErrorCode.GROUP_ID_NOT_FOUND,
     "AlterReplicaLogDirs": lambda version: ErrorCode.LOG_DIR_NOT_FOUND,
+    # Of a transactional id that is not there.
+    "AddPartitionsToTxn": lambda version: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    "AddOffsetsToTxn": lambda version: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    "EndTxn": lambda version: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    "DescribeTransactions": lambda version: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
     "DeleteTopics": lambda version: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
 
@@ -41,7 +48,9 @@ EXPECTED: dict[str, Callable[[int], int]] = {
 async def test_every_version_is_answered(broker: RunningBroker) -> None:
     client = await broker.peer()
     topic = await client.create_topic(TOPIC)
-    await client.ask(SENSIBLE[10](4, topic.topic_id), 4)  # so that there is a coordinator
+    for key_type in (0, 1):  # so that there are coordinators
+        await client.ask(FindCoordinatorRequest(coordinator_keys=["absent"], key_type=key_type), 4)
+    await until(lambda: not broker.node.transactions.is_loading)
     for api in APIS.values():
         for version in range(api.first, api.last + 1):
             await check(client, api, version, topic.topic_id)
@@ -60,7 +69,7 @@ def codes_in(message: Any) -> list[int]:
     found = []
     for field in message.FIELDS:
         value = getattr(message, field.name)
-        if field.name == "error_code":
+        if field.name in ("error_code", "partition_error_code"):
             found.append(value)
         elif isinstance(value, list):
             found += [code for item in value if hasattr(item, "FIELDS") for code in codes_in(item)]

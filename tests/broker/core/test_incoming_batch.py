@@ -104,10 +104,7 @@ SECOND_CHECKS = {
         ),
         ErrorCode.INVALID_RECORD,
     ),
-    "transactional": (
-        batch_of(b"v", is_transactional=True, **IDEMPOTENT),
-        ErrorCode.INVALID_RECORD,
-    ),
+    "a transaction of nobody": (batch_of(b"v", is_transactional=True), ErrorCode.INVALID_RECORD),
     "an id without a sequence": (
         altered(GOOD, producer_id=7, producer_epoch=0),
         ErrorCode.INVALID_RECORD,

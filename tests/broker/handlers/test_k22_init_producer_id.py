@@ -1,8 +1,6 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k22_init_producer_id import (
     InitProducerIdRequest,
@@ -37,16 +35,6 @@ def test_none_is_given_twice_after_a_restart(tmp_path: Path) -> None:
     ids = [n for _ in range(3) for n in asyncio.run(ids_of_one_run())]
     assert len(set(ids)) == 9
     assert ids == sorted(ids)
-
-
-@pytest.mark.parametrize("transactional_id", ["", "t"])
-@on_broker(both=False)
-async def test_transactions_are_refused(broker: RunningBroker, transactional_id: str) -> None:
-    client = await broker.client()
-    request = InitProducerIdRequest(transactional_id=transactional_id)
-    answer = await client.ask(request, 5)
-    refused = (answer.error_code, answer.producer_id, answer.producer_epoch)
-    assert refused == (ErrorCode.INVALID_REQUEST, -1, -1)
 
 
 @on_broker(both=False)

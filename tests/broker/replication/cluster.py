@@ -189,6 +189,7 @@ class Replicating:
             dynamic_configs=absent,
             client_quotas=absent,
             groups=absent,
+            transactions=absent,
             producer_ids=absent,
             control=absent,
             controller=absent,

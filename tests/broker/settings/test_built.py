@@ -45,6 +45,7 @@ OTHER_BOUNDS = {
     "group.consumer.assignors",
     "group.coordinator.rebalance.protocols",
     "offsets.topic.segment.bytes",  # as of any topic
+    "transaction.state.log.segment.bytes",  # as of any topic
     "default.replication.factor",  # 0 could create no topic
     "log.roll.jitter.ms",  # as the topic's setting
     "log.roll.ms",  # as the topic's setting

@@ -103,7 +103,7 @@ class Clients:
         if appended.may_be_answered(acks_all=True):
             self.acknowledged(partition, offset_end)
         else:
-            appended.begin(cast(DelayedProduce, Waiting(self, offset_end)))
+            appended.begin(cast(DelayedProduce[Any], Waiting(self, offset_end)))
 
     def acknowledged(self, partition: Partition, offset_end: int) -> None:
         """A client hears that all is well."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar, cast
 
-from odradek.broker.core.effects import AppendRecords, Caller, Effect
+from odradek.broker.core.effects import Answer, AppendRecords, Caller, Effect
 from odradek.broker.core.groups.classic import ClassicGroup
 from odradek.broker.core.groups.settings import ClassicSettings
 from odradek.protocol.consumer_protocol import ConsumerProtocolSubscription
@@ -209,6 +209,7 @@ class Running:
                 if not self.holds_appends:
                     self.finish_append()
                 continue
+            assert isinstance(effect, Answer)
             waiting = effect.reply
             assert isinstance(waiting, Waiting), "the reply is not the one that was given"
             assert waiting.response is None, "answered twice"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from odradek.broker.core.effects import Answer, Caller, Effect
+from odradek.broker.core.effects import Answer, AppendRecords, Caller, Effect
 from odradek.broker.core.groups.consumer import ConsumerGroup
 from odradek.broker.core.groups.consumer_state import GroupState
 from odradek.broker.core.groups.group import TopicImage
@@ -88,6 +88,7 @@ class Running:
                 assert isinstance(effect.response, ConsumerGroupHeartbeatResponse)
                 answers.append(effect.response)
                 continue
+            assert isinstance(effect, AppendRecords)
             if self.refuse == ErrorCode.NONE:
                 self.log += effect.records
                 if effect.appended is not None:

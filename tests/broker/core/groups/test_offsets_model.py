@@ -127,7 +127,9 @@ class World:
         for effect in effects:
             if isinstance(effect, Answer):
                 self.answered += 1
-            elif self.refuse_next:
+                continue
+            assert isinstance(effect, AppendRecords)
+            if self.refuse_next:
                 self.refuse_next = False
                 self.run(effect.then(ErrorCode.NOT_ENOUGH_REPLICAS))
             else:

@@ -1,0 +1,17 @@
+"""The markers that end a transaction, as the coordinator wants them sent."""
+
+from dataclasses import dataclass
+
+from ..effects import OwnEffect
+from ..partition_state import TopicPartition
+from .transaction import Producer
+
+
+@dataclass(frozen=True, slots=True)
+class SendMarkers(OwnEffect):
+    """Have markers written into these partitions, and report each to `TransactionShard.marked`."""
+
+    transactional_id: str
+    producer: Producer
+    commits: bool
+    partitions: frozenset[TopicPartition]

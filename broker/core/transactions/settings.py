@@ -1,0 +1,13 @@
+"""The settings of the transaction coordinator, as one value."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSettings:
+    """Kafka's transaction.* and transactional.id.* settings, in ms."""
+
+    abort_check_interval_ms: int = 10_000
+    """Transactions that took too long are aborted at multiples of this."""
+    id_expiration_ms: int = 7 * 24 * 3_600_000
+    expiration_check_interval_ms: int = 3_600_000

@@ -1,0 +1,183 @@
+"""One transactional id: what the log says of it, and how each event changes that.
+
+`Snapshot` is a value: what a record holds. Each function here returns the snapshot after an event,
+and refuses what the event's request does not allow. The coordinator appends it, and it takes effect
+once the append is committed. Until then it is the transaction's pending transition.
+
+A producer is known by its id and epoch. The epoch rises with each InitProducerId, which fences the
+older producers of the same transactional id. Before it overflows the id changes.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.transaction_records import (
+    PartitionsSchema,
+    TransactionLogValue,
+    TransactionRecord,
+)
+
+from ..partition_state import TopicPartition
+from .states import Event, TransactionState, next_state
+
+NONE: Final = -1
+EPOCH_LAST: Final = (1 << 15) - 2
+"""The last epoch that a producer gets; the one after it is left for fencing that producer."""
+
+
+class Snapshot(NamedTuple):
+    """The state of a transactional id.  Times are in ms since the Unix epoch."""
+
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: TransactionState = TransactionState.EMPTY
+    partitions: frozenset[TopicPartition] = frozenset()
+    start_ms: int = NONE
+    update_ms: int = NONE
+    last_producer_id: int = NONE
+    """The producer id before this one, if its epochs were exhausted; not in the records."""
+    last_producer_epoch: int = NONE
+    """The epoch with which the producer asked for this one, which it may do again (KIP-360); not in
+    the records, so after a load such a retry is fenced, as in Kafka 3.9."""
+
+    def record(self, transactional_id: str) -> TransactionRecord:
+        """The record to append."""
+        if self.state is TransactionState.DEAD:
+            return TransactionRecord(transactional_id, None)
+        is_empty = self.state is TransactionState.EMPTY
+        value = TransactionLogValue(
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            transaction_timeout_ms=self.timeout_ms,
+            transaction_status=self.state,
+            transaction_partitions=None if is_empty else _by_topic(self.partitions),
+            transaction_last_update_timestamp_ms=self.update_ms,
+            transaction_start_timestamp_ms=self.start_ms,
+        )
+        return TransactionRecord(transactional_id, value)
+
+
+def snapshot_of(value: TransactionLogValue) -> Snapshot:
+    """What a record says.  Raises: ValueError (no such state)."""
+    return Snapshot(
+        producer_id=value.producer_id,
+        producer_epoch=value.producer_epoch,
+        timeout_ms=value.transaction_timeout_ms,
+        state=TransactionState(value.transaction_status),
+        partitions=frozenset(
+            (topic.topic, partition)
+            for topic in value.transaction_partitions or ()
+            for partition in topic.partition_ids
+        ),
+        start_ms=value.transaction_start_timestamp_ms,
+        update_ms=value.transaction_last_update_timestamp_ms,
+    )
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsSchema]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    return [PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in by_topic.items()]
+
+
+class Producer(NamedTuple):
+    """A producer as it names itself in a request."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+def needs_producer_id(known: Snapshot | None, claimed: Producer | None) -> bool:
+    """Whether an InitProducerId needs a new producer id: the first one, or after the last epoch."""
+    if known is None:
+        return True
+    is_exhausted = known.producer_epoch >= EPOCH_LAST
+    return is_exhausted and (claimed is None or claimed.producer_epoch == known.producer_epoch)
+
+
+def initialized(
+    known: Snapshot, claimed: Producer | None, new_producer_id: int, timeout_ms: int, wall_ms: int
+) -> Snapshot:
+    """After InitProducerId by a new producer, or by one that `claimed` to be the current one.
+
+    `new_producer_id` is only used if `needs_producer_id`.  A retry by a producer that did not hear
+    the answer changes nothing but the times.  Raises: Refused (PRODUCER_FENCED).
+    """
+    check_claim(known, claimed)
+    epoch = known.producer_epoch
+    common = known._replace(
+        state=next_state(known.state, Event.PRODUCER_INITIALIZED),
+        timeout_ms=timeout_ms,
+        partitions=frozenset(),
+        start_ms=NONE,
+        update_ms=wall_ms,
+        last_producer_id=known.producer_id,
+        last_producer_epoch=NONE,
+    )
+    if needs_producer_id(known, claimed):
+        last_epoch = NONE if claimed is None else epoch
+        return common._replace(
+            producer_id=new_producer_id, producer_epoch=0, last_producer_epoch=last_epoch
+        )
+    if claimed is None:
+        return common._replace(producer_epoch=epoch + 1)
+    if epoch in (NONE, claimed.producer_epoch):
+        return common._replace(producer_epoch=epoch + 1, last_producer_epoch=epoch)
+    if claimed.producer_epoch == known.last_producer_epoch:
+        return common._replace(last_producer_epoch=known.last_producer_epoch)
+    raise Refused(ErrorCode.PRODUCER_FENCED)
+
+
+def check_claim(known: Snapshot, claimed: Producer | None) -> None:
+    """Check that a client was the current producer, or the one before.
+
+    Raises: Refused (PRODUCER_FENCED).
+    """
+    if claimed is None or known.producer_epoch == NONE:
+        return
+    is_last = claimed.producer_id == known.last_producer_id
+    if claimed.producer_id != known.producer_id and not (
+        is_last and claimed.producer_epoch >= EPOCH_LAST
+    ):
+        raise Refused(ErrorCode.PRODUCER_FENCED)
+
+
+def with_partitions(known: Snapshot, added: Iterable[TopicPartition], wall_ms: int) -> Snapshot:
+    """After AddPartitionsToTxn; the first one begins the transaction."""
+    begins = known.state is not TransactionState.ONGOING
+    return known._replace(
+        state=next_state(known.state, Event.PARTITIONS_ADDED),
+        partitions=known.partitions.union(added),
+        start_ms=wall_ms if begins else known.start_ms,
+        update_ms=wall_ms,
+    )
+
+
+def prepared(known: Snapshot, *, commits: bool, wall_ms: int) -> Snapshot:
+    """After EndTxn: the end is decided."""
+    event = Event.COMMIT_DECIDED if commits else Event.ABORT_DECIDED
+    return known._replace(state=next_state(known.state, event), update_ms=wall_ms)
+
+
+def fenced(known: Snapshot, wall_ms: int) -> Snapshot:
+    """After the coordinator has decided to abort: the producer's epoch is no longer valid."""
+    aborting = prepared(known, commits=False, wall_ms=wall_ms)
+    return aborting._replace(producer_epoch=known.producer_epoch + 1, last_producer_epoch=NONE)
+
+
+def completed(known: Snapshot, wall_ms: int) -> Snapshot:
+    """After all markers have been written."""
+    return known._replace(
+        state=next_state(known.state, Event.MARKERS_WRITTEN),
+        partitions=frozenset(),
+        update_ms=wall_ms,
+    )
+
+
+def expired(known: Snapshot) -> Snapshot:
+    """After the id has not been used for too long."""
+    state = next_state(known.state, Event.EXPIRED)
+    return known._replace(state=state, partitions=frozenset())

@@ -1,0 +1,95 @@
+"""WriteTxnMarkers 0-1: write the ends of transactions into the logs of partitions.
+
+Coordinators send it, and admin tools to end a hanging transaction. A marker is answered once the
+high watermark has passed it, as a Produce with acks=all.
+"""
+
+from collections.abc import Awaitable
+
+from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.messages.k27_write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from odradek.protocol.records import Marker, MarkerType
+from odradek.storage.errors import StorageError
+
+from ..core.partition import Partition
+from ..core.storage_errors import code_of
+from ..net.call import Call
+from ..node import Node
+from .delayed_produce import Appended, DelayedProduce
+
+
+def handle(
+    request: WriteTxnMarkersRequest, call: Call, node: Node
+) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
+    """Append the markers that can be appended."""
+    response = WriteTxnMarkersResponse(markers=[])
+    pending: list[Appended] = []
+    for marker in request.markers:
+        response.markers.append(
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            _append(node, (topic.name, index), marker, pending)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+        )
+    if not pending:
+        return response
+    return DelayedProduce(
+        response,
+        pending,
+        node.settled_answers,
+        acks_all=True,
+        timeout_ms=node.config.request_timeout_ms,
+        lost=_lost,
+    )
+
+
+def _lost(partition: Partition, result: WritableTxnMarkerPartitionResult) -> None:
+    result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _append(
+    node: Node,
+    key: tuple[str, int],
+    marker: WritableTxnMarker,
+    pending: list[Appended],
+) -> WritableTxnMarkerPartitionResult:
+    result = WritableTxnMarkerPartitionResult(partition_index=key[1])
+    partition = node.replicas.partitions.get(key)
+    if partition is None:
+        result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return result
+    end = Marker(
+        MarkerType.COMMIT if marker.transaction_result else MarkerType.ABORT,
+        marker.coordinator_epoch,
+    )
+    try:
+        partition.check_leader()
+        partition.check_enough_replicas()
+        offset_end = partition.append_marker(
+            end, marker.producer_id, marker.producer_epoch, wall_ms=node.clock.wall_ms()
+        )
+    except Refused as refused:
+        result.error_code = refused.code
+    except StorageError as error:
+        node.replicas.note_failure(error)
+        result.error_code = code_of(error)
+    else:
+        if partition.log.high_watermark < offset_end:
+            pending.append(Appended(partition, offset_end, result, is_idempotent=False))
+    return result

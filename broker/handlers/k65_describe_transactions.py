@@ -1,0 +1,40 @@
+"""DescribeTransactions 0: the states of transactional ids that this broker coordinates."""
+
+from odradek.protocol.errors import Refused
+from odradek.protocol.messages.k65_describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+from ..net.call import Call
+from ..node import Node
+
+
+def handle(
+    request: DescribeTransactionsRequest, call: Call, node: Node
+) -> DescribeTransactionsResponse:
+    """Describe the transactional ids, in the order of the request."""
+    return DescribeTransactionsResponse(
+        transaction_states=[_describe(each, node) for each in request.transactional_ids]
+    )
+
+
+def _describe(transactional_id: str, node: Node) -> TransactionState:
+    described = TransactionState(transactional_id=transactional_id)
+    try:
+        transaction = node.transactions.shard_of(transactional_id).describe(transactional_id)
+    except Refused as refused:
+        described.error_code = refused.code
+        return described
+    known = transaction.known
+    described.transaction_state = known.state.kafka_name
+    described.transaction_timeout_ms = known.timeout_ms
+    described.transaction_start_time_ms = known.start_ms
+    described.producer_id, described.producer_epoch = transaction.producer
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(transaction.open_partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    described.topics = [TopicData(topic=name, partitions=ids) for name, ids in by_topic.items()]
+    return described

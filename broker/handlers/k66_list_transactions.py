@@ -1,0 +1,43 @@
+"""ListTransactions 0-1: the transactional ids that this broker coordinates, filtered."""
+
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k66_list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+
+from ..core.transactions.requests import Filters
+from ..core.transactions.states import TransactionState as State
+from ..net.call import Call
+from ..node import Node
+
+_NAMES: Final = frozenset(state.kafka_name for state in State)
+
+
+def handle(request: ListTransactionsRequest, call: Call, node: Node) -> ListTransactionsResponse:
+    """List the matching transactional ids; none while some are still being loaded."""
+    if node.transactions.is_loading:
+        return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    states = frozenset(request.state_filters)
+    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in _NAMES]
+    filters = Filters(
+        states=states or None,
+        producer_ids=frozenset(request.producer_id_filters) or None,
+        duration_ms=request.duration_filter,
+    )
+    wall_ms = node.clock.wall_ms()
+    return ListTransactionsResponse(
+        unknown_state_filters=unknown,
+        transaction_states=[
+            TransactionState(
+                transactional_id=found.transactional_id,
+                producer_id=found.known.producer_id,
+                transaction_state=found.known.state.kafka_name,
+            )
+            for shard in node.transactions.shards()
+            for found in shard.listed(filters, wall_ms)
+        ],
+    )

@@ -1,0 +1,1 @@
+"""The transaction coordinator: the partitions of `__transaction_state` that this broker leads."""
