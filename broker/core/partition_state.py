@@ -1,5 +1,6 @@
 """What the controller has decided about one partition."""
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 NO_LEADER: Final = -1
@@ -9,6 +10,14 @@ REPLICAS_MAX: Final = 1000
 """The most replicas of one partition; a control request or the store could claim more."""
 
 TopicPartition = tuple[str, int]
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The partitions of each topic, in order."""
+    found: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        found.setdefault(topic, []).append(partition)
+    return found
 
 
 class PartitionState(NamedTuple):

@@ -8,6 +8,7 @@ from odradek.protocol.messages.k65_describe_transactions import (
     TransactionState,
 )
 
+from ..core.partition_state import by_topic
 from ..net.call import Call
 from ..node import Node
 
@@ -33,8 +34,8 @@ def _describe(transactional_id: str, node: Node) -> TransactionState:
     described.transaction_timeout_ms = known.timeout_ms
     described.transaction_start_time_ms = known.start_ms
     described.producer_id, described.producer_epoch = transaction.producer
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(transaction.open_partitions):
-        by_topic.setdefault(topic, []).append(partition)
-    described.topics = [TopicData(topic=name, partitions=ids) for name, ids in by_topic.items()]
+    described.topics = [
+        TopicData(topic=name, partitions=indexes)
+        for name, indexes in by_topic(transaction.open_partitions).items()
+    ]
     return described

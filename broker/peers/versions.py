@@ -28,6 +28,7 @@ class InterBrokerVersions(NamedTuple):
     allocate_producer_ids: int
     """Negotiated."""
     write_txn_markers: int
+    add_partitions_to_txn: int
 
 
 _3_9: Final = InterBrokerVersions(
@@ -42,6 +43,7 @@ _3_9: Final = InterBrokerVersions(
     alter_partition_by_name=1,
     allocate_producer_ids=0,
     write_txn_markers=1,
+    add_partitions_to_txn=5,
 )
 
 BY_PROTOCOL_VERSION: Final = {"3.9": _3_9, "3.9-IV0": _3_9}

@@ -24,10 +24,11 @@ from odradek.protocol.transaction_records import TransactionRecord
 
 from ..coordinators.led_partition import LedPartition
 from ..coordinators.led_partitions import LedPartitions
-from ..core.partition_state import TopicPartition
+from ..core.partition_state import TopicPartition, by_topic
 from ..core.transactions.markers import SendMarkers
 from ..core.transactions.shard import TransactionShard
-from ..peers.peer import Peer, PeerFailed
+from ..peers.peer import PeerFailed
+from ..peers.peer_connections import PeerConnections
 from ..peers.trouble import Trouble
 from ..tasks import TaskSupervisor
 
@@ -70,12 +71,14 @@ class MarkerQueues:
     ) -> None:
         self._local = local
         self._tasks = tasks
-        self._peers = peers
+        self._version = peers.versions.write_txn_markers
         self._call_self = call_self
         self._shards = shards
         self._queues: dict[int, deque[Marker]] = {}
         """The markers for each broker to which a task is sending."""
-        self._connections: dict[int, Peer] = {}
+        self._connections = PeerConnections(
+            peers, local.broker_id, timeout_ms=local.config.request_timeout_ms
+        )
         self._later: list[Marker] = []
         self._timer: asyncio.TimerHandle | None = None
         self._trouble = Trouble()
@@ -90,8 +93,7 @@ class MarkerQueues:
         self._queues.clear()
         if self._timer is not None:
             self._timer.cancel()
-        for connection in self._connections.values():
-            connection.close()
+        self._connections.close()
 
     def _route(self, markers: Iterable[Marker]) -> None:
         """Pass markers on to the leaders of their partitions."""
@@ -136,7 +138,7 @@ class MarkerQueues:
     # To this broker.
 
     def _write_here(self, markers: Sequence[Marker]) -> None:
-        answer = self._call_self(_request_of(markers), self._peers.versions.write_txn_markers)
+        answer = self._call_self(_request_of(markers), self._version)
         if isinstance(answer, Message):
             self._answered(markers, answer)
         else:
@@ -160,7 +162,8 @@ class MarkerQueues:
             markers = list(queue)
             queue.clear()
             try:
-                answer = await self._ask(broker_id, _request_of(markers))
+                request = _request_of(markers)
+                answer = await self._connections.ask(broker_id, request, self._version)
             except PeerFailed as failed:
                 if self._trouble.begins(self._local.clock.now_ms()):
                     logger.warning("markers not sent broker=%d reason=%s", broker_id, failed)
@@ -169,20 +172,6 @@ class MarkerQueues:
                 self._trouble.ends()
                 self._answered(markers, answer)
         self._queues.pop(broker_id, None)
-
-    async def _ask(self, broker_id: int, request: WriteTxnMarkersRequest) -> Message:
-        """Raises: PeerFailed."""
-        address = self._peers.address(broker_id)
-        connection = self._connections.get(broker_id)
-        if connection is None or (connection.host, connection.port) != address[:2]:
-            if connection is not None:
-                connection.close()
-            connection = self._connections[broker_id] = self._peers.open(
-                address,
-                client_id=str(self._local.broker_id),
-                timeout_ms=self._local.config.request_timeout_ms,
-            )
-        return await connection.ask(request, self._peers.versions.write_txn_markers)
 
     # Answers.
 
@@ -222,9 +211,6 @@ class MarkerQueues:
 def _request_of(markers: Iterable[Marker]) -> WriteTxnMarkersRequest:
     request = WriteTxnMarkersRequest(markers=[])
     for marker in markers:
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in sorted(marker.partitions):
-            by_topic.setdefault(topic, []).append(partition)
         producer = marker.effect.producer
         request.markers.append(
             WritableTxnMarker(
@@ -233,7 +219,7 @@ def _request_of(markers: Iterable[Marker]) -> WriteTxnMarkersRequest:
                 transaction_result=marker.effect.commits,
                 topics=[
                     WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
-                    for name, indexes in by_topic.items()
+                    for name, indexes in by_topic(marker.partitions).items()
                 ],
                 coordinator_epoch=marker.led.leader_epoch,
             )

@@ -18,7 +18,7 @@ from odradek.protocol.transaction_records import (
     TransactionRecord,
 )
 
-from ..partition_state import TopicPartition
+from ..partition_state import TopicPartition, by_topic
 from .states import Event, TransactionState, next_state
 
 NONE: Final = -1
@@ -46,13 +46,18 @@ class Snapshot(NamedTuple):
         """The record to append."""
         if self.state is TransactionState.DEAD:
             return TransactionRecord(transactional_id, None)
-        is_empty = self.state is TransactionState.EMPTY
+        partitions = None
+        if self.state is not TransactionState.EMPTY:
+            partitions = [
+                PartitionsSchema(topic=topic, partition_ids=ids)
+                for topic, ids in by_topic(self.partitions).items()
+            ]
         value = TransactionLogValue(
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             transaction_timeout_ms=self.timeout_ms,
             transaction_status=self.state,
-            transaction_partitions=None if is_empty else _by_topic(self.partitions),
+            transaction_partitions=partitions,
             transaction_last_update_timestamp_ms=self.update_ms,
             transaction_start_timestamp_ms=self.start_ms,
         )
@@ -74,13 +79,6 @@ def snapshot_of(value: TransactionLogValue) -> Snapshot:
         start_ms=value.transaction_start_timestamp_ms,
         update_ms=value.transaction_last_update_timestamp_ms,
     )
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsSchema]:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        by_topic.setdefault(topic, []).append(partition)
-    return [PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in by_topic.items()]
 
 
 class Producer(NamedTuple):
