@@ -107,7 +107,7 @@ class LedPartition(Generic[MachineT, RecordT]):
                 self.machine.set_clocks(key, self.moment())
             self.run(key, effect.then(code))
 
-        self._log.append(effect.records, then, effect.appended)
+        self._log.append(effect.records, then, effect.appended, effect.producer)
 
     def _set_alarm(self, key: str) -> None:
         wake_ms = self.machine.wake_ms(key)
