@@ -16,7 +16,7 @@ from ..core.moment import Moment
 from ..runtime import Clock, Offload
 from .alarms import Alarms
 from .codec import RecordT
-from .loading import CoordinatorLoader
+from .loading import CoordinatorLoader, Transactions
 from .log import CoordinatorLog
 
 
@@ -67,8 +67,17 @@ class Loaded(NamedTuple):
 class LedPartition(Generic[MachineT, RecordT]):
     """A machine, its log and its alarms."""
 
-    def __init__(self, machine: MachineT, its_log: CoordinatorLog[RecordT], clock: Clock) -> None:
+    def __init__(
+        self,
+        machine: MachineT,
+        its_log: CoordinatorLog[RecordT],
+        clock: Clock,
+        *,
+        transactions: Transactions | None = None,
+    ) -> None:
+        """`transactions`: takes records of transactions from the log, if it may have any."""
         self.machine = machine
+        self._transactions = transactions
         self.is_loading = True
         self._log = its_log
         self._clock = clock
@@ -129,6 +138,7 @@ class LedPartition(Generic[MachineT, RecordT]):
             self._log.partition,
             self._log.codec,
             self.machine.load,
+            transactions=self._transactions,
             is_over=lambda: self._is_over,
             buffer_bytes=buffer_bytes,
             decompressed_bytes_max=decompressed_bytes_max,

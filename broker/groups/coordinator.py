@@ -230,7 +230,9 @@ class GroupCoordinator:
             commit_timeout_ms=local.config.offsets_commit_timeout_ms,
             note_failure=local.replicas.note_failure,
         )
-        led = self._led[number] = LedPartition(shard, group_log, local.clock)
+        led = self._led[number] = LedPartition(
+            shard, group_log, local.clock, transactions=shard.offsets
+        )
         self._tasks.spawn(self._load(led), f"load {GROUP_OFFSETS_TOPIC}-{number}")
 
     def _begin_to_count(self) -> asyncio.Task[None]:
@@ -280,6 +282,24 @@ class GroupCoordinator:
             led = self._led.pop(partition, None)
             if led is not None:
                 led.resign()
+
+    # Transactions.
+
+    def transaction_ended(self, partition: int, producer_id: int, *, is_committed: bool) -> None:
+        """A producer's marker is committed in this partition of `__consumer_offsets`.
+
+        Its offsets are committed or dropped when this returns.  Whoever appends markers (requests
+        of WriteTxnMarkers) must call this for each partition of the topic, once the high watermark
+        has passed the marker and before the answer: the producer goes on after that, and must find
+        its offsets.  For a producer, markers must be reported in log order, and before anything of
+        its next transaction is appended.
+
+        A partition that is not led here, or is still being read, needs nothing: reading takes the
+        marker from the log, and nobody is told offsets before its end.
+        """
+        led = self._led.get(partition)
+        if led is not None and not led.is_loading:
+            led.machine.offsets.end_transaction(producer_id, is_committed=is_committed)
 
     # Housekeeping.
 

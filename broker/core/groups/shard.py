@@ -69,7 +69,7 @@ class Shard:
         self._makers = GroupMakers(settings, topics, member_ids)
         self._migration = Migration(self.groups, self._makers)
         self._topics = topics
-        self._loading: LoadingGroups | None = None
+        self._loading: LoadingGroups | None = LoadingGroups(self._makers, self.offsets)
         self.metadata_bytes = 0
         """The size of the metadata that the members of all groups have sent."""
         self._metadata_bytes: dict[str, int] = {}
@@ -343,19 +343,18 @@ class Shard:
 
     def load(self, record: GroupRecord) -> None:
         """Apply a record that was read from the log, in log order."""
-        if self._loading is None:
-            self._loading = LoadingGroups(self._makers, self.offsets)
+        assert self._loading is not None
         self._loading.apply(record)
 
     def loaded(self, moment: Moment) -> None:
         """All records have been read: start the groups."""
-        if self._loading is not None:
-            for group in self._loading.finish(moment):
-                self.groups[group.group_id] = group
-                if isinstance(group, ConsumerGroup):
-                    self._migration.watch(group)
-                self._note_metadata(group.group_id)
-            self._loading = None
+        assert self._loading is not None
+        for group in self._loading.finish(moment):
+            self.groups[group.group_id] = group
+            if isinstance(group, ConsumerGroup):
+                self._migration.watch(group)
+            self._note_metadata(group.group_id)
+        self._loading = None
 
     def unload(self) -> list[Effect]:
         """Another broker leads now: answer the waiting requests with NOT_COORDINATOR."""
