@@ -19,18 +19,17 @@ from typing import Final
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.group_records import GroupRecord
 from odradek.protocol.group_records.classic import OffsetCommitKey, OffsetCommitValue
-from odradek.protocol.messages.k08_offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-)
+from odradek.protocol.messages.k08_offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.k09_offset_fetch import OffsetFetchResponseTopics
+from odradek.protocol.messages.k28_txn_offset_commit import TxnOffsetCommitRequest
 from odradek.protocol.messages.k47_offset_delete import OffsetDeleteRequest
 
-from ..effects import Answer, AppendRecords, Effect, Reply
+from ..effects import Answer, AppendRecords, Effect, Producer, Reply
 from .codes import group_code_of, offset_code_of
 from .group import TopicPartition
 from .offset_slot import Slot
 from .offsets_answers import (
+    Commit,
     Exists,
     WantedTopics,
     commit_answer,
@@ -39,6 +38,7 @@ from .offsets_answers import (
     deletes_in,
     fetch_answer,
     refuse_delete,
+    txn_commit_answer,
 )
 from .settings import OffsetSettings
 
@@ -109,18 +109,11 @@ class Offsets:
         Any int64 is valid as an offset, even a negative one.
         """
         asked = commits_in(request)
-        codes: dict[TopicPartition, ErrorCode] = {}
-        records: dict[TopicPartition, GroupRecord] = {}
-        for key, partition in asked:
-            if not exists(*key):
-                continue
-            if self._is_too_large(partition.committed_metadata):
-                codes[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                records.pop(key, None)
-            else:
-                codes[key] = ErrorCode.NONE
-                value = _value(partition, request.retention_time_ms, wall_ms)
-                records[key] = GroupRecord(_key(group_id, key), value)
+        values = [
+            (key, _value(partition, wall_ms, partition.commit_timestamp, request.retention_time_ms))
+            for key, partition in asked
+        ]
+        codes, records = self._draft(group_id, values, exists)
         names = [key for key, _ in asked]
 
         def answer(code: ErrorCode) -> list[Effect]:
@@ -128,6 +121,37 @@ class Offsets:
             return [Answer(reply, commit_answer(names, codes))]
 
         return self._write(list(records.values()), answer)
+
+    def commit_in_transaction(
+        self,
+        group_id: str,
+        request: TxnOffsetCommitRequest,
+        reply: Reply,
+        *,
+        exists: Exists,
+        wall_ms: int,
+    ) -> list[Effect]:
+        """Commit offsets as part of a producer's transaction, after the group has checked it.
+
+        They are undecided until `end_transaction`.
+        """
+        asked = commits_in(request)
+        values = [(key, _value(partition, wall_ms)) for key, partition in asked]
+        codes, records = self._draft(group_id, values, exists)
+        names = [key for key, _ in asked]
+        producer = Producer(request.producer_id, request.producer_epoch)
+
+        def appended() -> None:
+            for record in records.values():
+                self.apply_in_transaction(record, producer.producer_id)
+
+        def then(code: ErrorCode) -> list[Effect]:
+            codes.update(dict.fromkeys(records, offset_code_of(code)))
+            return [Answer(reply, txn_commit_answer(names, codes))]
+
+        if not records:
+            return then(ErrorCode.NONE)
+        return [AppendRecords(list(records.values()), then, appended, producer)]
 
     def fetch(
         self, group_id: str, topics: WantedTopics | None, *, require_stable: bool
@@ -265,6 +289,26 @@ class Offsets:
 
     # -- internals
 
+    def _draft(
+        self,
+        group_id: str,
+        values: Iterable[tuple[TopicPartition, OffsetCommitValue]],
+        exists: Exists,
+    ) -> tuple[dict[TopicPartition, ErrorCode], dict[TopicPartition, GroupRecord]]:
+        """The codes of existing partitions, and the records of those that may be written."""
+        codes: dict[TopicPartition, ErrorCode] = {}
+        records: dict[TopicPartition, GroupRecord] = {}
+        for key, value in values:
+            if not exists(*key):
+                continue
+            if self._is_too_large(value.metadata):
+                codes[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                records.pop(key, None)
+            else:
+                codes[key] = ErrorCode.NONE
+                records[key] = GroupRecord(_key(group_id, key), value)
+        return codes, records
+
     def _write(
         self, records: list[GroupRecord], answer: Callable[[ErrorCode], list[Effect]]
     ) -> list[Effect]:
@@ -286,9 +330,8 @@ class Offsets:
             for i in range(0, len(keys), count)
         ]
 
-    def _is_too_large(self, metadata: str | None) -> bool:
-        size_max = self._settings().metadata_size_max
-        return metadata is not None and len(metadata.encode("utf-16-le")) > 2 * size_max
+    def _is_too_large(self, metadata: str) -> bool:
+        return len(metadata.encode("utf-16-le")) > 2 * self._settings().metadata_size_max
 
     def _next_number(self) -> int:
         self._number += 1
@@ -323,9 +366,11 @@ def _value_in(record: GroupRecord) -> OffsetCommitValue | None:
 
 
 def _value(
-    partition: OffsetCommitRequestPartition, retention_time_ms: int, wall_ms: int
+    partition: Commit,
+    wall_ms: int,
+    commit_timestamp: int = NOT_SET,
+    retention_time_ms: int = NOT_SET,
 ) -> OffsetCommitValue:
-    own_time = partition.commit_timestamp != NOT_SET
     expire_timestamp = NOT_SET
     if retention_time_ms != NOT_SET:
         # In Kafka the sum overflows if a client asks for unlimited retention: they expire at once.
@@ -334,6 +379,6 @@ def _value(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
-        commit_timestamp=partition.commit_timestamp if own_time else wall_ms,
+        commit_timestamp=wall_ms if commit_timestamp == NOT_SET else commit_timestamp,
         expire_timestamp=expire_timestamp,
     )
