@@ -123,6 +123,7 @@ APIS: Final[dict[int, Api]] = {
         Api(21, "DeleteRecords", last=2, flexible=2),
         Api(22, "InitProducerId", last=5, flexible=2),
         Api(23, "OffsetForLeaderEpoch", last=4, flexible=4),
+        Api(28, "TxnOffsetCommit", last=4, flexible=3),
         Api(32, "DescribeConfigs", last=4, flexible=4),
         Api(33, "AlterConfigs", last=2, flexible=2),
         Api(34, "AlterReplicaLogDirs", last=2, flexible=2),

@@ -99,6 +99,7 @@ from .group_requests import (
     join,
     leave,
     sync,
+    txn_commit,
 )
 
 TOPIC: Final = "orders"
@@ -228,6 +229,7 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
         transactional_id=None, transaction_timeout_ms=60_000
     ),
     23: lambda version, topic_id: offset_for_leader_epoch(TOPIC, 0),
+    28: lambda version, topic_id: txn_commit("in-transaction", TOPIC, {0: 0}, producer_id=7),
     32: lambda version, topic_id: describe_configs(2, TOPIC),
     33: lambda version, topic_id: alter_configs(2, TOPIC, {"segment.bytes": f"{version + 2000}"}),
     34: lambda version, topic_id: alter_log_dirs("/absent", (TOPIC, 0)),
